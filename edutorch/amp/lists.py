@@ -18,17 +18,17 @@ from typing import Any
 
 from ..dtypes import bfloat16
 
-LOWER, FLOAT32, FLOAT32_UNLESS_TOLD = "lower", "float32", "float32 unless told"
-WIDEST, REFUSED, AS_IT_IS = "widest", "refused", "as it is"
+LOWER_PRECISION, FLOAT32, FLOAT32_SET_OPT_DTYPE = "lower", "float32", "float32 unless told"
+PROMOTE, REFUSED, FALLTHROUGH = "widest", "refused", "as it is"
 
 Policies = dict[str, str]
 
 
-def listed(**names: str) -> Policies:
+def policy_table(**names: str) -> Policies:
     """Return the policy of each name, given the names of each policy."""
     kinds = {
-        "lower": LOWER, "float32": FLOAT32, "unless_told": FLOAT32_UNLESS_TOLD,
-        "widest": WIDEST, "refused": REFUSED, "as_it_is": AS_IT_IS,
+        "lower": LOWER_PRECISION, "float32": FLOAT32, "unless_told": FLOAT32_SET_OPT_DTYPE,
+        "widest": PROMOTE, "refused": REFUSED, "as_it_is": FALLTHROUGH,
     }  # fmt: skip
     return {name: kinds[kind] for kind, text in names.items() for name in text.split()}
 
@@ -45,7 +45,7 @@ LOSSES = (
     "triplet_margin_loss"
 )
 
-CPU = listed(
+CPU = policy_table(
     lower=PRODUCTS + " affine_grid",
     float32=LOSSES + " binary_cross_entropy cross_entropy ctc_loss "
     "prod quantile nanquantile cdist trace polar view_as_complex stft "
@@ -62,9 +62,9 @@ CPU = listed(
     as_it_is="convolution bilinear block_diag vander",
 )
 
-CUDA = listed(
+CUDA = policy_table(
     lower=PRODUCTS + " convolution addmv addr mv einsum_of chain_matmul multi_dot "
-    "network lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
+    "run_recurrent lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
     float32=LOSSES + " acos asin cosh erfinv exp expm1 log log10 log1p log2 logsumexp pow "
     "reciprocal rsqrt sinh softplus square rms_norm tan layer_norm native_layer_norm group_norm "
     "cosine_similarity frobenius_norm nuclear_norm dist pdist cdist renorm",
@@ -82,56 +82,56 @@ POLICIES: dict[str, Policies] = {"cpu": CPU, "cuda": CUDA, "strict": CUDA}
 # What depends on how a function is called ------------------------------------------------------
 
 
-def pads(
+def pad_policy(
     kind: Any, input: Any, pad: Any, mode: str = "constant", *rest: Any, **named: Any
 ) -> str | None:
     """Mirrored and repeated borders are computed in float32, for up to so many axes."""
     axes = len(pad) // 2
     listed = mode == "replicate" or (mode == "reflect" and axes < 3)
-    return FLOAT32 if listed else AS_IT_IS
+    return FLOAT32 if listed else FALLTHROUGH
 
 
-def max_pools(kind: Any, *args: Any, return_indices: bool = False, **named: Any) -> str:
+def max_pool_policy(kind: Any, *args: Any, return_indices: bool = False, **named: Any) -> str:
     """Pooling that says where the largest numbers were is another op."""
-    return AS_IT_IS if return_indices or (len(args) > 6 and args[6]) else FLOAT32
+    return FALLTHROUGH if return_indices or (len(args) > 6 and args[6]) else FLOAT32
 
 
-def enlarged(kind: Any, *args: Any, mode: str = "nearest", **named: Any) -> str | None:
+def interpolate_policy(kind: Any, *args: Any, mode: str = "nearest", **named: Any) -> str | None:
     """A GPU enlarges images in float32; means over areas are `adaptive_avg_pool2d`."""
     return None if "area" in (mode, *args[3:4]) else FLOAT32
 
 
-def neighbours(kind: Any, input: Any, *args: Any, **named: Any) -> str | None:
+def local_response_norm_policy(kind: Any, input: Any, *args: Any, **named: Any) -> str | None:
     """Images are averaged over channels by `avg_pool3d`, sequences by `avg_pool2d`."""
     return FLOAT32 if input.ndim > 3 else None
 
 
-def recurrent(kind: Any, step: Any, *args: Any, **named: Any) -> str | None:
+def rnn_policy(kind: Any, step: Any, *args: Any, **named: Any) -> str | None:
     """A whole LSTM is one product in bfloat16, if the processor has these; others go op by op."""
-    return LOWER if step.__name__ == "lstm_step" and kind is bfloat16 else None
+    return LOWER_PRECISION if step.__name__ == "lstm_step" and kind is bfloat16 else None
 
 
-def sums(kind: Any, operands: Sequence[Any], equation: str) -> str | None:
+def einsum_policy(kind: Any, operands: Sequence[Any], equation: str) -> str | None:
     """Factors of which a common axis is summed are a matrix product; other sums are not."""
     left, _, output = equation.replace(" ", "").replace("...", "").partition("->")
     letters = [letter for term in left.split(",") for letter in set(term)]
     summed = set(letters) - set(output) if "->" in equation else set(letters)
-    return LOWER if any(letters.count(each) > 1 for each in summed) else None
+    return LOWER_PRECISION if any(letters.count(each) > 1 for each in summed) else None
 
 
-def inner_products(kind: Any, input: Any, other: Any, **named: Any) -> str | None:
+def inner_policy(kind: Any, input: Any, other: Any, **named: Any) -> str | None:
     """Of two vectors it is `dot`, of others `matmul`."""
-    return AS_IT_IS if input.ndim == other.ndim == 1 else None
+    return FALLTHROUGH if input.ndim == other.ndim == 1 else None
 
 
-DEPENDS: dict[tuple[str, str], Callable[..., str | None]] = {
-    ("cpu", "pad"): pads,
-    ("cpu", "max_pool3d"): max_pools,
-    ("cpu", "local_response_norm"): neighbours,
-    ("cuda", "interpolate"): enlarged,
-    ("cpu", "network"): recurrent,
-    ("cpu", "einsum_of"): sums,
-    ("cpu", "inner"): inner_products,
+DEPENDENT_POLICIES: dict[tuple[str, str], Callable[..., str | None]] = {
+    ("cpu", "pad"): pad_policy,
+    ("cpu", "max_pool3d"): max_pool_policy,
+    ("cpu", "local_response_norm"): local_response_norm_policy,
+    ("cuda", "interpolate"): interpolate_policy,
+    ("cpu", "run_recurrent"): rnn_policy,
+    ("cpu", "einsum_forward"): einsum_policy,
+    ("cpu", "inner"): inner_policy,
 }
 
-DEPENDS |= {("strict", name): DEPENDS[place, name] for place, name in DEPENDS if place == "cuda"}
+DEPENDENT_POLICIES |= {("strict", name): DEPENDENT_POLICIES[place, name] for place, name in DEPENDENT_POLICIES if place == "cuda"}

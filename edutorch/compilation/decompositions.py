@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..nn.functional.loss.nll import all_exist, counted
+from ..nn.functional.loss.nll import are_classes, resolve_classes
 from .symbols import FLOATS, Kept, NotPlainError, Number, Symbol
 from .values import Value
 
@@ -98,14 +98,14 @@ def numbers_up_to(count: int) -> np.ndarray:
 
 def rows_that_count(target: Any, shape: tuple[int, ...], ignore_index: int) -> float:
     """Return how many targets are not ignored; raise the definition's error for no class at all."""
-    if not 0 <= ignore_index < shape[1] and all_exist(np.ascontiguousarray(target), shape[1]):
+    if not 0 <= ignore_index < shape[1] and are_classes(np.ascontiguousarray(target), shape[1]):
         return float(target.size)
-    counted(np, shape, target, None, ignore_index)
+    resolve_classes(np, shape, target, None, ignore_index)
     return float(np.count_nonzero(target != ignore_index))
 
 
 OWN: dict[str, Callable[..., Any]] = {
     "erf": erf, "gelu": gelu, "gelu/input": gelu_gradient, "nll_loss": nll_loss,
-    "nll_spread": nll_spread,
+    "nll_grad": nll_spread,
 }  # fmt: skip
 """By op (or "op/input": a rule), what notes its values; called with its arguments in order."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.precision import add_up
-from ..nn.functional.activation import gelu, gelu_slope
+from ..nn.functional.activation import gelu, gelu_derivative
 from ..ops.special import erf
 from .values import Value, text_of
 
@@ -161,8 +161,8 @@ CURVES: dict[str, Callable[..., Any]] = {
     "erf": lambda x: erf.op.forward(np, x),
     "gelu": lambda x: gelu.op.forward(np, x),
     "gelu_tanh": lambda x: gelu.op.forward(np, x, "tanh"),
-    "gelu_slope": lambda x: gelu_slope(x, "none"),
-    "gelu_tanh_slope": lambda x: gelu_slope(x, "tanh"),
+    "gelu_slope": lambda x: gelu_derivative(x, "none"),
+    "gelu_tanh_slope": lambda x: gelu_derivative(x, "tanh"),
 }
 """Functions of single numbers that are no functions of NumPy: their definitions, of arrays."""
 

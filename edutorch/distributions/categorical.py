@@ -13,7 +13,7 @@ from ..modes import no_grad
 from ..nn.functional import one_hot
 from ..ops import broadcast_tensors, eye, full_like, multinomial, where
 from . import constraints
-from .discrete import Binomial, counted, one_of
+from .discrete import Binomial, enumerate_counts, check_exactly_one
 from .distribution import (
     Distribution,
     broadcast_all,
@@ -24,7 +24,7 @@ from .distribution import (
 
 __all__ = ["Categorical", "Multinomial", "OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
-OF_MANY = {"probs": constraints.simplex, "logits": constraints.real_vector}
+CATEGORICAL_CONSTRAINTS = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
 
 class Categorical(Distribution):
@@ -38,13 +38,13 @@ class Categorical(Distribution):
     tensor(0.7500)
     """
 
-    arg_constraints = OF_MANY
+    arg_constraints = CATEGORICAL_CONSTRAINTS
     has_enumerate_support = True
 
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        one_of(probs, logits)
+        check_exactly_one(probs, logits)
         name, given = ("probs", probs) if logits is None else ("logits", logits)
         if given.dim() < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
@@ -109,10 +109,10 @@ class Categorical(Distribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        return counted(self._num_events, self._param, self.batch_shape, expand, int64)
+        return enumerate_counts(self._num_events, self._param, self.batch_shape, expand, int64)
 
 
-class OfCategorical(Distribution):
+class CategoricalBased(Distribution):
     """What distributions around a `Categorical` show of it."""
 
     _categorical: Categorical
@@ -133,14 +133,14 @@ class OfCategorical(Distribution):
         return self._categorical.param_shape
 
 
-class OneHotCategorical(OfCategorical):
+class OneHotCategorical(CategoricalBased):
     """A vector of zeros with one 1, at a `Categorical` place.
 
     >>> edutorch.distributions.OneHotCategorical(tensor([0.0, 1.0])).sample()
     tensor([0., 1.])
     """
 
-    arg_constraints = OF_MANY
+    arg_constraints = CATEGORICAL_CONSTRAINTS
     support = constraints.one_hot
     has_enumerate_support = True
 
@@ -198,7 +198,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-class Multinomial(OfCategorical):
+class Multinomial(CategoricalBased):
     """How often each of several possibilities comes in `total_count` draws.
 
     p(k) = n! Π pᵢ^kᵢ / kᵢ!
@@ -207,7 +207,7 @@ class Multinomial(OfCategorical):
     tensor([1., 3.])
     """
 
-    arg_constraints = OF_MANY
+    arg_constraints = CATEGORICAL_CONSTRAINTS
 
     def __init__(
         self, total_count: int = 1, probs: Any = None, logits: Any = None,

@@ -56,7 +56,7 @@ class ConstraintRegistry:
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 
 
-def for_both(*kinds: Any) -> Callable[[Any], Any]:
+def register_both(*kinds: Any) -> Callable[[Any], Any]:
     """Register one transform with both."""
 
     def decorate(factory: Any) -> Any:
@@ -68,18 +68,18 @@ def for_both(*kinds: Any) -> Callable[[Any], Any]:
     return decorate
 
 
-for_both(constraints.real)(lambda _: transforms.identity_transform)
-for_both(constraints.corr_cholesky)(lambda _: transforms.CorrCholeskyTransform())
-for_both(constraints.lower_cholesky)(lambda _: transforms.LowerCholeskyTransform())
-for_both(constraints.positive_definite, constraints.positive_semidefinite)(
+register_both(constraints.real)(lambda _: transforms.identity_transform)
+register_both(constraints.corr_cholesky)(lambda _: transforms.CorrCholeskyTransform())
+register_both(constraints.lower_cholesky)(lambda _: transforms.LowerCholeskyTransform())
+register_both(constraints.positive_definite, constraints.positive_semidefinite)(
     lambda _: transforms.PositiveDefiniteTransform()
 )
 biject_to.register(constraints.simplex, lambda _: transforms.StickBreakingTransform())
 transform_to.register(constraints.simplex, lambda _: transforms.SoftmaxTransform())
 
 
-@for_both(constraints.greater_than, constraints.greater_than_eq)
-def _onto_greater_than(constraint: Any) -> Any:
+@register_both(constraints.greater_than, constraints.greater_than_eq)
+def greater_than_transform(constraint: Any) -> Any:
     if isinstance(constraint.lower_bound, Number) and constraint.lower_bound == 0:
         return transforms.ExpTransform()
     return transforms.ComposeTransform(
@@ -87,15 +87,15 @@ def _onto_greater_than(constraint: Any) -> Any:
     )
 
 
-@for_both(constraints.less_than)
-def _onto_less_than(constraint: Any) -> Any:
+@register_both(constraints.less_than)
+def less_than_transform(constraint: Any) -> Any:
     return transforms.ComposeTransform(
         [transforms.ExpTransform(), transforms.AffineTransform(constraint.upper_bound, -1)]
     )
 
 
-@for_both(constraints.interval, constraints.half_open_interval)
-def _onto_interval(constraint: Any) -> Any:
+@register_both(constraints.interval, constraints.half_open_interval)
+def interval_transform(constraint: Any) -> Any:
     low, high = constraint.lower_bound, constraint.upper_bound
     if all(isinstance(each, Number) for each in (low, high)) and (low, high) == (0, 1):
         return transforms.SigmoidTransform()
@@ -104,7 +104,7 @@ def _onto_interval(constraint: Any) -> Any:
     )
 
 
-def _several(registry: ConstraintRegistry) -> None:
+def register_composites(registry: ConstraintRegistry) -> None:
     """The constraints made of others, each part by the same registry."""
     registry.register(
         constraints.independent,
@@ -124,5 +124,5 @@ def _several(registry: ConstraintRegistry) -> None:
     )
 
 
-_several(biject_to)
-_several(transform_to)
+register_composites(biject_to)
+register_composites(transform_to)

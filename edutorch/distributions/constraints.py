@@ -212,7 +212,7 @@ class Multinomial(Constraint):
         return all_true(value >= 0, -1) & (value.sum(-1) <= self.upper_bound)
 
 
-def of_matrix(fine: Tensor) -> Tensor:
+def all_of_matrix(fine: Tensor) -> Tensor:
     """True where all numbers of a matrix are."""
     return all_true(all_true(fine, -1), -1)
 
@@ -223,7 +223,7 @@ class LowerTriangular(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        return of_matrix(tril(value) == value)
+        return all_of_matrix(tril(value) == value)
 
 
 class LowerCholesky(LowerTriangular):
@@ -266,7 +266,7 @@ class Symmetric(Square):
         if not bool(square.all()):
             return square
         difference = (value - value.mT).abs()
-        return of_matrix((difference <= 1e-6 + 1e-5 * value.mT.abs()) & isfinite(value))
+        return all_of_matrix((difference <= 1e-6 + 1e-5 * value.mT.abs()) & isfinite(value))
 
 
 class PositiveSemidefinite(Symmetric):
@@ -337,10 +337,10 @@ class Stack(Constraint):
 
     def check(self, value: Any) -> Any:
         parts = [value.select(self.dim, i) for i in range(value.shape[self.dim])]
-        return stacked([each.check(p) for each, p in zip(self.cseq, parts, strict=True)], self.dim)
+        return stack_tensors([each.check(p) for each, p in zip(self.cseq, parts, strict=True)], self.dim)
 
 
-stacked = stack
+stack_tensors = stack
 dependent, dependent_property = Dependent(), DependentProperty
 independent, mixture_same_family = IndependentConstraint, MixtureSameFamilyConstraint
 boolean, one_hot = Boolean(), OneHot()

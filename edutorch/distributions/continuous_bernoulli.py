@@ -16,7 +16,7 @@ from ..dtypes import finfo
 from ..nn.functional import binary_cross_entropy_with_logits, logsigmoid
 from ..ops import clamp, ones_like, where
 from . import constraints
-from .discrete import WithProbability, one_of
+from .discrete import BernoulliBased, check_exactly_one
 from .distribution import (
     ExponentialFamily,
     broadcast_all,
@@ -27,11 +27,11 @@ from .distribution import (
 
 __all__ = ["ContinuousBernoulli"]
 
-TERMS = 20
+SERIES_TERMS = 20
 """Enough for float64: each term of a series is at least ten times as small as the one before."""
 
 
-class ContinuousBernoulli(WithProbability, ExponentialFamily):
+class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
     """A number in [0, 1] with the density p(x) ∝ λˣ (1 - λ)¹⁻ˣ, for nearly binary pixels.
 
     PyTorch loses digits near λ = 1/2 (its float32 variance at 0.5011 is 0.246, not 0.083), and its
@@ -55,8 +55,8 @@ class ContinuousBernoulli(WithProbability, ExponentialFamily):
         self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        one_of(probs, logits)
-        self._hold(probs, logits)
+        check_exactly_one(probs, logits)
+        self._set_parameter(probs, logits)
         if probs is not None:
             if validate_args and not bool(constraints.unit_interval.check(self.probs).all()):
                 raise ValueError("The parameter probs has invalid values")
@@ -145,7 +145,7 @@ def horner(coefficients: Sequence[float], x: Any) -> Any:
 def langevin_series() -> list[float]:
     """Return the coefficients of L(x) / x by x², from the equation L' = 1 - L² - 2 L / x."""
     series: list[float] = []
-    for n in range(TERMS):
+    for n in range(SERIES_TERMS):
         products = sum(series[i] * series[n - 1 - i] for i in range(n))
         series.append(((n == 0) - products) / (2 * n + 3))
     return series
@@ -153,8 +153,8 @@ def langevin_series() -> list[float]:
 
 LANGEVIN = langevin_series()
 LANGEVIN_SLOPE = [(2 * n + 1) * coefficient for n, coefficient in enumerate(LANGEVIN)]
-EXPM1 = [1 / math.factorial(n + 1) for n in range(TERMS)]
-ATANH = [1 / (2 * n + 1) for n in range(TERMS)]
+EXPM1 = [1 / math.factorial(n + 1) for n in range(SERIES_TERMS)]
+ATANH = [1 / (2 * n + 1) for n in range(SERIES_TERMS)]
 
 
 def langevin_ratio(x: Any) -> Any:

@@ -26,22 +26,22 @@ from .gamma_family import Gamma
 __all__ = ["Bernoulli", "Binomial", "Geometric", "NegativeBinomial", "Poisson"]
 
 
-def one_of(probs: Any, logits: Any) -> None:
+def check_exactly_one(probs: Any, logits: Any) -> None:
     """Raise ValueError unless exactly one of the two is given."""
     if (probs is None) == (logits is None):
         raise ValueError("Either `probs` or `logits` must be specified, but not both.")
 
 
-class WithProbability(Distribution):
+class BernoulliBased(Distribution):
     """What distributions of one probability share: `probs`, or `logits` = log(p / (1 - p))."""
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.unit_interval, "logits": constraints.real
     }  # fmt: skip
 
-    def _hold(self, probs: Any, logits: Any, *others: Any) -> list[Any]:
+    def _set_parameter(self, probs: Any, logits: Any, *others: Any) -> list[Any]:
         """Keep the one that is given, and return the other parameters in its shape."""
-        one_of(probs, logits)
+        check_exactly_one(probs, logits)
         made = broadcast_all(*others, probs if logits is None else logits)
         setattr(self, "probs" if logits is None else "logits", made[-1])
         return made[:-1]
@@ -67,7 +67,7 @@ class WithProbability(Distribution):
         return self._param.size()
 
 
-class Bernoulli(WithProbability, ExponentialFamily):
+class Bernoulli(BernoulliBased, ExponentialFamily):
     """1 with the probability p, else 0: log p(x) = x log p + (1 - x) log(1 - p).
 
     Args:
@@ -84,7 +84,7 @@ class Bernoulli(WithProbability, ExponentialFamily):
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        self._hold(probs, logits)
+        self._set_parameter(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     @property
@@ -113,7 +113,7 @@ class Bernoulli(WithProbability, ExponentialFamily):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        return counted(2, self._param, self.batch_shape, expand)
+        return enumerate_counts(2, self._param, self.batch_shape, expand)
 
     @property
     def _natural_params(self) -> tuple[Any]:
@@ -123,14 +123,14 @@ class Bernoulli(WithProbability, ExponentialFamily):
         return x.exp().log1p()
 
 
-def counted(count: int, like: Tensor, batch_shape: Size, expand: bool, dtype: Any = None) -> Any:
+def enumerate_counts(count: int, like: Tensor, batch_shape: Size, expand: bool, dtype: Any = None) -> Any:
     """The values 0 … count-1 along a new first dimension."""
     values = arange(count, dtype=dtype or like.dtype, device=like.device)
     values = values.reshape((-1, *[1] * len(batch_shape)))
     return values.expand((count, *batch_shape)) if expand else values
 
 
-class Geometric(WithProbability):
+class Geometric(BernoulliBased):
     """How many tries fail before the first success: p(k) = (1 - p)ᵏ p.
 
     >>> edutorch.distributions.Geometric(0.5).log_prob(tensor(1.0))
@@ -142,7 +142,7 @@ class Geometric(WithProbability):
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        self._hold(probs, logits)
+        self._set_parameter(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
         if self._validate_args and probs is not None and not bool((self.probs > 0).all()):
             value = self.probs
@@ -228,7 +228,7 @@ class Poisson(ExponentialFamily):
         return x.exp()
 
 
-class Binomial(WithProbability):
+class Binomial(BernoulliBased):
     """How many of `total_count` tries succeed: p(k) = C(n, k) pᵏ (1 - p)ⁿ⁻ᵏ.
 
     >>> edutorch.distributions.Binomial(2, tensor(0.5)).log_prob(tensor(1.0)).exp()
@@ -236,7 +236,7 @@ class Binomial(WithProbability):
     """
 
     arg_constraints: ClassVar[Any] = {
-        "total_count": constraints.nonnegative_integer, **WithProbability.arg_constraints
+        "total_count": constraints.nonnegative_integer, **BernoulliBased.arg_constraints
     }  # fmt: skip
     has_enumerate_support = True
 
@@ -244,7 +244,7 @@ class Binomial(WithProbability):
         self, total_count: Any = 1, probs: Any = None, logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        (count,) = self._hold(probs, logits, total_count)
+        (count,) = self._set_parameter(probs, logits, total_count)
         self.total_count = count.to(self._param.dtype)
         super().__init__(self._param.shape, validate_args=validate_args)
 
@@ -290,10 +290,10 @@ class Binomial(WithProbability):
             raise NotImplementedError(
                 "Inhomogeneous total count not supported by `enumerate_support`."
             )
-        return counted(1 + count, self._param, self.batch_shape, expand)
+        return enumerate_counts(1 + count, self._param, self.batch_shape, expand)
 
 
-class NegativeBinomial(WithProbability):
+class NegativeBinomial(BernoulliBased):
     """How many successes come before `total_count` failures; p is that of a success.
 
     p(k) = Γ(r + k) / (Γ(r) k!) (1 - p)ʳ pᵏ
@@ -313,7 +313,7 @@ class NegativeBinomial(WithProbability):
         self, total_count: Any, probs: Any = None, logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        (count,) = self._hold(probs, logits, total_count)
+        (count,) = self._set_parameter(probs, logits, total_count)
         self.total_count = count.to(self._param.dtype)
         super().__init__(self._param.shape, validate_args=validate_args)
 

@@ -19,16 +19,16 @@ from ..errors import warn
 from ..modes import enable_grad, no_grad
 from ..ops import broadcast_tensors, rand, randn, tensor, where, zeros_like
 from . import constraints
-from .half_precision import round_once
+from .half_precision import wrap_methods
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
 
-def unknown(self: Any) -> Any:
+def not_implemented(self: Any) -> Any:
     raise NotImplementedError
 
 
-def impossible_is_zero(log_prob: Callable[..., Any]) -> Callable[..., Any]:
+def mask_out_of_support(log_prob: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a `log_prob`: unless values are checked, one outside the support has -∞.
 
     The formula then sees another value in its place, whose gradient is finite.
@@ -43,23 +43,23 @@ def impossible_is_zero(log_prob: Callable[..., Any]) -> Callable[..., Any]:
             event_dim = support.event_dim
         except NotImplementedError:
             return log_prob(self, value)
-        is_possible = support.check(value) & all_of(~value.isinf(), event_dim)
-        is_possible = is_possible | ~all_of(~value.isnan(), event_dim)
+        is_possible = support.check(value) & all_over_event(~value.isinf(), event_dim)
+        is_possible = is_possible | ~all_over_event(~value.isnan(), event_dim)
         mask = is_possible.reshape((*is_possible.shape, *(1,) * event_dim))
         with no_grad():
-            inner = inner_value(support, value)
+            inner = value_in_support(support, value)
         result = log_prob(self, where(mask, value, inner))
         return where(is_possible, result, -math.inf)
 
     return wrapped
 
 
-def all_of(mask: Any, event_dim: int) -> Any:
+def all_over_event(mask: Any, event_dim: int) -> Any:
     """Reduce a mask over the dimensions of one value."""
     return mask.flatten(-event_dim).all(-1) if event_dim else mask
 
 
-def inner_value(support: Any, value: Any) -> Any:
+def value_in_support(support: Any, value: Any) -> Any:
     """Return values inside a support, of the shape and type of `value`."""
     from .constraint_registry import transform_to
 
@@ -93,13 +93,13 @@ class Distribution:
         if not cls.__module__.startswith("edutorch."):
             return
         if "log_prob" in vars(cls):
-            cls.log_prob = impossible_is_zero(cls.log_prob)  # type: ignore[method-assign]
-        round_once(cls)
+            cls.log_prob = mask_out_of_support(cls.log_prob)  # type: ignore[method-assign]
+        wrap_methods(cls)
 
     has_rsample: Any = False
     has_enumerate_support: Any = False
-    arg_constraints: ClassVar[Any] = property(unknown, doc="The constraint of each parameter.")
-    support: Any = property(unknown, doc="The set of values that can be drawn.")
+    arg_constraints: ClassVar[Any] = property(not_implemented, doc="The constraint of each parameter.")
+    support: Any = property(not_implemented, doc="The set of values that can be drawn.")
     _validate_args = __debug__
 
     def __init__(

@@ -26,7 +26,7 @@ from ..backends.numpy import Array
 from ..core.tensor import Tensor, wrap
 from ..ops.gamma import digamma, stirling_correction
 from ..ops.incomplete_gamma import LARGE, temme_coefficients
-from ..ops.random import source
+from ..ops.random import random_source
 from ..ops.special_common import power_series
 
 
@@ -36,7 +36,7 @@ def draw_log_gamma(alpha: Array) -> Array:
     For α ≥ 1 z = d (1 + c x)³ with a normal x is nearly right already; rejection does the
     rest. Below 1: z(α) = z(α + 1) · U^(1/α).
     """
-    random = source(None, backends.CPU)
+    random = random_source(None, backends.CPU)
     double = np.dtype(np.float64)
     small = alpha < 1
     d = np.where(small, alpha + 1, alpha) - 1 / 3
@@ -54,7 +54,7 @@ def draw_log_gamma(alpha: Array) -> Array:
     return log_z + np.where(small, np.log(u) / alpha, 0.0)
 
 
-def slope_by_series(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
+def derivative_by_series(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
     """d ln z / dα from the power series of P, for x up to about α + 1.
 
     P = h Σ tₙ with tₙ = xⁿ / ((α+1) … (α+n)), and each h tₙ has the slope
@@ -70,7 +70,7 @@ def slope_by_series(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
     return -total / a
 
 
-def slope_by_fraction(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
+def derivative_by_fraction(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
     """The same from the continued fraction of Q = h α / f, for larger x; f' is carried along."""
     steps = 80
     f, slope = x + (2 * steps + 1) - a, -xp.ones_like(x)
@@ -82,7 +82,7 @@ def slope_by_fraction(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
     return ((log_x - digamma.op.forward(xp, a + 1)) * share + moved) / a
 
 
-def slope_near_the_peak(xp: Any, a: Array, x: Array) -> Array:
+def derivative_by_temme(xp: Any, a: Array, x: Array) -> Array:
     """The same from Temme's expansion, for a large α and x within α/2 … 2α.
 
     P = ½ erfc(-η √(α/2)) - E S, E = exp(-α η²/2) / √(2πα), S = Σ Cₖ(η) α⁻ᵏ. With x fixed
@@ -107,16 +107,16 @@ def slope_near_the_peak(xp: Any, a: Array, x: Array) -> Array:
     return -xp.exp(stirling_correction(a)) * moved / a
 
 
-def log_gamma_slope(xp: Any, a: Array, log_z: Array) -> Array:
+def log_gamma_derivative(xp: Any, a: Array, log_z: Array) -> Array:
     """d ln z / dα of a gamma number z with the shape α, the uniform number behind it fixed."""
     x = xp.exp(log_z)
     peak = (a > LARGE) & (x > a / 2) & (x < 2 * a)
     tail = ~peak & (x > 2) & (x > a + 1)
-    by_series = slope_by_series(xp, a, xp.where(peak | tail, 0.5 * a, x), log_z)
+    by_series = derivative_by_series(xp, a, xp.where(peak | tail, 0.5 * a, x), log_z)
     far = xp.where(tail, x, a + 4)
-    by_fraction = slope_by_fraction(xp, a, far, xp.log(far))
+    by_fraction = derivative_by_fraction(xp, a, far, xp.log(far))
     big = xp.where(peak, a, LARGE)
-    by_peak = slope_near_the_peak(xp, big, xp.where(peak, x, LARGE))
+    by_peak = derivative_by_temme(xp, big, xp.where(peak, x, LARGE))
     return xp.where(peak, by_peak, xp.where(tail, by_fraction, by_series))
 
 
@@ -136,7 +136,7 @@ class LogGammaSample(Function):
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         concentration, drawn = ctx.saved_tensors
         backend = backends.of(drawn._array)
-        slope = log_gamma_slope(backend.xp, concentration._array.astype("float64"), drawn._array)
+        slope = log_gamma_derivative(backend.xp, concentration._array.astype("float64"), drawn._array)
         return grads[0] * wrap(slope.astype(concentration._array.dtype))
 
 

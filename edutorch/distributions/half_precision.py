@@ -17,21 +17,21 @@ from ..modes import current
 
 __all__: list[str] = []
 
-QUESTIONS = ("log_prob", "cdf", "icdf", "entropy", "mean", "mode", "variance", "stddev")
+METHODS = ("log_prob", "cdf", "icdf", "entropy", "mean", "mode", "variance", "stddev")
 
 
-def round_once(cls: type) -> None:
+def wrap_methods(cls: type) -> None:
     """Wrap the questions that a class of distributions answers itself."""
-    for name in QUESTIONS:
+    for name in METHODS:
         answer = vars(cls).get(name)
         if isinstance(answer, property):
             assert answer.fget is not None
-            setattr(cls, name, property(rounded_once(answer.fget), doc=answer.__doc__))
+            setattr(cls, name, property(compute_in_float32(answer.fget), doc=answer.__doc__))
         elif callable(answer):
-            setattr(cls, name, rounded_once(answer))
+            setattr(cls, name, compute_in_float32(answer))
 
 
-def rounded_once(answer: Callable[..., Any]) -> Callable[..., Any]:
+def compute_in_float32(answer: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method of a distribution compute with 16-bit floats in float32."""
 
     @functools.wraps(answer)
@@ -41,7 +41,7 @@ def rounded_once(answer: Callable[..., Any]) -> Callable[..., Any]:
             return answer(self, *args)
         copy = WideCopy()
         twin, args_in_32 = copy.of(self), tuple(copy.of(value) for value in args)
-        if copy.dtypes != {dtype} or copy.remembers:
+        if copy.dtypes != {dtype} or copy.has_cache:
             return answer(self, *args)
         y = answer(twin, *args_in_32)
         return y.to(dtype) if isinstance(y, Tensor) and y.is_floating_point() else y
@@ -54,12 +54,12 @@ def first_dtype(distribution: Any) -> Any:
     for value in vars(distribution).values():
         if isinstance(value, Tensor):
             return value.dtype
-        if is_own(value):
+        if is_distribution_object(value):
             return first_dtype(value)
     return None
 
 
-def is_own(value: Any) -> bool:
+def is_distribution_object(value: Any) -> bool:
     """Whether a value is a distribution, a transform or a constraint of this package."""
     return type(value).__module__.startswith("edutorch.distributions.")
 
@@ -74,34 +74,34 @@ class WideCopy:
 
     def __init__(self) -> None:
         self.dtypes: set[Any] = set()
-        self.remembers = False
+        self.has_cache = False
         self.copies: dict[int, Any] = {}  # a tensor that is met twice is converted once
 
     def of(self, value: Any) -> Any:
         """Return a value with all the tensors inside it in float32."""
         if isinstance(value, list):
             return [self.of(item) for item in value]
-        if not isinstance(value, Tensor) and not is_own(value):
+        if not isinstance(value, Tensor) and not is_distribution_object(value):
             return value
         if id(value) not in self.copies:
-            self.copies[id(value)] = self.made_from(value)
+            self.copies[id(value)] = self.convert_object(value)
         return self.copies[id(value)]
 
-    def made_from(self, value: Any) -> Any:
+    def convert_object(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             if value.is_floating_point():
                 self.dtypes.add(value.dtype)
             return widened(value)
         held = vars(value)
         if "probs" in held and "logits" not in held and hasattr(value, "logits"):
-            keep_bounds(value)
-        self.remembers |= bool(held.get("_cache_size"))
+            materialize_logits(value)
+        self.has_cache |= bool(held.get("_cache_size"))
         copy = object.__new__(type(value))
         vars(copy).update({name: self.of(item) for name, item in held.items()})
         return copy
 
 
-def keep_bounds(distribution: Any) -> None:
+def materialize_logits(distribution: Any) -> None:
     """Let logits keep off the infinite by the step of the 16-bit type, as in PyTorch."""
     from .distribution import clamp_probs
 

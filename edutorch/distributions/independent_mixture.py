@@ -183,7 +183,7 @@ class TransformedDistribution(Distribution):
         base = self.base_dist
         return total + sum_rightmost(base.log_prob(y), dim - len(base.event_shape))
 
-    def _turned(self, value: Any) -> Any:
+    def _orient(self, value: Any) -> Any:
         """1 - value where the transforms fall instead of rising."""
         sign: Any = 1
         for transform in self.transforms:
@@ -195,10 +195,10 @@ class TransformedDistribution(Distribution):
             value = transform.inv(value)
         if self._validate_args:
             self.base_dist._validate_sample(value)
-        return self._turned(self.base_dist.cdf(value))
+        return self._orient(self.base_dist.cdf(value))
 
     def icdf(self, value: Any) -> Any:
-        return self._forward(self.base_dist.icdf(self._turned(value)))
+        return self._forward(self.base_dist.icdf(self._orient(value)))
 
 
 class MixtureSameFamily(Distribution):
@@ -273,22 +273,22 @@ class MixtureSameFamily(Distribution):
         """The distributions that are chosen from."""
         return self._component_distribution
 
-    def _shares(self) -> Any:
+    def _mixture_probs(self) -> Any:
         """The probabilities of the components, in a shape that fits their values."""
         probs = self._mixture_distribution.probs
         return probs.reshape((*probs.shape, *[1] * self._event_ndims))
 
     @property
     def mean(self) -> Any:
-        return (self._shares() * self._component_distribution.mean).sum(-1 - self._event_ndims)
+        return (self._mixture_probs() * self._component_distribution.mean).sum(-1 - self._event_ndims)
 
     @property
     def variance(self) -> Any:
         """Inside the components on average, and between their means."""
         parts, dim = self._component_distribution, -1 - self._event_ndims
-        inside = (self._shares() * parts.variance).sum(dim)
+        inside = (self._mixture_probs() * parts.variance).sum(dim)
         between = (parts.mean - self.mean.unsqueeze(dim)).square()
-        return inside + (self._shares() * between).sum(dim)
+        return inside + (self._mixture_probs() * between).sum(dim)
 
     def cdf(self, value: Any) -> Any:
         below = self._component_distribution.cdf(value.unsqueeze(-1 - self._event_ndims))

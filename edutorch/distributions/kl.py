@@ -22,10 +22,10 @@ from .continuous_bernoulli import ContinuousBernoulli
 from .discrete import Bernoulli, Binomial, Geometric, Poisson
 from .distribution import Distribution, ExponentialFamily, sum_rightmost
 from .gamma_family import Beta, Dirichlet, Exponential, Gamma
-from .half_precision import rounded_once
+from .half_precision import compute_in_float32
 from .independent_mixture import Independent, TransformedDistribution
 from .location_scale import Cauchy, Laplace, Normal, Uniform
-from .multivariate import LowRankMultivariateNormal, MultivariateNormal, diagonal, distance
+from .multivariate import LowRankMultivariateNormal, MultivariateNormal, diagonal, mahalanobis
 from .transformed import EULER, Gumbel, HalfNormal, Pareto
 
 __all__ = ["kl_divergence", "register_kl"]
@@ -49,15 +49,15 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
             raise TypeError(f"Expected a Distribution subclass, but got {each}")
 
     def decorate(function: Any) -> Any:
-        REGISTRY[type_p, type_q] = rounded_once(function)
-        _found.cache_clear()
+        REGISTRY[type_p, type_q] = compute_in_float32(function)
+        find_kl.cache_clear()
         return function
 
     return decorate
 
 
 @functools.cache
-def _found(type_p: type, type_q: type) -> Any:
+def find_kl(type_p: type, type_q: type) -> Any:
     """The function for the nearest pair of base classes, that of p first."""
     for p in type_p.__mro__:
         for q in type_q.__mro__:
@@ -75,7 +75,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
     >>> kl_divergence(Normal(1.0, 1.0), Normal(0.0, 1.0))
     tensor(0.5000)
     """
-    function = _found(type(p), type(q))
+    function = find_kl(type(p), type(q))
     if function is None:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} "
@@ -229,7 +229,7 @@ def _exponential_family(p: Any, q: Any) -> Any:
 # Normal vectors ----------------------------------------------------------------------------------
 
 
-def _same_event(p: Any, q: Any) -> None:
+def check_same_event(p: Any, q: Any) -> None:
     if p.event_shape != q.event_shape:
         raise ValueError(
             "KL-divergence between two Multivariate Normals with different event shapes cannot "
@@ -237,12 +237,12 @@ def _same_event(p: Any, q: Any) -> None:
         )
 
 
-def _length(matrix: Any) -> Any:
+def squared_norm(matrix: Any) -> Any:
     """tr(X Xᵀ)."""
     return matrix.square().sum((-2, -1))
 
 
-def _log_determinant(one: Any) -> Any:
+def log_determinant(one: Any) -> Any:
     if isinstance(one, LowRankMultivariateNormal):
         return one.log_determinant()
     return 2 * diagonal(one._tril).log().sum(-1)
@@ -252,7 +252,7 @@ def _log_determinant(one: Any) -> Any:
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 def _onto_multivariate(p: Any, q: Any) -> Any:
     """(log det Σq - log det Σp + tr(Σq⁻¹ Σp) + distance - n) / 2."""
-    _same_event(p, q)
+    check_same_event(p, q)
     n = p.event_shape[0]
     shape = (*broadcast_shapes(p.batch_shape, q.batch_shape), n, n)
     if isinstance(p, LowRankMultivariateNormal):
@@ -262,9 +262,9 @@ def _onto_multivariate(p: Any, q: Any) -> Any:
     lower, trace = q._tril.expand(shape), 0.0
     for part in parts:
         full = part.expand((*shape[:-1], part.shape[-1]))
-        trace = trace + _length(solve_triangular(lower, full, upper=False))
-    away = distance(q._tril, q.loc - p.loc)
-    determinants = _log_determinant(q) - _log_determinant(p)
+        trace = trace + squared_norm(solve_triangular(lower, full, upper=False))
+    away = mahalanobis(q._tril, q.loc - p.loc)
+    determinants = log_determinant(q) - log_determinant(p)
     return 0.5 * (determinants + trace + away - n)
 
 
@@ -272,16 +272,16 @@ def _onto_multivariate(p: Any, q: Any) -> Any:
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 def _onto_low_rank(p: Any, q: Any) -> Any:
     """The same with Σq⁻¹ = D⁻¹ - AᵀA by Woodbury's identity, A = C⁻¹ᐟ² Wᵀ D⁻¹."""
-    _same_event(p, q)
+    check_same_event(p, q)
     scaled = q.cov_factor.mT / q.cov_diag.unsqueeze(-2)
     a = solve_triangular(q._capacitance_tril, scaled, upper=False)
     inverse = q.cov_diag.rsqrt().unsqueeze(-1)
     if isinstance(p, LowRankMultivariateNormal):
-        trace = (p.cov_diag / q.cov_diag).sum(-1) + _length(p.cov_factor * inverse)
-        trace = trace - _length(a * p.cov_diag.sqrt().unsqueeze(-2)) - _length(a @ p.cov_factor)
+        trace = (p.cov_diag / q.cov_diag).sum(-1) + squared_norm(p.cov_factor * inverse)
+        trace = trace - squared_norm(a * p.cov_diag.sqrt().unsqueeze(-2)) - squared_norm(a @ p.cov_factor)
     else:
-        trace = _length(p._tril * inverse) - _length(a @ p._tril)
-    determinants = _log_determinant(q) - _log_determinant(p)
+        trace = squared_norm(p._tril * inverse) - squared_norm(a @ p._tril)
+    determinants = log_determinant(q) - log_determinant(p)
     return 0.5 * (determinants + trace + q.distance(q.loc - p.loc) - p.event_shape[0])
 
 

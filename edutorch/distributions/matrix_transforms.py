@@ -53,21 +53,21 @@ class StickBreakingTransform(Transform):
 
     domain, codomain, bijective = constraints.real_vector, constraints.simplex, True
 
-    def _to_come(self, x: Any, count: int) -> Any:
+    def _remaining(self, x: Any, count: int) -> Any:
         return count - arange(count, dtype=x.dtype, device=x.device)
 
     def _call(self, x: Any) -> Any:
-        share = clamp_probs((x - self._to_come(x, x.shape[-1]).log()).sigmoid())
+        share = clamp_probs((x - self._remaining(x, x.shape[-1]).log()).sigmoid())
         left = (1 - share).cumprod(-1)
         return pad(share, (0, 1), value=1.0) * pad(left, (1, 0), value=1.0)
 
     def _inverse(self, y: Any) -> Any:
         pieces = y[..., :-1]
         left = (1 - pieces.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
-        return pieces.log() - left.log() + self._to_come(y, pieces.shape[-1]).log()
+        return pieces.log() - left.log() + self._remaining(y, pieces.shape[-1]).log()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        x = x - self._to_come(x, x.shape[-1]).log()
+        x = x - self._remaining(x, x.shape[-1]).log()
         return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Any) -> Any:

@@ -21,7 +21,7 @@ def diagonal(matrix: Tensor) -> Tensor:
     return matrix.diagonal(dim1=-2, dim2=-1)
 
 
-def distance(scale_tril: Tensor, away: Tensor) -> Tensor:
+def mahalanobis(scale_tril: Tensor, away: Tensor) -> Tensor:
     """awayᵀ (L Lᵀ)⁻¹ away, the squared length of L⁻¹ away (Mahalanobis' distance)."""
     shape = broadcast_shapes(scale_tril.shape[:-1], away.shape)
     full = scale_tril.expand((*shape, scale_tril.shape[-1]))
@@ -41,12 +41,12 @@ def identity_like(matrix: Tensor) -> Tensor:
     return eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device).expand(matrix.shape)
 
 
-class WithCovariance(Distribution):
+class CovarianceBased(Distribution):
     """What is known by a covariance matrix, its inverse or its Cholesky factor L."""
 
     _tril: Tensor
 
-    def _hold_matrix(self, covariance: Any, precision: Any, scale_tril: Any, batch: Any) -> None:
+    def _set_matrix(self, covariance: Any, precision: Any, scale_tril: Any, batch: Any) -> None:
         """Keep the given one under its name, and the factor of it."""
         given = {
             "covariance_matrix": covariance, "precision_matrix": precision,
@@ -79,7 +79,7 @@ class WithCovariance(Distribution):
         return cholesky_solve(identity_like(self._tril), self._tril)
 
 
-class MultivariateNormal(WithCovariance):
+class MultivariateNormal(CovarianceBased):
     """Normal vectors: log p(x) = -(n log 2π + log det Σ + (x - μ)ᵀ Σ⁻¹ (x - μ)) / 2.
 
     Args:
@@ -128,7 +128,7 @@ class MultivariateNormal(WithCovariance):
             )
         batch = broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
         self.loc = loc.expand((*batch, loc.shape[-1]))
-        self._hold_matrix(covariance_matrix, precision_matrix, scale_tril, batch)
+        self._set_matrix(covariance_matrix, precision_matrix, scale_tril, batch)
         super().__init__(batch, self.loc.shape[-1:], validate_args=validate_args)
         self._tril = self._factor()
 
@@ -153,7 +153,7 @@ class MultivariateNormal(WithCovariance):
             self._validate_sample(value)
         size = diagonal(self._tril).log().sum(-1)
         n = self.event_shape[0]
-        away = distance(self._tril, value - self.loc)
+        away = mahalanobis(self._tril, value - self.loc)
         return -0.5 * (n * math.log(2 * math.pi) + away) - size
 
     def entropy(self) -> Any:
@@ -246,7 +246,7 @@ class LowRankMultivariateNormal(Distribution):
         scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
         inner = (scaled @ away.unsqueeze(-1)).squeeze(-1)
         plain = (away.square() / self.cov_diag).sum(-1)
-        return plain - distance(self._capacitance_tril, inner)
+        return plain - mahalanobis(self._capacitance_tril, inner)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)

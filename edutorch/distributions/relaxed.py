@@ -15,8 +15,8 @@ from ..core.shapes import Size
 from ..core.tensor import Tensor
 from ..ops import full_like, tensor
 from . import constraints
-from .categorical import OF_MANY, Categorical, OfCategorical
-from .discrete import WithProbability
+from .categorical import CATEGORICAL_CONSTRAINTS, Categorical, CategoricalBased
+from .discrete import BernoulliBased
 from .distribution import broadcast_all, clamp_probs, uniform_like
 from .independent_mixture import TransformedDistribution
 from .transforms import ExpTransform, SigmoidTransform
@@ -32,7 +32,7 @@ def as_temperature(given: Any) -> Tensor:
     return given if isinstance(given, Tensor) else tensor(float(given))
 
 
-class LogitRelaxedBernoulli(WithProbability):
+class LogitRelaxedBernoulli(BernoulliBased):
     """The logit of a `RelaxedBernoulli`: (logits + logistic noise) / temperature.
 
     >>> edutorch.distributions.LogitRelaxedBernoulli(tensor(1.0), 0.5).log_prob(tensor(0.0))
@@ -47,7 +47,7 @@ class LogitRelaxedBernoulli(WithProbability):
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         self.temperature = as_temperature(temperature)
-        self._hold(probs, logits)
+        self._set_parameter(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
@@ -73,7 +73,7 @@ class LogitRelaxedBernoulli(WithProbability):
         return self.temperature.log() + away - 2 * away.exp().log1p()
 
 
-class ShowsItsBase(TransformedDistribution):
+class RelaxedDistribution(TransformedDistribution):
     """What relaxed distributions show of the one they transform."""
 
     has_rsample = True
@@ -94,14 +94,14 @@ class ShowsItsBase(TransformedDistribution):
         return self.base_dist.probs
 
 
-class RelaxedBernoulli(ShowsItsBase):
+class RelaxedBernoulli(RelaxedDistribution):
     """A number between 0 and 1, near one of them for a low temperature.
 
     >>> edutorch.distributions.RelaxedBernoulli(tensor(1.0), 0.5).log_prob(tensor(0.5))
     tensor(0.)
     """
 
-    arg_constraints = WithProbability.arg_constraints
+    arg_constraints = BernoulliBased.arg_constraints
     support = constraints.unit_interval
 
     def __init__(
@@ -112,14 +112,14 @@ class RelaxedBernoulli(ShowsItsBase):
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
 
-class ExpRelaxedCategorical(OfCategorical):
+class ExpRelaxedCategorical(CategoricalBased):
     """The logarithm of a `RelaxedOneHotCategorical`.
 
     >>> edutorch.distributions.ExpRelaxedCategorical(tensor(1.0), tensor([0.5, 0.5])).event_shape
     torch.Size([2])
     """
 
-    arg_constraints = OF_MANY
+    arg_constraints = CATEGORICAL_CONSTRAINTS
     support = constraints.real_vector
     has_rsample = True
 
@@ -155,14 +155,14 @@ class ExpRelaxedCategorical(OfCategorical):
         return (score - score.logsumexp(-1, keepdim=True)).sum(-1) + size
 
 
-class RelaxedOneHotCategorical(ShowsItsBase):
+class RelaxedOneHotCategorical(RelaxedDistribution):
     """Probabilities near a corner for a low temperature: the Gumbel-softmax.
 
     >>> edutorch.distributions.RelaxedOneHotCategorical(tensor(1.0), ones(3)).sample().shape
     torch.Size([3])
     """
 
-    arg_constraints = OF_MANY
+    arg_constraints = CATEGORICAL_CONSTRAINTS
     support = constraints.simplex
 
     def __init__(

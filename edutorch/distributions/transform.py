@@ -13,7 +13,7 @@ from typing import Any
 from ..core.shapes import Size
 from ..ops import ones_like, zeros
 from . import constraints
-from .distribution import sum_rightmost, unknown
+from .distribution import sum_rightmost, not_implemented
 
 __all__ = ["ComposeTransform", "IndependentTransform", "ReshapeTransform", "Transform"]
 
@@ -28,7 +28,7 @@ class Transform:
     bijective: Any = False
     domain: Any
     codomain: Any
-    sign: Any = property(unknown, doc="1 if f rises, -1 if it falls.")
+    sign: Any = property(not_implemented, doc="1 if f rises, -1 if it falls.")
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -45,7 +45,7 @@ class Transform:
             self._cached = (x, y)
         return y
 
-    def inverted(self, y: Any) -> Any:
+    def invert(self, y: Any) -> Any:
         """Return x with f(x) = y."""
         if self._cache_size and self._cached[1] is y:
             return self._cached[0]
@@ -91,7 +91,7 @@ class Transform:
             return False
         hidden = ("_cached", "_cache_size")
         mine = {name: value for name, value in vars(self).items() if name not in hidden}
-        return all(same(value, vars(other).get(name)) for name, value in mine.items())
+        return all(are_equal(value, vars(other).get(name)) for name, value in mine.items())
 
     __hash__ = object.__hash__
 
@@ -99,7 +99,7 @@ class Transform:
         return f"{type(self).__name__}()"
 
 
-def same(a: Any, b: Any) -> bool:
+def are_equal(a: Any, b: Any) -> bool:
     """Say whether two settings, numbers or tensors, are equal."""
     equal = a == b
     return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
@@ -133,9 +133,9 @@ class InverseTransform(Transform):
         return self._inv
 
     def __call__(self, x: Any) -> Any:
-        return self._inv.inverted(x)
+        return self._inv.invert(x)
 
-    def inverted(self, y: Any) -> Any:
+    def invert(self, y: Any) -> Any:
         return self._inv(y)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
@@ -174,7 +174,7 @@ class ComposeTransform(Transform):
         dim = self.parts[-1].codomain.event_dim
         for part in reversed(self.parts):
             dim = max(dim + part.domain.event_dim - part.codomain.event_dim, part.domain.event_dim)
-        return widened(self.parts[0].domain, dim)
+        return reinterpret(self.parts[0].domain, dim)
 
     @property
     def codomain(self) -> Any:
@@ -184,7 +184,7 @@ class ComposeTransform(Transform):
         for part in self.parts:
             dim += part.codomain.event_dim - part.domain.event_dim
             dim = max(dim, part.codomain.event_dim)
-        return widened(self.parts[-1].codomain, dim)
+        return reinterpret(self.parts[-1].codomain, dim)
 
     @property
     def bijective(self) -> bool:
@@ -204,7 +204,7 @@ class ComposeTransform(Transform):
 
     def _inverse(self, y: Any) -> Any:
         for part in reversed(self.parts):
-            y = part.inverted(y)
+            y = part.invert(y)
         return y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
@@ -238,7 +238,7 @@ class ComposeTransform(Transform):
         return f"{type(self).__name__}(\n    {inner}\n)"
 
 
-def widened(constraint: Any, dim: int) -> Any:
+def reinterpret(constraint: Any, dim: int) -> Any:
     """The constraint over values of `dim` dimensions."""
     missing = dim - constraint.event_dim
     return constraints.independent(constraint, missing) if missing > 0 else constraint
@@ -284,7 +284,7 @@ class IndependentTransform(Transform):
     def _inverse(self, y: Any) -> Any:
         if y.dim() < self.codomain.event_dim:
             raise ValueError("Too few dimensions on input")
-        return self.base_transform.inverted(y)
+        return self.base_transform.invert(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         slope = self.base_transform.log_abs_det_jacobian(x, y)
@@ -335,12 +335,12 @@ class ReshapeTransform(Transform):
         return zeros(x.shape[: x.dim() - len(self.in_shape)], dtype=x.dtype, device=x.device)
 
     def forward_shape(self, shape: Any) -> Any:
-        return self._replaced(shape, self.in_shape, self.out_shape)
+        return self._replace_shape(shape, self.in_shape, self.out_shape)
 
     def inverse_shape(self, shape: Any) -> Any:
-        return self._replaced(shape, self.out_shape, self.in_shape)
+        return self._replace_shape(shape, self.out_shape, self.in_shape)
 
-    def _replaced(self, shape: Any, old: Size, new: Size) -> Size:
+    def _replace_shape(self, shape: Any, old: Size, new: Size) -> Size:
         cut = len(shape) - len(old)
         if cut < 0:
             raise ValueError("Too few dimensions on input")
@@ -349,6 +349,6 @@ class ReshapeTransform(Transform):
         return Size((*shape[:cut], *new))
 
 
-def constant_slope(scale: Any, x: Any) -> Any:
+def log_abs_scale(scale: Any, x: Any) -> Any:
     """log |scale| in the shape of x."""
     return ones_like(x) * (scale.abs().log() if hasattr(scale, "abs") else math.log(abs(scale)))

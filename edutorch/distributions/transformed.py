@@ -99,7 +99,7 @@ class LogisticNormal(TransformedDistribution):
         return self.base_dist.base_dist.scale
 
 
-class Half(TransformedDistribution):
+class HalfDistribution(TransformedDistribution):
     """|x| of a distribution around 0: what the two halves share."""
 
     arg_constraints: ClassVar[Any] = {"scale": constraints.positive}
@@ -142,7 +142,7 @@ class Half(TransformedDistribution):
         return self.base_dist.entropy() - math.log(2)
 
 
-class HalfNormal(Half):
+class HalfNormal(HalfDistribution):
     """|x| of a normal x with the mean 0.
 
     >>> edutorch.distributions.HalfNormal(1.0).mean
@@ -170,7 +170,7 @@ class HalfNormal(Half):
         return self.scale.square() * (1 - 2 / math.pi)
 
 
-class HalfCauchy(Half):
+class HalfCauchy(HalfDistribution):
     """|x| of a Cauchy x around 0.
 
     >>> edutorch.distributions.HalfCauchy(1.0).cdf(tensor(1.0))

@@ -23,7 +23,7 @@ from .transform import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
-    constant_slope,
+    log_abs_scale,
 )  # fmt: skip
 
 __all__ = [
@@ -211,7 +211,7 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        slope = constant_slope(self.scale, x)
+        slope = log_abs_scale(self.scale, x)
         n = self._event_dim
         return slope.reshape((*slope.shape[: slope.dim() - n], -1)).sum(-1) if n else slope
 

@@ -105,7 +105,7 @@ class GeneralizedPareto(Distribution):
         ends = self.loc - self.scale / self.concentration
         return constraints.interval(self.loc, where(self.concentration < 0, ends, math.inf))
 
-    def _split(self) -> tuple[Any, Any]:
+    def _split_zero(self) -> tuple[Any, Any]:
         """Where c is 0, and c with something harmless in these places."""
         zero = isclose(self.concentration, zeros_like(self.concentration))
         return zero, where(zero, ones_like(self.concentration), self.concentration)
@@ -134,7 +134,7 @@ class GeneralizedPareto(Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        z, (zero, c) = (value - self.loc) / self.scale, self._split()
+        z, (zero, c) = (value - self.loc) / self.scale, self._split_zero()
         power = 1 / c + 1 + zeros_like(z)
         curve = where(power == 0, power, power * (c * z).log1p())
         return -self.scale.log() - where(zero, z, curve)
@@ -143,7 +143,7 @@ class GeneralizedPareto(Distribution):
         """Return log P(X > value)."""
         if self._validate_args:
             self._validate_sample(value)
-        z, (zero, c) = (value - self.loc) / self.scale, self._split()
+        z, (zero, c) = (value - self.loc) / self.scale, self._split_zero()
         return where(zero, -z, -(c * z).log1p() / c)
 
     def log_cdf(self, value: Any) -> Any:
@@ -154,7 +154,7 @@ class GeneralizedPareto(Distribution):
         return self.log_cdf(value).exp()
 
     def icdf(self, value: Any) -> Any:
-        zero, c = self._split()
+        zero, c = self._split_zero()
         log_u = (-value).log1p()
         curve = self.loc + self.scale / c * (-c * log_u).expm1()
         return where(zero, self.loc - self.scale * log_u, curve)

@@ -16,12 +16,12 @@ from ..ops import arange, cat, cholesky_solve, diag_embed, mvlgamma, tensor, whe
 from . import constraints
 from .distribution import Distribution, broadcast_all, normal_like
 from .gamma_family import Beta, Chi2
-from .multivariate import WithCovariance, diagonal
+from .multivariate import CovarianceBased, diagonal
 
 __all__ = ["LKJCholesky", "Wishart"]
 
 
-class Wishart(WithCovariance):
+class Wishart(CovarianceBased):
     """Σ x xᵀ of `df` normal vectors with a covariance matrix V.
 
     log p(X) = (df - n - 1)/2 log det X - tr(V⁻¹ X)/2 - df/2 (n log 2 + log det V) - log Γₙ(df/2)
@@ -75,30 +75,30 @@ class Wishart(WithCovariance):
                 "Low df values detected. Singular samples are highly likely to occur for "
                 "ndim - 1 < df < ndim."
             )
-        self._hold_matrix(covariance_matrix, precision_matrix, scale_tril, batch)
+        self._set_matrix(covariance_matrix, precision_matrix, scale_tril, batch)
         self._event_shape = matrix.shape[-2:]  # the constraint of df asks for it
         super().__init__(batch, matrix.shape[-2:], validate_args=validate_args)
         self._tril = self._factor()
         steps = arange(n, dtype=matrix.dtype, device=matrix.device)
         self._dist_chi2 = Chi2(self.df.unsqueeze(-1) - steps)
 
-    def _of_matrix(self, number: Any) -> Any:
+    def _as_matrix(self, number: Any) -> Any:
         return number.reshape((*number.shape, 1, 1))
 
     @property
     def mean(self) -> Any:
-        return self._of_matrix(self.df) * self.covariance_matrix
+        return self._as_matrix(self.df) * self.covariance_matrix
 
     @property
     def mode(self) -> Any:
         factor = self.df - self.event_shape[-1] - 1
-        return self._of_matrix(where(factor <= 0, math.nan, factor)) * self.covariance_matrix
+        return self._as_matrix(where(factor <= 0, math.nan, factor)) * self.covariance_matrix
 
     @property
     def variance(self) -> Any:
         v = self.covariance_matrix
         d = diagonal(v)
-        return self._of_matrix(self.df) * (v.square() + d.unsqueeze(-1) * d.unsqueeze(-2))
+        return self._as_matrix(self.df) * (v.square() + d.unsqueeze(-1) * d.unsqueeze(-2))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -107,7 +107,7 @@ class Wishart(WithCovariance):
         factor = self._tril @ (noise + diag_embed(roots.clamp(min=finfo(roots.dtype).eps)))
         return factor @ factor.mT
 
-    def _log_size(self) -> Any:
+    def _half_log_norm(self) -> Any:
         """(n log 2 + log det V) / 2."""
         return self.event_shape[-1] * math.log(2) / 2 + diagonal(self._tril).log().sum(-1)
 
@@ -118,13 +118,13 @@ class Wishart(WithCovariance):
         batch = broadcast_shapes(value.shape, self._tril.shape)
         solved = cholesky_solve(value.expand(batch), self._tril.expand(batch))
         curve = (df - n - 1) / 2 * slogdet(value).logabsdet - diagonal(solved).sum(-1) / 2
-        return curve - df * self._log_size() - mvlgamma(df / 2, n)
+        return curve - df * self._half_log_norm() - mvlgamma(df / 2, n)
 
     def entropy(self) -> Any:
         df, n = self.df, self.event_shape[-1]
         steps = arange(n, dtype=df.dtype, device=df.device) / 2
         slope = ((df / 2).unsqueeze(-1) - steps).digamma().sum(-1)
-        size = (n + 1) * self._log_size() + mvlgamma(df / 2, n)
+        size = (n + 1) * self._half_log_norm() + mvlgamma(df / 2, n)
         return size - (df - n - 1) / 2 * slope + df * n / 2
 
 

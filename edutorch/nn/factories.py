@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["factory_kwargs"]
 
-NAMES = {"device", "dtype", "memory_format"}
+FACTORY_NAMES = {"device", "dtype", "memory_format"}
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
@@ -19,11 +19,11 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """
     if kwargs is None:
         return {}
-    unknown = kwargs.keys() - NAMES - {"factory_kwargs"}
+    unknown = kwargs.keys() - FACTORY_NAMES - {"factory_kwargs"}
     if unknown:
         raise TypeError(f"unexpected kwargs {unknown}")
     found = dict(kwargs.get("factory_kwargs", {}))
-    for name in kwargs.keys() & NAMES:
+    for name in kwargs.keys() & FACTORY_NAMES:
         if name in found:
             raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
         found[name] = kwargs[name]

@@ -24,7 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def silent(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def without_grad(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Fill without recording: a parameter may be overwritten then."""
 
     @functools.wraps(fill)
@@ -53,7 +53,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return gains[nonlinearity]
 
 
-def fans(tensor: Tensor) -> tuple[int, int]:
+def compute_fans(tensor: Tensor) -> tuple[int, int]:
     """Return how many numbers each output is made from, and each input goes into.
 
     Raises: ShapeError: the tensor has fewer than two axes.
@@ -68,19 +68,19 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
-@silent
+@without_grad
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with uniform numbers from a to b."""
     return tensor.uniform_(a, b, generator=generator)
 
 
-@silent
+@without_grad
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """Fill with normal numbers."""
     return tensor.normal_(mean, std, generator=generator)
 
 
-@silent
+@without_grad
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
     generator: Any = None,
@@ -103,25 +103,25 @@ def trunc_normal_(
     return tensor
 
 
-@silent
+@without_grad
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one number."""
     return tensor.fill_(val)
 
 
-@silent
+@without_grad
 def ones_(tensor: Tensor) -> Tensor:
     """Fill with ones."""
     return tensor.fill_(1)
 
 
-@silent
+@without_grad
 def zeros_(tensor: Tensor) -> Tensor:
     """Fill with zeros."""
     return tensor.fill_(0)
 
 
-@silent
+@without_grad
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity: a linear layer that changes nothing."""
     if tensor.ndim != 2:
@@ -129,7 +129,7 @@ def eye_(tensor: Tensor) -> Tensor:
     return tensor.copy_(eye(*tensor.shape, device=tensor.device))
 
 
-@silent
+@without_grad
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """Fill filters so that a convolution keeps its channels as they are."""
     if tensor.ndim not in (3, 4, 5):
@@ -143,7 +143,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return tensor
 
 
-@silent
+@without_grad
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Fill so that forward and backward keep their variance.
 
@@ -151,17 +151,17 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
     Paper: Glorot and Bengio, Understanding the difficulty of training deep networks, 2010.
     """
-    bound = gain * math.sqrt(6 / sum(fans(tensor)))
+    bound = gain * math.sqrt(6 / sum(compute_fans(tensor)))
     return tensor.uniform_(-bound, bound, generator=generator)
 
 
-@silent
+@without_grad
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """Like `xavier_uniform_`, with normal numbers: std = gain · √(2 / (in + out))."""
-    return tensor.normal_(0, gain * math.sqrt(2 / sum(fans(tensor))), generator=generator)
+    return tensor.normal_(0, gain * math.sqrt(2 / sum(compute_fans(tensor))), generator=generator)
 
 
-@silent
+@without_grad
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
     """Fill so that the rows (or the columns, if they are fewer) are orthogonal and of length 1.
 
@@ -192,7 +192,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
     return tensor.copy_((q if rows >= columns else q.T).reshape(tensor.shape)).mul_(gain)
 
 
-@silent
+@without_grad
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Fill a matrix with normal numbers, and set a part of each column to 0, at random.
 
@@ -222,11 +222,11 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 def kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    fan = fans(tensor)[mode == "fan_out"]
+    fan = compute_fans(tensor)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
-@silent
+@without_grad
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
@@ -243,7 +243,7 @@ def kaiming_uniform_(
     return tensor.uniform_(-bound, bound, generator=generator)
 
 
-@silent
+@without_grad
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
@@ -254,8 +254,8 @@ def kaiming_normal_(
 
 
 # PyTorch's own names for it, which much code imports.
-_calculate_fan_in_and_fan_out = fans
+_calculate_fan_in_and_fan_out = compute_fans
 
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
-    return fans(tensor)[("fan_in", "fan_out").index(mode.lower())]
+    return compute_fans(tensor)[("fan_in", "fan_out").index(mode.lower())]

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ..core.tensor import PLAIN_TENSORS, Tensor, fill, same_memory, wrap
+from ..core.tensor import PLAIN_TENSORS, Tensor, fill, share_version, wrap
 from ..errors import ShapeError, ShapeValueError
 from ..modes import no_grad
 from ..ops import empty
@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def adopt(tensor: Tensor, data: Tensor | None) -> None:
+def share_data(tensor: Tensor, data: Tensor | None) -> None:
     """Let a new tensor show the memory of `data` (of an empty tensor, if there is none)."""
     source = empty(0) if data is None else data
     if not isinstance(source, Tensor):
@@ -25,7 +25,7 @@ def adopt(tensor: Tensor, data: Tensor | None) -> None:
             "make one with tensor(...)"
         )
     fill(tensor, source._array)
-    same_memory(tensor, source)  # a write through either is noticed by both
+    share_version(tensor, source)  # a write through either is noticed by both
 
 
 class Parameter(Tensor):
@@ -41,7 +41,7 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        adopt(self, data)
+        share_data(self, data)
         if requires_grad:
             self.requires_grad_()
 
@@ -71,7 +71,7 @@ class Buffer(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        adopt(self, data)
+        share_data(self, data)
         self.persistent = persistent
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
@@ -93,7 +93,7 @@ def _rebuild(kind: type, data: Tensor, flag: bool) -> Any:
 PLAIN_TENSORS |= {Parameter, Buffer}
 
 
-ALLOWED = {
+ALLOWED_WITHOUT_SHAPE = {
     "as_type", "bfloat16", "copy_", "cpu", "cuda", "detach", "double", "float", "half",
     "requires_grad_", "to", "to_device",
 }  # fmt: skip
@@ -104,7 +104,7 @@ class UninitializedTensorMixin:
     """What parameters and buffers without a shape share. Only type and device are known."""
 
     __slots__ = ()
-    becomes: ClassVar[type[Tensor]]
+    initialized_class: ClassVar[type[Tensor]]
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Take a shape, with numbers that are still to be set, and become an ordinary one.
@@ -119,7 +119,7 @@ class UninitializedTensorMixin:
         dtype = tensor.dtype if dtype is None else dtype
         wanted = tensor.requires_grad
         made = empty(tuple(shape), device=device, dtype=dtype)
-        tensor.__class__ = self.becomes
+        tensor.__class__ = self.initialized_class
         with no_grad():
             tensor.data = made
         tensor.requires_grad_(wanted)
@@ -143,22 +143,22 @@ class UninitializedTensorMixin:
     def data(self, value: Tensor) -> None:
         Tensor.data.__set__(self, value)
 
-    ndim = property(lambda self: refuse("ndim", type(self)))
+    ndim = property(lambda self: raise_uninitialized("ndim", type(self)))
 
     def size(self, dim: int | None = None) -> Any:
         """Refuse: there is none. Raises: ShapeValueError."""
-        return refuse("size", type(self))
+        return raise_uninitialized("size", type(self))
 
     def dim(self) -> int:
         """Refuse: there are none. Raises: ShapeValueError."""
-        return refuse("dim", type(self))
+        return raise_uninitialized("dim", type(self))
 
     def numel(self) -> int:
         """Refuse: nobody knows. Raises: ShapeValueError."""
-        return refuse("numel", type(self))
+        return raise_uninitialized("numel", type(self))
 
     def __len__(self) -> int:
-        return refuse("len", type(self))
+        return raise_uninitialized("len", type(self))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -168,12 +168,12 @@ class UninitializedTensorMixin:
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Answer for every op: only what needs no shape is done."""
-        if func.__name__ in ALLOWED:
+        if func.__name__ in ALLOWED_WITHOUT_SHAPE:
             return super().__torch_function__(func, types, args, kwargs)  # type: ignore[misc]
-        return refuse(func.__name__, cls)
+        return raise_uninitialized(func.__name__, cls)
 
 
-def refuse(op: str, kind: type) -> Any:
+def raise_uninitialized(op: str, kind: type) -> Any:
     """Raise ShapeValueError (a ValueError, as PyTorch's)."""
     raise ShapeValueError(
         op, f"Attempted to use an uninitialized parameter ({kind.__name__}): its shape is not "
@@ -189,14 +189,14 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """
 
     __slots__ = ()
-    becomes = Parameter
+    initialized_class = Parameter
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make an empty one."""
         return object.__new__(cls)
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        adopt(self, empty(0, device=device, dtype=dtype))
+        share_data(self, empty(0, device=device, dtype=dtype))
         if requires_grad:
             self.requires_grad = True
 
@@ -217,7 +217,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     """
 
     __slots__ = ()
-    becomes = Buffer
+    initialized_class = Buffer
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make an empty one."""
@@ -227,7 +227,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
         self, requires_grad: bool = False, device: Any = None, dtype: Any = None,
         persistent: bool = True,
     ) -> None:  # fmt: skip
-        adopt(self, empty(0, device=device, dtype=dtype))
+        share_data(self, empty(0, device=device, dtype=dtype))
         self.persistent = persistent
         if requires_grad:
             self.requires_grad = True

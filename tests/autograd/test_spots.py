@@ -1,4 +1,4 @@
-"""The gradient of a loss that looks at one class of each row waits as `Spots` for log_softmax."""
+"""The gradient of a loss that looks at one class of each row waits as `OneHotGradient` for log_softmax."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import edutorch as torch
 from edutorch.backends import reference_only
 from edutorch.core.fast import lazy_gradients
-from edutorch.core.fast.lazy_gradients import Spots
+from edutorch.core.fast.lazy_gradients import OneHotGradient
 from edutorch.kernels import available, make
 from edutorch.nn import functional as F
 from edutorch.nn.functional.loss import nll
@@ -21,20 +21,20 @@ SHAPES = [(5, 4), (60, 70)]  # one too small for a kernel, and one that is not
 
 @pytest.fixture(autouse=True)
 def all_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nll, "WORTH_SPOTS", 0)
+    monkeypatch.setattr(nll, "ONE_HOT_MIN_SIZE", 0)
 
 
 @pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> list[Spots]:
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[OneHotGradient]:
     """Note which of them became arrays."""
-    found: list[Spots] = []
-    as_it_was = Spots.computed
+    found: list[OneHotGradient] = []
+    as_it_was = OneHotGradient.computed
 
-    def noted(self: Spots) -> Any:
+    def noted(self: OneHotGradient) -> Any:
         found.append(self)
         return as_it_was(self)
 
-    monkeypatch.setattr(Spots, "computed", noted)
+    monkeypatch.setattr(OneHotGradient, "computed", noted)
     return found
 
 
@@ -53,7 +53,7 @@ def exact(x: torch.Tensor, target: torch.Tensor) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_array_in_between(shape: tuple[int, int], computed: list[Spots]) -> None:
+def test_no_array_in_between(shape: tuple[int, int], computed: list[OneHotGradient]) -> None:
     if available():
         make(SPOTTED)
     x, target = scores(shape)
@@ -69,7 +69,7 @@ def test_no_array_in_between(shape: tuple[int, int], computed: list[Spots]) -> N
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ignored", [-100, 1])
-def test_all_settings(reduction: str, weighted: bool, ignored: int, computed: list[Spots]) -> None:
+def test_all_settings(reduction: str, weighted: bool, ignored: int, computed: list[OneHotGradient]) -> None:
     """As with `create_graph`, for which zeros are made."""
     x, target = scores((5, 4))
     weight = torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64) if weighted else None
@@ -98,7 +98,7 @@ def test_hooks_see_an_array() -> None:
     np.testing.assert_allclose(x.grad.numpy(), exact(x, target), rtol=1e-12, atol=1e-15)
 
 
-def test_two_losses_of_the_same_logarithms(computed: list[Spots]) -> None:
+def test_two_losses_of_the_same_logarithms(computed: list[OneHotGradient]) -> None:
     x, target = scores((5, 4))
     logs = F.log_softmax(x, 1)
     (F.nll_loss(logs, target) + 2 * F.nll_loss(logs, target)).backward()
@@ -106,7 +106,7 @@ def test_two_losses_of_the_same_logarithms(computed: list[Spots]) -> None:
     np.testing.assert_allclose(x.grad.numpy(), 3 * exact(x, target), rtol=1e-12, atol=1e-15)
 
 
-def test_other_ops_get_an_array(computed: list[Spots]) -> None:
+def test_other_ops_get_an_array(computed: list[OneHotGradient]) -> None:
     x, target = scores((5, 4))
     F.nll_loss(x * 1.0, target).backward()
     assert len(computed) == 1
@@ -122,7 +122,7 @@ def test_other_ops_get_an_array(computed: list[Spots]) -> None:
     np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-12, atol=1e-15)
 
 
-def test_functions_of_users_get_an_array(computed: list[Spots]) -> None:
+def test_functions_of_users_get_an_array(computed: list[OneHotGradient]) -> None:
     class Same(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Any) -> Any:
@@ -142,7 +142,7 @@ def test_functions_of_users_get_an_array(computed: list[Spots]) -> None:
     assert len(computed) == 3 and float(x.grad.sum()) == pytest.approx(-2.8)
 
 
-def test_what_waits_is_computed_before_a_hook_runs(computed: list[Spots]) -> None:
+def test_what_waits_is_computed_before_a_hook_runs(computed: list[OneHotGradient]) -> None:
     """The hook belongs to a younger branch; it may write into what the loss was made of."""
     x, target = scores((5, 4))
     wanted = exact(x, target)
@@ -152,7 +152,7 @@ def test_what_waits_is_computed_before_a_hook_runs(computed: list[Spots]) -> Non
     loss = F.nll_loss(logs, target) + side.sum()
     loss.backward()
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-12, atol=1e-15)
-    assert not lazy_gradients._OWED.__dict__.get("edges")
+    assert not lazy_gradients._PENDING.__dict__.get("edges")
 
 
 def test_it_needs_no_zeros(monkeypatch: pytest.MonkeyPatch) -> None:

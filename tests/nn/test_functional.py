@@ -90,7 +90,7 @@ def test_convolution_of_a_batch_larger_than_a_block(device, torch, monkeypatch):
     """The images are taken a few at a time; the result must not depend on it."""
     from edutorch.nn.functional import conv
 
-    monkeypatch.setattr(conv, "BLOCK", {"cpu": 200, "strict": 200})
+    monkeypatch.setattr(conv, "BLOCK_SIZE", {"cpu": 200, "strict": 200})
     settings = {"stride": 2, "padding": 1}
     both(torch, device, lambda f, *a: f.conv2d(*a, **settings), (5, 2, 6, 7), (3, 2, 3, 3), (3,))
     both(torch, device, lambda f, *a: f.conv_transpose2d(*a), (5, 2, 3, 4), (2, 3, 3, 3))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from ...nn.functional.pooling import divisors
+from ...nn.functional.pooling import pool_divisors
 from ...nn.functional.sliding_window import Windows
 from .conv_common import SIZE, are_float_arrays, compile_kernel, readonly_array
 from .implicit_gemm import copy
@@ -95,7 +95,7 @@ def avg_pool_gradient_planes(
 @functools.lru_cache(maxsize=256)
 def divisors_of(windows: Windows, include: bool, override: int | None, dtype: Any) -> np.ndarray:
     """Return what each place's sum is divided by, in a row."""
-    result = divisors(np, windows, include, override, dtype)
+    result = pool_divisors(np, windows, include, override, dtype)
     return np.ascontiguousarray(np.broadcast_to(result, windows.count), dtype).reshape(-1)
 
 

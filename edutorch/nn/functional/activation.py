@@ -56,12 +56,12 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @activation(public="leaky_relu")
-def leaky(xp: Any, input: Array, negative_slope: float = 0.01) -> Array:
+def leaky_relu_forward(xp: Any, input: Array, negative_slope: float = 0.01) -> Array:
     """y = x where x > 0, else slope · x."""
     return xp.where(input > 0, input, negative_slope * input)
 
 
-leaky.vjp(
+leaky_relu_forward.vjp(
     input=lambda g, input, negative_slope: where(input > 0, g, negative_slope * g),
     latex=r"g\ \text{or}\ a\,g",
 )
@@ -73,17 +73,17 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     >>> nn.functional.leaky_relu(tensor([-1.0, 2.0]))
     tensor([-0.0100,  2.0000])
     """
-    return (leaky.in_place if inplace else leaky)(input, negative_slope)
+    return (leaky_relu_forward.in_place if inplace else leaky_relu_forward)(input, negative_slope)
 
 
 @activation(public="elu selu celu", node="EluBackward0")
-def exponential_linear(xp: Any, input: Array, alpha: float = 1.0) -> Array:
+def elu_forward(xp: Any, input: Array, alpha: float = 1.0) -> Array:
     """y = x where x > 0, else α · (eˣ - 1)."""
     return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0)))
 
 
 # At 0 the slope is that from the left, α, and the curvature 0, as in PyTorch.
-exponential_linear.vjp(
+elu_forward.vjp(
     input=lambda g, input, alpha: where(
         input > 0, g, g * (alpha * exp(where(input >= 0, 0.0, input)))
     ),
@@ -97,7 +97,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     >>> nn.functional.elu(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    bend = exponential_linear.in_place if inplace else exponential_linear
+    bend = elu_forward.in_place if inplace else elu_forward
     return bend(input, alpha)
 
 
@@ -113,22 +113,22 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([-1.1113,  2.1014])
     """
     if inplace:
-        return exponential_linear.in_place(input, SELU_ALPHA).mul_(SELU_SCALE)
-    return SELU_SCALE * exponential_linear(input, SELU_ALPHA)
+        return elu_forward.in_place(input, SELU_ALPHA).mul_(SELU_SCALE)
+    return SELU_SCALE * elu_forward(input, SELU_ALPHA)
 
 
 @activation(dtypes="fc", public="silu")
-def silu_of(xp: Any, input: Array) -> Array:
+def silu_forward(xp: Any, input: Array) -> Array:
     """y = x · σ(x)."""
     return input / (1 + xp.exp(-input))
 
 
-def silu_slope(input: Any) -> Any:
+def silu_derivative(input: Any) -> Any:
     s = sigmoid(input)
     return s * (1 + input * (1 - s))
 
 
-silu_of.vjp(input=lambda g, input: g * silu_slope(input), latex=r"g\,\sigma(x)(1+x(1-\sigma(x)))")
+silu_forward.vjp(input=lambda g, input: g * silu_derivative(input), latex=r"g\,\sigma(x)(1+x(1-\sigma(x)))")
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -137,7 +137,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     >>> nn.functional.silu(tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
     """
-    return (silu_of.in_place if inplace else silu_of)(input)
+    return (silu_forward.in_place if inplace else silu_forward)(input)
 
 
 @activation
@@ -154,7 +154,7 @@ def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
     if input.itemsize == 2:  # Φ of -3 is a small difference; rounded once
         return gelu.op.forward(xp, input.astype("float32"), approximate).astype(input.dtype)
     if approximate == "tanh":
-        return input * (0.5 + 0.5 * xp.tanh(bent(input)))
+        return input * (0.5 + 0.5 * xp.tanh(gelu_inner(input)))
     return input * normal_cdf(xp, input)
 
 
@@ -172,14 +172,14 @@ def normal_cdf(xp: Any, x: Array) -> Array:
     return xp.where(size < SMALL, middle, xp.where(z > 0, 1 - half, half))
 
 
-def bent(x: Any) -> Any:
+def gelu_inner(x: Any) -> Any:
     return math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
 
 
-def gelu_slope(x: Any, approximate: str) -> Any:
+def gelu_derivative(x: Any, approximate: str) -> Any:
     """Φ(x) + x · φ(x): both factors of the product in turn."""
     if approximate == "tanh":
-        t = tanh(bent(x))
+        t = tanh(gelu_inner(x))
         inner = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (x * x))
         return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner
     density = exp(-0.5 * (x * x)) / math.sqrt(2 * math.pi)
@@ -187,19 +187,19 @@ def gelu_slope(x: Any, approximate: str) -> Any:
 
 
 gelu.vjp(
-    input=lambda g, input, approximate: g * gelu_slope(input, approximate),
+    input=lambda g, input, approximate: g * gelu_derivative(input, approximate),
     latex=r"g\,(\Phi(x)+x\,\varphi(x))",
 )
 
 
 @activation(public="hardtanh relu6", node="HardtanhBackward0")
-def between(xp: Any, input: Array, min_val: float, max_val: float) -> Array:
+def hardtanh_forward(xp: Any, input: Array, min_val: float, max_val: float) -> Array:
     """y = min(max(x, a), b)."""
     return xp.minimum(xp.maximum(input, min_val), max_val)
 
 
 # On a limit the gradient is 0, as in PyTorch: that of `clamp` would still be g there.
-between.vjp(
+hardtanh_forward.vjp(
     input=lambda g, input, min_val, max_val: where((input > min_val) & (input < max_val), g, 0.0),
     latex=r"g\ \text{between the limits}",
 )
@@ -220,7 +220,7 @@ def hardtanh(
     if not input.is_floating_point():
         limits = int(min_val), int(max_val)  # as PyTorch cuts them off
         return input.clamp_(*limits) if inplace else clamp(input, *limits)
-    return (between.in_place if inplace else between)(input, min_val, max_val)
+    return (hardtanh_forward.in_place if inplace else hardtanh_forward)(input, min_val, max_val)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -259,26 +259,26 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
     >>> nn.functional.mish(tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.9440])
     """
-    return replace(input, "mish_", mish) if inplace else mish_of(input)
+    return apply_in_place(input, "mish_", mish) if inplace else mish_forward(input)
 
 
 @activation(public="mish")
-def mish_of(xp: Any, input: Array) -> Array:
+def mish_forward(xp: Any, input: Array) -> Array:
     """y = x · tanh(log(1 + eˣ))."""
     if input.itemsize == 2:  # rounded once
-        return mish_of.op.forward(xp, input.astype("float32")).astype(input.dtype)
+        return mish_forward.op.forward(xp, input.astype("float32")).astype(input.dtype)
     return input * xp.tanh(xp.logaddexp(xp.zeros_like(input), input))
 
 
-def mish_slope(x: Any) -> Any:
+def mish_derivative(x: Any) -> Any:
     """t + x · (1 - t²) · σ(x), t being the tanh."""
     x = clamp(x, -1000, 30)  # beyond it is 0 and 1: no 0 · ∞
     t = tanh(softplus(x))
     return t + x * ((1 - t * t) * sigmoid(x))
 
 
-mish_of.vjp(
-    input=lambda g, input: g * mish_slope(input),
+mish_forward.vjp(
+    input=lambda g, input: g * mish_derivative(input),
     latex=r"g\,(\tanh(\ln(1+e^x))+x\,\sigma(x)\,(1-\tanh(\ln(1+e^x))^2))",
 )
 
@@ -290,25 +290,25 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([-0., 0., 4.])
     """
     if inplace:
-        return replace(input, "hardswish_", hardswish)
-    return hardswish_of(input)
+        return apply_in_place(input, "hardswish_", hardswish)
+    return hardswish_forward(input)
 
 
 @activation(public="hardswish")
-def hardswish_of(xp: Any, input: Array) -> Array:
+def hardswish_forward(xp: Any, input: Array) -> Array:
     """y = x · min(max(x + 3, 0), 6) / 6."""
     if input.itemsize == 2:  # rounded once
-        return hardswish_of.op.forward(xp, input.astype("float32")).astype(input.dtype)
+        return hardswish_forward.op.forward(xp, input.astype("float32")).astype(input.dtype)
     return input * (xp.minimum(xp.maximum(input + 3, 0), 6) / 6)
 
 
-def hardswish_slope(x: Any) -> Any:
+def hardswish_derivative(x: Any) -> Any:
     """x / 3 + ½ between the corners, else 0 and 1."""
     return where(x < 3, where(x > -3, x / 3 + 0.5, 0.0), 1.0)
 
 
-hardswish_of.vjp(
-    input=lambda g, input: g * hardswish_slope(input), latex=r"g\,(\tfrac{x}{3}+\tfrac12)"
+hardswish_forward.vjp(
+    input=lambda g, input: g * hardswish_derivative(input), latex=r"g\,(\tfrac{x}{3}+\tfrac12)"
 )
 
 
@@ -352,7 +352,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * sigmoid(b)
 
 
-def replace(input: Tensor, name: str, function: Callable[..., Tensor], *settings: Any) -> Tensor:
+def apply_in_place(input: Tensor, name: str, function: Callable[..., Tensor], *settings: Any) -> Tensor:
     """Write `function(input, *settings)` into the memory of `input`.
 
     The function sees a copy wherever its ops may save it: backward needs the old numbers.
@@ -365,12 +365,12 @@ def replace(input: Tensor, name: str, function: Callable[..., Tensor], *settings
     return input
 
 
-def twin_of(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def make_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Make the form with an underscore of an activation: `celu_` from `celu`."""
     name = f"{function.__name__}_"
 
     def twin(input: Tensor, *settings: Any, **named: Any) -> Tensor:
-        return replace(input, name, functools.partial(function, **named), *settings)
+        return apply_in_place(input, name, functools.partial(function, **named), *settings)
 
     twin.__name__ = twin.__qualname__ = name
     twin.__module__ = function.__module__
@@ -394,12 +394,12 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise ZeroDivisorError("celu", "alpha cannot be 0 for CELU")
     if inplace:
-        return replace(input, "celu_", celu, alpha)
-    return celu_of(input, alpha)
+        return apply_in_place(input, "celu_", celu, alpha)
+    return compute_celu(input, alpha)
 
 
 @composed_in_float32
-def celu_of(input: Tensor, alpha: float) -> Tensor:
+def compute_celu(input: Tensor, alpha: float) -> Tensor:
     return where(input >= 0, input, alpha * expm1(clamp(input, max=0) / alpha))
 
 
@@ -411,12 +411,12 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000])
     """
     if inplace:
-        return replace(input, "hardsigmoid_", hardsigmoid)
-    return hardsigmoid_of(input)
+        return apply_in_place(input, "hardsigmoid_", hardsigmoid)
+    return compute_hardsigmoid(input)
 
 
 @composed_in_float32
-def hardsigmoid_of(input: Tensor) -> Tensor:
+def compute_hardsigmoid(input: Tensor) -> Tensor:
     return hardtanh(input + 3, 0, 6) / 6
 
 
@@ -428,7 +428,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     tensor([-7.,  2.])
     """
     if inplace:
-        return replace(input, "threshold_", _threshold, threshold, value)
+        return apply_in_place(input, "threshold_", _threshold, threshold, value)
     if not input.is_floating_point():
         value = int(value)  # as PyTorch: integers stay what they are
     return where(input <= threshold, value, input)
@@ -498,7 +498,7 @@ def rrelu(
             f"Lower bound should be less than or equal to the upper bound: {lower} > {upper}",
         )
     if inplace:
-        return replace(input, "rrelu_", rrelu, lower, upper, training)
+        return apply_in_place(input, "rrelu_", rrelu, lower, upper, training)
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
     with no_grad():
@@ -506,16 +506,16 @@ def rrelu(
     return where(input > 0, input, slopes * input)
 
 
-celu_, elu_, selu_ = twin_of(celu), twin_of(elu), twin_of(selu)
+celu_, elu_, selu_ = make_in_place(celu), make_in_place(elu), make_in_place(selu)
 
 
-hardtanh_, leaky_relu_, rrelu_ = twin_of(hardtanh), twin_of(leaky_relu), twin_of(rrelu)
+hardtanh_, leaky_relu_, rrelu_ = make_in_place(hardtanh), make_in_place(leaky_relu), make_in_place(rrelu)
 
 
-relu_, threshold_ = twin_of(relu), twin_of(threshold)
+relu_, threshold_ = make_in_place(relu), make_in_place(threshold)
 
 
-def usual_dim(name: str, ndim: int) -> int:
+def implicit_dim(name: str, ndim: int) -> int:
     """Return the axis that PyTorch takes when none is named, with its warning."""
     warn(
         f"Implicit dimension choice for {name} has been deprecated. "
@@ -532,7 +532,7 @@ def softmax(
     >>> nn.functional.softmax(tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
     """
-    dim = usual_dim("softmax", input.ndim) if dim is None else dim
+    dim = implicit_dim("softmax", input.ndim) if dim is None else dim
     return ops.softmax(input, dim, dtype)
 
 
@@ -544,7 +544,7 @@ def softmin(
     >>> nn.functional.softmin(tensor([0.0, 1.0]), dim=0)
     tensor([0.7311, 0.2689])
     """
-    dim = usual_dim("softmin", input.ndim) if dim is None else dim
+    dim = implicit_dim("softmin", input.ndim) if dim is None else dim
     return ops.softmax(-input, dim, dtype)
 
 
@@ -556,7 +556,7 @@ def log_softmax(
     >>> nn.functional.log_softmax(tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
-    dim = usual_dim("log_softmax", input.ndim) if dim is None else dim
+    dim = implicit_dim("log_softmax", input.ndim) if dim is None else dim
     return ops.log_softmax(input, dim, dtype)
 
 

@@ -18,10 +18,10 @@ from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import no_grad
 from ...ops import argmax, cat, flip, gather, mean, narrow, reshape, tensor, where
-from .interpolation_weights import Blend, Taps, resampled
+from .interpolation_weights import TapTable, Taps, resample
 from .op_decorators import SettingError, can_read
-from .pooling import averaged
-from .sliding_window import Counts, need_images
+from .pooling import avg_pool_nd
+from .sliding_window import Counts, check_spatial_axes
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -31,16 +31,16 @@ __all__ = [
 ]  # fmt: skip
 
 
-WIDE = 4
+MEAN_WINDOW = 4
 """From windows of so many numbers on, it is quicker to take the mean of one after the other."""
 
 
-def sizes_of(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
+def resolve_output_size(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
     """Read `output_size`: one number for all axes, or one for each, where None keeps the size.
 
     Raises: ShapeError: `input` has not that many axes. SettingError: nor has `output_size`.
     """
-    need_images(op, input.shape, rank)
+    check_spatial_axes(op, input.shape, rank)
     if 0 in input.shape[-rank:]:
         raise ShapeError(op, "only the batch may be empty", {"input": tuple(input.shape)})
     if output_size is None or output_size.__class__ is int:
@@ -58,7 +58,7 @@ def sizes_of(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
     return sizes
 
 
-def bounds(size: int, count: int) -> list[tuple[int, int]]:
+def window_bounds(size: int, count: int) -> list[tuple[int, int]]:
     """Return where each of `count` windows over `size` numbers starts and ends."""
     return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
@@ -66,25 +66,25 @@ def bounds(size: int, count: int) -> list[tuple[int, int]]:
 # The average ---------------------------------------------------------------------------------
 
 
-def adaptive_average(rank: int, input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool_nd(rank: int, input: Tensor, output_size: Any) -> Tensor:
     """`adaptive_avg_pool1d`, `…2d` and `…3d` for 1, 2 and 3 axes."""
-    counts = sizes_of(f"adaptive_avg_pool{rank}d", rank, input, output_size)
+    counts = resolve_output_size(f"adaptive_avg_pool{rank}d", rank, input, output_size)
     sizes = tuple(input.shape[-rank:])
     if all(count == 1 for count in counts):
         return mean(input, tuple(range(-rank, 0)), True)
     if all(m and n and n % m == 0 for n, m in zip(sizes, counts, strict=True)):
         window = tuple(n // m for n, m in zip(sizes, counts, strict=True))
-        return averaged(rank, input, window, None, 0, False, True)
+        return avg_pool_nd(rank, input, window, None, 0, False, True)
     for axis, (n, m) in enumerate(zip(sizes, counts, strict=True), input.ndim - rank):
-        windows = bounds(n, m)
-        if 0 < m * WIDE <= n:
+        windows = window_bounds(n, m)
+        if 0 < m * MEAN_WINDOW <= n:
             parts = (narrow(input, axis, start, end - start) for start, end in windows)
             input = cat([mean(part, axis, True) for part in parts], axis)
             continue
         taps: Taps = [
             [(place, 1 / (end - start)) for place in range(start, end)] for start, end in windows
         ]
-        input = resampled(input, axis, Blend.of(taps))
+        input = resample(input, axis, TapTable.of(taps))
     return input
 
 
@@ -94,7 +94,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     >>> nn.functional.adaptive_avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 1)
     tensor([[1.5000]])
     """
-    return adaptive_average(1, input, output_size)
+    return adaptive_avg_pool_nd(1, input, output_size)
 
 
 @recorded_as("AdaptiveAvgPool2DBackward0")
@@ -104,7 +104,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     >>> nn.functional.adaptive_avg_pool2d(ones(1, 2, 5, 7), 1).shape
     torch.Size([1, 2, 1, 1])
     """
-    return adaptive_average(2, input, output_size)
+    return adaptive_avg_pool_nd(2, input, output_size)
 
 
 @recorded_as("AdaptiveAvgPool3DBackward0")
@@ -114,13 +114,13 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     >>> nn.functional.adaptive_avg_pool3d(ones(1, 2, 5, 7, 3), (2, None, 1)).shape
     torch.Size([1, 2, 2, 7, 1])
     """
-    return adaptive_average(3, input, output_size)
+    return adaptive_avg_pool_nd(3, input, output_size)
 
 
 # The largest ---------------------------------------------------------------------------------
 
 
-def largest_of(input: Tensor, seen: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+def max_of_windows(input: Tensor, seen: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """The largest number of each window, and where in the image (row by row) it stands.
 
     Args:
@@ -146,12 +146,12 @@ def largest_of(input: Tensor, seen: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     values = gather(flat, -1, reshape(found, (*lead, count)))
     if values.is_floating_point() and not is_free_of_nan(values):
         with no_grad():
-            found = gather(position, -1, last_nan(under))
+            found = gather(position, -1, argmax_or_last_nan(under))
         values = gather(flat, -1, reshape(found, (*lead, count)))
     return reshape(values, (*lead, *counts)), reshape(found, (*lead, *counts))
 
 
-def last_nan(under: Tensor) -> Tensor:
+def argmax_or_last_nan(under: Tensor) -> Tensor:
     """Return which of the last axis is the largest: the first of several, the last NaN."""
     tap = argmax(under, -1, keepdim=True)
     last = under.shape[-1] - 1 - argmax(flip(under, (-1,)), -1, keepdim=True)
@@ -164,16 +164,16 @@ def is_free_of_nan(x: Tensor) -> bool:
     return can_read(x) and not (x.numel() and isnan(x._array.max()))
 
 
-def adaptive_largest(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool_nd(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool1d`, `…2d` and `…3d` with indices, for 1, 2 and 3 axes."""
-    counts = sizes_of(f"adaptive_max_pool{rank}d", rank, input, output_size)
+    counts = resolve_output_size(f"adaptive_max_pool{rank}d", rank, input, output_size)
     seen = []
     for n, m in zip(input.shape[-rank:], counts, strict=True):
-        windows = bounds(n, m)
+        windows = window_bounds(n, m)
         widest = max((end - start for start, end in windows), default=1)
         places = [[min(start + i, end - 1) for i in range(widest)] for start, end in windows]
         seen.append(reshape(tensor(places, device=input.device).long(), (m, widest)))
-    return largest_of(input, seen)
+    return max_of_windows(input, seen)
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
@@ -185,7 +185,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
     >>> nn.functional.adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[3., 2.]])
     """
-    found = adaptive_largest(1, input, output_size)
+    found = adaptive_max_pool_nd(1, input, output_size)
     return found if return_indices else found[0]
 
 
@@ -197,7 +197,7 @@ def adaptive_max_pool1d_with_indices(
     >>> nn.functional.adaptive_max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[1]
     tensor([[1, 2]])
     """
-    return adaptive_largest(1, input, output_size)
+    return adaptive_max_pool_nd(1, input, output_size)
 
 
 @recorded_as("AdaptiveMaxPool2DBackward0")
@@ -211,7 +211,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
     tensor([[[4., 5.],
              [7., 8.]]])
     """
-    found = adaptive_largest(2, input, output_size)
+    found = adaptive_max_pool_nd(2, input, output_size)
     return found if return_indices else found[0]
 
 
@@ -223,7 +223,7 @@ def adaptive_max_pool2d_with_indices(
     >>> nn.functional.adaptive_max_pool2d_with_indices(arange(9.0).reshape(1, 3, 3), 1)[1]
     tensor([[[8]]])
     """
-    return adaptive_largest(2, input, output_size)
+    return adaptive_max_pool_nd(2, input, output_size)
 
 
 @recorded_as("AdaptiveMaxPool3DBackward0")
@@ -236,7 +236,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
     >>> nn.functional.adaptive_max_pool3d(arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[7.]]]])
     """
-    found = adaptive_largest(3, input, output_size)
+    found = adaptive_max_pool_nd(3, input, output_size)
     return found if return_indices else found[0]
 
 
@@ -248,4 +248,4 @@ def adaptive_max_pool3d_with_indices(
     >>> nn.functional.adaptive_max_pool3d_with_indices(arange(8.0).reshape(1, 2, 2, 2), 1)[1]
     tensor([[[[7]]]])
     """
-    return adaptive_largest(3, input, output_size)
+    return adaptive_max_pool_nd(3, input, output_size)

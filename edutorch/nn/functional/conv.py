@@ -27,27 +27,27 @@ from ...backends.numpy import Array
 from ...errors import ShapeError
 from ...ops import narrow
 from ...ops import sum as total
-from .linear import in_float32, same_types
+from .linear import compute_in_float32, check_same_dtype
 from .op_decorators import layer
 from .sliding_window import (
     Counts,
     Pads,
     check_positive,
-    padded,
-    pads_of,
-    places_of,
-    settings_of,
-    taps,
-    within,
+    pad_array,
+    resolve_pads,
+    output_shape,
+    expand_setting,
+    tap_slices,
+    interior,
 )  # fmt: skip
 
 __all__ = ["conv2d"]
 
-BLOCK = {"cpu": 1 << 20}
+BLOCK_SIZE = {"cpu": 1 << 20}
 """How many numbers of columns are held at once: on a CPU, as many as fit its cache."""
 
 
-def columns(
+def im2col(
     xp: Any, x: Array, kernel: Counts, stride: Counts, dilation: Counts, count: Counts
 ) -> Array:
     """Return (n, c · i · j, p · q): in each column, what the window sees at one place."""
@@ -59,9 +59,9 @@ def columns(
     return seen.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(count))
 
 
-def blocks(x: Array, numbers_per_image: int) -> Iterator[slice]:
+def split_batch(x: Array, numbers_per_image: int) -> Iterator[slice]:
     """Cut the batch into parts whose columns are not too much at once."""
-    limit = BLOCK.get(backends.of(x).name, 1 << 26)
+    limit = BLOCK_SIZE.get(backends.of(x).name, 1 << 26)
     step = max(1, limit // max(1, numbers_per_image))
     return (slice(start, start + step) for start in range(0, x.shape[0], step))
 
@@ -116,7 +116,7 @@ def conv2d(
     tensor([[[[4., 4.],
               [4., 4.]]]])
     """
-    return response(xp, "conv2d", input, weight, bias, stride, padding, dilation, groups)
+    return conv_forward(xp, "conv2d", input, weight, bias, stride, padding, dilation, groups)
 
 
 @layer(dtypes="ifc", public="conv1d conv2d conv3d", node="ConvolutionBackward0")
@@ -126,29 +126,29 @@ def conv_nd(
 ) -> Array:  # fmt: skip
     """The same for any number of axes: see `conv1d` and `conv3d`."""
     name = f"conv{weight.ndim - 2}d"
-    return response(xp, name, input, weight, bias, stride, padding, dilation, groups)
+    return conv_forward(xp, name, input, weight, bias, stride, padding, dilation, groups)
 
 
-def response(
+def conv_forward(
     xp: Any, op: str, input: Array, weight: Array, bias: Array | None, stride: Any, padding: Any,
     dilation: Any, groups: int,
 ) -> Array:  # fmt: skip
     """What `conv2d` computes."""
     arrays = {"input": input, "weight": weight}
-    same_types(op, arrays if bias is None else {**arrays, "bias": bias})
-    if short(input):
-        again = functools.partial(response, xp, op)
+    check_same_dtype(op, arrays if bias is None else {**arrays, "bias": bias})
+    if is_half_array(input):
+        again = functools.partial(conv_forward, xp, op)
         settings = stride, padding, dilation, groups
-        return in_float32(lambda xp, *each: again(*each), xp, input, weight, bias, *settings)
-    kernel, stride, pads, dilation = window_of(weight.shape, stride, padding, dilation)
+        return compute_in_float32(lambda xp, *each: again(*each), xp, input, weight, bias, *settings)
+    kernel, stride, pads, dilation = resolve_window(weight.shape, stride, padding, dilation)
     check_groups(op, weight.shape[0], groups)
-    count = places_of(op, input.shape, kernel, stride, pads, dilation)
+    count = output_shape(op, input.shape, kernel, stride, pads, dilation)
     o, size = weight.shape[0], math.prod(weight.shape[1:])
     filters = weight.reshape(groups, o // groups, size)
     y = xp.empty((input.shape[0], groups, o // groups, math.prod(count)), input.dtype)
-    for part in blocks(input, groups * size * y.shape[3]):
-        image = padded(xp, input[part], pads)
-        seen = columns(xp, image, kernel, stride, dilation, count)
+    for part in split_batch(input, groups * size * y.shape[3]):
+        image = pad_array(xp, input[part], pads)
+        seen = im2col(xp, image, kernel, stride, dilation, count)
         y[part] = xp.matmul(filters, seen.reshape(-1, groups, size, y.shape[3]))
     y = y.reshape(input.shape[0], o, *count)
     if bias is not None:
@@ -156,30 +156,30 @@ def response(
     return y
 
 
-def window_of(
+def resolve_window(
     shape: Sequence[int], stride: Any, padding: Any, dilation: Any
 ) -> tuple[Counts, Counts, Pads, Counts]:
     """Read the settings for filters of `shape`: kernel, stride, pads, dilation."""
     try:
-        return kept_window(shape, stride, padding, dilation)
+        return resolve_window_cached(shape, stride, padding, dilation)
     except TypeError:  # lists are settings as well, but cannot be looked up
         found = (tuple(each) if isinstance(each, list) else each for each in (padding, dilation))
-        return kept_window(tuple(shape), settings_of(stride, len(shape) - 2), *found)
+        return resolve_window_cached(tuple(shape), expand_setting(stride, len(shape) - 2), *found)
 
 
 @functools.lru_cache(maxsize=256)
-def kept_window(
+def resolve_window_cached(
     shape: Sequence[int], stride: Any, padding: Any, dilation: Any
 ) -> tuple[Counts, Counts, Pads, Counts]:
     """The same, kept: each step of a training has the same settings."""
     kernel = tuple(shape[2:])
-    stride, dilation = settings_of(stride, len(kernel)), settings_of(dilation, len(kernel))
+    stride, dilation = expand_setting(stride, len(kernel)), expand_setting(dilation, len(kernel))
     check_positive("conv", stride=stride, dilation=dilation)
-    return kernel, stride, pads_of(padding, kernel, dilation, stride), dilation
+    return kernel, stride, resolve_pads(padding, kernel, dilation, stride), dilation
 
 
 @layer(public="conv_transpose2d conv_transpose1d conv_transpose3d", node="ConvolutionBackward0")
-def transposed(
+def conv_transpose_nd(
     xp: Any,
     input: Array,
     weight: Array,
@@ -193,9 +193,9 @@ def transposed(
 
     It is what `conv2d` does, seen from the other end.
     """
-    if short(input):
-        again = transposed.op.forward
-        return in_float32(again, xp, input, weight, size, stride, pads, dilation, groups)
+    if is_half_array(input):
+        again = conv_transpose_nd.op.forward
+        return compute_in_float32(again, xp, input, weight, size, stride, pads, dilation, groups)
     kernel, count = weight.shape[2:], input.shape[2:]
     n, o, per_group = input.shape[0], weight.shape[0], weight.shape[1]
     sizes = (s + sum(p) for s, p in zip(size, pads, strict=True))
@@ -203,21 +203,21 @@ def transposed(
     filters = weight.reshape(groups, o // groups, window).swapaxes(1, 2)
     input = xp.ascontiguousarray(input)  # a gradient may be one number, shown everywhere
     y = xp.zeros((n, groups * per_group, *sizes), input.dtype)
-    for part in blocks(input, groups * window * math.prod(count)):
+    for part in split_batch(input, groups * window * math.prod(count)):
         answer = input[part].reshape(-1, groups, o // groups, math.prod(count))
         spread = xp.matmul(filters, answer)
         spread = spread.reshape(-1, groups * per_group, math.prod(kernel), *count)
         image = y[part]
-        for number, place in enumerate(taps(kernel, stride, dilation, count)):
+        for number, place in enumerate(tap_slices(kernel, stride, dilation, count)):
             image[place] += spread[:, :, number]
-    return y[within(pads, size)]
+    return y[interior(pads, size)]
 
 
 @layer(
     public="conv2d conv1d conv3d conv_transpose2d conv_transpose1d conv_transpose3d",
     node="ConvolutionBackwardBackward0",
 )
-def conv_weight(
+def conv_weight_grad(
     xp: Any,
     input: Array,
     response: Array,
@@ -231,23 +231,23 @@ def conv_weight(
 
     It is what `conv2d` does, seen from its filters.
     """
-    if short(input):
-        again = conv_weight.op.forward
-        return in_float32(again, xp, input, response, kernel, stride, pads, dilation, groups)
+    if is_half_array(input):
+        again = conv_weight_grad.op.forward
+        return compute_in_float32(again, xp, input, response, kernel, stride, pads, dilation, groups)
     o, count = response.shape[1], response.shape[2:]
     size = input.shape[1] // groups * math.prod(kernel)
     response = xp.ascontiguousarray(response)
     y = xp.zeros((groups, o // groups, size), input.dtype)
-    for part in blocks(input, groups * size * math.prod(count)):
-        image = padded(xp, input[part], pads)
-        seen = columns(xp, image, kernel, stride, dilation, count)
+    for part in split_batch(input, groups * size * math.prod(count)):
+        image = pad_array(xp, input[part], pads)
+        seen = im2col(xp, image, kernel, stride, dilation, count)
         seen = seen.reshape(-1, groups, size, seen.shape[2])
         answer = response[part].reshape(-1, groups, o // groups, seen.shape[3])
         y += xp.matmul(answer, seen.swapaxes(2, 3)).sum(0)
     return y.reshape(o, input.shape[1] // groups, *kernel)
 
 
-def short(array: Array) -> bool:
+def is_half_array(array: Array) -> bool:
     """Say whether numbers are floating ones of 16 bits."""
     return array.itemsize == 2 and array.dtype.kind not in "iu"
 
@@ -260,26 +260,26 @@ def check_groups(op: str, channels: int, groups: int) -> None:
 # Each one's derivatives are the two others --------------------------------------------------
 
 
-def back_to_image(
+def conv_backward_input(
     g: Any, weight: Any, input_shape: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-    _, stride, pads, dilation = window_of(weight.shape, stride, padding, dilation)
-    return transposed(g, weight, tuple(input_shape[2:]), stride, pads, dilation, groups)
+    _, stride, pads, dilation = resolve_window(weight.shape, stride, padding, dilation)
+    return conv_transpose_nd(g, weight, tuple(input_shape[2:]), stride, pads, dilation, groups)
 
 
-def back_to_filters(
+def conv_backward_weight(
     g: Any, input: Any, weight_shape: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-    kernel, stride, pads, dilation = window_of(weight_shape, stride, padding, dilation)
-    return conv_weight(input, g, kernel, stride, pads, dilation, groups)
+    kernel, stride, pads, dilation = resolve_window(weight_shape, stride, padding, dilation)
+    return conv_weight_grad(input, g, kernel, stride, pads, dilation, groups)
 
 
-for _each in (conv2d, conv_nd):
-    _each.vjp(
-        input=lambda g, weight, input_shape, stride, padding, dilation, groups: back_to_image(
+for _conv_op in (conv2d, conv_nd):
+    _conv_op.vjp(
+        input=lambda g, weight, input_shape, stride, padding, dilation, groups: conv_backward_input(
             g, weight, input_shape, stride, padding, dilation, groups
         ),
-        weight=lambda g, input, weight_shape, stride, padding, dilation, groups: back_to_filters(
+        weight=lambda g, input, weight_shape, stride, padding, dilation, groups: conv_backward_weight(
             g, input, weight_shape, stride, padding, dilation, groups
         ),
         bias=lambda g: total(g, (0, *range(2, g.ndim))),
@@ -287,7 +287,7 @@ for _each in (conv2d, conv_nd):
     )
 
 
-def reached(
+def crop_to_windows(
     g: Any, count: Sequence[int], kernel: Sequence[int], stride: Counts, pads: Pads,
     dilation: Counts,
 ) -> tuple[Any, Pads]:  # fmt: skip
@@ -308,32 +308,32 @@ def reached(
     return g, tuple(cut)
 
 
-def back_to_response(
+def conv_transpose_backward_input(
     g: Any, weight: Any, input_shape: Any, stride: Any, pads: Any, dilation: Any, groups: int
 ) -> Any:
-    g, pads = reached(g, input_shape[2:], weight.shape[2:], stride, pads, dilation)
+    g, pads = crop_to_windows(g, input_shape[2:], weight.shape[2:], stride, pads, dilation)
     return conv_nd(g, weight, None, stride, pads, dilation, groups)
 
 
-def back_to_spread_filters(
+def conv_transpose_backward_weight(
     g: Any, input: Any, weight_shape: Any, stride: Any, pads: Any, dilation: Any, groups: int
 ) -> Any:
     kernel = tuple(weight_shape[2:])
-    g, pads = reached(g, input.shape[2:], kernel, stride, pads, dilation)
-    return conv_weight(g, input, kernel, stride, pads, dilation, groups)
+    g, pads = crop_to_windows(g, input.shape[2:], kernel, stride, pads, dilation)
+    return conv_weight_grad(g, input, kernel, stride, pads, dilation, groups)
 
 
-transposed.vjp(
-    input=lambda g, weight, input_shape, stride, pads, dilation, groups: back_to_response(
+conv_transpose_nd.vjp(
+    input=lambda g, weight, input_shape, stride, pads, dilation, groups: conv_transpose_backward_input(
         g, weight, input_shape, stride, pads, dilation, groups
     ),
-    weight=lambda g, input, weight_shape, stride, pads, dilation, groups: back_to_spread_filters(
+    weight=lambda g, input, weight_shape, stride, pads, dilation, groups: conv_transpose_backward_weight(
         g, input, weight_shape, stride, pads, dilation, groups
     ),
     latex={"input": r"g \star w", "weight": r"g \star x"},
 )
-conv_weight.vjp(
-    input=lambda g, response, input_shape, stride, pads, dilation, groups: transposed(
+conv_weight_grad.vjp(
+    input=lambda g, response, input_shape, stride, pads, dilation, groups: conv_transpose_nd(
         response, g, tuple(input_shape[2:]), stride, pads, dilation, groups
     ),
     response=lambda g, input, stride, pads, dilation, groups: conv_nd(

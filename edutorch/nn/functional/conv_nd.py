@@ -8,25 +8,25 @@ from ...core.autograd.node_names import recorded_as
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import permute, reshape, squeeze, unsqueeze
-from .conv import conv_nd, transposed, window_of
-from .linear import same_types
-from .sliding_window import Counts, Size, check_positive, settings_of
+from .conv import conv_nd, conv_transpose_nd, resolve_window
+from .linear import check_same_dtype
+from .sliding_window import Counts, Size, check_positive, expand_setting
 
 __all__ = [
     "conv1d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
 ]  # fmt: skip
 
-AXES = {1: "n c l", 2: "n c h w", 3: "n c d h w"}
+LAYOUTS = {1: "n c l", 2: "n c h w", 3: "n c d h w"}
 
 
-def check(op: str, rank: int, input: Tensor, weight: Tensor, expected: Any) -> bool:
+def check_shapes(op: str, rank: int, input: Tensor, weight: Tensor, expected: Any) -> bool:
     """Say whether there is a batch.
 
     Raises: ShapeError: too many or too few axes, or not `expected(weight)` channels.
     """
     shapes = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
     if input.ndim not in (rank + 1, rank + 2) or weight.ndim != rank + 2:
-        raise ShapeError(op, f"expected ({AXES[rank]}), or the same without the batch n", shapes)
+        raise ShapeError(op, f"expected ({LAYOUTS[rank]}), or the same without the batch n", shapes)
     channels, wanted = input.shape[-1 - rank], expected(weight)
     if channels != wanted:
         raise ShapeError(
@@ -36,13 +36,13 @@ def check(op: str, rank: int, input: Tensor, weight: Tensor, expected: Any) -> b
     return input.ndim == rank + 2
 
 
-def convolved(
+def run_conv(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Size,
     padding: Size | str, dilation: Size, groups: int,
 ) -> Tensor:  # fmt: skip
     """`conv1d` and `conv3d` for 1 and 3 axes."""
-    batch = check(f"conv{rank}d", rank, input, weight, lambda w: w.shape[1] * groups)
-    _, step, pads, gap = window_of(weight.shape, stride, padding, dilation)
+    batch = check_shapes(f"conv{rank}d", rank, input, weight, lambda w: w.shape[1] * groups)
+    _, step, pads, gap = resolve_window(weight.shape, stride, padding, dilation)
     samples = input if batch else unsqueeze(input, 0)
     y = conv_nd(samples, weight, bias, step, pads, gap, groups)
     return y if batch else squeeze(y, 0)
@@ -66,7 +66,7 @@ def conv1d(
     >>> nn.functional.conv1d(tensor([[[1.0, 2.0, 4.0]]]), tensor([[[-1.0, 1.0]]]))
     tensor([[[1., 2.]]])
     """
-    return convolved(1, input, weight, bias, stride, padding, dilation, groups)
+    return run_conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv3d(
@@ -88,7 +88,7 @@ def conv3d(
     >>> nn.functional.conv3d(ones(1, 1, 2, 2, 2), ones(1, 1, 2, 2, 2))
     tensor([[[[[8.]]]]])
     """
-    return convolved(3, input, weight, bias, stride, padding, dilation, groups)
+    return run_conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
@@ -109,15 +109,15 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
 # Read backwards ------------------------------------------------------------------------------
 
 
-def spread(
+def run_conv_transpose(
     rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Size, padding: Size,
     output_padding: Size, groups: int, dilation: Size,
 ) -> Tensor:  # fmt: skip
     """`conv_transpose1d`, `conv_transpose2d` and `conv_transpose3d` for 1, 2 and 3 axes."""
     op = f"conv_transpose{rank}d"
-    batch = check(op, rank, input, weight, lambda w: w.shape[0])
-    kernel, step, pads, gap = window_of(weight.shape, stride, padding, dilation)
-    extra = settings_of(output_padding, rank, op)
+    batch = check_shapes(op, rank, input, weight, lambda w: w.shape[0])
+    kernel, step, pads, gap = resolve_window(weight.shape, stride, padding, dilation)
+    extra = expand_setting(output_padding, rank, op)
     if any(e >= max(s, d) or e < 0 for e, s, d in zip(extra, step, gap, strict=True)):
         raise ShapeError(
             op, "output padding must be smaller than either stride or dilation",
@@ -136,8 +136,8 @@ def spread(
             "padding takes rows off the output: use less",
         )  # fmt: skip
     arrays = {"input": input._array, "weight": weight._array}
-    same_types(op, arrays if bias is None else {**arrays, "bias": bias._array})
-    y = transposed(samples, weight, size, step, pads, gap, groups)
+    check_same_dtype(op, arrays if bias is None else {**arrays, "bias": bias._array})
+    y = conv_transpose_nd(samples, weight, size, step, pads, gap, groups)
     if bias is not None:
         if bias._array.shape != (y.shape[1],):
             raise ShapeError(
@@ -170,7 +170,7 @@ def conv_transpose2d(
               [1., 1.]]]])
     """
     settings = (stride, padding, output_padding, groups, dilation)
-    return spread(2, input, weight, bias, *settings)
+    return run_conv_transpose(2, input, weight, bias, *settings)
 
 
 @recorded_as("ConvolutionBackward0")
@@ -192,7 +192,7 @@ def conv_transpose1d(
     tensor([[[1., 2., 1., 2.]]])
     """
     settings = (stride, padding, output_padding, groups, dilation)
-    return spread(1, input, weight, bias, *settings)
+    return run_conv_transpose(1, input, weight, bias, *settings)
 
 
 @recorded_as("ConvolutionBackward0")
@@ -214,4 +214,4 @@ def conv_transpose3d(
     tensor([[[[[1., 1.]]]]])
     """
     settings = (stride, padding, output_padding, groups, dilation)
-    return spread(3, input, weight, bias, *settings)
+    return run_conv_transpose(3, input, weight, bias, *settings)

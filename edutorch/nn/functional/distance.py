@@ -47,18 +47,18 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
             "cosine_similarity", "expected floating numbers", {"x1": x1.dtype, "x2": x2.dtype},
             "use x1.float()",
         )  # fmt: skip
-    x1, x2 = of_one_type(x1, x2)
+    x1, x2 = promote_pair(x1, x2)
     if x1.shape != x2.shape:
         x1, x2 = broadcast_tensors(x1, x2)  # an axis that is stretched makes its vector longer
     length1, length2 = norm(x1, 2, dim), norm(x2, 2, dim)
     if is_extreme(length1) or is_extreme(length2):
-        (x1, length1), (x2, length2) = scaled(x1, 2, dim, eps), scaled(x2, 2, dim, eps)
+        (x1, length1), (x2, length2) = scale_by_max(x1, 2, dim, eps), scale_by_max(x2, 2, dim, eps)
     else:
         length1, length2 = clamp(length1, min=eps), clamp(length2, min=eps)
     return sum(x1 * x2, dim) / (length1 * length2)
 
 
-def of_one_type(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
+def promote_pair(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     """Return both in their common type: a length in 16 bits has few digits."""
     if x1.dtype is x2.dtype:
         return x1, x2
@@ -79,41 +79,41 @@ def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
         return True
     if not array.size:
         return False
-    least, most = bounds_of(array.itemsize == 8, p)  # 16-bit lengths are computed in float32
+    least, most = safe_norm_range(array.itemsize == 8, p)  # 16-bit lengths are computed in float32
     return not (array.min() > least and array.max() < most)  # with NaN, too
 
 
 @functools.cache
-def bounds_of(is_double: bool, p: float) -> tuple[float, float]:
+def safe_norm_range(is_double: bool, p: float) -> tuple[float, float]:
     """Return between which lengths all |x|ᵖ that matter are normal numbers of a type."""
     limits = finfo("float64" if is_double else "float32")
     return float((limits.tiny / limits.eps) ** (1 / p)), float(limits.max ** (1 / p))
 
 
-def largest_of(x: Tensor, dim: Any, least: float = 0.0) -> Tensor:
+def max_abs(x: Tensor, dim: Any, least: float = 0.0) -> Tensor:
     """Return the largest |x| along `dim`, at least `least`: a constant to divide by."""
     with no_grad():
         largest = clamp(amax(abs_(x), dim, True), min=least)
         return where((largest > 0) & (largest < float("inf")), largest, 1.0)
 
 
-def scaled(
+def scale_by_max(
     x: Tensor, p: float, dim: Any, eps: float, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return vectors divided by their largest element, and their lengths then, at least `eps`."""
     if not x.numel():
         return x, clamp(norm(x, p, dim, keepdim), min=eps)
-    largest = largest_of(x, dim, eps)
+    largest = max_abs(x, dim, eps)
     x = x / largest
     return x, maximum(norm(x, p, dim, keepdim), eps / (largest if keepdim else amax(largest, dim)))
 
 
-def length_of(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
+def safe_norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
     """Return `norm(x, p, dim, keepdim)`, also where |x|ᵖ leaves the range of the type."""
     y = norm(x, p, dim, keepdim)
     if not 1 < p < float("inf") or not x.numel() or not is_extreme(y, p):
         return y
-    largest = largest_of(x, dim)
+    largest = max_abs(x, dim)
     y = norm(x / largest, p, dim, keepdim)
     return y * (largest if keepdim else amax(largest, dim))
 
@@ -130,7 +130,7 @@ def pairwise_distance(
     >>> nn.functional.pairwise_distance(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
     tensor([5.0000])
     """
-    return length_of(x1 - x2 + float(eps), p, -1, keepdim)
+    return safe_norm(x1 - x2 + float(eps), p, -1, keepdim)
 
 
 @recorded_as("PdistBackward0")
@@ -151,4 +151,4 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise InvalidValueError("pdist", f"pdist only supports non-negative p values, got {p}")
     first, second = triu_indices(input.shape[0], input.shape[0], 1, device=input.device).unbind()
     difference = index_select(input, 0, first) - index_select(input, 0, second)
-    return length_of(difference, p, -1)
+    return safe_norm(difference, p, -1)

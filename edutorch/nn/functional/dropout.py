@@ -8,7 +8,7 @@ from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, refuse_complex, running, warn
 from ...modes import no_grad
 from ...ops import rand, where
-from .activation import SELU_ALPHA, SELU_SCALE, replace
+from .activation import SELU_ALPHA, SELU_SCALE, apply_in_place
 
 __all__ = [
     "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout",
@@ -22,7 +22,7 @@ def check_probability(p: float) -> None:
         )
 
 
-def masked(
+def apply_dropout(
     input: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool
 ) -> Tensor:
     """Multiply by 0 (probability p) or 1 / (1 - p), drawn for `shape` and broadcast."""
@@ -45,13 +45,13 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """
     if training:
         refuse_complex("dropout", input=input)
-    return masked(input, tuple(input.shape), p, training, inplace)
+    return apply_dropout(input, tuple(input.shape), p, training, inplace)
 
 
 # Whole channels ----------------------------------------------------------------------------
 
 
-def channels(input: Tensor) -> tuple[int, ...]:
+def channel_shape(input: Tensor) -> tuple[int, ...]:
     """Return the shape of one number for each channel of each sample: (n, c, 1, …)."""
     return (*input.shape[:2], *(1,) * (input.ndim - 2))
 
@@ -72,7 +72,7 @@ def dropout1d(
             {"input": tuple(input.shape)},
             "it leaves out channels of (n, c, l) or (c, l); for single numbers use dropout",
         )  # fmt: skip
-    return masked(input, (*input.shape[:-1], 1), p, training, inplace)
+    return apply_dropout(input, (*input.shape[:-1], 1), p, training, inplace)
 
 
 def dropout2d(
@@ -92,8 +92,8 @@ def dropout2d(
             "the channel dim. Please switch to using dropout1d instead."
         )
     elif input.ndim != 4:
-        deprecated("dropout2d", input)
-    return masked(input, channels(input), p, training, inplace)
+        warn_of_ndim("dropout2d", input)
+    return apply_dropout(input, channel_shape(input), p, training, inplace)
 
 
 def dropout3d(
@@ -105,12 +105,12 @@ def dropout3d(
     torch.Size([1, 1, 2, 2, 2])
     """
     if input.ndim not in (4, 5):
-        deprecated("dropout3d", input)
-    shape = channels(input) if input.ndim == 5 else (*input.shape[:1], 1, 1, 1)
-    return masked(input, shape[: input.ndim], p, training, inplace)
+        warn_of_ndim("dropout3d", input)
+    shape = channel_shape(input) if input.ndim == 5 else (*input.shape[:1], 1, 1, 1)
+    return apply_dropout(input, shape[: input.ndim], p, training, inplace)
 
 
-def deprecated(name: str, input: Tensor) -> None:
+def warn_of_ndim(name: str, input: Tensor) -> None:
     warn(
         f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will result "
         "in an error in a future release. To retain the behavior and silence this warning, "
@@ -143,7 +143,7 @@ def alpha_dropout(
     >>> nn.functional.alpha_dropout(ones(3))
     tensor([1., 1., 1.])
     """
-    return lowered("alpha_dropout_", input, tuple(input.shape), p, training, inplace)
+    return apply_alpha_dropout("alpha_dropout_", input, tuple(input.shape), p, training, inplace)
 
 
 def feature_alpha_dropout(
@@ -161,10 +161,10 @@ def feature_alpha_dropout(
             "feature_alpha_dropout", "Feature dropout requires at least 2 dimensions in the input",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    return lowered("feature_alpha_dropout_", input, channels(input), p, training, inplace)
+    return apply_alpha_dropout("feature_alpha_dropout_", input, channel_shape(input), p, training, inplace)
 
 
-def lowered(
+def apply_alpha_dropout(
     name: str, input: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool
 ) -> Tensor:
     check_probability(p)
@@ -177,4 +177,4 @@ def lowered(
     def drop(x: Tensor) -> Tensor:
         return where(kept, x, ALPHA) * scale - scale * p * ALPHA
 
-    return replace(input, name, drop) if inplace else drop(input)
+    return apply_in_place(input, name, drop) if inplace else drop(input)

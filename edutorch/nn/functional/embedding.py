@@ -91,19 +91,19 @@ def embedding(
         shape = {"weight": tuple(weight.shape)}
         raise ShapeError("embedding", "'weight' must be 2-D: a row for each number", shape)
     if max_norm is not None:
-        shorten(weight, input, max_norm, norm_type)
+        renormalize_rows(weight, input, max_norm, norm_type)
     try:
-        found = rows_of(weight, reshape(input, (-1,)), scale_grad_by_freq)
+        found = select_rows(weight, reshape(input, (-1,)), scale_grad_by_freq)
     except (DimError, DTypeError) as error:
-        raise no_such_row(input, weight, error) from None
+        raise row_error(input, weight, error) from None
     found = reshape(found, (*input.shape, *weight.shape[1:]))
     if padding_idx is None:
         return found
-    padding = reshape(input == row_number(weight, padding_idx), (*input.shape, 1))
+    padding = reshape(input == resolve_padding_idx(weight, padding_idx), (*input.shape, 1))
     return where(padding, found.detach(), found)
 
 
-def no_such_row(input: Tensor, weight: Tensor, error: EdutorchError) -> EdutorchError:
+def row_error(input: Tensor, weight: Tensor, error: EdutorchError) -> EdutorchError:
     """Say of an error in picking rows which numbers the table has."""
     if isinstance(error, DTypeError):
         kinds = {"input": input.dtype, "weight": weight.dtype}
@@ -117,7 +117,7 @@ def no_such_row(input: Tensor, weight: Tensor, error: EdutorchError) -> Edutorch
     )  # fmt: skip
 
 
-def row_number(weight: Tensor, padding_idx: int) -> int:
+def resolve_padding_idx(weight: Tensor, padding_idx: int) -> int:
     """Count `padding_idx` from the front.
 
     Raises: PaddingError (an AssertionError, as in PyTorch): there is no such row.
@@ -139,7 +139,7 @@ class BagError(EdutorchError, ValueError):
     """The arguments of `embedding_bag` do not go together."""
 
 
-def rows_of(weight: Tensor, numbers: Tensor, by_frequency: bool) -> Tensor:
+def select_rows(weight: Tensor, numbers: Tensor, by_frequency: bool) -> Tensor:
     """Pick rows. With `by_frequency` a row that is picked n times gets 1/n of each gradient."""
     found = index_select(weight, 0, numbers)
     if by_frequency and found.requires_grad:
@@ -149,7 +149,7 @@ def rows_of(weight: Tensor, numbers: Tensor, by_frequency: bool) -> Tensor:
     return found
 
 
-def shorten(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
+def renormalize_rows(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
     """Shorten, in place, the rows that are named and longer than `max_norm`."""
     with no_grad():
         chosen: Any = unique(reshape(numbers, (-1,)))
@@ -205,22 +205,22 @@ def embedding_bag(
         starts = starts[:-1]
     numbers = reshape(input, (-1,))
     if max_norm is not None:
-        shorten(weight, numbers, max_norm, norm_type)
+        renormalize_rows(weight, numbers, max_norm, norm_type)
     places = arange(numbers.numel(), device=input.device)
     bag = searchsorted(starts.long(), places, right=True) - 1
-    found = rows_of(weight, numbers, scale_grad_by_freq)
+    found = select_rows(weight, numbers, scale_grad_by_freq)
     if padding_idx is not None:
-        kept = (numbers != row_number(weight, padding_idx)).nonzero()[:, 0]
+        kept = (numbers != resolve_padding_idx(weight, padding_idx)).nonzero()[:, 0]
         found, bag = index_select(found, 0, kept), index_select(bag, 0, kept)
         if per_sample_weights is not None:
             per_sample_weights = index_select(reshape(per_sample_weights, (-1,)), 0, kept)
     if per_sample_weights is not None:
         per_sample_weights = reshape(per_sample_weights, (-1, 1))
-    return combined(found, bag, starts.numel(), mode, per_sample_weights)
+    return reduce_bags(found, bag, starts.numel(), mode, per_sample_weights)
 
 
 @composed_in_float32
-def combined(
+def reduce_bags(
     rows: Tensor, bag: Tensor, bags: int, mode: str, factors: Tensor | None = None
 ) -> Tensor:
     """Put the rows of each bag together, each times its factor."""

@@ -9,9 +9,9 @@ from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import squeeze, unsqueeze
-from .conv import columns
+from .conv import im2col
 from .op_decorators import SettingError, layer
-from .sliding_window import Counts, Pads, Size, padded, places_of, settings_of, taps, within
+from .sliding_window import Counts, Pads, Size, pad_array, output_shape, expand_setting, tap_slices, interior
 
 __all__ = ["fold", "unfold"]
 
@@ -21,40 +21,40 @@ def to_columns(
     xp: Any, input: Array, kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Array:
     """In each column, what the window sees at one place: see `unfold`."""
-    count = places_of("unfold", input.shape, kernel, stride, pads, dilation)
-    return columns(xp, padded(xp, input, pads), kernel, stride, dilation, count)
+    count = output_shape("unfold", input.shape, kernel, stride, pads, dilation)
+    return im2col(xp, pad_array(xp, input, pads), kernel, stride, dilation, count)
 
 
 @layer(linear=True, dtypes="bfc", public="fold", accumulates=True, node="Col2ImBackward0")
-def from_columns(
+def col2im(
     xp: Any, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
     dilation: Counts,
 ) -> Array:  # fmt: skip
     """Each column is added where its window stands: see `fold`."""
     n, channels = input.shape[0], input.shape[1] // math.prod(kernel)
-    count = places_of("fold", (n, channels, *size), kernel, stride, pads, dilation)
+    count = output_shape("fold", (n, channels, *size), kernel, stride, pads, dilation)
     seen = input.reshape(n, channels, math.prod(kernel), *count)
     sizes = (s + sum(p) for s, p in zip(size, pads, strict=True))
     y = xp.zeros((n, channels, *sizes), input.dtype)
-    for number, place in enumerate(taps(kernel, stride, dilation, count)):
+    for number, place in enumerate(tap_slices(kernel, stride, dilation, count)):
         y[place] += seen[:, :, number]
-    return y[within(pads, size)]
+    return y[interior(pads, size)]
 
 
 # Each is the other's transpose.
 to_columns.vjp(
-    input=lambda g, input_shape, kernel, stride, pads, dilation: from_columns(
+    input=lambda g, input_shape, kernel, stride, pads, dilation: col2im(
         g, tuple(input_shape[2:]), kernel, stride, pads, dilation
     ),
     latex=r"\mathrm{fold}(g)",
 )
-from_columns.vjp(
+col2im.vjp(
     input=lambda g, kernel, stride, pads, dilation: to_columns(g, kernel, stride, pads, dilation),
     latex=r"\mathrm{unfold}(g)",
 )
 
 
-def settings(
+def resolve_settings(
     op: str, kernel_size: Size, dilation: Size, padding: Size, stride: Size
 ) -> tuple[Counts, Counts, Pads, Counts]:
     """Read kernel, stride, border and dilation for height and width.
@@ -62,7 +62,7 @@ def settings(
     Raises: SettingError: one of them means nothing.
     """
     kernel, gap, border, step = (
-        settings_of(each, 2, op) for each in (kernel_size, dilation, padding, stride)
+        expand_setting(each, 2, op) for each in (kernel_size, dilation, padding, stride)
     )
     for name, given in (("kernel_size", kernel), ("dilation", gap), ("stride", step)):
         if min(given) < 1:
@@ -95,7 +95,7 @@ def unfold(
             "unfold", "expected images (n c h w) or one image (c h w)",
             {"input": tuple(input.shape)}, "for windows along one axis there is x.unfold(dim, …)",
         )  # fmt: skip
-    found = settings("unfold", kernel_size, dilation, padding, stride)
+    found = resolve_settings("unfold", kernel_size, dilation, padding, stride)
     if input.ndim == 3:
         return squeeze(to_columns(unsqueeze(input, 0), *found), 0)
     return to_columns(input, *found)
@@ -119,8 +119,8 @@ def fold(
     tensor([[[[1., 2., 1.],
               [1., 2., 1.]]]])
     """
-    size = settings_of(output_size, 2, "fold")
-    kernel, step, pads, gap = settings("fold", kernel_size, dilation, padding, stride)
+    size = expand_setting(output_size, 2, "fold")
+    kernel, step, pads, gap = resolve_settings("fold", kernel_size, dilation, padding, stride)
     shapes = {"input": tuple(input.shape), "output_size": size, "kernel_size": kernel}
     if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
         raise ShapeError(
@@ -132,12 +132,12 @@ def fold(
             "fold", f"the columns hold {input.shape[-2]} numbers: "
             f"no multiple of a window's {window}", shapes,
         )  # fmt: skip
-    places = math.prod(places_of("fold", size, kernel, step, pads, gap))
+    places = math.prod(output_shape("fold", size, kernel, step, pads, gap))
     if input.shape[-1] != places:
         raise ShapeError(
             "fold", f"such an image has {places} windows, but there are {input.shape[-1]} columns",
             shapes,
         )  # fmt: skip
     if input.ndim == 2:
-        return squeeze(from_columns(unsqueeze(input, 0), size, kernel, step, pads, gap), 0)
-    return from_columns(input, size, kernel, step, pads, gap)
+        return squeeze(col2im(unsqueeze(input, 0), size, kernel, step, pads, gap), 0)
+    return col2im(input, size, kernel, step, pads, gap)

@@ -99,14 +99,14 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
 # Places in pixels ------------------------------------------------------------------------------
 
 
-def in_pixels(place: Tensor, n: int, align_corners: bool) -> Tensor:
+def unnormalize(place: Tensor, n: int, align_corners: bool) -> Tensor:
     """Turn -1 … 1 into 0 … n - 1, or into the same with half a pixel around it."""
     if align_corners:
         return (place + 1) * ((n - 1) / 2)
     return ((place + 1) * n - 1) / 2
 
 
-def held_inside(place: Tensor, n: int) -> Tensor:
+def clip_coordinate(place: Tensor, n: int) -> Tensor:
     """The nearest place inside; no gradient where it was outside or at the edge."""
     loose = (place > 0) & (place < n - 1)
     with no_grad():
@@ -114,7 +114,7 @@ def held_inside(place: Tensor, n: int) -> Tensor:
     return where(loose, place, edge)
 
 
-def reflected(place: Tensor, n: int, align_corners: bool) -> Tensor:
+def reflect_coordinate(place: Tensor, n: int, align_corners: bool) -> Tensor:
     """Fold a place back at the edges, as between two mirrors."""
     low, span = (0.0, n - 1) if align_corners else (-0.5, n)
     if span == 0:
@@ -127,13 +127,13 @@ def reflected(place: Tensor, n: int, align_corners: bool) -> Tensor:
     return where(odd, span - beyond, beyond) + low
 
 
-def inside(place: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
+def apply_padding(place: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
     """Bring places outside the image to where the border is read; "zeros" leaves them."""
     if padding_mode == "zeros":
         return place
     if padding_mode == "reflection":
-        place = reflected(place, n, align_corners)
-    return held_inside(place, n)
+        place = reflect_coordinate(place, n, align_corners)
+    return clip_coordinate(place, n)
 
 
 # Sampling --------------------------------------------------------------------------------------
@@ -142,15 +142,15 @@ Taps = list[tuple[Tensor, Tensor]]
 """What is read along one axis: whole places, and the weight of each."""
 
 
-def taps_along(place: Tensor, n: int, mode: str, padding_mode: str, align_corners: bool) -> Taps:
+def interpolation_taps(place: Tensor, n: int, mode: str, padding_mode: str, align_corners: bool) -> Taps:
     """Return the neighbours that a place along one axis is made of."""
-    place = in_pixels(place, n, align_corners)
+    place = unnormalize(place, n, align_corners)
     if mode == "bicubic":
         low = floor(place.detach())
         part = place - low
         around = [(low + i, cubic_weight(part - i)) for i in (-1, 0, 1, 2)]
-        return [(inside(each, n, padding_mode, align_corners), w) for each, w in around]
-    place = inside(place, n, padding_mode, align_corners)
+        return [(apply_padding(each, n, padding_mode, align_corners), w) for each, w in around]
+    place = apply_padding(place, n, padding_mode, align_corners)
     if mode == "nearest":
         always = masked_fill(place, place == place, 1.0)  # its gradient is 0, and not missing
         return [(round(place.detach()), always)]
@@ -186,18 +186,18 @@ def grid_sample(
     >>> nn.functional.grid_sample(image, zeros(1, 1, 1, 2), align_corners=False)
     tensor([[[[2.]]]])
     """
-    check(input, grid, mode, padding_mode)
-    return sampled(input, grid, mode, padding_mode, align_corners)
+    check_arguments(input, grid, mode, padding_mode)
+    return sample_image(input, grid, mode, padding_mode, align_corners)
 
 
 @composed_in_float32
-def sampled(
+def sample_image(
     input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool | None
 ) -> Tensor:
     rank, sizes = input.ndim - 2, tuple(input.shape[2:])
     out = tuple(grid.shape[1:-1])
     by_axis = [
-        taps_along(grid[..., rank - 1 - axis], n, mode, padding_mode, bool(align_corners))
+        interpolation_taps(grid[..., rank - 1 - axis], n, mode, padding_mode, bool(align_corners))
         for axis, n in enumerate(sizes)
     ]
     flat = reshape(input, (*input.shape[:2], math.prod(sizes)))
@@ -205,7 +205,7 @@ def sampled(
     is_finite = array.__class__ is not ndarray or bool(isfinite(vdot(array, array)))
     result: Any = None
     for corner in itertools.product(*by_axis):
-        position, weight, seen = corner_of(corner, sizes)
+        position, weight, seen = combine_corner(corner, sizes)
         index = reshape(position, (input.shape[0], 1, math.prod(out)))
         index = index.expand(*input.shape[:2], math.prod(out))
         found = reshape(gather(flat, -1, index), (*input.shape[:2], *out))
@@ -216,7 +216,7 @@ def sampled(
     return result
 
 
-def corner_of(
+def combine_corner(
     corner: Sequence[tuple[Tensor, Tensor]], sizes: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return a corner's position row by row, its weight, and whether it lies inside."""
@@ -230,7 +230,7 @@ def corner_of(
     return position, weight, seen
 
 
-def check(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
+def check_arguments(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
     shapes = {"input": tuple(input.shape), "grid": tuple(grid.shape)}
     if mode not in MODES:
         raise SettingError("grid_sample", f"mode must be one of {MODES}, got {mode!r}")

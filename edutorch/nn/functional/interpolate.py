@@ -13,18 +13,18 @@ from ...core.tensor import Tensor
 from ...dtypes import uint8
 from ...errors import ShapeError
 from ...ops import clamp, floor, permute, reshape, transpose
-from .adaptive import adaptive_average
+from .adaptive import adaptive_avg_pool_nd
 from .interpolation_weights import (
-    Blend,
-    cubic,
+    TapTable,
+    cubic_taps,
     cubic_weight,
     lanczos_weight,
-    linear,
+    linear_taps,
     linear_weight,
-    nearest,
-    resampled,
-    smooth,
-    step_of,
+    nearest_taps,
+    resample,
+    antialiased_taps,
+    input_step,
 )  # fmt: skip
 from .op_decorators import SettingError
 
@@ -35,12 +35,12 @@ __all__ = [
 
 AXES = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 MODES = ("nearest", "nearest-exact", "area", *AXES)
-SMOOTH = {"bilinear": (1.0, linear_weight), "bicubic": (2.0, cubic_weight),
+ANTIALIAS_FILTERS = {"bilinear": (1.0, linear_weight), "bicubic": (2.0, cubic_weight),
     "lanczos": (3.0, lanczos_weight)}  # fmt: skip
 """How far the bump of each mode with `antialias` reaches, and the bump."""
 
 
-def resize_node(axes: int, mode: str) -> str:
+def upsample_node_name(axes: int, mode: str) -> str:
     """Return PyTorch's name for the node of a resized image."""
     if mode == "area":
         return f"AdaptiveAvgPool{axes}DBackward0"
@@ -49,7 +49,7 @@ def resize_node(axes: int, mode: str) -> str:
 
 
 @recorded_as(
-    lambda input, size=None, scale_factor=None, mode="nearest", *_, **__: resize_node(
+    lambda input, size=None, scale_factor=None, mode="nearest", *_, **__: upsample_node_name(
         input.ndim - 2, mode
     )
 )
@@ -81,9 +81,9 @@ def interpolate(
     >>> nn.functional.interpolate(tensor([[[0.0, 2.0]]]), scale_factor=2, mode="linear")
     tensor([[[0.0000, 0.5000, 1.5000, 2.0000]]])
     """
-    check(input, mode, align_corners, antialias)
+    check_arguments(input, mode, align_corners, antialias)
     old = tuple(input.shape[2:])
-    sizes, factors = new_size(old, size, scale_factor)
+    sizes, factors = resolve_size(old, size, scale_factor)
     if recompute_scale_factor and size is not None:
         raise SettingError(
             "interpolate", "recompute_scale_factor is not meaningful with an explicit size"
@@ -91,31 +91,31 @@ def interpolate(
     if recompute_scale_factor:
         factors = [None] * len(old)
     if mode == "area":
-        return adaptive_average(len(old), input, sizes)
+        return adaptive_avg_pool_nd(len(old), input, sizes)
     if input.dtype is uint8 and mode in AXES:
         settings = (sizes, None, mode, align_corners, None, antialias)
         exact = interpolate(input.double(), *settings)
         return clamp(floor(exact + 0.5), 0, 255).to(uint8)
     for axis, (n, count, factor) in enumerate(zip(old, sizes, factors, strict=True), 2):
         corners = bool(align_corners)
-        input = resampled(input, axis, blend_of(mode, n, count, factor, corners, antialias))
+        input = resample(input, axis, tap_table(mode, n, count, factor, corners, antialias))
     return input
 
 
 @lru_cache(128)  # a network asks for the same ones in each step
-def blend_of(
+def tap_table(
     mode: str, n: int, count: int, factor: float | None, align_corners: bool, antialias: bool
-) -> Blend:
+) -> TapTable:
     """Return what `count` numbers are made of, given n."""
     if mode.startswith("nearest"):
-        return Blend.of(nearest(n, count, factor, mode == "nearest-exact"))
-    step = step_of(n, count, factor, align_corners)
+        return TapTable.of(nearest_taps(n, count, factor, mode == "nearest-exact"))
+    step = input_step(n, count, factor, align_corners)
     if antialias:
-        return Blend.of(smooth(n, count, step, *SMOOTH[mode]))
-    return Blend.of((cubic if mode == "bicubic" else linear)(n, count, step, align_corners))
+        return TapTable.of(antialiased_taps(n, count, step, *ANTIALIAS_FILTERS[mode]))
+    return TapTable.of((cubic_taps if mode == "bicubic" else linear_taps)(n, count, step, align_corners))
 
 
-def check(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
+def check_arguments(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
     if mode not in MODES:
         raise SettingError("interpolate", f"mode must be one of {MODES}, got {mode!r}")
     if mode not in AXES and align_corners is not None:
@@ -129,7 +129,7 @@ def check(input: Tensor, mode: str, align_corners: bool | None, antialias: bool)
             "interpolate", f"mode {mode!r} needs {AXES.get(mode, '3, 4 or 5')} axes",
             {"input": tuple(input.shape)}, "batch and channels come first: (n, c, …)",
         )  # fmt: skip
-    if antialias and mode not in SMOOTH:
+    if antialias and mode not in ANTIALIAS_FILTERS:
         raise SettingError(
             "interpolate",
             "antialias is restricted to the modes bilinear, bicubic and lanczos (4 axes)",
@@ -142,7 +142,7 @@ def check(input: Tensor, mode: str, align_corners: bool | None, antialias: bool)
         )
 
 
-def new_size(
+def resolve_size(
     old: tuple[int, ...],
     size: int | Sequence[int] | None,
     scale_factor: float | Sequence[float] | None,
@@ -181,7 +181,7 @@ def upsample(
     >>> nn.functional.upsample(ones(1, 1, 2), 4).shape
     torch.Size([1, 1, 4])
     """
-    deprecated("upsample")
+    warn_deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -195,7 +195,7 @@ def upsample_nearest(
     >>> nn.functional.upsample_nearest(tensor([[[1.0, 2.0]]]), 4)
     tensor([[[1., 1., 2., 2.]]])
     """
-    deprecated("upsample_nearest")
+    warn_deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor)
 
 
@@ -209,11 +209,11 @@ def upsample_bilinear(
     >>> nn.functional.upsample_bilinear(tensor([[[[1.0, 2.0]]]]), (1, 3))
     tensor([[[[1.0000, 1.5000, 2.0000]]]])
     """
-    deprecated("upsample_bilinear")
+    warn_deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
 
-def deprecated(name: str) -> None:
+def warn_deprecated(name: str) -> None:
     warnings.warn(
         f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.",
         UserWarning, stacklevel=3,

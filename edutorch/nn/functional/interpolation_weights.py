@@ -21,7 +21,7 @@ Taps = list[list[tuple[int, float]]]
 """For each place of the output: the positions it looks at, and their weights."""
 
 
-class Blend(NamedTuple):
+class TapTable(NamedTuple):
     """The taps of all places as arrays, with as many for each place."""
 
     positions: Any
@@ -31,28 +31,28 @@ class Blend(NamedTuple):
     only_moves: bool
 
     @classmethod
-    def of(cls, taps: Taps) -> Blend:
+    def of(cls, taps: Taps) -> TapTable:
         """Fill the shorter ones up: their last tap is shared out, for 0 · ∞ would be NaN."""
         widest = max(map(len, taps), default=1)
-        even = [filled_up(tap, widest - len(tap)) for tap in taps]
+        even = [repeat_last_tap(tap, widest - len(tap)) for tap in taps]
         positions = numpy.array([position for each in even for position, _ in each], "int64")
         weights = numpy.array([weight for each in even for _, weight in each])
         only_moves = widest == 1 and bool((weights == 1).all())
         return cls(positions, weights, len(taps), widest, only_moves)
 
 
-def filled_up(taps: list[tuple[int, float]], missing: int) -> list[tuple[int, float]]:
+def repeat_last_tap(taps: list[tuple[int, float]], missing: int) -> list[tuple[int, float]]:
     """Return the taps of a place with the last one `missing` times more, each with its share."""
     position, weight = taps[-1]
     return taps[:-1] + [(position, weight / (missing + 1))] * (missing + 1)
 
 
-FEW = 4
+FEW_TAPS = 4
 """So many taps are taken one after the other: a sum over so short an axis takes longer. (But of
 16-bit numbers it is rounded only once.)"""
 
 
-def resampled(input: Tensor, axis: int, blend: Blend) -> Tensor:
+def resample(input: Tensor, axis: int, blend: TapTable) -> Tensor:
     """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of place i."""
     positions, places, widest, device = blend.positions, blend.places, blend.widest, input.device
     if blend.only_moves:
@@ -60,7 +60,7 @@ def resampled(input: Tensor, axis: int, blend: Blend) -> Tensor:
     lead, rest = input.shape[:axis], input.shape[axis + 1 :]
     share = tensor(blend.weights, dtype=input.dtype, device=device)
     share = reshape(share, (places, widest) + (1,) * len(rest))
-    if widest > FEW or input.element_size() < 4:
+    if widest > FEW_TAPS or input.element_size() < 4:
         found = index_select(input, axis, tensor(positions, device=device))
         return total(reshape(found, (*lead, places, widest, *rest)) * share, axis + 1)
     y = index_select(input, axis, tensor(positions[::widest], device=device)) * share[:, 0]
@@ -73,27 +73,27 @@ def resampled(input: Tensor, axis: int, blend: Blend) -> Tensor:
 # Where to look -------------------------------------------------------------------------------
 
 
-def step_of(n: int, count: int, factor: float | None, align_corners: bool) -> float:
+def input_step(n: int, count: int, factor: float | None, align_corners: bool) -> float:
     """Return how far apart, in the input, two neighbours of the output are."""
     if align_corners:
         return (n - 1) / (count - 1) if count > 1 else 0.0
     return n / count if factor is None else 1 / factor
 
 
-def single(x: float) -> float:
+def round_to_float32(x: float) -> float:
     """Round to float32, in which PyTorch looks for the nearest number."""
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
-def nearest(n: int, count: int, factor: float | None, exact: bool) -> Taps:
+def nearest_taps(n: int, count: int, factor: float | None, exact: bool) -> Taps:
     """The number whose left edge (with `exact`: whose centre) is nearest."""
     if n == count and not exact:
         return [[(i, 1.0)] for i in range(n)]
-    step, shift = single(step_of(n, count, factor, False)), 0.5 if exact else 0.0
-    return [[(min(int(single((i + shift) * step)), n - 1), 1.0)] for i in range(count)]
+    step, shift = round_to_float32(input_step(n, count, factor, False)), 0.5 if exact else 0.0
+    return [[(min(int(round_to_float32((i + shift) * step)), n - 1), 1.0)] for i in range(count)]
 
 
-def linear(n: int, count: int, step: float, align_corners: bool) -> Taps:
+def linear_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
     """The two neighbours, along a straight line from one to the other."""
     if n == count:
         return [[(i, 1.0)] for i in range(n)]
@@ -106,7 +106,7 @@ def linear(n: int, count: int, step: float, align_corners: bool) -> Taps:
     return taps
 
 
-def cubic(n: int, count: int, step: float, align_corners: bool) -> Taps:
+def cubic_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
     """Four neighbours, along the cubic curve of `cubic_weight`; the edge is repeated."""
     taps: Taps = []
     for i in range(count):
@@ -117,7 +117,7 @@ def cubic(n: int, count: int, step: float, align_corners: bool) -> Taps:
     return taps
 
 
-def smooth(n: int, count: int, step: float, reach: float, weight: Callable[[float], float]) -> Taps:
+def antialiased_taps(n: int, count: int, step: float, reach: float, weight: Callable[[float], float]) -> Taps:
     """All numbers under a bump of `weight`, as wide as the pixels of the output if these
     are larger: so that shrinking leaves no number out."""
     wide = max(step, 1.0)

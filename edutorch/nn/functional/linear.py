@@ -12,7 +12,7 @@ from ...core.error_messages import conversion_hint
 from ...core.tensor import Tensor
 from ...errors import DTypeError
 from ...ops import reshape, squeeze, unsqueeze
-from ...ops.linalg import product
+from ...ops.linalg import matrix_product
 from .op_decorators import layer
 
 __all__ = ["linear"]
@@ -38,15 +38,15 @@ def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> A
     tensor([[16.]])
     """
     if input.dtype is not weight.dtype:
-        same_types("linear", {"input": input, "weight": weight})
+        check_same_dtype("linear", {"input": input, "weight": weight})
     if bias is not None and bias.dtype is not weight.dtype:
-        same_types("linear", {"input": input, "weight": weight, "bias": bias})
+        check_same_dtype("linear", {"input": input, "weight": weight, "bias": bias})
     if input.itemsize == 2 and input.dtype.kind not in "iu":
-        return in_float32(linear.op.forward, xp, input, weight, bias)
+        return compute_in_float32(linear.op.forward, xp, input, weight, bias)
     if input.ndim <= 2:
-        y = product(xp, input, weight.T)
+        y = matrix_product(xp, input, weight.T)
     else:  # one large product is faster than one for each sample
-        y = product(xp, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight.T)
+        y = matrix_product(xp, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight.T)
         y = y.reshape(*input.shape[:-1], weight.shape[0])
     if bias is not None:
         y += bias
@@ -57,9 +57,9 @@ linear.vjp(
     input=lambda g, weight: (
         g @ weight
         if len(g.shape) <= 2
-        else reshape(rows(g) @ weight, (*g.shape[:-1], weight.shape[-1]))
+        else reshape(flatten_batch(g) @ weight, (*g.shape[:-1], weight.shape[-1]))
     ),
-    weight=lambda g, input: rows(g).T @ rows(input),
+    weight=lambda g, input: flatten_batch(g).T @ flatten_batch(input),
     bias=lambda g: g,  # the engine sums it over all rows
     latex={"input": r"g\,W", "weight": r"g^\top x", "bias": r"\textstyle\sum g"},
 )
@@ -78,7 +78,7 @@ def one_output(input: Any, weight: Any, bias: Any = None) -> Any:
 linear.op.composed = one_output
 
 
-def in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array:
+def compute_in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array:
     """Compute with 16-bit numbers as processors do: in float32, rounded once at the end."""
     kind = next(argument.dtype for argument in arguments if hasattr(argument, "dtype"))
     wide = (
@@ -88,12 +88,12 @@ def in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array
     return forward(xp, *wide).astype(kind)
 
 
-def rows(x: Any) -> Any:
+def flatten_batch(x: Any) -> Any:
     """All axes but the last one joined."""
     return x if len(x.shape) == 2 else reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
-def same_types(op: str, arrays: dict[str, Array]) -> None:
+def check_same_dtype(op: str, arrays: dict[str, Array]) -> None:
     """Raise DTypeError unless all arrays have one type: layers do not convert."""
     kinds = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
     if len(set(kinds.values())) > 1:

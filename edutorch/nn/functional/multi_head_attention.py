@@ -67,21 +67,21 @@ def multi_head_attention_forward(
     if is_causal and attn_mask is None:
         raise ShapeError(NAME, "Need attn_mask if specifying the is_causal hint", {}, CAUSAL_HINT)
     trusted = is_causal and key_padding_mask is None and not need_weights
-    mask = None if trusted else joined_mask(attn_mask, key_padding_mask, shape, query)
+    mask = None if trusted else merge_masks(attn_mask, key_padding_mask, shape, query)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     packed = None if use_separate_proj_weight else in_proj_weight
-    q, k, v = projected((query, key, value), packed, weights, in_proj_bias)
-    k, v, more = with_learned(k, v, bias_k, bias_v)
-    q, k, v = (by_head(each, num_heads) for each in (q, k, v))
-    k = k if static_k is None else as_heads(static_k, k.shape)
-    v = v if static_v is None else as_heads(static_v, v.shape)
+    q, k, v = project_inputs((query, key, value), packed, weights, in_proj_bias)
+    k, v, more = append_bias(k, v, bias_k, bias_v)
+    q, k, v = (split_heads(each, num_heads) for each in (q, k, v))
+    k = k if static_k is None else reshape_static(static_k, k.shape)
+    v = v if static_v is None else reshape_static(static_v, v.shape)
     if add_zero_attn:
         nothing = zeros(*k.shape[:2], 1, k.shape[3], dtype=k.dtype, device=k.device)
         k, v, more = cat([k, nothing], 2), cat([v, nothing], 2), more + 1
     if mask is not None and more:
         mask = pad(mask, (0, more))
     p = dropout_p if training else 0.0
-    y, shares = attended(q, k, v, mask, p, need_weights, trusted)
+    y, shares = compute_attention(q, k, v, mask, p, need_weights, trusted)
     length, n, e = query.shape
     y = linear(reshape(y.permute(2, 0, 1, 3), (length, n, e)), out_proj_weight, out_proj_bias)
     if shares is not None and average_attn_weights:
@@ -91,7 +91,7 @@ def multi_head_attention_forward(
     return squeeze(y, 1), None if shares is None else squeeze(shares, 0)
 
 
-def attended(
+def compute_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, need_weights: bool,
     is_causal: bool,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
@@ -103,7 +103,7 @@ def attended(
     return matmul(shares, v), shares
 
 
-def projected(
+def project_inputs(
     inputs: Sequence[Tensor], packed: Tensor | None, weights: Sequence[Tensor | None],
     bias: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
@@ -115,13 +115,13 @@ def projected(
     return [linear(x, w, b) for x, w, b in zip(inputs, each_weight, each_bias, strict=True)]
 
 
-def by_head(x: Tensor, heads: int) -> Tensor:
+def split_heads(x: Tensor, heads: int) -> Tensor:
     """(l, n, e) to (n, heads, l, e / heads)."""
     length, n, e = x.shape
     return reshape(x, (length, n, heads, e // heads)).permute(1, 2, 0, 3)
 
 
-def with_learned(
+def append_bias(
     k: Tensor, v: Tensor, bias_k: Tensor | None, bias_v: Tensor | None
 ) -> tuple[Tensor, Tensor, int]:
     """Add the learned key and value, if there are any; return also how many were added."""
@@ -132,7 +132,7 @@ def with_learned(
     return k, v, 1
 
 
-def as_heads(x: Tensor, shape: Sequence[int]) -> Tensor:
+def reshape_static(x: Tensor, shape: Sequence[int]) -> Tensor:
     """Read keys or values that are given as (n · heads, s, d)."""
     n, heads, _, features = shape
     if x.ndim != 3 or x.shape[0] != n * heads or x.shape[2] != features:
@@ -146,7 +146,7 @@ def as_heads(x: Tensor, shape: Sequence[int]) -> Tensor:
 # Masks ---------------------------------------------------------------------------------------
 
 
-def as_numbers(name: str, mask: Tensor, query: Tensor) -> Tensor:
+def to_additive_mask(name: str, mask: Tensor, query: Tensor) -> Tensor:
     """Turn a mask, in which True hides, into numbers to be added to scores: -∞ hides."""
     if mask.dtype is boolean:
         return masked_fill(zeros_like(mask, dtype=query.dtype), mask, float("-inf"))
@@ -157,7 +157,7 @@ def as_numbers(name: str, mask: Tensor, query: Tensor) -> Tensor:
     return mask.to(query.dtype)
 
 
-def joined_mask(
+def merge_masks(
     mask: Tensor | None, padding: Tensor | None, shape: Sequence[int], query: Tensor
 ) -> Tensor | None:
     """Join both masks into numbers to be added to scores of (n, heads, l, s).
@@ -172,7 +172,7 @@ def joined_mask(
                 {"attn_mask": tuple(mask.shape)},
             )  # fmt: skip
         first = (n, heads) if mask.ndim == 3 else (1, 1)
-        mask = reshape(as_numbers("attn_mask", mask, query), (*first, length, keys))
+        mask = reshape(to_additive_mask("attn_mask", mask, query), (*first, length, keys))
     if padding is None:
         return mask
     if tuple(padding.shape) != (n, keys):
@@ -180,7 +180,7 @@ def joined_mask(
             NAME, f"key_padding_mask should be ({n}, {keys})",
             {"key_padding_mask": tuple(padding.shape)},
         )  # fmt: skip
-    hidden = reshape(as_numbers("key_padding_mask", padding, query), (n, 1, 1, keys))
+    hidden = reshape(to_additive_mask("key_padding_mask", padding, query), (n, 1, 1, keys))
     return hidden if mask is None else mask + hidden
 
 

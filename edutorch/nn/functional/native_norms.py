@@ -32,8 +32,8 @@ def native_layer_norm(
 ) -> Array:
     """Layer norm: mean and variance over the last `axes` axes, whose shape the weight has."""
     dims = tuple(range(input.ndim - axes, input.ndim))
-    y, _, _ = standardized(xp, input, dims, eps)
-    return scaled(y, weight, bias).astype(input.dtype)
+    y, _, _ = standardize(xp, input, dims, eps)
+    return apply_affine(y, weight, bias).astype(input.dtype)
 
 
 @layer(
@@ -44,10 +44,10 @@ def native_batch_norm(
     xp: Any, input: Array, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """Batch norm of (n, c, …): over all but the channels. Also returns mean and variance, (c)."""
-    y, centre, variance = standardized(xp, input, (0, *range(2, input.ndim)), eps)
-    shape = channels(input.ndim)
+    y, centre, variance = standardize(xp, input, (0, *range(2, input.ndim)), eps)
+    shape = channel_shape(input.ndim)
     weight, bias = (each if each is None else each.reshape(shape) for each in (weight, bias))
-    y = scaled(y, weight, bias).astype(input.dtype)
+    y = apply_affine(y, weight, bias).astype(input.dtype)
     return y, centre.reshape(-1).astype(input.dtype), variance.reshape(-1).astype(input.dtype)
 
 
@@ -56,10 +56,10 @@ def native_group_norm(
     xp: Any, input: Array, weight: Array | None, bias: Array | None, num_groups: int, eps: float
 ) -> Array:
     """Group norm of (n, c, …): over the channels of a group. With c groups, instance norm."""
-    y, _, _ = standardized(xp, input.reshape(grouped(input.shape, num_groups)), (2,), eps)
-    shape = channels(input.ndim)
+    y, _, _ = standardize(xp, input.reshape(group_shape(input.shape, num_groups)), (2,), eps)
+    shape = channel_shape(input.ndim)
     weight, bias = (each if each is None else each.reshape(shape) for each in (weight, bias))
-    return scaled(y.reshape(input.shape), weight, bias).astype(input.dtype)
+    return apply_affine(y.reshape(input.shape), weight, bias).astype(input.dtype)
 
 
 @layer(promotion="float", dtypes="f", public="rms_norm")
@@ -68,10 +68,10 @@ def fused_rms_norm(xp: Any, input: Array, weight: Array | None, axes: int, eps: 
     x = input.astype("float32") if input.dtype.itemsize == 2 else input
     dims = tuple(range(input.ndim - axes, input.ndim))
     y = x / xp.sqrt(xp.mean(x * x, axis=dims, keepdims=True) + eps)
-    return scaled(y, weight, None).astype(input.dtype)
+    return apply_affine(y, weight, None).astype(input.dtype)
 
 
-def standardized(xp: Any, input: Array, dims: Dims, eps: float) -> tuple[Array, Array, Array]:
+def standardize(xp: Any, input: Array, dims: Dims, eps: float) -> tuple[Array, Array, Array]:
     """Return (x - mean) / √(variance + ε), both over `dims`, and the two."""
     if input.dtype.itemsize == 2:  # its squares would overflow
         input = input.astype("float32")
@@ -82,92 +82,92 @@ def standardized(xp: Any, input: Array, dims: Dims, eps: float) -> tuple[Array, 
     return y, centre, variance
 
 
-def scaled(y: Any, weight: Any, bias: Any) -> Any:
+def apply_affine(y: Any, weight: Any, bias: Any) -> Any:
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
 
-def channels(ndim: int) -> Dims:
+def channel_shape(ndim: int) -> Dims:
     """Return the shape in which one number for each channel fits to (n, c, …)."""
     return (1, -1, *(1,) * (ndim - 2))
 
 
-def grouped(shape: Dims, groups: int) -> Dims:
+def group_shape(shape: Dims, groups: int) -> Dims:
     return (shape[0], groups, math.prod(shape[1:]) // max(groups, 1))
 
 
 # The rule ----------------------------------------------------------------------------------
 
 
-def again(x: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
+def recompute_standardized(x: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
     """Return x standardised, and 1 / √(variance + ε): to keep them would take memory for long."""
     x = x - mean(x, dims, True)
     scale = rsqrt(mean(x * x, dims, True) + eps)
     return x * scale, scale
 
 
-def pulled(g: Any, x: Any, scale: Any, dims: Dims) -> Any:
+def standardize_backward(g: Any, x: Any, scale: Any, dims: Dims) -> Any:
     """A push that all share, or that only stretches, changes nothing: both are taken out."""
     return scale * (g - mean(g, dims, True) - x * mean(g * x, dims, True))
 
 
-def layer_norm_back(
+def layer_norm_backward(
     g: Any, input: Any, weight: Any, bias: Any, axes: int, eps: float
 ) -> tuple[Any, Any, Any]:
     """The gradients of input, weight and bias."""
     dims = tuple(range(g.ndim - axes, g.ndim))
-    x, scale = again(input, dims, eps)
-    by_weight, by_bias = summed(g, x, weight, bias, tuple(range(g.ndim - axes)), g.shape[-axes:])
-    return pulled(g if weight is None else g * weight, x, scale, dims), by_weight, by_bias
+    x, scale = recompute_standardized(input, dims, eps)
+    by_weight, by_bias = affine_backward(g, x, weight, bias, tuple(range(g.ndim - axes)), g.shape[-axes:])
+    return standardize_backward(g if weight is None else g * weight, x, scale, dims), by_weight, by_bias
 
 
-def rms_norm_back(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tuple[Any, Any]:
+def rms_norm_backward(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tuple[Any, Any]:
     """The gradients of input and weight. Only what stretches is taken out."""
     dims = tuple(range(g.ndim - axes, g.ndim))
     scale = rsqrt(mean(input * input, dims, True) + eps)
     x = input * scale
-    by_weight, _ = summed(g, x, weight, None, tuple(range(g.ndim - axes)), g.shape[-axes:])
+    by_weight, _ = affine_backward(g, x, weight, None, tuple(range(g.ndim - axes)), g.shape[-axes:])
     g = g if weight is None else g * weight
     return scale * (g - x * mean(g * x, dims, True)), by_weight
 
 
-def batch_norm_back(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+def batch_norm_backward(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     """The gradients of input, weight and bias."""
     dims = (0, *range(2, g.ndim))
-    x, scale = again(input, dims, eps)
-    by_weight, by_bias = summed(g, x, weight, bias, dims, (-1,))
-    g = g if weight is None else g * reshape(weight, channels(g.ndim))
-    return pulled(g, x, scale, dims), by_weight, by_bias
+    x, scale = recompute_standardized(input, dims, eps)
+    by_weight, by_bias = affine_backward(g, x, weight, bias, dims, (-1,))
+    g = g if weight is None else g * reshape(weight, channel_shape(g.ndim))
+    return standardize_backward(g, x, scale, dims), by_weight, by_bias
 
 
-def group_norm_back(
+def group_norm_backward(
     g: Any, input: Any, weight: Any, bias: Any, num_groups: int, eps: float
 ) -> tuple[Any, Any, Any]:
     """The gradients of input, weight and bias."""
-    groups = grouped(g.shape, num_groups)
-    x, scale = again(reshape(input, groups), (2,), eps)
+    groups = group_shape(g.shape, num_groups)
+    x, scale = recompute_standardized(reshape(input, groups), (2,), eps)
     dims = (0, *range(2, g.ndim))
-    by_weight, by_bias = summed(g, reshape(x, g.shape), weight, bias, dims, (-1,))
-    given = g if weight is None else g * reshape(weight, channels(g.ndim))
-    return reshape(pulled(reshape(given, groups), x, scale, (2,)), g.shape), by_weight, by_bias
+    by_weight, by_bias = affine_backward(g, reshape(x, g.shape), weight, bias, dims, (-1,))
+    given = g if weight is None else g * reshape(weight, channel_shape(g.ndim))
+    return reshape(standardize_backward(reshape(given, groups), x, scale, (2,)), g.shape), by_weight, by_bias
 
 
-def summed(g: Any, x: Any, weight: Any, bias: Any, dims: Dims, shape: Dims) -> tuple[Any, Any]:
+def affine_backward(g: Any, x: Any, weight: Any, bias: Any, dims: Dims, shape: Dims) -> tuple[Any, Any]:
     """The gradients of weight and bias, where there are such."""
-    by_weight = None if weight is None else reshape(total(g * x, dims), shape)
-    return by_weight, None if bias is None else reshape(total(g, dims), shape)
+    by_weight = None if weight is None else reshape(sum_over(g * x, dims), shape)
+    return by_weight, None if bias is None else reshape(sum_over(g, dims), shape)
 
 
-def total(x: Any, dims: Dims) -> Any:
+def sum_over(x: Any, dims: Dims) -> Any:
     """Σ x over dims, of which there may be none (a sum over nothing named is one over all)."""
     return sum(x, dims) if dims else x
 
 
-native_layer_norm.vjp(joint_vjp=layer_norm_back, latex=GRADIENTS)
-native_batch_norm.vjp(joint_vjp=batch_norm_back, latex=GRADIENTS)
-native_group_norm.vjp(joint_vjp=group_norm_back, latex=GRADIENTS)
+native_layer_norm.vjp(joint_vjp=layer_norm_backward, latex=GRADIENTS)
+native_batch_norm.vjp(joint_vjp=batch_norm_backward, latex=GRADIENTS)
+native_group_norm.vjp(joint_vjp=group_norm_backward, latex=GRADIENTS)
 fused_rms_norm.vjp(
-    joint_vjp=rms_norm_back,
+    joint_vjp=rms_norm_backward,
     latex={
         "input": r"\tfrac{1}{\sigma}\,(wg - \hat x\,\overline{wg\,\hat x})",
         "weight": r"\textstyle\sum g\,\hat x",

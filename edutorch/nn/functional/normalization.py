@@ -18,7 +18,7 @@ from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
 from ...modes import no_grad
 from ...ops import clamp, mean, reshape, rsqrt, var
 from ...ops.statistics import vector_norm
-from .distance import is_extreme, scaled
+from .distance import is_extreme, scale_by_max
 from .native_norms import (
     fused_rms_norm,
     native_batch_norm,
@@ -29,7 +29,7 @@ from .native_norms import (
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm"]
 
 
-def rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def keep_input_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Let a norm return the dtype of its input, and compute with 16-bit inputs in float32:
     weights and averages may be wider."""
 
@@ -38,13 +38,13 @@ def rounded_once(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         if not isinstance(input, Tensor):
             return function(input, *args, **named)
         if input._array.dtype.itemsize != 2 or not input.is_floating_point():
-            return as_input(function(input, *args, **named), input)
+            return cast_to_input(function(input, *args, **named), input)
         return function(widened(input), *args, **named).to(input.dtype)
 
     return called
 
 
-def as_input(output: Tensor, input: Tensor) -> Tensor:
+def cast_to_input(output: Tensor, input: Tensor) -> Tensor:
     """Return a norm's output in the dtype of its input, which may be narrower than a weight's."""
     if output._array.dtype == input._array.dtype:
         return output
@@ -53,7 +53,7 @@ def as_input(output: Tensor, input: Tensor) -> Tensor:
 
 
 @recorded_as("NativeBatchNormBackward0")
-@rounded_once
+@keep_input_dtype
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -83,7 +83,7 @@ def batch_norm(
         return input.clone()
     channels = (1, -1) + (1,) * (input.ndim - 2)
     if input.ndim > 1:
-        need_channels("batch_norm", input, running_mean, running_var, weight, bias)
+        check_channels("batch_norm", input, running_mean, running_var, weight, bias)
     if training and eps <= 0:
         raise InvalidValueError("batch_norm", f"`eps` must be positive, got {eps}")
     if not training:
@@ -91,7 +91,7 @@ def batch_norm(
             raise InvalidValueError(
                 "batch_norm", "Expected running_mean and running_var when training=False"
             )
-        return by_averages(input, running_mean, running_var, weight, bias, eps)
+        return normalize_by_running_stats(input, running_mean, running_var, weight, bias, eps)
     count = input.numel() // max(input.shape[1], 1)
     if count == 1:
         raise ShapeValueError(
@@ -110,7 +110,7 @@ def batch_norm(
     return y
 
 
-def by_averages(
+def normalize_by_running_stats(
     input: Tensor, centre: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None,
     eps: float,
 ) -> Tensor:  # fmt: skip
@@ -126,7 +126,7 @@ def by_averages(
     return input * reshape(scale, channels) + reshape(shift, channels)
 
 
-@rounded_once
+@keep_input_dtype
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],
@@ -141,7 +141,7 @@ def layer_norm(
     >>> nn.functional.layer_norm(tensor([[1.0, 3.0]]), (2,)).round(decimals=2)
     tensor([[-1.,  1.]])
     """
-    shape = last_axes("layer_norm", input, normalized_shape)
+    shape = resolve_normalized_shape("layer_norm", input, normalized_shape)
     for name, parameter in (("weight", weight), ("bias", bias)):
         if parameter is not None and parameter._array.shape != shape:
             raise ShapeError(
@@ -151,7 +151,7 @@ def layer_norm(
     return native_layer_norm(input, weight, bias, len(shape), eps)
 
 
-def of_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+def check_weight_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
     if parameter is None or parameter._array.shape == shape:
         return parameter
     raise ShapeError(
@@ -160,7 +160,7 @@ def of_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
     )  # fmt: skip
 
 
-def last_axes(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+def resolve_normalized_shape(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
     if isinstance(normalized_shape, int):
         raise wrong_argument(op, "normalized_shape", normalized_shape, "Sequence[int]")
     shape = tuple(normalized_shape)
@@ -174,7 +174,7 @@ def last_axes(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[
     return shape
 
 
-@rounded_once
+@keep_input_dtype
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -205,11 +205,11 @@ def group_norm(
             "group_norm", "Expected more than 1 value per channel when training",
             {"input": tuple(input.shape)}, "a single number less its mean is 0",
         )  # fmt: skip
-    need_channels("group_norm", input, None, None, weight, bias)
+    check_channels("group_norm", input, None, None, weight, bias)
     return native_group_norm(input, weight, bias, num_groups, eps)
 
 
-def need_channels(op: str, input: Tensor, *parameters: Tensor | None) -> None:
+def check_channels(op: str, input: Tensor, *parameters: Tensor | None) -> None:
     """Raise ShapeError unless parameters have one number per channel: others would broadcast.
 
     Args:
@@ -225,7 +225,7 @@ def need_channels(op: str, input: Tensor, *parameters: Tensor | None) -> None:
             )  # fmt: skip
 
 
-@rounded_once
+@keep_input_dtype
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -249,7 +249,7 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     count = math.prod(input.shape[2:])
     if input.ndim > 1:
-        need_channels("instance_norm", input, running_mean, running_var, weight, bias)
+        check_channels("instance_norm", input, running_mean, running_var, weight, bias)
     if count == 1:
         raise ShapeValueError(
             "instance_norm", "Expected more than 1 spatial element when training",
@@ -280,15 +280,15 @@ def rms_norm(
     >>> nn.functional.rms_norm(tensor([[3.0, 4.0]]), (2,), eps=0.0)
     tensor([[0.8485, 1.1314]])
     """
-    shape = last_axes("rms_norm", input, normalized_shape)
+    shape = resolve_normalized_shape("rms_norm", input, normalized_shape)
     if eps is None:
         eps = float(numpy.finfo(widened(input).dtype.numpy).eps)  # of what it computes in
-    weight = of_shape(weight, shape)
+    weight = check_weight_shape(weight, shape)
     if input.is_complex():  # PyTorch's formula: the mean of x², not of |x|²
         y = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
         return y if weight is None else y * weight
     if input._array.dtype.itemsize > 2:
-        return as_input(fused_rms_norm(input, weight, len(shape), eps), input)
+        return cast_to_input(fused_rms_norm(input, weight, len(shape), eps), input)
     y = fused_rms_norm(widened(input), None, len(shape), eps).to(input.dtype)
     return y if weight is None else (y * weight).to(input.dtype)
 
@@ -310,6 +310,6 @@ def normalize(
         )  # fmt: skip
     length = vector_norm(input, p, dim, True)
     if 1 <= p < math.inf and is_extreme(length, p):
-        input, length = scaled(input, p, dim, eps, True)
+        input, length = scale_by_max(input, p, dim, eps, True)
         return input / length
     return input / clamp(length, min=eps)

@@ -38,13 +38,13 @@ constant_pad.vjp(
 )
 
 
-def pad_node(axes: int, mode: str) -> str:
+def pad_node_name(axes: int, mode: str) -> str:
     """Return PyTorch's name for the node of a border; "": it has none of its own."""
     kinds = {"reflect": "Reflection", "replicate": "Replication"}
     return f"{kinds[mode]}Pad{axes}DBackward0" if mode in kinds else ""
 
 
-@recorded_as(lambda input, pad, mode="constant", value=None: pad_node(len(pad) // 2, mode))
+@recorded_as(lambda input, pad, mode="constant", value=None: pad_node_name(len(pad) // 2, mode))
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
@@ -71,7 +71,7 @@ def pad(
         missing = [(0, 0)] * (input.ndim - len(pairs))
         filler = value or 0.0
         return constant_pad(input, tuple(missing + pairs[::-1]), filler)
-    if mode not in SOURCES:
+    if mode not in SOURCE_INDEX:
         hint = "the modes are constant, reflect, replicate and circular"
         raise NotHereError("pad", f"unknown mode {mode!r}", hint=hint)
     if value is not None and value != 0:
@@ -90,7 +90,7 @@ def pad(
                 start, size = max(-before, 0), size + min(before, 0) + min(behind, 0)
                 input = narrow(input, -axis, start, size)
                 before, behind = max(before, 0), max(behind, 0)
-            found = [SOURCES[mode](i, size) for i in range(-before, size + behind)]
+            found = [SOURCE_INDEX[mode](i, size) for i in range(-before, size + behind)]
             index = tensor(found, device=input.device).long()
             input = index_select(input, input.ndim - axis, index)
     return input
@@ -107,14 +107,14 @@ def check_border(mode: str, size: int, before: int, behind: int) -> None:
         raise ShapeError("pad", f"circular padding of more than the size, {size}")
 
 
-def mirrored(i: int, size: int) -> int:
+def reflect_index(i: int, size: int) -> int:
     i = abs(i)
     return i if i < size else 2 * (size - 1) - i
 
 
-SOURCES = {
+SOURCE_INDEX = {
     "replicate": lambda i, size: min(max(i, 0), size - 1),
     "circular": lambda i, size: i % size,
-    "reflect": mirrored,
+    "reflect": reflect_index,
 }
 """Which number stands at place `i`, which may lie outside."""

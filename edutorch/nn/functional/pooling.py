@@ -13,7 +13,7 @@ from ...core.out_variants import takes_out
 from ...core.tensor import Tensor
 from ...ops import arange, reshape, trunc, where
 from .op_decorators import SettingError, layer
-from .sliding_window import Counts, Size, Windows, padded, settings_of, stride_of, windows_of
+from .sliding_window import Counts, Size, Windows, pad_array, expand_setting, resolve_stride, get_windows
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices",
@@ -35,8 +35,8 @@ def max_pool(
     dilation: Counts, ceil_mode: bool,
 ) -> Array:  # fmt: skip
     """The largest number of each window: see `max_pool2d`."""
-    windows = windows_of("max_pool", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    image = padded(xp, input, windows.pads, lowest(xp, input))
+    windows = get_windows("max_pool", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    image = pad_array(xp, input, windows.pads, lowest_value(xp, input))
     first, *others = windows.taps
     y = image[first].copy()
     for place in others:
@@ -44,29 +44,29 @@ def max_pool(
     return y
 
 
-def lowest(xp: Any, input: Array) -> float:
+def lowest_value(xp: Any, input: Array) -> float:
     """Return a border's number, which never wins."""
     return xp.iinfo(input.dtype).min if input.dtype.kind in "iu" else float("-inf")
 
 
 @layer(public="max_pool2d max_pool1d max_pool3d")
-def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
+def max_pool_indices(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
     """The number of the tap that sees the largest number: the first of several, the last NaN.
 
     The border never wins, not even where the whole window is as low as it: -∞, or the least
     integer. A window that sees nothing but border has the tap -1, which is none.
     """
-    windows = windows_of("max_pool", input.shape, *settings)
-    image = padded(xp, input, windows.pads, lowest(xp, input))
+    windows = get_windows("max_pool", input.shape, *settings)
+    image = pad_array(xp, input, windows.pads, lowest_value(xp, input))
     largest = max_pool.op.forward(xp, input, *settings)
-    if largest.__class__ is ndarray and largest.size and largest.min() > lowest(xp, input):
-        return first_equal(xp, image, largest, windows)
+    if largest.__class__ is ndarray and largest.size and largest.min() > lowest_value(xp, input):
+        return first_maximal_tap(xp, image, largest, windows)
     is_floating = input.dtype.kind not in "iu"
     shape = (*input.shape[: -windows.rank], *windows.count)
-    best = xp.full(shape, lowest(xp, input), input.dtype)
+    best = xp.full(shape, lowest_value(xp, input), input.dtype)
     tap = xp.zeros(shape, "int8" if len(windows.taps) < 128 else "int32")
     if any(map(max, windows.pads)):
-        tap += first_taps(xp, windows).astype(tap.dtype)
+        tap += first_inner_tap(xp, windows).astype(tap.dtype)
     for number, place in enumerate(windows.taps):
         seen = image[place]
         wins = seen > best
@@ -77,7 +77,7 @@ def winning_tap(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
     return tap
 
 
-def first_equal(xp: Any, image: Array, largest: Array, windows: Windows) -> Array:
+def first_maximal_tap(xp: Any, image: Array, largest: Array, windows: Windows) -> Array:
     """Return the number of the first tap that sees the largest number, which is no NaN.
 
     It is the number of taps before it: each place counts until its largest is found.
@@ -90,7 +90,7 @@ def first_equal(xp: Any, image: Array, largest: Array, windows: Windows) -> Arra
     return tap
 
 
-def first_taps(xp: Any, windows: Windows) -> Array:
+def first_inner_tap(xp: Any, windows: Windows) -> Array:
     """Return for each window its first tap that sees the image, not the border; -1 for none."""
     first, is_blind = xp.zeros((), int), xp.zeros((), bool)
     for axis in range(windows.rank):
@@ -108,14 +108,14 @@ def first_taps(xp: Any, windows: Windows) -> Array:
     accumulates=True,
     node="MaxPool2DWithIndicesBackwardBackward0",
 )
-def tap_spread(
+def max_pool_scatter(
     xp: Any, input: Array, tap: Array, shape: Sequence[int], settings: tuple[Any, ...]
 ) -> Array:
     """Each number goes back to the tap that it came from."""
-    windows = windows_of("max_pool", shape, *settings)
-    y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
+    windows = get_windows("max_pool", shape, *settings)
+    y = pad_array(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
     for number, place in enumerate(windows.taps):
-        if windows.apart:
+        if windows.disjoint:
             xp.copyto(y[place], input, where=tap == number)
         else:
             y[place] += xp.where(tap == number, input, 0)  # ∞ · 0 would be NaN
@@ -123,55 +123,55 @@ def tap_spread(
 
 
 @layer(public="max_pool2d max_pool1d max_pool3d", node="GatherBackward0")
-def tap_pick(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
+def max_pool_gather(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
     """At each place the number that the given tap sees: the other way of `tap_spread`."""
-    windows = windows_of("max_pool", input.shape, *settings)
-    image = padded(xp, input, windows.pads)
+    windows = get_windows("max_pool", input.shape, *settings)
+    image = pad_array(xp, input, windows.pads)
     y = xp.zeros(tap.shape, input.dtype)
     for number, place in enumerate(windows.taps):
         xp.copyto(y, image[place], where=tap == number)
     return y
 
 
-def back_to_the_largest(g: Any, input: Any, *settings: Any) -> Any:
+def max_pool_backward(g: Any, input: Any, *settings: Any) -> Any:
     """The output is not asked which was the largest: a ReLU may have overwritten it since."""
-    tap = winning_tap(input, settings)
-    return tap_spread(g, tap, tuple(input.shape), settings)
+    tap = max_pool_indices(input, settings)
+    return max_pool_scatter(g, tap, tuple(input.shape), settings)
 
 
 max_pool.vjp(
-    input=lambda g, input, kernel_size, stride, padding, dilation, ceil_mode: back_to_the_largest(
+    input=lambda g, input, kernel_size, stride, padding, dilation, ceil_mode: max_pool_backward(
         g, input, kernel_size, stride, padding, dilation, ceil_mode
     ),
     latex=r"g\ \text{to the largest}",
 )
-tap_spread.vjp(
-    input=lambda g, tap, settings: tap_pick(g, tap, settings), latex=r"g\ \text{from its place}"
+max_pool_scatter.vjp(
+    input=lambda g, tap, settings: max_pool_gather(g, tap, settings), latex=r"g\ \text{from its place}"
 )
-tap_pick.vjp(
-    input=lambda g, tap, input_shape, settings: tap_spread(g, tap, input_shape, settings),
+max_pool_gather.vjp(
+    input=lambda g, tap, input_shape, settings: max_pool_scatter(g, tap, input_shape, settings),
     latex=r"g\ \text{to its place}",
 )
 
 
-def max_pooled(
+def max_pool_nd(
     rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size,
     dilation: Size, ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
     """`max_pool1d`, `max_pool2d` and `max_pool3d` for 1, 2 and 3 axes."""
     name = f"max_pool{rank}d"
-    kernel = settings_of(kernel_size, rank, name)
-    step = stride_of(stride, kernel, name)
-    border = settings_of(padding, rank, name)
-    settings = (kernel, step, border, settings_of(dilation, rank, name), ceil_mode)
+    kernel = expand_setting(kernel_size, rank, name)
+    step = resolve_stride(stride, kernel, name)
+    border = expand_setting(padding, rank, name)
+    settings = (kernel, step, border, expand_setting(dilation, rank, name), ceil_mode)
     values = max_pool(input, *settings)
     if not return_indices:
         return values
-    windows = windows_of("max_pool", input.shape, *settings)
-    return values, found_at(windows, winning_tap(input, settings))
+    windows = get_windows("max_pool", input.shape, *settings)
+    return values, tap_to_index(windows, max_pool_indices(input, settings))
 
 
-def found_at(windows: Windows, tap: Tensor) -> Tensor:
+def tap_to_index(windows: Windows, tap: Tensor) -> Tensor:
     """Turn the number of a tap into a position in the image, counted row by row."""
     tap, rank = tap.long(), windows.rank
     position: Any = 0
@@ -180,7 +180,7 @@ def found_at(windows: Windows, tap: Tensor) -> Tensor:
         places = reshape(places - windows.padding[axis], (-1,) + (1,) * (rank - 1 - axis))
         inside = tap // math.prod(windows.kernel[axis + 1 :]) % windows.kernel[axis]
         position = position * windows.sizes[axis] + places + inside * windows.dilation[axis]
-    return where(tap < 0, -1, position) if windows.may_be_blind else position
+    return where(tap < 0, -1, position) if windows.may_miss_image else position
 
 
 def max_pool2d(
@@ -207,7 +207,7 @@ def max_pool2d(
     tensor([[[[ 5.,  7.],
               [13., 15.]]]])
     """
-    return max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return max_pool_nd(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool1d(
@@ -224,7 +224,7 @@ def max_pool1d(
     >>> nn.functional.max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[3., 2.]])
     """
-    return max_pooled(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return max_pool_nd(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool3d(
@@ -241,7 +241,7 @@ def max_pool3d(
     >>> nn.functional.max_pool3d(arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
     """
-    return max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return max_pool_nd(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def max_pool1d_with_indices(
@@ -253,7 +253,7 @@ def max_pool1d_with_indices(
     >>> nn.functional.max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[1]
     tensor([[1, 2]])
     """
-    return max_pooled(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return max_pool_nd(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool2d_with_indices(
@@ -265,7 +265,7 @@ def max_pool2d_with_indices(
     >>> nn.functional.max_pool2d_with_indices(arange(4.0).reshape(1, 2, 2), 2)[1]
     tensor([[[3]]])
     """
-    return max_pooled(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return max_pool_nd(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
@@ -277,13 +277,13 @@ def max_pool3d_with_indices(
     >>> nn.functional.max_pool3d_with_indices(arange(8.0).reshape(1, 2, 2, 2), 2)[1]
     tensor([[[[7]]]])
     """
-    return max_pooled(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    return max_pool_nd(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 # The average --------------------------------------------------------------------------------
 
 
-def divisors(
+def pool_divisors(
     xp: Any, windows: Windows, count_include_pad: bool, divisor_override: int | None, dtype: Any
 ) -> Any:
     """Return what the sum of each window is divided by."""
@@ -316,12 +316,12 @@ def avg_pool(
 ) -> Array:  # fmt: skip
     """The average of each window: see `avg_pool2d`."""
     ones = (1,) * len(kernel_size)
-    windows = windows_of("avg_pool", input.shape, kernel_size, stride, padding, ones, ceil_mode)
-    image = padded(xp, input, windows.pads)
+    windows = get_windows("avg_pool", input.shape, kernel_size, stride, padding, ones, ceil_mode)
+    image = pad_array(xp, input, windows.pads)
     total = xp.zeros((*input.shape[: -windows.rank], *windows.count), input.dtype)
     for place in windows.taps:
         total += image[place]
-    return total / divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
+    return total / pool_divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
 
 
 @layer(
@@ -330,14 +330,14 @@ def avg_pool(
     accumulates=True,
     node="AvgPool2DBackwardBackward0",
 )
-def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
+def avg_pool_grad(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
     """Each number is shared out evenly among its window: the other way of `avg_pool`."""
     kernel, stride, padding, ceil_mode, include, override = settings
-    windows = windows_of("avg_pool", shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
-    share = input / divisors(xp, windows, include, override, input.dtype)
-    y = padded(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
+    windows = get_windows("avg_pool", shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
+    share = input / pool_divisors(xp, windows, include, override, input.dtype)
+    y = pad_array(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
     for place in windows.taps:
-        if windows.apart:
+        if windows.disjoint:
             y[place] = share
         else:
             y[place] += share
@@ -346,16 +346,16 @@ def avg_spread(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any,
 
 avg_pool.vjp(
     input=lambda g, input_shape, kernel_size, stride, padding, ceil_mode, count_include_pad,
-    divisor_override: avg_spread(
+    divisor_override: avg_pool_grad(
         g, input_shape,
         (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
     ),
     latex=r"\tfrac{g}{n}\ \text{to each of the window}",
 )  # fmt: skip
-avg_spread.vjp(input=lambda g, settings: avg_pool(g, *settings), latex=r"\text{average of } g")
+avg_pool_grad.vjp(input=lambda g, settings: avg_pool(g, *settings), latex=r"\text{average of } g")
 
 
-def averaged(
+def avg_pool_nd(
     rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size,
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
@@ -363,9 +363,9 @@ def averaged(
     name = f"avg_pool{rank}d"
     if divisor_override == 0:
         raise SettingError(name, "divisor must be not zero")
-    kernel = settings_of(kernel_size, rank, name)
-    step = stride_of(stride, kernel, name)
-    border = settings_of(padding, rank, name)
+    kernel = expand_setting(kernel_size, rank, name)
+    step = resolve_stride(stride, kernel, name)
+    border = expand_setting(padding, rank, name)
     y = avg_pool(input, kernel, step, border, ceil_mode, count_include_pad, divisor_override)
     if y.dtype is not input.dtype and not input.is_floating_point():
         return trunc(y).to(input.dtype)  # integers stay integers, as in PyTorch
@@ -394,7 +394,7 @@ def avg_pool2d(
               [10.5000, 12.5000]]]])
     """
     settings = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return averaged(2, input, *settings)
+    return avg_pool_nd(2, input, *settings)
 
 
 def avg_pool1d(
@@ -410,7 +410,7 @@ def avg_pool1d(
     >>> nn.functional.avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[2., 1.]])
     """
-    return averaged(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    return avg_pool_nd(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 @takes_out
@@ -429,4 +429,4 @@ def avg_pool3d(
     tensor([[[[3.5000]]]])
     """
     settings = (kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-    return averaged(3, input, *settings)
+    return avg_pool_nd(3, input, *settings)

@@ -61,7 +61,7 @@ def relu_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
 # Sequences -----------------------------------------------------------------------------------
 
 
-def through(
+def run_layer(
     step: Step, reverse: bool, x: Tensor, sizes: list[int], state: State, weights: Sequence[Any]
 ) -> tuple[Tensor, State]:
     """Run one layer in one direction. Returns the outputs, as `x` lies, and the last states.
@@ -69,17 +69,17 @@ def through(
     Args:
         weights: w_ih, w_hh, b_ih, b_hh and w_hr, or None for what there is not.
     """
-    if by_one_op(x, sizes, state, weights):
-        outputs, end = whole(step, reverse, x, len(sizes), state, *weights)
+    if can_use_sequence_op(x, sizes, state, weights):
+        outputs, end = run_sequence_op(step, reverse, x, len(sizes), state, *weights)
         return reshape(outputs, (len(x), outputs.shape[-1])), end
     w_ih, w_hh, b_ih, b_hh, *projection = weights
     parts = split(linear(x, w_ih, b_ih), sizes)
-    direction = backwards if reverse else forwards
+    direction = run_reverse if reverse else run_forward
     outputs, end = direction(step, parts, state, w_hh, b_hh, *projection)
     return cat(outputs), end
 
 
-def by_one_op(x: Tensor, sizes: list[int], state: State, weights: Sequence[Any]) -> bool:
+def can_use_sequence_op(x: Tensor, sizes: list[int], state: State, weights: Sequence[Any]) -> bool:
     """Say whether `whole` does what the loops do: one length, one type, no projection.
 
     With numbers of 16 bits the loops round after each op, as PyTorch does.
@@ -89,7 +89,7 @@ def by_one_op(x: Tensor, sizes: list[int], state: State, weights: Sequence[Any])
     return alike and len(weights) == 4 and sizes[0] == sizes[-1] and current().autocast is None
 
 
-def whole(
+def run_sequence_op(
     step: Step, reverse: bool, x: Tensor, times: int, state: State,
     w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None,
 ) -> tuple[Tensor, State]:  # fmt: skip
@@ -108,7 +108,7 @@ def whole(
     return y, (y[last],)
 
 
-def forwards(step: Step, parts: Sequence[Tensor], state: State, *weights: Any) -> Any:
+def run_forward(step: Step, parts: Sequence[Tensor], state: State, *weights: Any) -> Any:
     """Run through time; samples that end hand in their state. Returns outputs, last states."""
     outputs, ended = [], []
     for part in parts:
@@ -122,7 +122,7 @@ def forwards(step: Step, parts: Sequence[Tensor], state: State, *weights: Any) -
     return outputs, tuple(cat(pieces[::-1]) for pieces in zip(*ended, strict=True))
 
 
-def backwards(step: Step, parts: Sequence[Tensor], start: State, *weights: Any) -> Any:
+def run_reverse(step: Step, parts: Sequence[Tensor], start: State, *weights: Any) -> Any:
     """Run against time; samples join where they end. Returns outputs, last states."""
     outputs = []
     state = tuple(each[: parts[-1].shape[0]] for each in start)
@@ -138,7 +138,7 @@ def backwards(step: Step, parts: Sequence[Tensor], start: State, *weights: Any) 
 
 
 @tensors_only
-def network(
+def run_recurrent(
     step: Step, x: Tensor, sizes: list[int], states: State, params: Sequence[Tensor],
     has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
 ) -> tuple[Tensor, State]:  # fmt: skip
@@ -161,7 +161,7 @@ def network(
             if not has_biases:
                 weights = (*weights[:2], None, None, *weights[2:])
             start = tuple(state[number] for state in states)
-            outputs, end = through(step, reverse, x, sizes, start, weights)
+            outputs, end = run_layer(step, reverse, x, sizes, start, weights)
             seen.append(outputs)
             last.append(end)
         x = seen[0] if len(seen) == 1 else cat(seen, -1)

@@ -19,7 +19,7 @@ from typing import Any
 from ...backends.numpy import Array
 from ...core.tensor import Tensor
 from ...ops import cat, chunk, relu, sigmoid, stack, tanh, unsqueeze
-from .linear import rows
+from .linear import flatten_batch
 from .op_decorators import layer
 
 __all__ = ["gru_gates", "gru_sequence", "lstm_gates", "lstm_sequence", "rnn_sequence"]
@@ -44,7 +44,7 @@ def lstm_gates(xp: Any, x: Array, c: Array) -> Array:
     return stack([sigmoid(o) * tanh(c), c])
 
 
-def lstm_gates_back(g: Any, x: Any, c: Any) -> tuple[Any, Any]:
+def lstm_gates_backward(g: Any, x: Any, c: Any) -> tuple[Any, Any]:
     """The gradients of x and c. Through c flows what h wants of it, and what comes later."""
     i, f, u, o = chunk(x, 4, -1)
     i, f, u, o = sigmoid(i), sigmoid(f), tanh(u), sigmoid(o)
@@ -59,7 +59,7 @@ def lstm_gates_back(g: Any, x: Any, c: Any) -> tuple[Any, Any]:
 
 
 lstm_gates.vjp(
-    joint_vjp=lstm_gates_back,
+    joint_vjp=lstm_gates_backward,
     latex={
         "x": r"\text{through the gates}",
         "c": r"\text{as far as it was not forgotten}",
@@ -80,7 +80,7 @@ def gru_gates(xp: Any, x: Array, hidden: Array, h: Array) -> Array:
     return candidate + sigmoid(update + h_update) * (h - candidate)
 
 
-def gru_gates_back(g: Any, x: Any, hidden: Any, h: Any) -> tuple[Any, Any, Any]:
+def gru_gates_backward(g: Any, x: Any, hidden: Any, h: Any) -> tuple[Any, Any, Any]:
     """The gradients of x, hidden and h."""
     reset, update, new = chunk(x, 3, -1)
     h_reset, h_update, h_new = chunk(hidden, 3, -1)
@@ -94,7 +94,7 @@ def gru_gates_back(g: Any, x: Any, hidden: Any, h: Any) -> tuple[Any, Any, Any]:
 
 
 gru_gates.vjp(
-    joint_vjp=gru_gates_back,
+    joint_vjp=gru_gates_backward,
     latex={
         "x": r"\text{through the gates}",
         "hidden": r"\text{through the gates}",
@@ -106,17 +106,17 @@ gru_gates.vjp(
 # Whole sequences -------------------------------------------------------------------------------
 
 
-def order(times: int, reverse: bool) -> Sequence[int]:
+def time_order(times: int, reverse: bool) -> Sequence[int]:
     """Return the times in the order in which a network goes through them."""
     return range(times - 1, -1, -1) if reverse else range(times)
 
 
-def in_time(steps: list[Any], reverse: bool) -> Any:
+def stack_in_time(steps: list[Any], reverse: bool) -> Any:
     """Put what was found step by step together, in the order of time."""
     return stack(steps[::-1] if reverse else steps)
 
 
-def before(first: Any, states: Any, reverse: bool) -> Any:
+def previous_states(first: Any, states: Any, reverse: bool) -> Any:
     """Return the state that each time began with: (t, n, k)."""
     first = unsqueeze(first, 0)
     return cat([states[1:], first]) if reverse else cat([first, states[:-1]])
@@ -135,42 +135,42 @@ def lstm_sequence(
         reverse: go through time backwards.
     """
     shown, held, gates = [], [], []
-    for t in order(x.shape[0], reverse):
+    for t in time_order(x.shape[0], reverse):
         gates.append(x[t] + h @ weight.T)
         y = lstm_gates(gates[-1], c)
         h, c = y[0], y[1]
         shown.append(h)
         held.append(c)
-    y = stack([in_time(shown, reverse), in_time(held, reverse)])
-    return y, in_time(gates, reverse)
+    y = stack([stack_in_time(shown, reverse), stack_in_time(held, reverse)])
+    return y, stack_in_time(gates, reverse)
 
 
-def lstm_sequence_back(
+def lstm_sequence_backward(
     g: Any, y: Any, gates: Any, x: Any, h: Any, c: Any, weight: Any, reverse: bool
 ) -> tuple[Any, Any, Any, Any]:
     """The gradients of x, h, c and weight: back through time."""
-    h, c = before(h, y[0], reverse), before(c, y[1], reverse)
+    h, c = previous_states(h, y[0], reverse), previous_states(c, y[1], reverse)
     if isinstance(g, Tensor):  # the gradient will be differentiated, so it has to know its past
         gates = x + h @ weight.T
     at_h = at_c = 0
     found = []
-    for t in order(x.shape[0], not reverse):
-        at_gates, at_c = lstm_gates_back((g[0, t] + at_h, g[1, t] + at_c), gates[t], c[t])
+    for t in time_order(x.shape[0], not reverse):
+        at_gates, at_c = lstm_gates_backward((g[0, t] + at_h, g[1, t] + at_c), gates[t], c[t])
         at_h = at_gates @ weight
         found.append(at_gates)
-    at_x = in_time(found, not reverse)
-    return at_x, at_h, at_c, rows(at_x).T @ rows(h)
+    at_x = stack_in_time(found, not reverse)
+    return at_x, at_h, at_c, flatten_batch(at_x).T @ flatten_batch(h)
 
 
-WEIGHT = r"\text{one product over all times}"
-STATE = r"\text{through the first step}"
+WEIGHT_LATEX = r"\text{one product over all times}"
+STATE_LATEX = r"\text{through the first step}"
 lstm_sequence.vjp(
-    joint_vjp=lstm_sequence_back,
+    joint_vjp=lstm_sequence_backward,
     latex={
         "x": r"\text{back through time}",
-        "h": STATE,
-        "c": STATE,
-        "weight": WEIGHT,
+        "h": STATE_LATEX,
+        "c": STATE_LATEX,
+        "weight": WEIGHT_LATEX,
     },
 )
 
@@ -184,37 +184,37 @@ def gru_sequence(
     Args: as for `lstm_sequence`, with 3 k for 4 k; `bias` is added to what h contributes.
     """
     states = []
-    for t in order(x.shape[0], reverse):
+    for t in time_order(x.shape[0], reverse):
         hidden = h @ weight.T
         h = gru_gates(x[t], hidden if bias is None else hidden + bias, h)
         states.append(h)
-    return in_time(states, reverse)
+    return stack_in_time(states, reverse)
 
 
-def gru_sequence_back(
+def gru_sequence_backward(
     g: Any, y: Any, x: Any, h: Any, weight: Any, bias: Any, reverse: bool
 ) -> tuple[Any, Any, Any, Any]:
     """The gradients of x, h, weight and bias: back through time."""
-    h = before(h, y, reverse)
+    h = previous_states(h, y, reverse)
     hidden = h @ weight.T if bias is None else h @ weight.T + bias
     at_h = 0
     inside, contributed = [], []
-    for t in order(x.shape[0], not reverse):
-        at_x, at_hidden, at_h = gru_gates_back(g[t] + at_h, x[t], hidden[t], h[t])
+    for t in time_order(x.shape[0], not reverse):
+        at_x, at_hidden, at_h = gru_gates_backward(g[t] + at_h, x[t], hidden[t], h[t])
         at_h = at_h + at_hidden @ weight
         inside.append(at_x)
         contributed.append(at_hidden)
-    at_hidden = in_time(contributed, not reverse)
-    at_weight = rows(at_hidden).T @ rows(h)
-    return in_time(inside, not reverse), at_h, at_weight, at_hidden
+    at_hidden = stack_in_time(contributed, not reverse)
+    at_weight = flatten_batch(at_hidden).T @ flatten_batch(h)
+    return stack_in_time(inside, not reverse), at_h, at_weight, at_hidden
 
 
 gru_sequence.vjp(
-    joint_vjp=gru_sequence_back,
+    joint_vjp=gru_sequence_backward,
     latex={
         "x": r"\text{back through time}",
-        "h": STATE,
-        "weight": WEIGHT,
+        "h": STATE_LATEX,
+        "weight": WEIGHT_LATEX,
         "bias": r"\text{the sum over all times}",
     },
 )
@@ -233,32 +233,32 @@ def rnn_sequence(
     """
     bend = tanh if nonlinearity == "tanh" else relu
     states = []
-    for t in order(x.shape[0], reverse):
+    for t in time_order(x.shape[0], reverse):
         h = bend(x[t] + h @ weight.T)
         states.append(h)
-    return in_time(states, reverse)
+    return stack_in_time(states, reverse)
 
 
-def rnn_sequence_back(
+def rnn_sequence_backward(
     g: Any, y: Any, h: Any, weight: Any, nonlinearity: str, reverse: bool
 ) -> tuple[Any, Any, Any]:
     """The gradients of x, h and weight: back through time."""
     slope = 1 - y * y if nonlinearity == "tanh" else y > 0
     at_h = 0
     found = []
-    for t in order(y.shape[0], not reverse):
+    for t in time_order(y.shape[0], not reverse):
         at_x = (g[t] + at_h) * slope[t]
         at_h = at_x @ weight
         found.append(at_x)
-    at_x = in_time(found, not reverse)
-    return at_x, at_h, rows(at_x).T @ rows(before(h, y, reverse))
+    at_x = stack_in_time(found, not reverse)
+    return at_x, at_h, flatten_batch(at_x).T @ flatten_batch(previous_states(h, y, reverse))
 
 
 rnn_sequence.vjp(
-    joint_vjp=rnn_sequence_back,
+    joint_vjp=rnn_sequence_backward,
     latex={
         "x": r"\text{back through time}",
-        "h": STATE,
-        "weight": WEIGHT,
+        "h": STATE_LATEX,
+        "weight": WEIGHT_LATEX,
     },
 )

@@ -28,7 +28,7 @@ from .op_decorators import can_read, layer
 
 __all__ = ["scaled_dot_product_attention"]
 
-LOWEST = -1e30
+LOWEST_SCORE = -1e30
 """A score that counts for nothing, without the trouble that -∞ makes."""
 
 
@@ -66,7 +66,7 @@ def scaled_dot_product_attention(
     tensor([[[1.],
              [2.]]])
     """
-    check(query, key, value, attn_mask, is_causal, enable_gqa)
+    check_arguments(query, key, value, attn_mask, is_causal, enable_gqa)
     if is_half(query.dtype):  # rounded once, at the end
         mask = attn_mask if attn_mask is None or attn_mask.dtype is boolean else widened(attn_mask)
         wide = widened(query), widened(key), widened(value), mask
@@ -77,8 +77,8 @@ def scaled_dot_product_attention(
         value = repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
     if scale is None:
         scale = 1 / math.sqrt(query.shape[-1])
-    if attn_mask is None and not dropout_p and alike(query, key, value):
-        return attend(query, key, value, scale, is_causal)
+    if attn_mask is None and not dropout_p and can_use_sdpa_op(query, key, value):
+        return attention_forward(query, key, value, scale, is_causal)
     scores = matmul(query * scale, transpose(key, -2, -1))
     if is_causal:
         attn_mask = causal_mask(query.shape[-2], key.shape[-2], query)
@@ -91,19 +91,19 @@ def scaled_dot_product_attention(
     public="scaled_dot_product_attention",
     node="ScaledDotProductFlashAttentionForCpuBackward0",
 )
-def attend(
+def attention_forward(
     xp: Any, query: Array, key: Array, value: Array, scale: float, is_causal: bool = False
 ) -> Array:
     """Averages of the values, weighted by how well keys fit a query: softmax(scale · q kᵀ) v."""
-    y = matmul(fit_of(query, key, scale, is_causal), value)
-    order = order_in_memory(query)
+    y = matmul(attention_probs(query, key, scale, is_causal), value)
+    order = memory_order(query)
     if order == sorted(order):
         return y
     back = [order.index(axis) for axis in range(y.ndim)]
     return xp.ascontiguousarray(y.transpose(order)).transpose(back)
 
 
-def order_in_memory(x: Any) -> list[int]:
+def memory_order(x: Any) -> list[int]:
     """Return the axes as they lie in memory, the last one last: of heads side by side, 0, 2, 1, 3.
 
     Attention's result lies as the query does. So to put the heads together again is only a view.
@@ -112,7 +112,7 @@ def order_in_memory(x: Any) -> list[int]:
     return [*sorted(range(x.ndim - 1), key=lambda axis: -steps[axis]), x.ndim - 1]
 
 
-def fit_of(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
+def attention_probs(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
     """How much of each value a query takes: (…, l, s), positive numbers that sum to 1."""
     scores = matmul(query * scale, transpose(key, -2, -1))
     if is_causal:
@@ -122,11 +122,11 @@ def fit_of(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
     return softmax(scores, -1)
 
 
-def attend_back(
+def sdpa_backward(
     g: Any, query: Any, key: Any, value: Any, scale: float, is_causal: bool
 ) -> tuple[Any, Any, Any]:
     """The gradients of query, key and value. The weights are computed again, not kept."""
-    weights = fit_of(query, key, scale, is_causal)
+    weights = attention_probs(query, key, scale, is_causal)
     at_weights = matmul(g, transpose(value, -2, -1))
     taken = sum(weights * at_weights, -1, True)
     at_scores = weights * (at_weights - taken) * scale
@@ -137,8 +137,8 @@ def attend_back(
     )
 
 
-attend.vjp(
-    joint_vjp=attend_back,
+attention_forward.vjp(
+    joint_vjp=sdpa_backward,
     latex={
         "query": r"\text{through the weights, to each key}",
         "key": r"\text{through the weights, to each query}",
@@ -147,13 +147,13 @@ attend.vjp(
 )
 
 
-def alike(query: Tensor, key: Tensor, value: Tensor) -> bool:
+def can_use_sdpa_op(query: Tensor, key: Tensor, value: Tensor) -> bool:
     """Say whether `attend` is all there is to do: no batch axes that would have to broadcast."""
     batch = query.shape[:-2]
     return key.shape[:-2] == batch == value.shape[:-2] and current().autocast is None
 
 
-def check(
+def check_arguments(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, gqa: bool
 ) -> None:
     name = "scaled_dot_product_attention"
@@ -200,7 +200,7 @@ def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     if mask is None:
         return softmax(scores, -1)
     is_bool = mask.dtype is boolean
-    if leaves_something(mask):  # then -∞ is right, and its weight is 0
+    if has_visible_keys(mask):  # then -∞ is right, and its weight is 0
         scores = masked_fill(scores, ~mask, -math.inf) if is_bool else scores + mask
         return softmax(scores, -1)
     if is_bool:
@@ -208,11 +208,11 @@ def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
     else:
         hidden = mask == -math.inf
         scores = scores + masked_fill(mask, hidden, 0.0)
-    lowest = -65504.0 if scores.dtype is float16 else LOWEST
+    lowest = -65504.0 if scores.dtype is float16 else LOWEST_SCORE
     return masked_fill(softmax(masked_fill(scores, hidden, lowest), -1), hidden, 0.0)
 
 
-def leaves_something(mask: Tensor) -> bool:
+def has_visible_keys(mask: Tensor) -> bool:
     """Whether each query surely may see something."""
     if not can_read(mask):
         return False

@@ -22,7 +22,7 @@ Counts = tuple[int, ...]
 Size = int | Sequence[int]
 
 
-def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tuple[int, ...]:
+def expand_setting(value: int | Sequence[int], rank: int, op: str = "conv") -> tuple[int, ...]:
     """Read a setting for `rank` axes: one number for all, or one for each.
 
     Raises: SettingError (a ValueError): another number of numbers. TypeError: no integers.
@@ -41,11 +41,11 @@ def settings_of(value: int | Sequence[int], rank: int, op: str = "conv") -> tupl
     return numbers if len(numbers) == rank else numbers * rank
 
 
-def stride_of(stride: Any, kernel: Counts, op: str) -> Counts:
+def resolve_stride(stride: Any, kernel: Counts, op: str) -> Counts:
     """Read a stride: that of the kernel where there is none."""
     if stride is None or (isinstance(stride, list | tuple) and not stride):
         return kernel
-    return settings_of(stride, len(kernel), op)
+    return expand_setting(stride, len(kernel), op)
 
 
 def check_positive(op: str, **settings: Sequence[int]) -> None:
@@ -55,7 +55,7 @@ def check_positive(op: str, **settings: Sequence[int]) -> None:
             raise SettingError(op, f"non-positive {name} is not supported", {name: values})
 
 
-def pads_of(
+def resolve_pads(
     padding: Any, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int] = ()
 ) -> Pads:
     """Read `padding`: a number, one for each axis, "valid", "same", or (before, after) of each.
@@ -80,16 +80,16 @@ def pads_of(
         )
     if isinstance(padding, list | tuple) and padding and isinstance(padding[0], list | tuple):
         return tuple(padding)
-    return tuple((each, each) for each in settings_of(padding, len(kernel)))
+    return tuple((each, each) for each in expand_setting(padding, len(kernel)))
 
 
-def places(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> int:
+def count_positions(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> int:
     """Return at how many places a window stands along one axis (0 or less: it does not fit)."""
     return (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
 
 
 @functools.lru_cache(maxsize=256)
-def places_of(
+def output_shape(
     op: str, shape: Sequence[int], kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Counts:
     """Return at how many places along each axis a window stands in an image of `shape`.
@@ -97,7 +97,7 @@ def places_of(
     Raises: ShapeError: the window is larger than the padded image.
     """
     sizes = shape[len(shape) - len(kernel) :]
-    count = tuple(places(*each) for each in zip(sizes, kernel, stride, pads, dilation, strict=True))
+    count = tuple(count_positions(*each) for each in zip(sizes, kernel, stride, pads, dilation, strict=True))
     if min(count) < 1:
         reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
         raise ShapeError(
@@ -109,34 +109,34 @@ def places_of(
     return count
 
 
-def padded(xp: Any, input: Array, pads: Pads, value: float = 0) -> Array:
+def pad_array(xp: Any, input: Array, pads: Pads, value: float = 0) -> Array:
     """Return the image with a border."""
     if not any(map(max, pads)):
         return input
     lead, sizes = input.shape[: -len(pads)], input.shape[-len(pads) :]
     shape = (*lead, *(a + n + b for n, (a, b) in zip(sizes, pads, strict=True)))
     y = xp.full(shape, value, input.dtype) if value else xp.zeros(shape, input.dtype)
-    y[within(pads, sizes)] = input
+    y[interior(pads, sizes)] = input
     return y
 
 
-def within(pads: Pads, sizes: Sequence[int]) -> tuple[Any, ...]:
+def interior(pads: Pads, sizes: Sequence[int]) -> tuple[Any, ...]:
     """Return where the image of these sizes stands inside its border."""
     return (..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads, strict=True)))
 
 
-def taps(
+def tap_slices(
     kernel: Counts, stride: Counts, dilation: Counts, count: Counts
 ) -> Iterator[tuple[Any, ...]]:
     """Yield for each tap, row by row, the slice of the padded image that it sees."""
     spans = [
-        [span(i * d, s, c) for i in range(k)]
+        [strided_slice(i * d, s, c) for i in range(k)]
         for k, s, d, c in zip(kernel, stride, dilation, count, strict=True)
     ]
     return ((..., *each) for each in itertools.product(*spans))
 
 
-def span(start: int, step: int, count: int) -> slice:
+def strided_slice(start: int, step: int, count: int) -> slice:
     return slice(start, start + step * (count - 1) + 1, step)
 
 
@@ -156,7 +156,7 @@ class Windows:
         if 0 in stride:
             raise SettingError(op, "stride should not be zero", {"stride": stride})
         check_positive(op, kernel_size=kernel, stride=stride, dilation=dilation)
-        self.rank = need_images(op, shape, len(kernel))
+        self.rank = check_spatial_axes(op, shape, len(kernel))
         self.sizes = tuple(shape[-self.rank :])
         if 0 in shape[len(shape) - self.rank - 1 :]:
             raise ShapeError(
@@ -172,14 +172,14 @@ class Windows:
         self.count = self._count(op, shape, ceil_mode)
         settings = zip(self.sizes, stride, padding, reach, self.count, strict=True)
         self.pads = tuple((p, max(p, r + s * (c - 1) - n - p)) for n, s, p, r, c in settings)
-        self.apart = all(s >= r for s, r in zip(stride, reach, strict=True))
-        self.may_be_blind = max(dilation) > 1 and any(map(max, self.pads))
-        self.taps = list(taps(kernel, stride, dilation, self.count))
+        self.disjoint = all(s >= r for s, r in zip(stride, reach, strict=True))
+        self.may_miss_image = max(dilation) > 1 and any(map(max, self.pads))
+        self.taps = list(tap_slices(kernel, stride, dilation, self.count))
 
     def _count(self, op: str, shape: Sequence[int], ceil_mode: bool) -> Counts:
         counts, settings = [], (self.sizes, self.kernel, self.stride, self.padding, self.dilation)
         for n, k, s, p, d in zip(*settings, strict=True):
-            number = places(n + (s - 1 if ceil_mode else 0), k, s, (p, p), d)
+            number = count_positions(n + (s - 1 if ceil_mode else 0), k, s, (p, p), d)
             if ceil_mode and (number - 1) * s >= n + p:
                 number -= 1  # a window must begin inside the image or its left border
             counts.append(number)
@@ -193,16 +193,16 @@ class Windows:
 
     def inside(self, y: Array) -> Array:
         """Cut the border off."""
-        return y[within(self.pads, self.sizes)]
+        return y[interior(self.pads, self.sizes)]
 
 
-windows_of = functools.lru_cache(maxsize=256)(Windows)
+get_windows = functools.lru_cache(maxsize=256)(Windows)
 """The same, kept: each step of a training asks for the same windows."""
 
-KINDS = {1: "a sequence (c l)", 2: "an image (c h w)", 3: "a volume (c d h w)"}
+INPUT_NAMES = {1: "a sequence (c l)", 2: "an image (c h w)", 3: "a volume (c d h w)"}
 
 
-def need_images(op: str, shape: Sequence[int], rank: int) -> int:
+def check_spatial_axes(op: str, shape: Sequence[int], rank: int) -> int:
     """Return `rank`, the number of axes behind the channels.
 
     Raises: ShapeError: there are not that many axes, with or without a batch.
@@ -211,6 +211,6 @@ def need_images(op: str, shape: Sequence[int], rank: int) -> int:
         return rank
     raise ShapeValueError(
         f"{op}{rank}d" if op in ("max_pool", "avg_pool") else op,
-        f"expected {KINDS[rank]} or a batch of them (n …)", {"input": tuple(shape)},
+        f"expected {INPUT_NAMES[rank]} or a batch of them (n …)", {"input": tuple(shape)},
         "x.unsqueeze(0) adds the axis of the channels or of the batch",
     )  # fmt: skip

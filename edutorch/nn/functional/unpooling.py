@@ -11,11 +11,11 @@ from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import abs as abs_
 from ...ops import arange, cat, floor, rand, reshape, scatter, unsqueeze, where, zeros
-from .adaptive import largest_of
+from .adaptive import max_of_windows
 from .op_decorators import SettingError
 from .padding import pad
-from .pooling import averaged, max_pooled
-from .sliding_window import Counts, Size, need_images, settings_of, stride_of
+from .pooling import avg_pool_nd, max_pool_nd
+from .sliding_window import Counts, Size, check_spatial_axes, expand_setting, resolve_stride
 
 __all__ = [
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
@@ -26,17 +26,17 @@ __all__ = [
 # Back to the larger image ---------------------------------------------------------------------
 
 
-def unpooled(
+def max_unpool_nd(
     rank: int, input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None,
     padding: Size, output_size: Sequence[int] | None,
 ) -> Tensor:  # fmt: skip
     """`max_unpool1d`, `max_unpool2d` and `max_unpool3d` for 1, 2 and 3 axes."""
     op = f"max_unpool{rank}d"
-    need_images(op, input.shape, rank)
+    check_spatial_axes(op, input.shape, rank)
     shapes = {"input": tuple(input.shape), "indices": tuple(indices.shape)}
     if input.shape != indices.shape:
         raise ShapeError(op, "each number needs an index: the shapes should be the same", shapes)
-    size = size_before(op, rank, input, kernel_size, stride, padding, output_size)
+    size = unpooled_size(op, rank, input, kernel_size, stride, padding, output_size)
     lead, room = input.shape[:-rank], math.prod(size)
     rows = (*lead, math.prod(input.shape[-rank:]))
     flat = reshape(indices, rows)
@@ -46,7 +46,7 @@ def unpooled(
     return reshape(scatter(empty, -1, flat, reshape(input, rows)), (*lead, *size))
 
 
-def size_before(
+def unpooled_size(
     op: str, rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size,
     output_size: Sequence[int] | None,
 ) -> Counts:  # fmt: skip
@@ -54,8 +54,8 @@ def size_before(
 
     Raises: SettingError (a ValueError): `output_size` cannot have been it.
     """
-    kernel, border = settings_of(kernel_size, rank, op), settings_of(padding, rank, op)
-    step = stride_of(stride, kernel, op)
+    kernel, border = expand_setting(kernel_size, rank, op), expand_setting(padding, rank, op)
+    step = resolve_stride(stride, kernel, op)
     usual = tuple(
         (n - 1) * s + k - 2 * p
         for n, s, k, p in zip(input.shape[-rank:], step, kernel, border, strict=True)
@@ -84,7 +84,7 @@ def max_unpool1d(
     >>> nn.functional.max_unpool1d(tensor([[3.0, 2.0]]), tensor([[1, 2]]), 2)
     tensor([[0., 3., 2., 0.]])
     """
-    return unpooled(1, input, indices, kernel_size, stride, padding, output_size)
+    return max_unpool_nd(1, input, indices, kernel_size, stride, padding, output_size)
 
 
 @recorded_as("MaxUnpool2DBackward0")
@@ -104,7 +104,7 @@ def max_unpool2d(
     tensor([[[0., 0.],
              [9., 0.]]])
     """
-    return unpooled(2, input, indices, kernel_size, stride, padding, output_size)
+    return max_unpool_nd(2, input, indices, kernel_size, stride, padding, output_size)
 
 
 @recorded_as("MaxUnpool3DBackward0")
@@ -117,23 +117,23 @@ def max_unpool3d(
     >>> nn.functional.max_unpool3d(tensor([[[[9.0]]]]), tensor([[[[2]]]]), 2).sum()
     tensor(9.)
     """
-    return unpooled(3, input, indices, kernel_size, stride, padding, output_size)
+    return max_unpool_nd(3, input, indices, kernel_size, stride, padding, output_size)
 
 
 # By powers -----------------------------------------------------------------------------------
 
 
-def power_pooled(
+def lp_pool_nd(
     rank: int, input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None,
     ceil_mode: bool,
 ) -> Tensor:  # fmt: skip
     """`lp_pool1d`, `lp_pool2d` and `lp_pool3d` for 1, 2 and 3 axes."""
     if abs(norm_type) == math.inf:
         sides = 1 if norm_type > 0 else -1
-        peaks = max_pooled(rank, sides * abs_(input), kernel_size, stride, 0, 1, ceil_mode, False)
+        peaks = max_pool_nd(rank, sides * abs_(input), kernel_size, stride, 0, 1, ceil_mode, False)
         return sides * peaks
-    count = math.prod(settings_of(kernel_size, rank, f"lp_pool{rank}d"))
-    total = averaged(rank, input**norm_type, kernel_size, stride, 0, ceil_mode, True) * count
+    count = math.prod(expand_setting(kernel_size, rank, f"lp_pool{rank}d"))
+    total = avg_pool_nd(rank, input**norm_type, kernel_size, stride, 0, ceil_mode, True) * count
     if norm_type == 1:
         return total
     is_zero = total == 0  # there the root has no finite slope
@@ -149,7 +149,7 @@ def lp_pool1d(
     >>> nn.functional.lp_pool1d(tensor([[3.0, 4.0]]), 2, 2)
     tensor([[5.]])
     """
-    return power_pooled(1, input, norm_type, kernel_size, stride, ceil_mode)
+    return lp_pool_nd(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
@@ -164,7 +164,7 @@ def lp_pool2d(
     >>> nn.functional.lp_pool2d(tensor([[[3.0, 4.0]]]), 2, (1, 2))
     tensor([[[5.]]])
     """
-    return power_pooled(2, input, norm_type, kernel_size, stride, ceil_mode)
+    return lp_pool_nd(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
@@ -176,26 +176,26 @@ def lp_pool3d(
     >>> nn.functional.lp_pool3d(tensor([[[[3.0, 4.0]]]]), 2, (1, 1, 2))
     tensor([[[[5.]]]])
     """
-    return power_pooled(3, input, norm_type, kernel_size, stride, ceil_mode)
+    return lp_pool_nd(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 # At random -----------------------------------------------------------------------------------
 
 
-def fractional(
+def fractional_max_pool_nd(
     rank: int, input: Tensor, kernel_size: Size, output_size: Any, output_ratio: Any,
     samples: Tensor | None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`fractional_max_pool2d` and `…3d` with indices."""
     op = f"fractional_max_pool{rank}d"
-    need_images(op, input.shape, rank)
-    sizes, kernel = input.shape[-rank:], settings_of(kernel_size, rank, op)
+    check_spatial_axes(op, input.shape, rank)
+    sizes, kernel = input.shape[-rank:], expand_setting(kernel_size, rank, op)
     if output_size is None and output_ratio is None:
         raise SettingError(op, "requires specifying either an output_size or an output_ratio")
     if output_size is None:
         each = (output_ratio,) * rank if isinstance(output_ratio, int | float) else output_ratio
         output_size = tuple(int(n * ratio) for n, ratio in zip(sizes, each, strict=True))
-    counts = settings_of(output_size, rank, op)
+    counts = expand_setting(output_size, rank, op)
     if any(m < 1 or m + k - 1 > n for m, k, n in zip(counts, kernel, sizes, strict=True)):
         raise ShapeError(
             op, "the windows do not fit", {"input": tuple(input.shape), "kernel_size": kernel,
@@ -212,13 +212,13 @@ def fractional(
     drawn = reshape(samples[: lead[0]], (*input.shape[:-rank], rank))
     order = (1, 0) if rank == 2 else (0, 1, 2)  # for images PyTorch draws the width first
     seen = [
-        unsqueeze(starts(drawn[..., number], n, m, k), -1) + arange(k, device=input.device)
+        unsqueeze(window_starts(drawn[..., number], n, m, k), -1) + arange(k, device=input.device)
         for number, n, m, k in zip(order, sizes, counts, kernel, strict=True)
     ]
-    return largest_of(input, seen)
+    return max_of_windows(input, seen)
 
 
-def starts(sample: Tensor, size: int, count: int, kernel: int) -> Tensor:
+def window_starts(sample: Tensor, size: int, count: int, kernel: int) -> Tensor:
     """Return where windows start: steps of one of two lengths, mixed by the sample.
 
     start[i] = ⌊(i + u) · α⌋ - ⌊u · α⌋ with α = (n - k) / (m - 1); the last one is at n - k.
@@ -251,7 +251,7 @@ def fractional_max_pool2d(
     >>> nn.functional.fractional_max_pool2d(ones(1, 1, 5, 5), 2, output_ratio=0.6).shape
     torch.Size([1, 1, 3, 3])
     """
-    found = fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    found = fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples)
     return found if return_indices else found[0]
 
 
@@ -265,7 +265,7 @@ def fractional_max_pool3d(
     >>> nn.functional.fractional_max_pool3d(ones(1, 1, 5, 5, 5), 2, output_size=3).shape
     torch.Size([1, 1, 3, 3, 3])
     """
-    found = fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    found = fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return found if return_indices else found[0]
 
 
@@ -278,7 +278,7 @@ def fractional_max_pool2d_with_indices(
     >>> nn.functional.fractional_max_pool2d_with_indices(ones(1, 1, 2, 2), 2, 1)[1].item()
     0
     """
-    return fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
 def fractional_max_pool3d_with_indices(
@@ -290,7 +290,7 @@ def fractional_max_pool3d_with_indices(
     >>> nn.functional.fractional_max_pool3d_with_indices(ones(1, 1, 2, 2, 2), 2, 1)[1].item()
     0
     """
-    return fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
 # Across channels -----------------------------------------------------------------------------
@@ -320,5 +320,5 @@ def local_response_norm(
     n, c, *rest = input.shape
     rows = reshape(input * input, (n, 1, c, math.prod(rest)))
     rows = pad(rows, (0, 0, size // 2, (size - 1) // 2))
-    means = reshape(averaged(2, rows, (size, 1), 1, 0, False, True), input.shape)
+    means = reshape(avg_pool_nd(2, rows, (size, 1), 1, 0, False, True), input.shape)
     return input / (means * alpha + k) ** beta

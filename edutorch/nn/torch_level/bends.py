@@ -20,8 +20,8 @@ from ..functional import (
     threshold,
     threshold_,
 )  # fmt: skip
-from ..functional.activation import replace
-from ..functional.dropout import channels, check_probability, masked
+from ..functional.activation import apply_in_place
+from ..functional.dropout import channel_shape, check_probability, apply_dropout
 
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "celu", "celu_", "dropout", "dropout_",
@@ -58,7 +58,7 @@ def rrelu_(
     >>> rrelu_(tensor([-24.0, 2.0]))
     tensor([-5.5000,  2.0000])
     """
-    return replace(input, "rrelu_", rrelu, lower, upper, training, generator)
+    return apply_in_place(input, "rrelu_", rrelu, lower, upper, training, generator)
 
 
 # Dropout: the same for all four kinds, and in place -----------------------------------------
@@ -90,7 +90,7 @@ def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     >>> feature_dropout(ones(1, 3), 0.5, False)
     tensor([[1., 1., 1.]])
     """
-    return masked(with_channels(input), channels(input), p, train, False)
+    return apply_dropout(check_channels(input), channel_shape(input), p, train, False)
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
@@ -99,10 +99,10 @@ def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     >>> feature_dropout_(ones(1, 3), 0.5, False)
     tensor([[1., 1., 1.]])
     """
-    return masked(with_channels(input), channels(input), p, train, True)
+    return apply_dropout(check_channels(input), channel_shape(input), p, train, True)
 
 
-def with_channels(input: Tensor) -> Tensor:
+def check_channels(input: Tensor) -> Tensor:
     if input.ndim < 2:
         raise ShapeError(
             "feature_dropout", "Feature dropout requires at least 2 dimensions in the input",

@@ -6,8 +6,8 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from .. import functional as F
-from ..functional.loss.reduction import reduced
-from ..functional.loss.regression import divergences
+from ..functional.loss.reduction import reduce_losses
+from ..functional.loss.regression import pointwise_kl_div
 from ..functional.op_decorators import SettingError
 
 __all__ = [
@@ -17,7 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def named(reduction: int) -> str:
+def reduction_name(reduction: int) -> str:
     """Return the reduction's name.
 
     Raises: SettingError (a ValueError): there is no such number.
@@ -35,7 +35,7 @@ def kl_div(
     >>> kl_div(log(tensor([0.5, 0.5])), tensor([1.0, 0.0]), 2)
     tensor(0.6931)
     """
-    return reduced(divergences(input, target, log_target), named(reduction))
+    return reduce_losses(pointwise_kl_div(input, target, log_target), reduction_name(reduction))
 
 
 def poisson_nll_loss(
@@ -46,7 +46,7 @@ def poisson_nll_loss(
     >>> poisson_nll_loss(tensor([0.0]), tensor([3.0]), True, False, 1e-8, 1)
     tensor(1.)
     """
-    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=named(reduction))
+    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=reduction_name(reduction))
 
 
 def hinge_embedding_loss(
@@ -57,7 +57,7 @@ def hinge_embedding_loss(
     >>> hinge_embedding_loss(tensor([0.5]), tensor([-1]))
     tensor(0.5000)
     """
-    return F.hinge_embedding_loss(input, target, margin, reduction=named(reduction))
+    return F.hinge_embedding_loss(input, target, margin, reduction=reduction_name(reduction))
 
 
 def cosine_embedding_loss(
@@ -68,7 +68,7 @@ def cosine_embedding_loss(
     >>> cosine_embedding_loss(tensor([[1.0, 0.0]]), tensor([[0.0, 1.0]]), tensor([1]))
     tensor(1.)
     """
-    return F.cosine_embedding_loss(input1, input2, target, margin, reduction=named(reduction))
+    return F.cosine_embedding_loss(input1, input2, target, margin, reduction=reduction_name(reduction))
 
 
 def margin_ranking_loss(
@@ -79,7 +79,7 @@ def margin_ranking_loss(
     >>> margin_ranking_loss(tensor([2.0]), tensor([5.0]), tensor([1.0]))
     tensor(3.)
     """
-    return F.margin_ranking_loss(input1, input2, target, margin, reduction=named(reduction))
+    return F.margin_ranking_loss(input1, input2, target, margin, reduction=reduction_name(reduction))
 
 
 def triplet_margin_loss(
@@ -93,7 +93,7 @@ def triplet_margin_loss(
     tensor(4.0000)
     """
     return F.triplet_margin_loss(
-        anchor, positive, negative, margin, p, eps, swap, reduction=named(reduction)
+        anchor, positive, negative, margin, p, eps, swap, reduction=reduction_name(reduction)
     )
 
 
@@ -107,7 +107,7 @@ def binary_cross_entropy_with_logits(
     tensor(0.6931)
     """
     return F.binary_cross_entropy_with_logits(
-        input, target, weight, reduction=named(reduction), pos_weight=pos_weight
+        input, target, weight, reduction=reduction_name(reduction), pos_weight=pos_weight
     )
 
 
@@ -121,5 +121,5 @@ def ctc_loss(
     tensor(3.)
     """
     return F.ctc_loss(
-        log_probs, targets, input_lengths, target_lengths, blank, named(reduction), zero_infinity
+        log_probs, targets, input_lengths, target_lengths, blank, reduction_name(reduction), zero_infinity
     )

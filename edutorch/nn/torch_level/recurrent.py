@@ -18,7 +18,7 @@ from ..functional.rnn import (
     Step,
     gru_step,
     lstm_step,
-    network,
+    run_recurrent,
     relu_step,
     tanh_step,
 )  # fmt: skip
@@ -86,13 +86,13 @@ def rnn_relu_cell(
 # Sequences -----------------------------------------------------------------------------------
 
 
-def sequences(
+def run_sequences(
     step: Step, packed: bool, arguments: tuple[Any, ...], states_of: Callable[[Any], State]
 ) -> tuple[Tensor, State]:
     """Read either of PyTorch's two lists of arguments, and run the network."""
     if packed:
         data, batch_sizes, hx, *settings = arguments
-        return network(step, data, batch_sizes.tolist(), states_of(hx), *settings)
+        return run_recurrent(step, data, batch_sizes.tolist(), states_of(hx), *settings)
     input, hx, *settings, batch_first = arguments
     x = transpose(input, 0, 1) if batch_first else input
     if x.ndim != 3:
@@ -101,7 +101,7 @@ def sequences(
     if not times:
         raise ShapeError("rnn", "Expected sequence length to be larger than 0 in RNN")
     flat = reshape(x, (times * batch, features))
-    y, last = network(step, flat, [batch] * times, states_of(hx), *settings)
+    y, last = run_recurrent(step, flat, [batch] * times, states_of(hx), *settings)
     y = reshape(y, (times, batch, y.shape[-1]))
     return (transpose(y, 0, 1) if batch_first else y), last
 
@@ -132,11 +132,11 @@ def lstm(
     given = (
         input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
     )  # fmt: skip
-    y, (h, c) = sequences(lstm_step, isinstance(hx, Tensor), given, tuple)
+    y, (h, c) = run_sequences(lstm_step, isinstance(hx, Tensor), given, tuple)
     return y, h, c
 
 
-def one_state(step: Step, name: str, formula: str) -> Callable[..., tuple[Tensor, Tensor]]:
+def make_single_state(step: Step, name: str, formula: str) -> Callable[..., tuple[Tensor, Tensor]]:
     """Make the function of a network that has one state only."""
 
     def run(
@@ -146,7 +146,7 @@ def one_state(step: Step, name: str, formula: str) -> Callable[..., tuple[Tensor
         given = (
             input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
         )  # fmt: skip
-        y, (h,) = sequences(step, isinstance(params, Tensor), given, lambda state: (state,))
+        y, (h,) = run_sequences(step, isinstance(params, Tensor), given, lambda state: (state,))
         return y, h
 
     run.__name__ = run.__qualname__ = name
@@ -157,6 +157,6 @@ def one_state(step: Step, name: str, formula: str) -> Callable[..., tuple[Tensor
     return run
 
 
-gru = one_state(gru_step, "gru", "a GRU")
-rnn_tanh = one_state(tanh_step, "rnn_tanh", "a network with h ← tanh(W_ih x + W_hh h + b)")
-rnn_relu = one_state(relu_step, "rnn_relu", "a network with h ← max(0, W_ih x + W_hh h + b)")
+gru = make_single_state(gru_step, "gru", "a GRU")
+rnn_tanh = make_single_state(tanh_step, "rnn_tanh", "a network with h ← tanh(W_ih x + W_hh h + b)")
+rnn_relu = make_single_state(relu_step, "rnn_relu", "a network with h ← max(0, W_ih x + W_hh h + b)")

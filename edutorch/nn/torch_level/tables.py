@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core.tensor import Tensor
 from ...ops import arange, argmax, bincount, searchsorted, stack, zeros
 from .. import functional as F
-from ..functional.embedding import shorten
+from ..functional.embedding import renormalize_rows
 
 __all__ = ["embedding", "embedding_bag", "embedding_renorm_"]
 
@@ -34,7 +34,7 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
     tensor([[3.0000, 4.0000],
             [0.6000, 0.8000]])
     """
-    return shorten(weight, indices, max_norm, norm_type)
+    return renormalize_rows(weight, indices, max_norm, norm_type)
 
 
 def embedding_bag(
@@ -70,10 +70,10 @@ def embedding_bag(
     sizes = bincount(counted, minlength=y.shape[0])
     if mode != 2:
         return y, bag, sizes, zeros(y.shape[0], dtype=indices.dtype, device=indices.device)
-    return y, bag, sizes, winners(y, weight, indices, bag)
+    return y, bag, sizes, argmax_rows(y, weight, indices, bag)
 
 
-def winners(y: Tensor, weight: Tensor, indices: Tensor, bag: Tensor) -> Tensor:
+def argmax_rows(y: Tensor, weight: Tensor, indices: Tensor, bag: Tensor) -> Tensor:
     """Return the row from which each largest number comes, 0 for an empty bag."""
     rows = weight.detach()[indices]
     found = []

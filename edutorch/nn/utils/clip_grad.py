@@ -39,7 +39,7 @@ def get_total_norm(
     pieces = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not pieces:
         return tensor(0.0)
-    lengths = [beside(pieces[0], vector_norm(piece, norm_type)) for piece in pieces]
+    lengths = [to_same_device(pieces[0], vector_norm(piece, norm_type)) for piece in pieces]
     total = vector_norm(stack(lengths), norm_type)
     if error_if_nonfinite and not bool(isfinite(total)):
         raise ValueRangeError(
@@ -50,14 +50,14 @@ def get_total_norm(
     return total
 
 
-def beside(tensor: Tensor, number: Tensor) -> Tensor:
+def to_same_device(tensor: Tensor, number: Tensor) -> Tensor:
     """Return a number on the device of a tensor."""
     if backends.of(tensor._array) is backends.of(number._array):
         return number
     return number.to(tensor.device)
 
 
-def with_gradients(parameters: Tensors, op: str) -> list[Tensor]:
+def select_with_grad(parameters: Tensors, op: str) -> list[Tensor]:
     """Return the parameters that have a gradient."""
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     if not given:
@@ -78,8 +78,8 @@ def clip_grads_with_norm_(
     """
     factor = clamp(max_norm / (total_norm + 1e-6), max=1.0)
     with no_grad():
-        for with_gradient in with_gradients(parameters, "clip_grads_with_norm_"):
-            with_gradient.grad.mul_(beside(with_gradient, factor))  # type: ignore[union-attr]
+        for with_gradient in select_with_grad(parameters, "clip_grads_with_norm_"):
+            with_gradient.grad.mul_(to_same_device(with_gradient, factor))  # type: ignore[union-attr]
 
 
 def clip_grad_norm_(
@@ -103,7 +103,7 @@ def clip_grad_norm_(
     >>> x.grad
     tensor([3., 4.])
     """
-    chosen = with_gradients(parameters, "clip_grad_norm_")
+    chosen = select_with_grad(parameters, "clip_grad_norm_")
     gradients: Any = [each.grad for each in chosen]
     with no_grad():
         total = get_total_norm(gradients, norm_type, error_if_nonfinite, foreach)
@@ -132,5 +132,5 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     """
     limit = float(clip_value)
     with no_grad():
-        for with_gradient in with_gradients(parameters, "clip_grad_value_"):
+        for with_gradient in select_with_grad(parameters, "clip_grad_value_"):
             with_gradient.grad.clamp_(-limit, limit)  # type: ignore[union-attr]

@@ -25,7 +25,7 @@ class FusionError(EdutorchError, AssertionError):
     """Two layers cannot become one (an AssertionError, as PyTorch's)."""
 
 
-def check(op: str, layer: Any, bn: Any) -> None:
+def check_fusable(op: str, layer: Any, bn: Any) -> None:
     if layer.training or bn.training:
         raise FusionError(op, "Fusion only for eval!", hint="call .eval() on both first")
     if bn.running_mean is None or bn.running_var is None:
@@ -42,7 +42,7 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     >>> nn.utils.fuse_conv_bn_eval(conv, bn)(x).allclose(bn(conv(x)))
     True
     """
-    check("fuse_conv_bn_eval", conv, bn)
+    check_fusable("fuse_conv_bn_eval", conv, bn)
     fused = copy.deepcopy(conv)
     fused.weight, fused.bias = fuse_conv_bn_weights(
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias,
@@ -60,10 +60,10 @@ def fuse_conv_bn_weights(
     shape = [-1 if index == axis else 1 for index in range(conv_w.ndim)]
     scale = rsqrt(bn_rv + bn_eps) * (ones_like(bn_rm) if bn_w is None else bn_w)
     weight = (conv_w * reshape(scale, shape)).to(conv_w.dtype)
-    return fused_pair(conv_w, conv_b, weight, bn_rm, scale, bn_b)
+    return fuse_parameters(conv_w, conv_b, weight, bn_rm, scale, bn_b)
 
 
-def fused_pair(
+def fuse_parameters(
     old_w: Tensor, old_b: Tensor | None, weight: Tensor, mean: Tensor, scale: Tensor,
     shift: Tensor | None,
 ) -> Pair:  # fmt: skip
@@ -88,7 +88,7 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     >>> nn.utils.fuse_linear_bn_eval(layer, bn)(x).allclose(bn(layer(x)))
     True
     """
-    check("fuse_linear_bn_eval", linear, bn)
+    check_fusable("fuse_linear_bn_eval", linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise FusionError(
             "fuse_linear_bn_eval", "To fuse, linear.out_features == bn.num_features or "
@@ -109,4 +109,4 @@ def fuse_linear_bn_weights(
     """Return weight and bias of the fused linear layer."""
     scale = rsqrt(bn_rv + bn_eps) * (ones_like(bn_rm) if bn_w is None else bn_w)
     weight = linear_w * unsqueeze(scale, -1).to(linear_w.dtype)
-    return fused_pair(linear_w, linear_b, weight, bn_rm, scale, bn_b)
+    return fuse_parameters(linear_w, linear_b, weight, bn_rm, scale, bn_b)

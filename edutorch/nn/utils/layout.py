@@ -10,7 +10,7 @@ from ..modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 
 
-def convert(module: Any, kinds: tuple[type, ...], memory_format: memory_format) -> Any:
+def convert_weights(module: Any, kinds: tuple[type, ...], memory_format: memory_format) -> Any:
     for each in module.modules():
         if isinstance(each, kinds):
             weight: Any = each.weight
@@ -25,7 +25,7 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: memory_forma
     >>> layer.weight.is_contiguous(memory_format=channels_last)
     True
     """
-    return convert(module, (Conv2d, ConvTranspose2d), memory_format)
+    return convert_weights(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: memory_format) -> Any:
@@ -35,4 +35,4 @@ def convert_conv3d_weight_memory_format(module: Any, memory_format: memory_forma
     >>> nn.utils.convert_conv3d_weight_memory_format(layer, channels_last_3d) is layer
     True
     """
-    return convert(module, (Conv3d, ConvTranspose3d), memory_format)
+    return convert_weights(module, (Conv3d, ConvTranspose3d), memory_format)

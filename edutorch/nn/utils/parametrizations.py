@@ -31,12 +31,12 @@ from .. import functional as F
 from ..modules.module import Module
 from ..torch_level.layers import norm_except_dim
 from .parametrize import ParametrizationError, register_parametrization
-from .spectral_norm import as_matrix, random_direction, usual_dim
+from .spectral_norm import as_matrix, random_direction, output_dim
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
-def named_tensor(module: Module, name: str) -> Tensor:
+def get_tensor(module: Module, name: str) -> Tensor:
     """Return a module's tensor. Raises: ParametrizationError: there is none of this name."""
     found = getattr(module, name, None)
     if not isinstance(found, Tensor):
@@ -142,8 +142,8 @@ def spectral_norm(
     >>> abs(linalg.matrix_norm(layer.weight, 2) - 1).item() < 0.01
     True
     """
-    weight = named_tensor(module, name)
-    rule = _SpectralNorm(weight, n_power_iterations, usual_dim(module, dim), eps)
+    weight = get_tensor(module, name)
+    rule = _SpectralNorm(weight, n_power_iterations, output_dim(module, dim), eps)
     return register_parametrization(module, name, rule)
 
 
@@ -171,12 +171,12 @@ class _Orthogonal(Module):
     def forward(self, X: Tensor) -> Tensor:
         """Compute the orthogonal matrix."""
         wide = X.shape[-2] < X.shape[-1]
-        Q = self.tall(X.mT if wide else X)
+        Q = self.map_tall(X.mT if wide else X)
         if self.with_base:
             Q = matmul(self.base, Q)
         return Q.mT if wide else Q
 
-    def tall(self, X: Tensor) -> Tensor:
+    def map_tall(self, X: Tensor) -> Tensor:
         """Compute it for a matrix that is not wide."""
         n, k = X.shape[-2:]
         if self.orthogonal_map == "householder":
@@ -203,7 +203,7 @@ class _Orthogonal(Module):
             wide = Q.shape[-2] < Q.shape[-1]
             tall = Q.mT if wide else Q
             if self.with_base:
-                self.base = completed(tall)
+                self.base = complete_basis(tall)
                 rows, columns = Q.shape[-2:]
                 one = eye(rows, columns, dtype=Q.dtype, device=Q.device)
                 return zeros_like(Q) - one
@@ -218,7 +218,7 @@ class _Orthogonal(Module):
             return A.mT if wide else A
 
 
-def completed(Q: Tensor) -> Tensor:
+def complete_basis(Q: Tensor) -> Tensor:
     """Return a square orthogonal matrix that begins with the columns of Q, made orthonormal."""
     n, k = Q.shape[-2:]
     if n == k and is_orthogonal(Q):
@@ -257,7 +257,7 @@ def orthogonal(
     >>> layer.weight.mm(layer.weight.T).allclose(eye(3), atol=1e-5)
     True
     """
-    weight = named_tensor(module, name)
+    weight = get_tensor(module, name)
     if weight.ndim < 2:
         raise ParametrizationError(
             None, "Expected a matrix or batch of matrices. Got a tensor of "

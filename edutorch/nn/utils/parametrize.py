@@ -77,7 +77,7 @@ class ParametrizationList(ModuleList):
             new: Any = original
             for module in reversed(self):
                 if hasattr(module, "right_inverse"):
-                    new = inverse_or_same(module, new)
+                    new = apply_right_inverse(module, new)
         if not isinstance(new, Tensor | Sequence):
             raise ParametrizationError(
                 None, "'right_inverse' must return a Tensor or a Sequence of tensors (list, "
@@ -92,14 +92,14 @@ class ParametrizationList(ModuleList):
                     {"original": kind, "right_inverse(original)": new.dtype},
                 )  # fmt: skip
             original.data = new.detach()
-            hold(self, "original", original)
+            register_tensor(self, "original", original)
         else:
             for number, each in enumerate(new):
-                self.hold_part(number, each, original)
+                self.register_part(number, each, original)
         if not unsafe:
-            check_kept(self(), shape, kind, "Registering a parametrization")
+            check_unchanged(self(), shape, kind, "Registering a parametrization")
 
-    def hold_part(self, number: int, part: Any, original: Tensor) -> None:
+    def register_part(self, number: int, part: Any, original: Tensor) -> None:
         """Hold one of several tensors that are trained in place of one."""
         if not isinstance(part, Tensor):
             raise ParametrizationError(
@@ -109,7 +109,7 @@ class ParametrizationList(ModuleList):
         part = part.detach().clone()
         if isinstance(original, Parameter):
             part = Parameter(part, original.requires_grad)
-        hold(self, f"original{number}", part)
+        register_tensor(self, f"original{number}", part)
 
     def right_inverse(self, value: Tensor) -> None:
         """Set what is trained so that `value` comes out.
@@ -153,7 +153,7 @@ class ParametrizationList(ModuleList):
         return value
 
 
-def inverse_or_same(module: Module, value: Any) -> Any:
+def apply_right_inverse(module: Module, value: Any) -> Any:
     """Return what the module makes `value` of; `value`, if it cannot say."""
     try:
         return module.right_inverse(value)
@@ -161,7 +161,7 @@ def inverse_or_same(module: Module, value: Any) -> Any:
         return value
 
 
-def check_kept(value: Any, shape: Any, kind: Any, what: str) -> None:
+def check_unchanged(value: Any, shape: Any, kind: Any, what: str) -> None:
     """Raise ParametrizationError unless a computed tensor has the old shape and type."""
     if not isinstance(value, Tensor):
         raise ParametrizationError(
@@ -175,7 +175,7 @@ def check_kept(value: Any, shape: Any, kind: Any, what: str) -> None:
             )  # fmt: skip
 
 
-def hold(module: Module, name: str, tensor: Tensor) -> None:
+def register_tensor(module: Module, name: str, tensor: Tensor) -> None:
     """Register a parameter, or a buffer if it is none."""
     if isinstance(tensor, Parameter):
         module.register_parameter(name, tensor)
@@ -183,7 +183,7 @@ def hold(module: Module, name: str, tensor: Tensor) -> None:
         module.register_buffer(name, tensor)
 
 
-def own_class(module: Module) -> None:
+def inject_class(module: Module) -> None:
     """Give a module a class of its own, on which properties can be put."""
 
     def refuse(self: Module) -> Any:
@@ -241,10 +241,10 @@ def register_parametrization(
         if not unsafe:
             old = getattr(module, tensor_name)
             new = parametrization(old)
-            check_kept(new, old.shape, old.dtype, "Registering a parametrization")
+            check_unchanged(new, old.shape, old.dtype, "Registering a parametrization")
             if hasattr(parametrization, "right_inverse"):
-                back = inverse_or_same(parametrization, new)
-                check_kept(back, old.shape, old.dtype, "parametrization.right_inverse")
+                back = apply_right_inverse(parametrization, new)
+                check_unchanged(back, old.shape, old.dtype, "parametrization.right_inverse")
         module.parametrizations[tensor_name].append(parametrization)
         module.parametrizations[tensor_name].unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
@@ -252,7 +252,7 @@ def register_parametrization(
         found = ParametrizationList([parametrization], original, unsafe)
         delattr(module, tensor_name)
         if not is_parametrized(module):
-            own_class(module)
+            inject_class(module)
             module.parametrizations = ModuleDict()
         module.parametrizations[tensor_name] = found
         add_property(module, tensor_name)
@@ -308,7 +308,7 @@ def remove_parametrizations(
     if not is_parametrized(module):
         del module.parametrizations
         module.__class__ = type(module).__bases__[0]
-    hold(module, tensor_name, original)
+    register_tensor(module, tensor_name, original)
     return module
 
 

@@ -24,7 +24,7 @@ from .prune_methods import (
     PruningContainer,
     RandomStructured,
     RandomUnstructured,
-    hook_of,
+    find_hook,
 )  # fmt: skip
 
 __all__ = [
@@ -139,7 +139,7 @@ def remove(module: Any, name: str) -> Any:
 
     Raises: ValueError: it is not pruned.
     """
-    number = hook_of(module, name)
+    number = find_hook(module, name)
     if number is None:
         raise ValueError(
             f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed"
@@ -154,4 +154,4 @@ def is_pruned(module: Module) -> bool:
     >>> is_pruned(nn.Sequential(nn.Linear(2, 2)))
     False
     """
-    return any(hook_of(each) is not None for each in module.modules())
+    return any(find_hook(each) is not None for each in module.modules())

@@ -21,7 +21,7 @@ def check_amount(amount: Any) -> Any:
     return amount
 
 
-def count_of(amount: float, size: int) -> int:
+def resolve_count(amount: float, size: int) -> int:
     """Return how many of `size` things are to be pruned. Raise if there are not as many."""
     if isinstance(amount, float):
         return round(amount * size)
@@ -43,6 +43,6 @@ def check_matrix(t: Tensor, dim: int) -> None:
         raise DimError("prune", f"Invalid index {dim} for tensor of size {t.shape}")
 
 
-def norm_of(t: Tensor, n: Any, dim: int) -> Tensor:
+def channel_norms(t: Tensor, n: Any, dim: int) -> Tensor:
     """Return the Lₙ norm of each channel along `dim`."""
     return norm(t, n, [index for index in range(t.ndim) if index != dim % t.ndim])

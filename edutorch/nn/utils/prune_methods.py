@@ -14,7 +14,7 @@ from ...errors import EdutorchError
 from ...modes import no_grad
 from ...ops import ones_like, rand, reshape, topk, zeros_like
 from ..modules.module import Module
-from .prune_amounts import check_amount, check_matrix, count_of, norm_of
+from .prune_amounts import check_amount, check_matrix, resolve_count, channel_norms
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured",
@@ -62,8 +62,8 @@ class BasePruningMethod:
         method._tensor_name = name
         original = getattr(module, name)
         scores = original if importance_scores is None else importance_scores
-        same_shape(scores, original, name)
-        before = hook_of(module, name)
+        check_same_shape(scores, original, name)
+        before = find_hook(module, name)
         if before is None:
             with no_grad():
                 mask = method.compute_mask(scores.detach(), ones_like(original.detach()))
@@ -93,7 +93,7 @@ class BasePruningMethod:
         tensor([3., -0.])
         """
         scores = t if importance_scores is None else importance_scores
-        same_shape(scores, t, "t")
+        check_same_shape(scores, t, "t")
         mask = ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(scores, mask)
 
@@ -108,7 +108,7 @@ class BasePruningMethod:
         setattr(module, name, original)
 
 
-def same_shape(scores: Tensor, tensor: Tensor, name: str) -> None:
+def check_same_shape(scores: Tensor, tensor: Tensor, name: str) -> None:
     """Raise PruningError unless scores fit a tensor."""
     if scores.shape != tensor.shape:
         raise PruningError(
@@ -117,7 +117,7 @@ def same_shape(scores: Tensor, tensor: Tensor, name: str) -> None:
         )  # fmt: skip
 
 
-def hook_of(module: Module, name: str | None = None) -> int | None:
+def find_hook(module: Module, name: str | None = None) -> int | None:
     """Return the number of the hook that prunes this parameter (or any), None if none does."""
     for number, hook in module._forward_pre_hooks.items():
         method = hook.function
@@ -207,7 +207,7 @@ class Unstructured(Amount):
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Switch off the numbers with the lowest scores."""
-        mask, count = default_mask.clone(), count_of(self.amount, t.numel())
+        mask, count = default_mask.clone(), resolve_count(self.amount, t.numel())
         if count:
             flat = reshape(mask, (-1,))
             flat[topk(reshape(self.scores(t), (-1,)), count, largest=False)[1]] = 0
@@ -248,7 +248,7 @@ class Structured(Amount):
         """Switch off the channels with the lowest scores."""
         check_matrix(t, self.dim)
         channels = t.shape[self.dim]
-        count = count_of(self.amount, channels)
+        count = resolve_count(self.amount, channels)
         if not count:
             return default_mask
         kept = topk(self.scores(t), channels - count)[1]
@@ -265,7 +265,7 @@ class LnStructured(Structured):
 
     def scores(self, t: Tensor) -> Tensor:
         """Return the norms of the channels."""
-        return norm_of(t, self.n, self.dim)
+        return channel_norms(t, self.n, self.dim)
 
 
 class RandomStructured(Structured):

@@ -171,7 +171,7 @@ def pack_padded_sequence(
     tensor([1, 3, 2])
     """
     rows = transpose(input, 0, 1) if batch_first else input
-    sizes = checked_lengths(lengths, rows)
+    sizes = check_lengths(lengths, rows)
     order = None
     if not enforce_sorted:
         order = argsort(sizes, descending=True, stable=True)
@@ -189,7 +189,7 @@ def pack_padded_sequence(
     return PackedSequence(data, sum(goes_on, 1), order, None)
 
 
-def checked_lengths(lengths: Tensor | Sequence[int], rows: Tensor) -> Tensor:
+def check_lengths(lengths: Tensor | Sequence[int], rows: Tensor) -> Tensor:
     """Return the lengths as int64, if they fit the batch (time, n, …)."""
     if isinstance(lengths, Tensor) and lengths.device.type != "cpu":
         raise DeviceError(

@@ -14,7 +14,7 @@ from .. import functional as F
 from ..modules.conv import _ConvTransposeNd
 from ..modules.module import Module
 from ..parameter import Parameter
-from .weight_norm import hook_on, refuse_lazy, refuse_twice
+from .weight_norm import find_hook, refuse_lazy, refuse_duplicate
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
 
@@ -24,7 +24,7 @@ def as_matrix(weight: Tensor, dim: int) -> Tensor:
     return weight.movedim(dim, 0).reshape(weight.shape[dim], -1)
 
 
-def usual_dim(module: Module, dim: int | None) -> int:
+def output_dim(module: Module, dim: int | None) -> int:
     """Return the axis of the outputs in a module's weight, if none is given."""
     if dim is not None:
         return dim
@@ -93,8 +93,8 @@ def spectral_norm(
     >>> list(nn.utils.spectral_norm(nn.Linear(3, 2)).state_dict())
     ['bias', 'weight_orig', 'weight_u', 'weight_v']
     """
-    refuse_twice(module, SpectralNorm, "spectral_norm", name)
-    rule = SpectralNorm(name, n_power_iterations, usual_dim(module, dim), eps)
+    refuse_duplicate(module, SpectralNorm, "spectral_norm", name)
+    rule = SpectralNorm(name, n_power_iterations, output_dim(module, dim), eps)
     weight = module._parameters[name]
     if weight is None:
         raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
@@ -118,7 +118,7 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     >>> list(nn.utils.remove_spectral_norm(layer).state_dict())
     ['bias', 'weight']
     """
-    number = hook_on(module, SpectralNorm, name)
+    number = find_hook(module, SpectralNorm, name)
     if number is None:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
     module._forward_pre_hooks.pop(number).function.remove(module)

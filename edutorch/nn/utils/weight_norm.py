@@ -38,7 +38,7 @@ class WeightNorm:
         setattr(module, self.name, Parameter(weight))
 
 
-def hook_on(module: Module, kind: type, name: str) -> int | None:
+def find_hook(module: Module, kind: type, name: str) -> int | None:
     """Return the number of the hook of this kind for this parameter, None if there is none."""
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook.function, kind) and hook.function.name == name:  # type: ignore[attr-defined]
@@ -46,9 +46,9 @@ def hook_on(module: Module, kind: type, name: str) -> int | None:
     return None
 
 
-def refuse_twice(module: Module, kind: type, what: str, name: str) -> None:
+def refuse_duplicate(module: Module, kind: type, what: str, name: str) -> None:
     """Raise RuntimeError if there is such a hook already."""
-    if hook_on(module, kind, name) is not None:
+    if find_hook(module, kind, name) is not None:
         raise GradientError(None, f"Cannot register two {what} hooks on the same parameter {name}")
 
 
@@ -74,7 +74,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     >>> list(nn.utils.weight_norm(nn.Linear(3, 2)).state_dict())
     ['bias', 'weight_g', 'weight_v']
     """
-    refuse_twice(module, WeightNorm, "weight_norm", name)
+    refuse_duplicate(module, WeightNorm, "weight_norm", name)
     rule, weight = WeightNorm(name, dim), getattr(module, name)
     refuse_lazy(weight, "WeightNorm")
     del module._parameters[name]
@@ -95,7 +95,7 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     >>> list(nn.utils.remove_weight_norm(layer).state_dict())
     ['bias', 'weight']
     """
-    number = hook_on(module, WeightNorm, name)
+    number = find_hook(module, WeightNorm, name)
     if number is None:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
     module._forward_pre_hooks.pop(number).function.remove(module)

@@ -19,7 +19,7 @@ from ....ops import log_softmax, reshape, sigmoid, softmax, sum, where
 from ..linear import linear
 from . import nll
 from .pointwise import TargetShapeError
-from .reduction import reduced, reduction_of
+from .reduction import reduce_losses, resolve_reduction
 
 __all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
 
@@ -50,9 +50,9 @@ def nll_loss(
     tensor(0.3993)
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
-        reduction = reduction_of(size_average, reduce, reduction)
-    if input._node.__class__ in ALREADY:
-        warn_of_probabilities("nll_loss", ALREADY[input._node.__class__])
+        reduction = resolve_reduction(size_average, reduce, reduction)
+    if input._node.__class__ in PROBABILITY_NODES:
+        warn_of_probabilities("nll_loss", PROBABILITY_NODES[input._node.__class__])
     return nll.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=reduction)
 
 
@@ -83,9 +83,9 @@ def cross_entropy(
     tensor(0.6931)
     """
     if reduction != "mean" or size_average is not None or reduce is not None:
-        reduction = reduction_of(size_average, reduce, reduction)
-    if input._node.__class__ in ALREADY:
-        warn_of_probabilities("cross_entropy", ALREADY[input._node.__class__])
+        reduction = resolve_reduction(size_average, reduce, reduction)
+    if input._node.__class__ in PROBABILITY_NODES:
+        warn_of_probabilities("cross_entropy", PROBABILITY_NODES[input._node.__class__])
     shape = input._array.shape
     if not shape:
         raise ShapeError("cross_entropy", "`input` has no axis of classes", {"input": shape})
@@ -95,7 +95,7 @@ def cross_entropy(
         raise InvalidValueError("cross_entropy", text)
     if target._array.dtype.kind in "fV":  # V: bfloat16
         if target._array.shape != shape:
-            raise float_classes(input, target)
+            raise float_target_error(input, target)
         if ignore_index >= 0:
             text = "ignore_index is not supported for floating point target"
             raise InvalidValueError("cross_entropy", text, {"ignore_index": ignore_index})
@@ -109,11 +109,11 @@ def cross_entropy(
     loss = nll.nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
     if not label_smoothing:
         return loss
-    smooth = smooth_loss(scores, target, weight, ignore_index, reduction, axis)
+    smooth = uniform_loss(scores, target, weight, ignore_index, reduction, axis)
     return (1 - label_smoothing) * loss + (label_smoothing / max(shape[axis], 1)) * smooth
 
 
-ALREADY = {softmax.op.node_type: "softmax", sigmoid.op.node_type: "sigmoid"}
+PROBABILITY_NODES = {softmax.op.node_type: "softmax", sigmoid.op.node_type: "sigmoid"}
 """What makes probabilities of scores, by its node in the graph."""
 
 
@@ -125,7 +125,7 @@ def warn_of_probabilities(loss: str, made_by: str) -> None:
     warn(f"{loss}: `input` comes from {made_by}, but {loss} {wanted}")
 
 
-def float_classes(input: Tensor, target: Tensor) -> EdutorchError:
+def float_target_error(input: Tensor, target: Tensor) -> EdutorchError:
     if input.ndim > 1 and target.shape[:1] not in ((), input.shape[:1]):
         return TargetShapeError(
             "cross_entropy", f"Expected input batch_size ({input.shape[0]}) to match target "
@@ -153,7 +153,7 @@ def class_weights(weight: Tensor | None, ndim: int, axis: int) -> Any:
 
 
 @composed_in_float32
-def smooth_loss(
+def uniform_loss(
     scores: Tensor,
     target: Tensor,
     weight: Tensor | None,
@@ -166,7 +166,7 @@ def smooth_loss(
     counts = target != ignore_index
     losses = where(counts, losses, 0.0)
     if reduction != "mean":
-        return reduced(losses, reduction)
+        return reduce_losses(losses, reduction)
     if weight is None:
         return sum(losses) / sum(counts)
     inside = where(counts, target, 0)
@@ -188,7 +188,7 @@ def soft_cross_entropy(
     if smoothing:
         target = target * (1 - smoothing) + smoothing / max(classes, 1)
     losses = -sum(scores * target * class_weights(weight, scores.ndim, axis), axis)
-    return reduced(losses, reduction)
+    return reduce_losses(losses, reduction)
 
 
 @composed_in_float32

@@ -51,12 +51,12 @@ from ....ops import (
 )  # fmt: skip
 from ..op_decorators import can_read, layer
 from ..padding import constant_pad
-from .nll import plain
-from .reduction import reduced
+from .nll import unwrap
+from .reduction import reduce_losses
 
 __all__ = ["ctc_loss"]
 
-NEVER = -1e30
+LOG_ZERO = -1e30
 """The logarithm of no probability at all. With -∞ some differences would be NaN."""
 
 
@@ -64,45 +64,45 @@ NEVER = -1e30
 # the gradient's gradient are computed by the same lines. ------------------------------------
 
 
-def moved(x: Any, by: int) -> Any:
+def shift_states(x: Any, by: int) -> Any:
     """Shift along the states; nothing comes in at the end that becomes free."""
-    return constant_pad(x, ((0, 0), (by, -by)), NEVER)
+    return constant_pad(x, ((0, 0), (by, -by)), LOG_ZERO)
 
 
-def merged(x: Any, one: int, jumps: Any) -> Any:
+def add_transitions(x: Any, one: int, jumps: Any) -> Any:
     """Add up the walks that stay, that go one state on (`one` is 1 or -1), and that jump."""
-    walks = logaddexp(x, moved(x, one))
-    return logaddexp(walks, where(jumps, moved(x, 2 * one), NEVER))
+    walks = logaddexp(x, shift_states(x, one))
+    return logaddexp(walks, where(jumps, shift_states(x, 2 * one), LOG_ZERO))
 
 
-def alphas(said: Any, jumps: Array) -> Any:
+def compute_alphas(said: Any, jumps: Array) -> Any:
     """α[t, n, s]. A walk begins with the first blank or the first label."""
     xp = backends.of(jumps).xp
     first = xp.arange(jumps.shape[1]) < 2
-    here = where(first, said[0], NEVER)
+    here = where(first, said[0], LOG_ZERO)
     table = [here]
     for t in range(1, said.shape[0]):
-        here = said[t] + merged(here, 1, jumps)
+        here = said[t] + add_transitions(here, 1, jumps)
         table.append(here)
     return stack(table)
 
 
-def betas(said: Any, jumps: Array, last: Array, times: Array) -> Any:
+def compute_betas(said: Any, jumps: Array, last: Array, times: Array) -> Any:
     """β[t, n, s]. A walk ends, at its sample's last time, in one of the states `last`."""
     xp = backends.of(jumps).xp
     ahead_jumps = xp.zeros_like(jumps)
     ahead_jumps[:, :-2] = jumps[:, 2:]
-    end = where(last, zeros_like(said[0]), NEVER)
+    end = where(last, zeros_like(said[0]), LOG_ZERO)
     here = end
     table = [here]
     for t in range(said.shape[0] - 2, -1, -1):
-        here = merged(here + said[t + 1], -1, ahead_jumps)
+        here = add_transitions(here + said[t + 1], -1, ahead_jumps)
         here = where((times == t + 1)[:, None], end, here)
         table.append(here)
     return stack(table[::-1])
 
 
-class Walks:
+class Alignments:
     """All walks through the states of a batch, and the sum over them.
 
     Args:
@@ -112,68 +112,68 @@ class Walks:
     """
 
     def __init__(self, log_probs: Any, labels: Any, times: Any, counts: Any) -> None:
-        labels, times, counts = plain(labels), plain(times), plain(counts)
+        labels, times, counts = unwrap(labels), unwrap(times), unwrap(counts)
         xp = backends.of(labels).xp
         self.log_probs, self.times = log_probs, times
-        self.spelled = xp.ascontiguousarray(
+        self.state_labels = xp.ascontiguousarray(
             xp.broadcast_to(labels, (log_probs.shape[0], *labels.shape))
         )
-        self.said = gather(log_probs, 2, self.spelled)
-        self.jumps = xp.zeros(labels.shape, "bool")  # from label to label, over a blank
-        self.jumps[:, 3::2] = labels[:, 3::2] != labels[:, 1:-2:2]
+        self.emissions = gather(log_probs, 2, self.state_labels)
+        self.can_skip = xp.zeros(labels.shape, "bool")  # from label to label, over a blank
+        self.can_skip[:, 3::2] = labels[:, 3::2] != labels[:, 1:-2:2]
         state, end = xp.arange(labels.shape[1]), 2 * counts[:, None]
-        self.last = (state == end) | (state == end - 1)
+        self.is_final = (state == end) | (state == end - 1)
         # What fills a target up is walked to by nobody, whatever its score is.
-        self.said = where(state <= end, self.said, NEVER)
-        self.alpha = alphas(self.said, self.jumps)
+        self.emissions = where(state <= end, self.emissions, LOG_ZERO)
+        self.alpha = compute_alphas(self.emissions, self.can_skip)
         now = xp.maximum(times - 1, 0)[None, :, None]
         now = xp.ascontiguousarray(xp.broadcast_to(now, (1, *labels.shape)))
-        final = where(self.last, gather(self.alpha, 0, now)[0], NEVER)
+        final = where(self.is_final, gather(self.alpha, 0, now)[0], LOG_ZERO)
         total = logsumexp(final, 1)
         total = where((times == 0) & (counts == 0), 0.0, total)
-        self.total = where((times == 0) & (counts > 0), NEVER, total)
+        self.log_likelihood = where((times == 0) & (counts > 0), LOG_ZERO, total)
 
     def losses(self) -> Any:
         """Minus the logarithm of each sum; ∞ if there is no walk at all."""
-        return where(self.total < NEVER / 2, float("inf"), -self.total)
+        return where(self.log_likelihood < LOG_ZERO / 2, float("inf"), -self.log_likelihood)
 
-    def shares(self) -> Any:
+    def posteriors(self) -> Any:
         """How much of all walks says class c at time t: (t, n, c), 0 where there is no walk."""
-        xp = backends.of(self.jumps).xp
-        beta = betas(self.said, self.jumps, self.last, self.times)
-        total = where(self.total < NEVER / 2, 0.0, self.total)
+        xp = backends.of(self.can_skip).xp
+        beta = compute_betas(self.emissions, self.can_skip, self.is_final, self.times)
+        total = where(self.log_likelihood < LOG_ZERO / 2, 0.0, self.log_likelihood)
         share = exp(self.alpha + beta - total[:, None])
         inside = xp.arange(share.shape[0])[:, None] < self.times
         share = where(inside[:, :, None], share, 0.0)
-        return scatter_add(zeros_like(self.log_probs), 2, self.spelled, share)
+        return scatter_add(zeros_like(self.log_probs), 2, self.state_labels, share)
 
-    def slopes(self) -> Any:
+    def gradients(self) -> Any:
         """The gradient of each loss: what is said at time t, less its share of all walks."""
-        xp = backends.of(self.jumps).xp
+        xp = backends.of(self.can_skip).xp
         inside = xp.arange(self.log_probs.shape[0])[:, None] < self.times
         said = where(inside[:, :, None], exp(self.log_probs), 0.0)
-        return where((self.total < NEVER / 2)[:, None], 0.0, said) - self.shares()
+        return where((self.log_likelihood < LOG_ZERO / 2)[:, None], 0.0, said) - self.posteriors()
 
 
 # The loss ------------------------------------------------------------------------------------
 
 
 @layer(dtypes="f", public="ctc_loss")
-def ctc_losses(xp: Any, input: Array, labels: Any, times: Any, counts: Any) -> Array:
+def ctc_loss_forward(xp: Any, input: Array, labels: Any, times: Any, counts: Any) -> Array:
     """Minus the log-probability of each target: y = -log Σ α over the last states."""
     if input.dtype.itemsize < 4:
         raise DTypeError(
-            "ctc_losses", "not implemented for numbers of 16 bits",
+            "ctc_loss_forward", "not implemented for numbers of 16 bits",
             {"log_probs": dtypes.of(input.dtype)}, "use log_probs.float()",
         )  # fmt: skip
-    return Walks(input, labels, times, counts).losses()
+    return Alignments(input, labels, times, counts).losses()
 
 
 # Raising log p of class c at time t raises the walks that say it there, by their share. All p at a
 # time sum to 1: so p itself may be added, which log_softmax takes out again, and is, as in PyTorch.
-ctc_losses.vjp(
+ctc_loss_forward.vjp(
     input=lambda g, input, labels, times, counts: (
-        g[:, None] * Walks(input, labels, times, counts).slopes()
+        g[:, None] * Alignments(input, labels, times, counts).gradients()
     ),
     latex=r"g\,(p_{tc} - \textstyle\sum_{s:\,l_s=c} \alpha_{ts}\,\beta_{ts} / \sum\alpha)",
 )
@@ -218,25 +218,25 @@ def ctc_loss(
             {"log_probs": tuple(log_probs.shape)},
         )  # fmt: skip
     steps = log_probs if batched else unsqueeze(log_probs, 1)
-    times = checked("input_lengths", input_lengths, steps.shape[1], steps.shape[0])
+    times = check_lengths("input_lengths", input_lengths, steps.shape[1], steps.shape[0])
     room = targets.shape[-1] if targets.ndim == 2 else targets.numel()
-    counts = checked("target_lengths", target_lengths, steps.shape[1], room)
+    counts = check_lengths("target_lengths", target_lengths, steps.shape[1], room)
     if not 0 <= blank < steps.shape[2]:
         raise DimError("ctc_loss", "blank must be in label range", {"blank": blank})
-    rows = rows_of(targets, counts)
+    rows = target_rows(targets, counts)
     check_labels(rows, counts, log_probs)
-    labels = states_of(rows, blank, steps.shape[2])
+    labels = insert_blanks(rows, blank, steps.shape[2])
     numbers = [as_tensor(each, device=log_probs.device) for each in (times, counts)]
-    losses = ctc_losses(steps, labels, *numbers)
+    losses = ctc_loss_forward(steps, labels, *numbers)
     if zero_infinity:
         losses = where(losses == float("inf"), 0.0, losses)
     if reduction == "mean":
         losses = losses / clamp(numbers[1], min=1).to(losses.dtype)
-    losses = reduced(losses, reduction)
+    losses = reduce_losses(losses, reduction)
     return losses if batched or reduction != "none" else losses[0]
 
 
-def checked(name: str, lengths: Any, batch: int, most: int) -> list[int]:
+def check_lengths(name: str, lengths: Any, batch: int, most: int) -> list[int]:
     """Return the lengths as integers, one for each sample and none too large.
 
     Raises: ShapeError, DTypeError: they are not.
@@ -258,7 +258,7 @@ def checked(name: str, lengths: Any, batch: int, most: int) -> list[int]:
     return found
 
 
-def rows_of(targets: Tensor, counts: Sequence[int]) -> Tensor:
+def target_rows(targets: Tensor, counts: Sequence[int]) -> Tensor:
     """Return the targets as rows (n, l), filled up with anything.
 
     Raises: ShapeError, DTypeError: they are no rows, or no labels.
@@ -304,7 +304,7 @@ def check_labels(rows: Tensor, counts: Sequence[int], log_probs: Tensor) -> None
                 )  # fmt: skip
 
 
-def states_of(rows: Tensor, blank: int, classes: int) -> Tensor:
+def insert_blanks(rows: Tensor, blank: int, classes: int) -> Tensor:
     """Put blanks around the labels: (n, l) → (n, 2 l + 1). What fills rows up may be anything."""
     labels = clamp(rows, 0, classes - 1)
     y = full((rows.shape[0], 2 * rows.shape[1] + 1), blank, dtype=dtypes.int64, device=rows.device)

@@ -10,7 +10,7 @@ from ....core.tensor import Tensor
 from ....errors import EdutorchError
 from ....ops import any as any_
 from ....ops import clamp, exp, full_like, log, unsqueeze, where
-from .reduction import reduced, reduction_of
+from .reduction import reduce_losses, resolve_reduction
 
 __all__ = ["gaussian_nll_loss", "poisson_nll_loss"]
 
@@ -48,21 +48,21 @@ def gaussian_nll_loss(
         var = full_like(input, var)
     if var.device.type == "cpu" and any_(var < 0):  # looking would make a GPU wait
         raise VarianceError("gaussian_nll_loss", "var has negative entry/entries")
-    var = beside(input, var)
+    var = align_variance(input, var)
     with_limit = var + (clamp(var, min=eps) - var).detach()  # its gradient is that of var
     losses = 0.5 * (log(with_limit) + (input - target) ** 2 / with_limit)
     if full:
         losses = losses + 0.5 * math.log(2 * math.pi)
-    return reduced(losses, reduction)
+    return reduce_losses(losses, reduction)
 
 
-def beside(input: Tensor, var: Tensor) -> Tensor:
+def align_variance(input: Tensor, var: Tensor) -> Tensor:
     """Give the variances a shape that broadcasts as it should."""
     if var.shape == input.shape:
         return var
     if var.shape == input.shape[:-1]:
         return unsqueeze(var, -1)
-    if input.ndim == var.ndim and one_axis_shared(input.shape, var.shape):
+    if input.ndim == var.ndim and differs_in_one_axis(input.shape, var.shape):
         return var
     raise VarianceError(
         "gaussian_nll_loss", "var is of incorrect size",
@@ -70,7 +70,7 @@ def beside(input: Tensor, var: Tensor) -> Tensor:
     )  # fmt: skip
 
 
-def one_axis_shared(shape: Sequence[int], other: Sequence[int]) -> bool:
+def differs_in_one_axis(shape: Sequence[int], other: Sequence[int]) -> bool:
     different = [b for a, b in zip(shape, other, strict=True) if a != b]
     return different == [1]
 
@@ -98,10 +98,10 @@ def poisson_nll_loss(
     >>> nn.functional.poisson_nll_loss(tensor([0.0]), tensor([3.0]))
     tensor(1.)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     losses = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
         many = where(target > 1, target, 1.0)
         stirling = many * log(many) - many + 0.5 * log(2 * math.pi * many)
         losses = losses + where(target > 1, stirling, 0.0).to(losses.dtype)
-    return reduced(losses, reduction)
+    return reduce_losses(losses, reduction)

@@ -23,8 +23,8 @@ from ....ops import (
     where,
     zeros_like,
 )
-from .pointwise import logits_loss
-from .reduction import REDUCTIONS, no_such_reduction, reduced, reduction_of
+from .pointwise import bce_with_logits_forward
+from .reduction import REDUCTIONS, reduction_error, reduce_losses, resolve_reduction
 
 __all__ = [
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
@@ -45,13 +45,13 @@ def soft_margin_loss(
     >>> nn.functional.soft_margin_loss(tensor([0.0, 2.0]), tensor([1.0, 1.0]), reduction="none")
     tensor([0.6931, 0.1269])
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     losses = softplus(-(target * input))
     if losses.shape != input.shape:
-        raise misfit("soft_margin_loss", "expected a target for each score", input, target)
+        raise shape_error("soft_margin_loss", "expected a target for each score", input, target)
     if losses.dtype is not input.dtype and input.is_floating_point():
         losses = losses.to(input.dtype)  # a float64 target does not widen it, as in PyTorch
-    return reduced(losses, reduction)
+    return reduce_losses(losses, reduction)
 
 
 @recorded_as("MultiMarginLossBackward0")
@@ -78,7 +78,7 @@ def multi_margin_loss(
     >>> nn.functional.multi_margin_loss(tensor([[0.0, 0.5]]), tensor([1]))
     tensor(0.2500)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise InvalidValueError("multi_margin_loss", f"only p == 1 and p == 2 supported, got {p}")
     if weight is not None and weight.ndim != 1:
@@ -86,11 +86,11 @@ def multi_margin_loss(
             "multi_margin_loss", "weight must be one-dimensional", {"weight": tuple(weight.shape)}
         )
     if reduction not in REDUCTIONS:
-        raise no_such_reduction(reduction)
-    integers("multi_margin_loss", target)
+        raise reduction_error(reduction)
+    check_class_dtype("multi_margin_loss", target)
     scores = reshape(input, (1, -1)) if input.ndim < 2 else input
     if scores.ndim != 2 or target.ndim > 1 or target.numel() != scores.shape[0]:
-        raise misfit("multi_margin_loss", "expected scores (n, c) and classes (n)", input, target)
+        raise shape_error("multi_margin_loss", "expected scores (n, c) and classes (n)", input, target)
     if weight is not None and weight.numel() != scores.shape[1]:
         raise ShapeError(
             "multi_margin_loss", f"`weight` needs one number for each of {scores.shape[1]} classes",
@@ -103,7 +103,7 @@ def multi_margin_loss(
         losses = losses * unsqueeze(index_select(weight, 0, reshape(target, (-1,))), 1)
     others = scatter_add(zeros_like(scores), 1, classes, zeros_like(scores) + 1) == 0
     losses = mean(where(others, losses, 0.0), 1)
-    return reduced(reshape(losses, target.shape) if input.ndim < 2 else losses, reduction)
+    return reduce_losses(reshape(losses, target.shape) if input.ndim < 2 else losses, reduction)
 
 
 @composed_in_float32
@@ -126,12 +126,12 @@ def multilabel_margin_loss(
     >>> nn.functional.multilabel_margin_loss(tensor([0.1, 0.2, 0.4, 0.8]), tensor([3, 0, -1, 1]))
     tensor(0.8500)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     if reduction not in REDUCTIONS:
-        raise no_such_reduction(reduction)
-    integers("multilabel_margin_loss", target)
+        raise reduction_error(reduction)
+    check_class_dtype("multilabel_margin_loss", target)
     if input.shape != target.shape or input.ndim > 2:
-        raise misfit("multilabel_margin_loss", "expected (n, c) and (n, c)", input, target)
+        raise shape_error("multilabel_margin_loss", "expected (n, c) and (n, c)", input, target)
     width = input.shape[-1] if input.ndim else 1
     scores, labels = reshape(input, (-1, width)), reshape(target, (-1, width))
     counts = cumprod((labels >= 0).long(), 1)  # 1 up to the first -1
@@ -140,7 +140,7 @@ def multilabel_margin_loss(
     short = 1 - unsqueeze(gather(scores, 1, places), 2) + unsqueeze(scores, 1)
     matters = unsqueeze(counts != 0, 2) & unsqueeze(~right, 1)
     losses = sum(where(matters, relu(short), 0.0), (1, 2)) / width
-    return reduced(losses if input.ndim == 2 else losses[0], reduction)
+    return reduce_losses(losses if input.ndim == 2 else losses[0], reduction)
 
 
 @composed_in_float32
@@ -160,13 +160,13 @@ def multilabel_soft_margin_loss(
     >>> nn.functional.multilabel_soft_margin_loss(tensor([[0.0, 0.0]]), tensor([[1.0, 0.0]]))
     tensor(0.6931)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
-    losses = logits_loss(input, target)
+    reduction = resolve_reduction(size_average, reduce, reduction)
+    losses = bce_with_logits_forward(input, target)
     totals = sum(losses if weight is None else losses * weight, -1)  # autocast makes it float32
-    return reduced(totals / (input.shape[-1] if input.ndim else 1), reduction)
+    return reduce_losses(totals / (input.shape[-1] if input.ndim else 1), reduction)
 
 
-def integers(op: str, target: Tensor) -> None:
+def check_class_dtype(op: str, target: Tensor) -> None:
     if target.dtype.category != 1 or target.element_size() != 8:
         raise DTypeError(
             op, "expected scalar type Long for the target's classes", {"target": target.dtype},
@@ -174,6 +174,6 @@ def integers(op: str, target: Tensor) -> None:
         )  # fmt: skip
 
 
-def misfit(op: str, message: str, input: Tensor, target: Tensor) -> ShapeError:
+def shape_error(op: str, message: str, input: Tensor, target: Tensor) -> ShapeError:
     shapes = {"input": tuple(input.shape), "target": tuple(target.shape)}
     return ShapeError(op, message, shapes)

@@ -12,13 +12,13 @@ from numpy import ndarray
 
 from .... import backends
 from ....backends.numpy import Array
-from ....core.fast.lazy_gradients import Spots
+from ....core.fast.lazy_gradients import OneHotGradient
 from ....core.tensor import Tensor
 from ....errors import DimError, DTypeError, ShapeError, running
 from ....modes import current
 from ..op_decorators import layer
 from .pointwise import TargetShapeError
-from .reduction import LOSSES, REDUCTIONS, no_such_reduction
+from .reduction import LOSSES, REDUCTIONS, reduction_error
 
 __all__: list[str] = []
 
@@ -35,20 +35,20 @@ def nll_loss(
 ) -> Array:
     """Minus the log-probability of the right class: see `classes.nll_loss`."""
     check_target(input, target, weight, reduction)
-    target, factor = counted(xp, input.shape, target, weight, ignore_index)
-    picked = input[spot(xp, input.shape, target)]
+    target, factor = resolve_classes(xp, input.shape, target, weight, ignore_index)
+    picked = input[target_index(xp, input.shape, target)]
     losses = -picked if factor is None else -picked * factor.astype(picked.dtype)
     if factor is not None:
         losses = xp.where(factor == 0, 0, losses)  # an ignored -inf counts 0, not NaN
     if reduction == "none":
         return losses
     total = losses.sum()
-    mean = total if reduction == "sum" else total / amount(factor, target)
+    mean = total if reduction == "sum" else total / mean_divisor(factor, target)
     return mean.astype(input.dtype)
 
 
 @layer(dtypes="f", public="nll_loss", accumulates=True, node="NllLossBackwardBackward0")
-def nll_spread(
+def nll_grad(
     xp: Any,
     input: Array,
     target: Any,
@@ -59,59 +59,59 @@ def nll_spread(
 ) -> Array:
     """Zeros of `shape` with minus the (weighted, averaged) numbers put at the right classes."""
     y = xp.zeros(shape, input.dtype)
-    given = plain(target), plain(weight)
-    target, share = spread_to(xp, input, shape, *given, ignore_index, reduction)
-    y[spot(xp, shape, target)] = share
+    given = unwrap(target), unwrap(weight)
+    target, share = gradient_at_targets(xp, input, shape, *given, ignore_index, reduction)
+    y[target_index(xp, shape, target)] = share
     return y
 
 
-def spread_to(
+def gradient_at_targets(
     xp: Any, g: Array, shape: tuple[int, ...], target: Array, weight: Array | None,
     ignore_index: int, reduction: str,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return the class of each sample, and what the gradient puts there."""
-    target, factor = counted(xp, shape, target, weight, ignore_index)
-    share = -g if reduction != "mean" else -g / amount(factor, target)
+    target, factor = resolve_classes(xp, shape, target, weight, ignore_index)
+    share = -g if reduction != "mean" else -g / mean_divisor(factor, target)
     if factor is not None:  # what is ignored gets 0, also where all is: 0 / 0
         share = xp.where(factor == 0, xp.zeros_like(share), share * factor.astype(g.dtype))
     return target, share
 
 
-WORTH_SPOTS = 256
+ONE_HOT_MIN_SIZE = 256
 """With fewer numbers, zeros are made as quickly."""
 
 
-def nll_slope(
+def nll_backward(
     g: Any, shape: tuple[int, ...], target: Any, weight: Any, ignore_index: int, reduction: str
 ) -> Any:
     """`nll_spread`; of rows only what it puts there, which is all that log_softmax asks for."""
-    small = len(shape) != 2 or shape[0] * shape[1] < WORTH_SPOTS
-    if small or g.__class__ is not ndarray or current().follower is not None:
-        return nll_spread(g, target, weight, shape, ignore_index, reduction)
-    xp, given = backends.CPU.xp, (plain(target), plain(weight))
-    columns, share = spread_to(xp, g, shape, *given, ignore_index, reduction)
-    return Spots(shape, columns, share, g.dtype)
+    small = len(shape) != 2 or shape[0] * shape[1] < ONE_HOT_MIN_SIZE
+    if small or g.__class__ is not ndarray or current().op_recorder is not None:
+        return nll_grad(g, target, weight, shape, ignore_index, reduction)
+    xp, given = backends.CPU.xp, (unwrap(target), unwrap(weight))
+    columns, share = gradient_at_targets(xp, g, shape, *given, ignore_index, reduction)
+    return OneHotGradient(shape, columns, share, g.dtype)
 
 
 nll_loss.vjp(
-    input=lambda g, input_shape, target, weight, ignore_index, reduction: nll_slope(
+    input=lambda g, input_shape, target, weight, ignore_index, reduction: nll_backward(
         g, input_shape, target, weight, ignore_index, reduction
     ),
     latex=r"-g\,w_t / \textstyle\sum w_t \text{ at the right class}",
 )
-nll_spread.vjp(
+nll_grad.vjp(
     input=lambda g, target, weight, ignore_index, reduction: nll_loss(
-        g, plain(target), plain(weight), ignore_index=ignore_index, reduction=reduction
+        g, unwrap(target), unwrap(weight), ignore_index=ignore_index, reduction=reduction
     ),
     latex=r"-w_t\,g_t",
 )
 
 
-def plain(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     return value._array if isinstance(value, Tensor) else value
 
 
-def counted(
+def resolve_classes(
     xp: Any, shape: tuple[int, ...], target: Array, weight: Array | None, ignore_index: int
 ) -> tuple[Array, Array | None]:
     """Return each sample's class and how much it counts (None: all count 1).
@@ -120,24 +120,24 @@ def counted(
     """
     classes = shape[0] if len(shape) == 1 else shape[1]
     on_host = xp is backends.CPU.xp
-    if on_host and not (0 <= ignore_index < classes) and all_exist(target, classes):
+    if on_host and not (0 <= ignore_index < classes) and are_classes(target, classes):
         return target, None if weight is None else weight[target]
     ignored = target == ignore_index
     outside = ((target < 0) | (target >= classes)) & ~ignored
     if on_host and outside.any():
-        raise no_such_class(target[outside].reshape(-1)[0], shape, classes)
+        raise class_error(target[outside].reshape(-1)[0], shape, classes)
     inside = xp.where(ignored | outside, 0, target)
     factor = xp.ones(target.shape, "float32") if weight is None else weight[inside]
     return inside, xp.where(outside, float("nan"), xp.where(ignored, 0, factor))
 
 
-def all_exist(target: Array, classes: int) -> bool:
+def are_classes(target: Array, classes: int) -> bool:
     """Say whether every target is a class. One look finds both ends: seen as unsigned, a
     negative number is huge."""
     return not target.size or target.view("uint64").max() < classes
 
 
-def spot(xp: Any, shape: tuple[int, ...], target: Array) -> tuple[Any, ...]:
+def target_index(xp: Any, shape: tuple[int, ...], target: Array) -> tuple[Any, ...]:
     """Return the index of the right class of each sample."""
     if len(shape) == 1:
         return (target,)
@@ -150,7 +150,7 @@ def spot(xp: Any, shape: tuple[int, ...], target: Array) -> tuple[Any, ...]:
     return (grid[0], target, *grid[1:])
 
 
-def amount(factor: Array | None, target: Array) -> Any:
+def mean_divisor(factor: Array | None, target: Array) -> Any:
     """Return what a mean divides by."""
     if factor is not None:
         return factor.sum()
@@ -163,11 +163,11 @@ def amount(factor: Array | None, target: Array) -> Any:
 def check_target(input: Array, target: Array, weight: Array | None, reduction: str) -> None:
     """Raise ShapeError, DTypeError or SettingError unless the arguments fit together."""
     if reduction not in REDUCTIONS:
-        raise no_such_reduction(reduction)
+        raise reduction_error(reduction)
     shape = input.shape
     expected = (shape[0], *shape[2:]) if len(shape) > 1 else ()
     if target.shape != expected:
-        raise wrong_target(shape, target.shape, expected)
+        raise target_shape_error(shape, target.shape, expected)
     if target.dtype != "int64":
         hint = "classes are integers: use target.long()"
         raise DTypeError(
@@ -186,7 +186,7 @@ def check_target(input: Array, target: Array, weight: Array | None, reduction: s
         )  # fmt: skip
 
 
-def wrong_target(shape: Any, target: Any, expected: Any) -> TargetShapeError:
+def target_shape_error(shape: Any, target: Any, expected: Any) -> TargetShapeError:
     hint = None
     if target == (*expected, 1):
         hint = "the target has an axis too many: target.squeeze(-1)"
@@ -206,7 +206,7 @@ def wrong_target(shape: Any, target: Any, expected: Any) -> TargetShapeError:
     )
 
 
-def no_such_class(found: Any, shape: Any, classes: int) -> DimError:
+def class_error(found: Any, shape: Any, classes: int) -> DimError:
     hint = f"the classes are 0 to {classes - 1}, one for each column of the input"
     if int(found) == classes:
         hint += "; if yours begin at 1, use target - 1"

@@ -13,11 +13,11 @@ from ....backends.numpy import Array
 from ....core.shapes import Size
 from ....errors import ShapeError, warn
 from ....ops import clamp, conj_physical, log, sgn, sigmoid, sign
-from ....ops.complex import holds_complex
-from ..activation import between
-from ..linear import in_float32
+from ....ops.complex import has_complex_dtype
+from ..activation import hardtanh_forward
+from ..linear import compute_in_float32
 from ..op_decorators import layer
-from .reduction import REDUCTIONS, no_such_reduction
+from .reduction import REDUCTIONS, reduction_error
 
 __all__: list[str] = []
 
@@ -26,7 +26,7 @@ class TargetShapeError(ShapeError, ValueError):
     """A target does not have the shape of the input. PyTorch raises a ValueError here."""
 
 
-def same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> None:
+def check_same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> None:
     """Warn of shapes that only broadcast: then each sample is compared with each other one."""
     if input.shape == target.shape:
         return
@@ -46,30 +46,30 @@ def same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> No
 def mse_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
     """The squared difference: y = (x - t)², averaged."""
     difference = input - target
-    return combined(xp, difference * difference, reduction)
+    return reduce_array(xp, difference * difference, reduction)
 
 
 mse_loss.vjp(
-    input=lambda g, input, target, reduction: squares(g, input, target, reduction),
-    target=lambda g, input, target, reduction: -squares(g, input, target, reduction),
+    input=lambda g, input, target, reduction: mse_backward(g, input, target, reduction),
+    target=lambda g, input, target, reduction: -mse_backward(g, input, target, reduction),
     latex={"input": r"\tfrac{2}{n}\,g\,(x-t)", "target": r"-\tfrac{2}{n}\,g\,(x-t)"},
 )
 
 
-def squares(g: Any, input: Any, target: Any, reduction: str) -> Any:
+def mse_backward(g: Any, input: Any, target: Any, reduction: str) -> Any:
     difference = input - target
-    return g * (difference * (2 / count(difference, reduction)))
+    return g * (difference * (2 / mean_divisor(difference, reduction)))
 
 
 @layer(promotion="promote", dtypes="fc")
 def l1_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
     """The distance: y = |x - t|, averaged."""
-    return combined(xp, xp.abs(input - target), reduction)
+    return reduce_array(xp, xp.abs(input - target), reduction)
 
 
 l1_loss.vjp(
-    input=lambda g, input, target, reduction: signs(g, input, target, reduction),
-    target=lambda g, input, target, reduction: -signs(g, input, target, reduction),
+    input=lambda g, input, target, reduction: l1_backward(g, input, target, reduction),
+    target=lambda g, input, target, reduction: -l1_backward(g, input, target, reduction),
     latex={
         "input": r"\tfrac{g}{n}\,\mathrm{sign}(x-t)",
         "target": r"-\tfrac{g}{n}\,\mathrm{sign}(x-t)",
@@ -77,10 +77,10 @@ l1_loss.vjp(
 )
 
 
-def signs(g: Any, input: Any, target: Any, reduction: str) -> Any:
+def l1_backward(g: Any, input: Any, target: Any, reduction: str) -> Any:
     difference = input - target
-    difference = conj_physical(sgn(difference)) if holds_complex(difference) else sign(difference)
-    return g * (difference * (1 / count(difference, reduction)))
+    difference = conj_physical(sgn(difference)) if has_complex_dtype(difference) else sign(difference)
+    return g * (difference * (1 / mean_divisor(difference, reduction)))
 
 
 @layer(promotion="promote", dtypes="f", accumulates=True)
@@ -90,7 +90,7 @@ def huber_loss(
     """Squared for small differences d, straight for large ones: ½d², or δ · (|d| - ½δ)."""
     distance = xp.abs(input - target)
     near = xp.minimum(distance, delta)  # beyond, it grows with the distance alone
-    return combined(xp, near * (distance - 0.5 * near), reduction)
+    return reduce_array(xp, near * (distance - 0.5 * near), reduction)
 
 
 @layer(promotion="promote", dtypes="f", accumulates=True)
@@ -100,46 +100,46 @@ def smooth_l1_loss(
     """Squared for small differences d, straight for large ones: ½d²/β, or |d| - ½β."""
     distance = xp.abs(input - target)
     near = xp.minimum(distance, beta)
-    return combined(xp, near / beta * (distance - 0.5 * near), reduction)
+    return reduce_array(xp, near / beta * (distance - 0.5 * near), reduction)
 
 
-def bounded(g: Any, input: Any, target: Any, reduction: str, limit: float) -> Any:
+def huber_backward(g: Any, input: Any, target: Any, reduction: str, limit: float) -> Any:
     """The difference up to a limit, where the curvature ends: it is 1 also where d is 0."""
-    difference = between(input - target, -limit, limit)
-    return g * (difference * (1 / count(difference, reduction)))
+    difference = hardtanh_forward(input - target, -limit, limit)
+    return g * (difference * (1 / mean_divisor(difference, reduction)))
 
 
-HUBER = r"\tfrac{g}{n}\,\min(\max(x-t,-\delta),\delta)"
+HUBER_LATEX = r"\tfrac{g}{n}\,\min(\max(x-t,-\delta),\delta)"
 huber_loss.vjp(
-    input=lambda g, input, target, reduction, delta: bounded(g, input, target, reduction, delta),
-    target=lambda g, input, target, reduction, delta: bounded(g, target, input, reduction, delta),
-    latex={"input": HUBER, "target": f"-{HUBER}"},
+    input=lambda g, input, target, reduction, delta: huber_backward(g, input, target, reduction, delta),
+    target=lambda g, input, target, reduction, delta: huber_backward(g, target, input, reduction, delta),
+    latex={"input": HUBER_LATEX, "target": f"-{HUBER_LATEX}"},
 )
-SMOOTH = r"\tfrac{g}{n\,\beta}\,\min(\max(x-t,-\beta),\beta)"
+SMOOTH_L1_LATEX = r"\tfrac{g}{n\,\beta}\,\min(\max(x-t,-\beta),\beta)"
 smooth_l1_loss.vjp(
     input=lambda g, input, target, reduction, beta: (
-        bounded(g, input, target, reduction, beta) / beta
+        huber_backward(g, input, target, reduction, beta) / beta
     ),
     target=lambda g, input, target, reduction, beta: (
-        bounded(g, target, input, reduction, beta) / beta
+        huber_backward(g, target, input, reduction, beta) / beta
     ),
-    latex={"input": SMOOTH, "target": f"-{SMOOTH}"},
+    latex={"input": SMOOTH_L1_LATEX, "target": f"-{SMOOTH_L1_LATEX}"},
 )
 
 
-def combined(xp: Any, losses: Array, reduction: str) -> Array:
+def reduce_array(xp: Any, losses: Array, reduction: str) -> Array:
     """The same as `reduced`, on arrays."""
     if reduction == "none":
         return losses
     if reduction not in REDUCTIONS:
-        raise no_such_reduction(reduction)
+        raise reduction_error(reduction)
     short = losses.itemsize == 2  # 16-bit numbers are added up in float32
     total = xp.sum(losses, dtype="float32") if short else xp.sum(losses)
     total = total if reduction == "sum" else total / (losses.size or float("nan"))
     return total.astype(losses.dtype) if short else total
 
 
-def count(losses: Any, reduction: str) -> int:
+def mean_divisor(losses: Any, reduction: str) -> int:
     """Return what a mean divides by, 1 for the others."""
     total = 1
     for size in losses.shape if reduction == "mean" else ():
@@ -151,14 +151,14 @@ def count(losses: Any, reduction: str) -> int:
 
 
 @layer(promotion="same", dtypes="f", public="binary_cross_entropy")
-def probability_loss(xp: Any, input: Array, target: Array) -> Array:
+def bce_forward(xp: Any, input: Array, target: Array) -> Array:
     """-t · log x - (1 - t) · log(1 - x), each log at least -100."""
     no = (target - 1) * xp.maximum(xp.log1p(-input), -100)
     return no - target * xp.maximum(xp.log(input), -100)
 
 
 # Where the probability is exactly 0 or 1 the slope is infinite: a limit keeps it a number.
-probability_loss.vjp(
+bce_forward.vjp(
     input=lambda g, input, target: g * ((input - target) / clamp(input * (1 - input), min=1e-12)),
     target=lambda g, input: g * (clamp(log(1 - input), min=-100) - clamp(log(input), min=-100)),
     latex={"input": r"g\,\tfrac{x-t}{x(1-x)}", "target": r"g\,\log\tfrac{1-x}{x}"},
@@ -166,13 +166,13 @@ probability_loss.vjp(
 
 
 @layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
-def logits_loss(xp: Any, input: Array, target: Array) -> Array:
+def bce_with_logits_forward(xp: Any, input: Array, target: Array) -> Array:
     """-t · log σ(x) - (1 - t) · log σ(-x) = (1 - t) · x + max(-x, 0) + log(1 + e^-|x|).
 
     An infinite score costs nothing where it is right: 0 · ∞ is 0.
     """
     if input.itemsize == 2 and target.dtype == input.dtype:
-        return in_float32(logits_loss.op.forward, xp, input, target)
+        return compute_in_float32(bce_with_logits_forward.op.forward, xp, input, target)
     far = xp.log1p(xp.exp(-xp.abs(input)))
     y = (1 - target) * input + xp.maximum(-input, 0) + far
     if y.__class__ is ndarray:
@@ -188,13 +188,13 @@ def logits_loss(xp: Any, input: Array, target: Array) -> Array:
 
 
 @layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
-def logits_slope(xp: Any, input: Array, target: Array) -> Array:
+def bce_with_logits_grad(xp: Any, input: Array, target: Array) -> Array:
     """(1 - t) · σ(x) - t · σ(-x): the slope of `logits_loss`.
 
     σ(x) - t would round to 0 for a large x and t = 1, where the slope is -e^-x.
     """
     if input.itemsize == 2 and target.dtype == input.dtype:
-        return in_float32(logits_slope.op.forward, xp, input, target)
+        return compute_in_float32(bce_with_logits_grad.op.forward, xp, input, target)
     small = xp.exp(-xp.abs(input))
     large = 1 / (1 + small)
     small = small * large  # σ(-|x|), beside σ(|x|)
@@ -203,12 +203,12 @@ def logits_slope(xp: Any, input: Array, target: Array) -> Array:
     return (1 - target) * yes - target * no
 
 
-logits_loss.vjp(
-    input=lambda g, input, target: g * logits_slope(input, target),
+bce_with_logits_forward.vjp(
+    input=lambda g, input, target: g * bce_with_logits_grad(input, target),
     target=lambda g, input: -g * input,
     latex={"input": r"g\,(\sigma(x)-t)", "target": r"-g\,x"},
 )
-logits_slope.vjp(
+bce_with_logits_grad.vjp(
     input=lambda g, input: g * (sigmoid(input) * sigmoid(-input)),
     target=lambda g: -g,
     latex={"input": r"g\,\sigma(x)\,\sigma(-x)", "target": "-g"},

@@ -11,8 +11,8 @@ from ....core.precision import composed_in_float32
 from ....core.tensor import Tensor
 from ....errors import InvalidValueError, ShapeError
 from ....ops import clamp, minimum, sqrt, squeeze, sum, where
-from ..distance import is_extreme, largest_of, of_one_type, pairwise_distance
-from .reduction import reduced, reduction_of
+from ..distance import is_extreme, max_abs, promote_pair, pairwise_distance
+from .reduction import reduce_losses, resolve_reduction
 
 __all__ = [
     "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "triplet_margin_loss",
@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-TINY = 9.999999960041972e-13
+COSINE_EPS = 9.999999960041972e-13
 """ε of the cosine of two vectors, so that two vectors of zeros are alike: a float32's 1e-12."""
 
 
@@ -46,7 +46,7 @@ def margin_ranking_loss(
     >>> nn.functional.margin_ranking_loss(tensor([2.0]), tensor([5.0]), one)
     tensor(3.)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     shapes = {
         "input1": tuple(input1.shape),
         "input2": tuple(input2.shape),
@@ -57,7 +57,7 @@ def margin_ranking_loss(
             "margin_ranking_loss", "all should have the same number of axes", shapes
         )  # fmt: skip
     # The difference is turned round, not the target: of an unsigned one there is no negative.
-    return reduced(hinge(target * (input2 - input1) + float(margin)), reduction)
+    return reduce_losses(hinge(target * (input2 - input1) + float(margin)), reduction)
 
 
 def hinge_embedding_loss(
@@ -75,11 +75,11 @@ def hinge_embedding_loss(
     >>> nn.functional.hinge_embedding_loss(tensor([0.5, 0.2]), tensor([1, -1]), reduction="none")
     tensor([0.5000, 0.8000])
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     margin = margin if input.is_floating_point() else int(margin)  # integers stay what they are
     near = where(target != -1, input, 0)
     far = where(target != 1, hinge(margin - input), 0)
-    return reduced(near + far, reduction)
+    return reduce_losses(near + far, reduction)
 
 
 def cosine_embedding_loss(
@@ -101,7 +101,7 @@ def cosine_embedding_loss(
     >>> nn.functional.cosine_embedding_loss(x, tensor([[0.0, 1.0]]), tensor([1]))
     tensor(1.)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     if target.ndim not in (0, 1) or input1.ndim != target.ndim + 1 or input2.ndim != input1.ndim:
         raise ShapeError(
             "cosine_embedding_loss", "expected one target for each row of the inputs",
@@ -109,25 +109,25 @@ def cosine_embedding_loss(
              "target": tuple(target.shape)},
             "inputs (n, d) need targets (n)",
         )  # fmt: skip
-    return reduced(angle_losses(input1, input2, target == 1, target == -1, margin), reduction)
+    return reduce_losses(cosine_losses(input1, input2, target == 1, target == -1, margin), reduction)
 
 
 @composed_in_float32
-def angle_losses(x1: Tensor, x2: Tensor, alike: Tensor, apart: Tensor, margin: float) -> Tensor:
+def cosine_losses(x1: Tensor, x2: Tensor, alike: Tensor, apart: Tensor, margin: float) -> Tensor:
     """1 - cos where two vectors should be alike, max(0, cos - m) where they should not."""
-    cosine = cosine_of(x1, x2)
+    cosine = safe_cosine(x1, x2)
     return where(alike, 1 - cosine, 0.0) + where(apart, hinge(cosine - margin), 0.0)
 
 
-def cosine_of(x1: Tensor, x2: Tensor) -> Tensor:
+def safe_cosine(x1: Tensor, x2: Tensor) -> Tensor:
     """x1 · x2 / √((|x1|² + ε) (|x2|² + ε)) along the last axis."""
-    x1, x2 = of_one_type(x1, x2)
-    squares = [sum(x * x, -1) + TINY for x in (x1, x2)]
+    x1, x2 = promote_pair(x1, x2)
+    squares = [sum(x * x, -1) + COSINE_EPS for x in (x1, x2)]
     if not any(map(is_extreme, squares)):
         return sum(x1 * x2, -1) / sqrt(squares[0] * squares[1])
-    scales = [largest_of(x, -1, TINY**0.5) for x in (x1, x2)]
+    scales = [max_abs(x, -1, COSINE_EPS**0.5) for x in (x1, x2)]
     x1, x2 = x1 / scales[0], x2 / scales[1]
-    floors = [squeeze(TINY / (scale * scale), -1) for scale in scales]
+    floors = [squeeze(COSINE_EPS / (scale * scale), -1) for scale in scales]
     lengths = [sqrt(sum(x * x, -1) + y) for x, y in zip((x1, x2), floors, strict=True)]
     return sum(x1 * x2, -1) / (lengths[0] * lengths[1])
 
@@ -156,7 +156,7 @@ def triplet_margin_loss(
     >>> nn.functional.triplet_margin_loss(a, b, a)
     tensor(4.0000)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     if margin <= 0:
         raise InvalidValueError(
             "triplet_margin_loss", f"margin must be greater than 0, got {margin}"
@@ -212,4 +212,4 @@ def triplet_losses(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = minimum(far, distance(positive, negative))
-    return reduced(hinge(near - far + margin), reduction)
+    return reduce_losses(hinge(near - far + margin), reduction)

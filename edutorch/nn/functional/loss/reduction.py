@@ -22,7 +22,7 @@ LOSSES = (
 )  # fmt: skip
 
 
-def no_such_reduction(reduction: str) -> SettingError:
+def reduction_error(reduction: str) -> SettingError:
     return SettingError(
         running(LOSSES),
         f"{reduction} is not a valid value for reduction",
@@ -30,10 +30,10 @@ def no_such_reduction(reduction: str) -> SettingError:
     )
 
 
-def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+def resolve_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """Translate PyTorch's two old arguments, which some code still uses, and warn of them."""
     if size_average is None and reduce is None:
-        return current_name(reduction) if reduction == "elementwise_mean" else reduction
+        return translate_elementwise_mean(reduction) if reduction == "elementwise_mean" else reduction
     chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
     warn(
         f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead."
@@ -41,13 +41,13 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return chosen
 
 
-def current_name(reduction: str) -> str:
+def translate_elementwise_mean(reduction: str) -> str:
     """Translate what "mean" was called for a while."""
     warn(f"reduction='{reduction}' is deprecated. Please use reduction='mean' instead.")
     return "mean"
 
 
-def reduced(losses: Tensor, reduction: str) -> Tensor:
+def reduce_losses(losses: Tensor, reduction: str) -> Tensor:
     """Combine the losses of all elements.
 
     Raises: SettingError (a ValueError): `reduction` is not "mean", "sum" or "none".
@@ -57,5 +57,5 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
     if reduction == "sum":
         return sum(losses)
     if reduction != "none":
-        raise no_such_reduction(reduction)
+        raise reduction_error(reduction)
     return losses

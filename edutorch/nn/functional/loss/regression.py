@@ -15,9 +15,9 @@ from ....errors import DTypeError, InvalidValueError, ValueRangeError, refuse_co
 from ....ops import abs as abs_
 from ....ops import broadcast_tensors, exp, log, ones_like, sum, where, zeros_like
 from . import pointwise
-from .classification import ALREADY, warn_of_probabilities
-from .pointwise import logits_loss, probability_loss, same_shape
-from .reduction import reduced, reduction_of
+from .classification import PROBABILITY_NODES, warn_of_probabilities
+from .pointwise import bce_with_logits_forward, bce_forward, check_same_shape
+from .reduction import reduce_losses, resolve_reduction
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss",
@@ -44,12 +44,12 @@ def mse_loss(
     >>> nn.functional.mse_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(2.)
     """
-    input, target = in_one_shape("mse_loss", input, target)
+    input, target = broadcast_pair("mse_loss", input, target)
     if reduction != "mean" or size_average is not None or reduce is not None:
-        reduction = reduction_of(size_average, reduce, reduction)
+        reduction = resolve_reduction(size_average, reduce, reduction)
     if weight is None:
         return pointwise.mse_loss(input, target, reduction=reduction)
-    return weighted(
+    return reduce_weighted(
         "mse_loss", pointwise.mse_loss(input, target, reduction="none"), weight, reduction
     )
 
@@ -69,46 +69,46 @@ def l1_loss(
     >>> nn.functional.l1_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(1.)
     """
-    input, target = in_one_shape("l1_loss", input, target)
+    input, target = broadcast_pair("l1_loss", input, target)
     if reduction != "mean" or size_average is not None or reduce is not None:
-        reduction = reduction_of(size_average, reduce, reduction)
+        reduction = resolve_reduction(size_average, reduce, reduction)
     if input.dtype.category < 2 and target.dtype.category < 2:  # integers stay what they are
         losses = abs_(input - target)
         if weight is None:
-            return reduced(losses, reduction)
+            return reduce_losses(losses, reduction)
     elif weight is None:
         return pointwise.l1_loss(input, target, reduction=reduction)
     else:
         losses = pointwise.l1_loss(input, target, reduction="none")
-    return weighted("l1_loss", losses, weight, reduction)
+    return reduce_weighted("l1_loss", losses, weight, reduction)
 
 
-def in_one_shape(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+def broadcast_pair(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return both in one shape, with a warning if they had two.
 
     A number beside a tensor is then a tensor, too: it takes part in the choice of the type.
     """
     if input._array.shape == target._array.shape:
         return input, target
-    same_shape(op, input._array, target._array)
+    check_same_shape(op, input._array, target._array)
     if min(input.ndim, target.ndim):
         return input, target
     input, target = broadcast_tensors(input, target)
     return input, target
 
 
-def weighted(op: str, losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
+def reduce_weighted(op: str, losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
     """Combine the losses of elements that count differently: Σ w·y / Σ w is their mean."""
     check_weight(op, losses, weight)
     return (
-        mean_by_weight(losses, weight)
+        weighted_mean(losses, weight)
         if reduction == "mean"
-        else reduced(losses * weight, reduction)
+        else reduce_losses(losses * weight, reduction)
     )
 
 
 @composed_in_float32
-def mean_by_weight(losses: Tensor, weight: Tensor) -> Tensor:
+def weighted_mean(losses: Tensor, weight: Tensor) -> Tensor:
     """Σ w·y / Σ w; both sums may be too large for a float16."""
     return sum(losses * weight) / sum(weight)
 
@@ -134,12 +134,12 @@ def smooth_l1_loss(
     >>> nn.functional.smooth_l1_loss(tensor([0.0, 0.0]), tensor([1.0, 3.0]))
     tensor(1.5000)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise InvalidValueError("smooth_l1_loss", f"`beta` must not be negative, got {beta}")
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
-    input, target = in_one_shape("smooth_l1_loss", input, target)
+    input, target = broadcast_pair("smooth_l1_loss", input, target)
     return pointwise.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
 
@@ -162,13 +162,13 @@ def huber_loss(
     """
     if delta <= 0:
         raise InvalidValueError("huber_loss", f"`delta` must be positive, got {delta}")
-    input, target = in_one_shape("huber_loss", input, target)
+    input, target = broadcast_pair("huber_loss", input, target)
     if weight is None:
         loss = pointwise.huber_loss(input, target, reduction=reduction, delta=delta)
     else:
         losses = pointwise.huber_loss(input, target, reduction="none", delta=delta)
         check_weight("huber_loss", losses, weight)
-        loss = reduced(losses * weight, reduction)
+        loss = reduce_losses(losses * weight, reduction)
     if loss.dtype is input.dtype or not input.is_floating_point():
         return loss
     return loss.to(input.dtype)  # a float64 target does not widen it, as in PyTorch
@@ -197,12 +197,12 @@ def kl_div(
     """
     if size_average is None and reduce is None and reduction == "mean":
         warn(KL_MEAN)
-    reduction = reduction_of(size_average, reduce, reduction)
+    reduction = resolve_reduction(size_average, reduce, reduction)
     refuse_complex("kl_div", input=input, target=target)
-    losses = divergences(input, target, log_target)
+    losses = pointwise_kl_div(input, target, log_target)
     if reduction == "batchmean":
         return batch_mean(losses)
-    return reduced(losses, reduction)
+    return reduce_losses(losses, reduction)
 
 
 @composed_in_float32
@@ -211,7 +211,7 @@ def batch_mean(losses: Tensor) -> Tensor:
     return sum(losses) / (losses.shape[0] if losses.ndim else 1)
 
 
-def divergences(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
+def pointwise_kl_div(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
     """t · (log t - x) of each element; 0 · log 0 is 0."""
     if log_target:
         return exp(target) * (target - input)
@@ -238,8 +238,8 @@ def binary_cross_entropy(
     >>> nn.functional.binary_cross_entropy(tensor([0.5]), tensor([1.0]))
     tensor(0.6931)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
-    same_shape("binary_cross_entropy", input._array, target._array, stretch=False)
+    reduction = resolve_reduction(size_average, reduce, reduction)
+    check_same_shape("binary_cross_entropy", input._array, target._array, stretch=False)
     if input.device.type == "cpu" and input.numel():  # looking would make a GPU wait
         hint = (
             "for scores (logits) use binary_cross_entropy_with_logits, "
@@ -247,11 +247,11 @@ def binary_cross_entropy(
         )
         check_probabilities("input", input, hint)
         check_probabilities("target", target, "a target is how likely a yes is: 0, 1 or between")
-    losses = probability_loss(input, target)
+    losses = bce_forward(input, target)
     if weight is None:
-        return reduced(losses, reduction)
+        return reduce_losses(losses, reduction)
     wider = result_type(losses, weight) is not losses.dtype and weight.is_floating_point()
-    loss = reduced(losses * weight, reduction)
+    loss = reduce_losses(losses * weight, reduction)
     return loss.to(losses.dtype) if wider else loss  # in the type of the input, as without one
 
 
@@ -286,29 +286,29 @@ def binary_cross_entropy_with_logits(
     >>> nn.functional.binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0]))
     tensor(0.6931)
     """
-    reduction = reduction_of(size_average, reduce, reduction)
-    same_shape("binary_cross_entropy_with_logits", input._array, target._array, stretch=False)
-    if input._node.__class__ in ALREADY:
-        warn_of_probabilities("binary_cross_entropy_with_logits", ALREADY[input._node.__class__])
+    reduction = resolve_reduction(size_average, reduce, reduction)
+    check_same_shape("binary_cross_entropy_with_logits", input._array, target._array, stretch=False)
+    if input._node.__class__ in PROBABILITY_NODES:
+        warn_of_probabilities("binary_cross_entropy_with_logits", PROBABILITY_NODES[input._node.__class__])
     if not target.is_floating_point():
         raise DTypeError(
             "binary_cross_entropy_with_logits", "the target must be of floating numbers, 0 to 1",
             {"input": input.dtype, "target": target.dtype}, "use target.float()",
         )  # fmt: skip
     if pos_weight is None:
-        losses = logits_loss(input, target)
+        losses = bce_with_logits_forward(input, target)
     else:
-        losses = losses_by_answer(input, target, pos_weight)
-    return reduced(losses if weight is None else losses * weight, reduction)
+        losses = weighted_logits_loss(input, target, pos_weight)
+    return reduce_losses(losses if weight is None else losses * weight, reduction)
 
 
 @composed_in_float32
-def losses_by_answer(input: Tensor, target: Tensor, pos_weight: Tensor) -> Tensor:
+def weighted_logits_loss(input: Tensor, target: Tensor, pos_weight: Tensor) -> Tensor:
     """(1 - t) · the loss of a whole "no" + w · t · that of a whole "yes".
 
     An infinite one may count for nothing.
     """
-    no, yes = logits_loss(input, zeros_like(target)), logits_loss(input, ones_like(target))
+    no, yes = bce_with_logits_forward(input, zeros_like(target)), bce_with_logits_forward(input, ones_like(target))
     no = where((target == 1) & (no == math.inf), 0.0, no)
     yes = where((target == 0) & (yes == math.inf), 0.0, yes)
     return (1 - target) * no + pos_weight * target * yes
