@@ -106,7 +106,7 @@ def called(line: str) -> str:
     """Return the function that a line of compiled code calls, without the number in its name.
 
     >>> called("attend_3 = attend_1(q.transpose(), k)"), called("fused_2(x, y)  # tanh mul")
-    ('attend', 'fused')
+    ('attention_forward', 'fused')
     """
     found = re.match(r"(?:[\w, ]+ = )?([\w.]+)\(", line)
     return re.sub(r"_\d+$", "", found[1]) if found else "views and numbers"

@@ -34,13 +34,13 @@ __all__ = [
     "ViewRebased",
     "WorkEnded",
     "WorkStarted",
-    "backward_begins",
+    "backward_event",
     "emit",
-    "following",
-    "hearing_backward",
-    "hearing_milestones",
+    "use_op_recorder",
+    "listen_backward",
+    "listen_steps",
     "listening",
-    "milestone",
+    "step_event",
     "work",
 ]
 
@@ -208,30 +208,30 @@ def emit(event: Any) -> None:
 # Whoever listens to every op makes all of them slow. Between two looks it is enough to know how
 # far a loop has come: a milestone is told once in a backward pass or step, and costs no op a thing.
 
-_MILESTONES: ContextVar[tuple[Callable[..., None], ...]] = ContextVar(
+_STEP_LISTENERS: ContextVar[tuple[Callable[..., None], ...]] = ContextVar(
     "edutorch_milestones", default=()
 )
 
 
-class hearing_milestones:
+class listen_steps:
     """Tell `listener` of each `BackwardEnded` and `Stepped` inside the block, and of nothing else.
 
-    It is called with the event's class and its fields, as `milestone` is: one in many is looked at
+    It is called with the event's class and its fields, as `step_event` is: one in many is looked at
     more closely.
     """
 
     def __init__(self, listener: Callable[..., None]) -> None:
         self.listener = listener
 
-    def __enter__(self) -> hearing_milestones:
-        _MILESTONES.set((*_MILESTONES.get(), self.listener))
+    def __enter__(self) -> listen_steps:
+        _STEP_LISTENERS.set((*_STEP_LISTENERS.get(), self.listener))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        left = list(_MILESTONES.get())
+        left = list(_STEP_LISTENERS.get())
         if self.listener in left:
             left.remove(self.listener)  # only this one: blocks of several loops end in any order
-        _MILESTONES.set(tuple(left))
+        _STEP_LISTENERS.set(tuple(left))
 
 
 _BEFORE_BACKWARD: ContextVar[tuple[Callable[[tuple[Any, ...]], None], ...]] = ContextVar(
@@ -239,14 +239,14 @@ _BEFORE_BACKWARD: ContextVar[tuple[Callable[[tuple[Any, ...]], None], ...]] = Co
 )
 
 
-class hearing_backward:
+class listen_backward:
     """Call `listener` with the tensors on which each backward pass inside the block is about to
     run, while the graph behind them still has all that it keeps. It costs no op a thing."""
 
     def __init__(self, listener: Callable[[tuple[Any, ...]], None]) -> None:
         self.listener = listener
 
-    def __enter__(self) -> hearing_backward:
+    def __enter__(self) -> listen_backward:
         _BEFORE_BACKWARD.set((*_BEFORE_BACKWARD.get(), self.listener))
         return self
 
@@ -257,35 +257,35 @@ class hearing_backward:
         _BEFORE_BACKWARD.set(tuple(left))
 
 
-def backward_begins(roots: tuple[Any, ...]) -> None:
+def backward_event(roots: tuple[Any, ...]) -> None:
     """Tell those who want to know before a backward pass from the tensors `roots`."""
     for listener in _BEFORE_BACKWARD.get():
         listener(roots)
 
 
-class following(ModeContext):
-    """Let `follower` see what is recorded, without making an op slow.
+class use_op_recorder(ModeContext):
+    """Let `recorder` see what is recorded, without making an op slow.
 
-    After each op that was recorded, `follower.recorded` is extended by its output and its operands;
-    after another one, `follower.unrecorded(op, output, operands)` is called. The list keeps what is
+    After each op that was recorded, `recorder.recorded` is extended by its output and its operands;
+    after another one, `recorder.unrecorded(op, output, operands)` is called. The list keeps what is
     in it alive: it is to be read and cleared before long. Before a write into a tensor changes its
-    elements and its history, `follower.before_write()` is called. When a backward begins,
-    `follower.goes_back()` returns what is then called with (node, g, partials) of each node that it
+    elements and its history, `recorder.before_write()` is called. When a backward begins,
+    `recorder.begin_backward()` returns what is then called with (node, g, partials) of each node that it
     ran through. Where something is recorded that cannot be told of in this way,
-    `follower.unknown()` is called.
+    `recorder.unknown()` is called.
     """
 
-    def __init__(self, follower: Any) -> None:
+    def __init__(self, recorder: Any) -> None:
         super().__init__()
-        self.follower = follower
+        self.op_recorder = recorder
 
     def changes(self, modes: Any) -> dict[str, Any]:
-        return {"follower": self.follower}
+        return {"op_recorder": self.op_recorder}
 
 
-def milestone(kind: Callable[..., Any], subject: Any, accumulated: bool = True) -> None:
-    """Tell those who hear milestones that one was reached: `milestone(Stepped, optimizer)`, or
-    `milestone(BackwardEnded, roots, accumulated)`. With `*fields`, it would take twice as long.
+def step_event(kind: Callable[..., Any], subject: Any, accumulated: bool = True) -> None:
+    """Tell those who hear milestones that one was reached: `step_event(Stepped, optimizer)`, or
+    `step_event(BackwardEnded, roots, accumulated)`. With `*fields`, it would take twice as long.
     """
-    for listener in _MILESTONES.get():
+    for listener in _STEP_LISTENERS.get():
         listener(kind, subject, accumulated)

@@ -25,16 +25,16 @@ from .errors import DTypeError, ShapeError
 from .ops import conj, roll
 from .ops.creation import creation
 from .ops.fft import (
-    OTHER,
+    INVERSE_NORM,
     axes_and_sizes,
-    checked_input,
-    checked_norm,
+    check_input,
+    check_norm,
     dft,
-    fitted,
+    resize_axes,
     from_half_spectrum,
     half_spectrum,
-    listed,
-    one_size,
+    as_int_tuple,
+    single_size,
 )
 
 __all__ = [
@@ -52,38 +52,38 @@ def _of_complex(
     name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool = False
 ) -> Tensor:
     """Complex numbers to complex numbers."""
-    norm, input = checked_norm(name, norm), checked_input(name, input)
+    norm, input = check_norm(name, norm), check_input(name, input)
     axes, sizes = axes_and_sizes(name, input, s, dim)
     if not axes:
         return input + 0j
-    return dft(fitted(input, axes, sizes), axes, inverse, norm)
+    return dft(resize_axes(input, axes, sizes), axes, inverse, norm)
 
 
 def _of_real(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
     """Real numbers to the half of a spectrum: the last axis first, then the others in full."""
-    norm, input = checked_norm(name, norm), checked_input(name, input, real=True)
+    norm, input = check_norm(name, norm), check_input(name, input, real=True)
     axes, sizes = axes_and_sizes(name, input, s, dim)
     if not axes:
         raise ShapeError(name, "must transform at least one axis", {"input": tuple(input.shape)})
-    y, others = half_spectrum(fitted(input, axes, sizes), axes[-1], norm), axes[:-1]
+    y, others = half_spectrum(resize_axes(input, axes, sizes), axes[-1], norm), axes[:-1]
     return dft(y, others, False, norm) if others else y
 
 
 def _to_real(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
     """The half of a spectrum to real numbers: the last axis is the last."""
-    norm, input = checked_norm(name, norm), checked_input(name, input)
+    norm, input = check_norm(name, norm), check_input(name, input)
     axes, sizes = axes_and_sizes(name, input, s, dim, real_out=True)
     if not axes:
         raise ShapeError(name, "must transform at least one axis", {"input": tuple(input.shape)})
     n, others = sizes[-1], axes[:-1]
-    half = fitted(input, axes, (*sizes[:-1], n // 2 + 1))
+    half = resize_axes(input, axes, (*sizes[:-1], n // 2 + 1))
     if others:
         half = dft(half, others, True, norm)
     return from_half_spectrum(half, n, axes[-1], norm)
 
 
 def _turned(name: str, norm: str | None) -> str:
-    return OTHER[checked_norm(name, norm)]
+    return INVERSE_NORM[check_norm(name, norm)]
 
 
 @takes_out
@@ -100,7 +100,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     >>> edutorch.fft.fft(tensor([1.0, 0.0, -1.0, 0.0]))
     tensor([0.+0.j, 2.+0.j, 0.+0.j, 2.+0.j])
     """
-    return _of_complex("fft.fft", input, one_size("fft.fft", n), dim, norm)
+    return _of_complex("fft.fft", input, single_size("fft.fft", n), dim, norm)
 
 
 @takes_out
@@ -110,7 +110,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     >>> edutorch.fft.ifft(tensor([0.0, 2.0, 0.0, 2.0]))
     tensor([ 1.+0.j,  0.+0.j, -1.+0.j,  0.+0.j])
     """
-    return _of_complex("fft.ifft", input, one_size("fft.ifft", n), dim, norm, inverse=True)
+    return _of_complex("fft.ifft", input, single_size("fft.ifft", n), dim, norm, inverse=True)
 
 
 @takes_out
@@ -124,7 +124,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     >>> edutorch.fft.rfft(tensor([1.0, 0.0, -1.0, 0.0]))
     tensor([0.+0.j, 2.+0.j, 0.+0.j])
     """
-    return _of_real("fft.rfft", input, one_size("fft.rfft", n), dim, norm)
+    return _of_real("fft.rfft", input, single_size("fft.rfft", n), dim, norm)
 
 
 @takes_out
@@ -136,7 +136,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     >>> edutorch.fft.irfft(edutorch.fft.rfft(tensor([1.0, 2.0, 4.0])), 3)
     tensor([1., 2., 4.])
     """
-    return _to_real("fft.irfft", input, one_size("fft.irfft", n), dim, norm)
+    return _to_real("fft.irfft", input, single_size("fft.irfft", n), dim, norm)
 
 
 @takes_out
@@ -149,7 +149,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     tensor([ 8., -2.,  0., -2.])
     """
     return _to_real(
-        "fft.hfft", conj(input), one_size("fft.hfft", n), dim, _turned("fft.hfft", norm)
+        "fft.hfft", conj(input), single_size("fft.hfft", n), dim, _turned("fft.hfft", norm)
     )
 
 
@@ -161,7 +161,7 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     tensor([1., 2., 3.])
     """
     return conj(
-        _of_real("fft.ihfft", input, one_size("fft.ihfft", n), dim, _turned("fft.ihfft", norm))
+        _of_real("fft.ihfft", input, single_size("fft.ihfft", n), dim, _turned("fft.ihfft", norm))
     )
 
 
@@ -352,7 +352,7 @@ def rfftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
 
 
 def _shifted(name: str, input: Tensor, dim: Sizes, way: int) -> Tensor:
-    axes = listed(range(input.ndim) if dim is None else dim) or ()
+    axes = as_int_tuple(range(input.ndim) if dim is None else dim) or ()
     if not axes:
         raise ShapeError(name, "needs an axis to shift along", {"input": tuple(input.shape)})
     axes = tuple(normal_dim(name, axis, input.ndim) for axis in axes)

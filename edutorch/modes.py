@@ -3,7 +3,7 @@
 All of it sits in one immutable `Modes` object held by a `ContextVar`. Each
 thread and each asyncio task therefore has its own, and a new thread starts
 with the defaults, as in PyTorch. An op asks a single question, whether it is
-`PLAIN` (or `QUIET`: inside `no_grad`): in these cases nothing else has to be looked at.
+`DEFAULT` (or `NO_GRAD`: inside `no_grad`): in these cases nothing else has to be looked at.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Modes:
     is done to values saved for backward, or why nothing may be (see `core/autograd/saved_tensors.py`);
     `batches`: open levels of `vmap`, the outermost first (see `backends/batching.py`);
     `autocast`: what converts the operands of ops, if anything does (see `amp/`);
-    `follower`: is told of each recorded result, and costs little (see `events.py`)."""
+    `op_recorder`: is told of each recorded result, and costs little (see `events.py`)."""
 
     grad: bool = True
     inference: bool = False
@@ -37,40 +37,40 @@ class Modes:
     saving: Any = None
     batches: tuple[Any, ...] = ()
     autocast: Any = None
-    follower: Any = None
+    op_recorder: Any = None
 
 
-class Followed(Modes):
+class TrackedModes(Modes):
     """Nothing unusual is in force, but somebody follows: an op's fast path is good enough."""
 
     __slots__ = ()
 
 
-class Heard(Modes):
+class ObservedModes(Modes):
     """Nothing unusual is in force, but somebody listens: an op is told of, around its fast path."""
 
     __slots__ = ()
 
 
-PLAIN = Modes()
-QUIET = Modes(grad=False)
-_CURRENT: ContextVar[Modes] = ContextVar("edutorch_modes", default=PLAIN)
+DEFAULT = Modes()
+NO_GRAD = Modes(grad=False)
+_CURRENT: ContextVar[Modes] = ContextVar("edutorch_modes", default=DEFAULT)
 current = _CURRENT.get
 
 
 def _normal(modes: Modes) -> Modes:
-    """Return the one `PLAIN` or `QUIET` object for such modes, so that `is` can test it."""
+    """Return the one `DEFAULT` or `NO_GRAD` object for such modes, so that `is` can test it."""
     unusual = (
         modes.inference or modes.levels or modes.saving is not None
         or modes.batches or modes.autocast is not None
     )  # fmt: skip
-    if unusual or (modes.listeners and modes.follower is not None):
+    if unusual or (modes.listeners and modes.op_recorder is not None):
         return modes if modes.__class__ is Modes else Modes(**_fields(modes))
     if modes.listeners:
-        return Heard(modes.grad, listeners=modes.listeners)
-    if modes.follower is not None:
-        return Followed(modes.grad, follower=modes.follower)
-    return PLAIN if modes.grad else QUIET
+        return ObservedModes(modes.grad, listeners=modes.listeners)
+    if modes.op_recorder is not None:
+        return TrackedModes(modes.grad, op_recorder=modes.op_recorder)
+    return DEFAULT if modes.grad else NO_GRAD
 
 
 def _fields(modes: Modes) -> dict[str, Any]:
@@ -82,49 +82,49 @@ def switch(before: Modes, **changes: Any) -> None:
     _CURRENT.set(_normal(replace(before, **changes)))
 
 
-def follow(before: Modes, follower: Any) -> None:
-    """Let `follower`, or nobody, be told of each recorded result from now on.
+def set_op_recorder(before: Modes, recorder: Any) -> None:
+    """Let `recorder`, or nobody, be told of each recorded result from now on.
 
     As `switch` does, but a watched loop comes here again and again: so not by way of all fields.
     """
-    if before is PLAIN or before.__class__ is Followed:
-        quiet = PLAIN if before.grad else QUIET
-        _CURRENT.set(quiet if follower is None else Followed(before.grad, follower=follower))
+    if before is DEFAULT or before.__class__ is TrackedModes:
+        quiet = DEFAULT if before.grad else NO_GRAD
+        _CURRENT.set(quiet if recorder is None else TrackedModes(before.grad, op_recorder=recorder))
     else:
-        switch(before, follower=follower)
+        switch(before, op_recorder=recorder)
 
 
 # Ctrl-C can strike between any two instructions, also where a mode is about to be left: it
 # would then stay in force. So inside a block another handler waits until that is done.
 
 
-_LATE: list[int] = []  # interrupts that have come while a mode was being entered or left
+_DEFERRED: list[int] = []  # interrupts that have come while a mode was being entered or left
 
 
-def patient(number: int, frame: Any) -> None:
+def handle_sigint(number: int, frame: Any) -> None:
     """Raise KeyboardInterrupt, but not while a mode is being entered or left: right after."""
     inner = frame
     while inner is not None:
         if inner.f_code in _SWITCHING:
-            _LATE.append(number)
+            _DEFERRED.append(number)
             return
         inner = inner.f_back
     default_int_handler(number, frame)
 
 
-def raise_late() -> None:
+def raise_deferred_sigint() -> None:
     """Raise the KeyboardInterrupt that had to wait. It belongs to the main thread."""
     if current_thread() is main_thread():
-        _LATE.clear()
+        _DEFERRED.clear()
         default_int_handler(SIGINT, None)
 
 
-def be_patient() -> bool:
+def defer_sigint() -> bool:
     """Put `patient` in the place of Python's own handler, and say whether it was that."""
     if _getsignal(SIGINT) is not default_int_handler or current_thread() is not main_thread():
         return False
     try:
-        _signal(SIGINT, patient)
+        _signal(SIGINT, handle_sigint)
     except ValueError:  # the main thread of an interpreter that is not the main one
         return False
     return True
@@ -151,21 +151,21 @@ class ModeContext:
         return _normal(replace(before, **self.changes(before)))
 
     def __enter__(self) -> Any:
-        replaced = be_patient()
+        replaced = defer_sigint()
         before = current()
         self._before.append((self._outer or before, replaced))
         _CURRENT.set(self.after(before))
-        if _LATE:
+        if _DEFERRED:
             self.__exit__()
         return self
 
     def __exit__(self, *exception: object) -> None:
         before, replaced = self._before.pop()
         _CURRENT.set(before)
-        if replaced and _getsignal(SIGINT) is patient:
+        if replaced and _getsignal(SIGINT) is handle_sigint:
             _signal(SIGINT, default_int_handler)
-        if _LATE:
-            raise_late()
+        if _DEFERRED:
+            raise_deferred_sigint()
 
     def clone(self) -> ModeContext:
         """Return a fresh context of the same kind, for one call of a decorated function."""
@@ -203,26 +203,26 @@ class ModeContext:
         return wrapped
 
 
-class unheard:
+class pause_listeners:
     """Let an op take its fast path inside the block, where nothing but listeners is in its way."""
 
     __slots__ = ("before",)
 
     def __enter__(self) -> None:
         self.before = before = current()
-        _CURRENT.set(PLAIN if before.grad else QUIET)
+        _CURRENT.set(DEFAULT if before.grad else NO_GRAD)
 
     def __exit__(self, *exception: object) -> None:
         _CURRENT.set(self.before)
-        if _LATE:
-            raise_late()
+        if _DEFERRED:
+            raise_deferred_sigint()
 
 
 _SWITCHING = {
     each.__code__
     for each in (
-        ModeContext.__enter__, ModeContext.__exit__, be_patient,
-        unheard.__enter__, unheard.__exit__,
+        ModeContext.__enter__, ModeContext.__exit__, defer_sigint,
+        pause_listeners.__enter__, pause_listeners.__exit__,
     )
 }  # fmt: skip
 
@@ -247,11 +247,11 @@ class no_grad(ModeContext):
     def __init__(self, function: Callable[..., Any] | None = None) -> None:
         super().__init__()
 
-    plain = QUIET
+    plain = NO_GRAD
 
     def after(self, before: Modes) -> Modes:
         """Return the modes inside, quickly for the usual ones outside."""
-        if before is PLAIN or before is QUIET:
+        if before is DEFAULT or before is NO_GRAD:
             return self.plain
         return super().after(before)
 
@@ -269,7 +269,7 @@ class enable_grad(no_grad):
     True
     """
 
-    plain = PLAIN
+    plain = DEFAULT
 
     def changes(self, modes: Modes) -> dict[str, Any]:
         return {"grad": not modes.inference}
@@ -298,7 +298,7 @@ class set_grad_enabled(ModeContext):
         return set_grad_enabled(self.mode)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        _CURRENT.set(self._outer or PLAIN)  # used as a decorator: the switch belongs to the calls
+        _CURRENT.set(self._outer or DEFAULT)  # used as a decorator: the switch belongs to the calls
         return super().__call__(function)
 
 
@@ -345,7 +345,7 @@ class listening(ModeContext):
         return listening(self.listener)
 
 
-class changed(ModeContext):
+class override_modes(ModeContext):
     """Put some fields of the modes in force inside the block: `changed(listeners=())`."""
 
     def __init__(self, **fields: Any) -> None:
@@ -357,7 +357,7 @@ class changed(ModeContext):
 
     def clone(self) -> ModeContext:
         """Return a fresh context with the same fields."""
-        return changed(**self.fields)
+        return override_modes(**self.fields)
 
 
 def is_grad_enabled() -> bool:

@@ -196,12 +196,12 @@ def set_default_tensor_type(t: Any) -> None:
     >>> set_default_tensor_type("torch.FloatTensor")
     """
     text = t if isinstance(t, str) else getattr(t, "__name__", str(t))
-    *path, kind = text.split(".")
-    kinds = {"FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64,
+    *path, class_name = text.split(".")
+    dtype_by_name = {"FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64,
              "HalfTensor": dtypes.float16, "BFloat16Tensor": dtypes.bfloat16}  # fmt: skip
-    if kind not in kinds:
+    if class_name not in dtype_by_name:
         raise TypeError(f"set_default_tensor_type: only floating types can be it, got {t!r}")
-    dtypes.set_default_dtype(kinds[kind])
+    dtypes.set_default_dtype(dtype_by_name[class_name])
     set_default_device("cuda" if "cuda" in path else "cpu")
 
 
@@ -235,10 +235,10 @@ def typename(obj: Any, /) -> str:
     """
     if hasattr(obj, "_array"):
         return obj.type()
-    kind = obj if isinstance(obj, type) or hasattr(obj, "__qualname__") else type(obj)
-    module = getattr(kind, "__module__", None)
+    cls = obj if isinstance(obj, type) or hasattr(obj, "__qualname__") else type(obj)
+    module = getattr(cls, "__module__", None)
     short = module in (None, "builtins", "__main__")
-    return kind.__qualname__ if short else f"{module}.{kind.__qualname__}"
+    return cls.__qualname__ if short else f"{module}.{cls.__qualname__}"
 
 
 def is_storage(obj: Any, /) -> bool:

@@ -19,8 +19,8 @@ from edutorch.backends import blas
 from edutorch.compilation import kernel_cache
 from edutorch.compilation.pipeline import lower
 from edutorch.nn import functional as F
-from edutorch.nn.functional.loss.nll import nll_loss, nll_spread
-from edutorch.ops.conversion import as_type
+from edutorch.nn.functional.loss.nll import nll_loss, nll_grad
+from edutorch.ops.conversion import convert_dtype
 from edutorch.ops.indexing import getitem
 from edutorch.ops.reduction import logsumexp
 from edutorch.ops.views import expand, reshape, unsqueeze
@@ -88,12 +88,12 @@ def parts(call: Any, x: Any, y: Any) -> list[Any]:
 
 def types(call: Any, x: Any, n: Any) -> list[Any]:
     odd = call(torch.eq, n, 3)
-    number = call(as_type, n, dtype=torch.float64)
+    number = call(convert_dtype, n, dtype=torch.float64)
     chosen = call(torch.where, odd, x, 0.0)
     return [
         call(torch.mul, chosen, number), call(torch.logical_and, odd, call(torch.gt, x, 0.1)),
         call(torch.add, n, n), call(torch.sum, call(torch.mul, n, n), dim=(0,)),
-        call(as_type, call(torch.exp, x), dtype=torch.float32),
+        call(convert_dtype, call(torch.exp, x), dtype=torch.float32),
         # what kernels have no function for, of these types
         call(torch.bitwise_and, n, n), call(torch.maximum, odd, odd), call(torch.add, odd, odd),
         call(torch.pow, n, n), call(torch.exp, n), call(torch.floor, n),
@@ -110,7 +110,7 @@ def functions(call: Any, x: Any) -> list[Any]:
 
 def losses(call: Any, x: Any, target: Any) -> list[Any]:
     loss = call(nll_loss, x, target, None, reduction="mean", ignore_index=2)
-    spread = call(nll_spread, loss, target=target, weight=None, shape=(6, 4), reduction="mean",
+    spread = call(nll_grad, loss, target=target, weight=None, shape=(6, 4), reduction="mean",
                   ignore_index=2)  # fmt: skip
     apart = call(nll_loss, x, target, None, reduction="none")
     return [loss, spread, apart, call(nll_loss, x, target, None, reduction="sum")]

@@ -41,7 +41,7 @@ def mask(*values: bool) -> np.ndarray:
 
 POSITIVE, INSIDE_1 = (0.2, 3.0), (-0.9, 0.9)
 DOMAINS: dict[str, tuple[float, float]] = {
-    "sqrt": POSITIVE, "root": POSITIVE, "rsqrt": POSITIVE, "log": POSITIVE, "log2": POSITIVE,
+    "sqrt": POSITIVE, "safe_sqrt": POSITIVE, "rsqrt": POSITIVE, "log": POSITIVE, "log2": POSITIVE,
     "log10": POSITIVE,
     "log1p": (-0.8, 3.0), "reciprocal": POSITIVE, "asin": INSIDE_1, "acos": INSIDE_1,
     "tan": (-1.2, 1.2), "logit": (0.1, 0.9), "acosh": (1.1, 3.0), "atanh": INSIDE_1,
@@ -223,7 +223,7 @@ CASES["clone"] = CASES["real"] = [{"input": A}, {"input": some()}, {"input": som
 CASES["diag_embed"] = [
     {"input": some(3)}, {"input": A, "offset": 1}, {"input": A, "offset": -1, "dim1": 0, "dim2": 2},
 ]
-CASES["as_type"] = [{"input": A, "dtype": kind} for kind in ("float64", "float32", "int64")]
+CASES["convert_dtype"] = [{"input": A, "dtype": kind} for kind in ("float64", "float32", "int64")]
 CASES["to_device"] = [{"input": A}]
 
 # Indexing ------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ CASES["setitem"] = [
     {"input": A, "value": some(2, seed=4), "index": (index(0, 1), index(2, 0))},
     {"input": A, "value": some(), "index": ...},
 ]
-CASES["place"] = [
+CASES["index_put_forward"] = [
     {"input": some(3), "index": (index(0, 0, 2),), "shape": (4,)},
     {"input": some(2, 2), "index": (ALL, slice(1, 3)), "shape": (2, 3)},
 ]
@@ -297,17 +297,17 @@ CASES["copy"] = [{"input": A, "src": B}]
 
 # Order, products, softmax ------------------------------------------------------------------------
 
-CASES["sort_with_indices"] = [
+CASES["sort_forward"] = [
     {"input": A, "dim": -1}, {"input": CUBE, "dim": 1, "descending": True}, {"input": some(),
         "dim": 0},
     {"input": np.array([2.0, 1.0, 2.0, 1.0]), "descending": True, "only_values": A_TIE},
 ]
-CASES["extreme_with_index"] = [
+CASES["minmax_dim"] = [
     {"input": A, "dim": 1, "keepdim": False, "largest": True},
     {"input": CUBE, "dim": 0, "keepdim": True, "largest": False},
     {"input": some(), "dim": 0, "keepdim": False, "largest": True},
 ]
-CASES["median_of_all"] = [
+CASES["median_forward"] = [
     {"input": A, "skips_nan": False}, {"input": CUBE, "skips_nan": True},
     {"input": some(), "skips_nan": False},
 ]
@@ -324,7 +324,7 @@ CASES["matmul"] = [
         ((3,), (2, 3, 1)), ((2, 1, 2, 3), (2, 3, 2)), ((2, 3), (2, 3, 1)), ((2, 0), (0, 2)),
     ]
 ]
-CASES["einsum_of"] = [
+CASES["einsum_forward"] = [
     {"equation": "ij,jk->ik", "operands": [A, M32]}, {"equation": "bij,jk", "operands": [CUBE, A]},
     {"equation": "...i,i->...", "operands": [A, some(3, seed=1)]}, {"equation": "ij->",
         "operands": [A]},
@@ -339,7 +339,7 @@ CASES["softmax"] = [
 CASES["log_softmax"] = CASES["softmax"]
 
 EXCLUDED: dict[str, str] = {
-    "vanishing": "its derivative is not that of its zeros: see core/test_second_derivatives.py"
+    "zero_with_gradient": "its derivative is not that of its zeros: see core/test_second_derivatives.py"
 }
 """Ops without cases, each with its reason."""
 
@@ -355,8 +355,8 @@ ODD_SHAPES: dict[str, str] = {
     "getitem": "an empty mask chooses nothing, whatever the size of its axis",
     "index_put": "a single number takes a mask without dimensions, as x[mask] = y does",
     "squeeze": "a number has no axis that could be named twice",
-    "view_as_type": "an empty axis can be cut into parts of any size",
-    "einsum_of": "an empty diagonal is that of any other size, too",
+    "view_dtype": "an empty axis can be cut into parts of any size",
+    "einsum_forward": "an empty diagonal is that of any other size, too",
     "constant_pad": "an empty tensor can be padded as any other",
     **dict.fromkeys(
         ("max_pool", "avg_pool", "conv2d", "conv_nd"), "an empty batch gives an empty result"
@@ -366,8 +366,8 @@ ODD_SHAPES: dict[str, str] = {
 
 INTERNAL: dict[str, str] = {
     "copy": "`copy_` in core/test_value_gradients.py",
-    "median_of_all": "median without a dim, in test_quantiles.py",
-    "root": "part of std and cdist, with another gradient at 0",
+    "median_forward": "median without a dim, in test_quantiles.py",
+    "safe_sqrt": "part of std and cdist, with another gradient at 0",
 }
 """Halves of other ops, which PyTorch has not, and in which test the whole is compared. Their
 derivatives are checked here."""
@@ -376,11 +376,11 @@ OTHER_TYPES: dict[tuple[str, str], str] = {
     ("pow", "int"): "integers to negative powers are 0 in PyTorch, an error here",
     ("softmax", "int"): "PyTorch refuses integers, except in empty and 0-d tensors",
     ("log_softmax", "int"): "as softmax",
-    ("einsum_of", "int"): "in PyTorch the type of integers depends on the equation",
+    ("einsum_forward", "int"): "in PyTorch the type of integers depends on the equation",
     **{(name, "bool"): "PyTorch takes bools only where there is nothing to multiply"
        for name in ("matmul", "mm", "linear")},
     **{(name, kind): "PyTorch takes complex numbers only in empty or 0-d tensors"
-       for name in ("amax", "amin", "extreme_so_far", "mode_with_index")
+       for name in ("amax", "amin", "cum_minmax", "mode_dim")
        for kind in ("complex64", "complex128")},
     **{(name, "float16"): "here are no complex numbers of two float16"
        for name in ("complex", "view_as_complex")},
@@ -397,7 +397,7 @@ WIDER: dict[tuple[str, str], str] = {
     ("pow", "bool"): "as of 0 and 1",
     ("scatter_reduce", "complex64"): "sum, mean and prod are defined",
     ("scatter_reduce", "complex128"): "as for complex64",
-    ("einsum_of", "bool"): "the sum of products of bools is what bools are for here",
+    ("einsum_forward", "bool"): "the sum of products of bools is what bools are for here",
     ("conv2d", "int32"): "PyTorch has only some of the strides for integers",
     ("conv2d", "uint8"): "as for int32",
     ("scatter_reduce", "bool"): "PyTorch refuses the mean of bools, but not their sum",

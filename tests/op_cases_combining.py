@@ -35,11 +35,11 @@ CASES["scatter_reduce"] = [
 
 # Along an axis -----------------------------------------------------------------------------------
 
-CASES["mode_with_index"] = [
+CASES["mode_dim"] = [
     {"input": TIES, "dim": dim, "keepdim": keep, "only_values": A_TIE}
     for dim in (0, -1) for keep in (True, False)
 ] + [{"input": A, "dim": 1, "keepdim": False}, {"input": some(), "dim": 0, "keepdim": False}]
-CASES["extreme_so_far"] = [
+CASES["cum_minmax"] = [
     {"input": each, "dim": dim, "largest": largest}
     for each in (A, some(2, 3, 2)) for dim in (0, -1) for largest in (True, False)
 ] + [

@@ -40,7 +40,7 @@ differs("mvlgamma", "values", "computed in float64 whatever the type: float16 ov
 
 # NaN -----------------------------------------------------------------------------------------
 
-differs("relu between exponential_linear", "gradients", "at NaN it is 0 (or NaN), PyTorch's g")
+differs("relu between elu_forward", "gradients", "at NaN it is 0 (or NaN), PyTorch's g")
 differs(
     "amax amin nn.aminmax",
     "gradients",
@@ -48,8 +48,8 @@ differs(
 )
 differs("signbit copysign", "values", "NaN loses its sign on the way to bfloat16")
 differs("copysign", "gradients", "±g everywhere; PyTorch divides by x, which may be ∞ or NaN")
-differs("mode_with_index", "values", "every NaN is a number of its own here")
-differs("mode_with_index", "gradients", "as its values: which number it was taken from")
+differs("mode_dim", "values", "every NaN is a number of its own here")
+differs("mode_dim", "gradients", "as its values: which number it was taken from")
 differs(
     "cumprod", "gradients", "products of the others; PyTorch divides, and treats the first 0 alone"
 )
@@ -137,12 +137,12 @@ differs("nn.nanmean", "gradients", "of NaN alone: none is counted, so none gets 
 differs("nn.kl_div", "values", "t (log t - x): infinities meet in another order than in PyTorch")
 differs("nn.kl_div", "gradients", "at t = 0 the target's is 0, as its loss is; PyTorch's is NaN")
 CERTAIN = "an infinite score that is right costs 0, PyTorch's NaN; an infinite target's is NaN"
-for _name in ("logits_loss", "logits_slope", "nn.binary_cross_entropy_with_logits"):
+for _name in ("bce_with_logits_forward", "bce_with_logits_grad", "nn.binary_cross_entropy_with_logits"):
     differs(_name, "values", CERTAIN)
     differs(_name, "gradients", CERTAIN)
 differs("nn.hardsigmoid", "gradients", "1/6 in float64; PyTorch has only seven digits of it")
-differs("hardswish_of nn.hardswish", "gradients", "at ±∞ it is 1 and 0, PyTorch's of -∞ is 0 too")
-differs("hardswish_of nn.hardswish", "values", "x · σ(x), no overflow at the largest number")
+differs("hardswish_forward nn.hardswish", "gradients", "at ±∞ it is 1 and 0, PyTorch's of -∞ is 0 too")
+differs("hardswish_forward nn.hardswish", "values", "x · σ(x), no overflow at the largest number")
 differs("nn.celu", "gradients", "at NaN it is 0, PyTorch's NaN")
-differs("mish_of nn.mish", "gradients", "at ±∞ it is 1 and 0, PyTorch's of -∞ is NaN")
+differs("mish_forward nn.mish", "gradients", "at ±∞ it is 1 and 0, PyTorch's of -∞ is NaN")
 differs("nn.hardshrink", "gradients", "at NaN it is g, PyTorch's 0")

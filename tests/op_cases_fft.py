@@ -9,7 +9,7 @@ X, LONG = some(3, 4), some(2, 3, 5, seed=1)
 Z = some(3, 4) + 1j * some(3, 4, seed=2)
 HALF = some(4, 3) + 1j * some(4, 3, seed=3)
 
-CASES["cut_or_padded"] = [
+CASES["resize_signal"] = [
     {"input": LONG, "dim": (0, 2), "size": (3, 4)}, {"input": Z, "dim": (1,), "size": (6,)},
 ]
 CASES["dft"] = [
@@ -26,6 +26,6 @@ CASES["from_half_spectrum"] = [
     for n, dim in ((6, 0), (7, 0), (4, 1), (5, 1)) for norm in ("backward", "forward", "ortho")
 ] + [{"input": HALF[:1], "n": 1, "dim": 0, "norm": "backward"}, {"input": X, "n": 6, "dim": 1,
     "norm": "backward"}]
-CASES["weighed"] = [{"input": HALF, "n": n, "dim": 0, "weight": 2.0} for n in (6, 7)]
-for _name in ("cut_or_padded", "dft", "half_spectrum", "from_half_spectrum", "weighed"):
+CASES["scale_spectrum"] = [{"input": HALF, "n": n, "dim": 0, "weight": 2.0} for n in (6, 7)]
+for _name in ("resize_signal", "dft", "half_spectrum", "from_half_spectrum", "scale_spectrum"):
     INTERNAL[_name] = "part of the transforms in test_fft.py"

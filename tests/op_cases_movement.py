@@ -19,7 +19,7 @@ CASES["as_strided"] += [
 CASES["as_strided_scatter"] += [
     {"input": some(2, 3), "src": some(3, seed=1), "size": (3,), "stride": (2,)},
 ]
-CASES["view_as_type"] = [{"input": some(2, 4), "dtype": kind} for kind in
+CASES["view_dtype"] = [{"input": some(2, 4), "dtype": kind} for kind in
     ("float64", "float32", "int64", "uint8")]
 ZERO = np.array(0)
 CASES["gather"] += [{"input": some(), "dim": 0, "index": ZERO}, {"input": some(), "dim": -1,
@@ -48,8 +48,8 @@ CASES["unbind"] = [
 ]
 # fmt: on
 
-LAYOUT_MATTERS["view_as_type"] = "reads the bytes as they lie"
-OTHER_TYPES["view_as_type", "int"] = "the bytes of other types are other numbers"
+LAYOUT_MATTERS["view_dtype"] = "reads the bytes as they lie"
+OTHER_TYPES["view_dtype", "int"] = "the bytes of other types are other numbers"
 
 
 def _as_strided(input: Any, size: Any, stride: Any, storage_offset: int = 0) -> Any:
@@ -63,5 +63,5 @@ def _as_strided_scatter(
 
 
 OURS["as_strided"], OURS["as_strided_scatter"] = _as_strided, _as_strided_scatter
-THEIRS["view_as_type"] = lambda torch: lambda input, dtype: input.view(dtype)
+THEIRS["view_dtype"] = lambda torch: lambda input, dtype: input.view(dtype)
 THEIRS["split"] = lambda torch: lambda input, split_size, dim=0: torch.split(input, split_size, dim)

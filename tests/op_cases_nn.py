@@ -9,11 +9,11 @@ A, B = some(2, 3), some(2, 3, low=-1.9, high=2.3, seed=1)
 
 # Elementwise -------------------------------------------------------------------------------------
 
-CASES["leaky"] = [{"input": A}, {"input": A, "negative_slope": 0.3}]
-CASES["exponential_linear"] = [{"input": A}, {"input": A, "alpha": 0.5}]
-CASES["silu_of"] = [{"input": A}]
-CASES["mish_of"] = [{"input": A}]
-CASES["hardswish_of"] = [{"input": A}, {"input": 3 * A}]
+CASES["leaky_relu_forward"] = [{"input": A}, {"input": A, "negative_slope": 0.3}]
+CASES["elu_forward"] = [{"input": A}, {"input": A, "alpha": 0.5}]
+CASES["silu_forward"] = [{"input": A}]
+CASES["mish_forward"] = [{"input": A}]
+CASES["hardswish_forward"] = [{"input": A}, {"input": 3 * A}]
 CASES["gelu"] = [{"input": A}, {"input": A, "approximate": "tanh"}]
 
 # Linear ------------------------------------------------------------------------------------------
@@ -31,8 +31,8 @@ CASES["linear"] = [
 REDUCTIONS = ("mean", "sum", "none")
 CASES["mse_loss"] = [{"input": A, "target": B, "reduction": reduction} for reduction in REDUCTIONS]
 CASES["l1_loss"] = CASES["mse_loss"]
-CASES["logits_loss"] = [{"input": A, "target": some(2, 3, low=0.0, high=1.0, seed=1)}]
-CASES["logits_slope"] = CASES["logits_loss"]
+CASES["bce_with_logits_forward"] = [{"input": A, "target": some(2, 3, low=0.0, high=1.0, seed=1)}]
+CASES["bce_with_logits_grad"] = CASES["bce_with_logits_forward"]
 SCORES, RIGHT = some(3, 4, low=-3.0, high=-0.1), index(1, 3, 0)
 CASES["nll_loss"] = [
     {"input": SCORES, "target": RIGHT, "reduction": reduction} for reduction in REDUCTIONS
@@ -42,7 +42,7 @@ CASES["nll_loss"] = [
     {"input": some(2, 3, 2), "target": index([[1, 0], [2, 2]])},
 ]
 NLL: dict[str, object] = {"target": RIGHT, "weight": None, "shape": (3, 4), "ignore_index": -100}
-CASES["nll_spread"] = [
+CASES["nll_grad"] = [
     {"input": some(3), **NLL, "reduction": "none"}, {"input": some(), **NLL, "reduction": "mean"},
     {"input": some(), **NLL, "reduction": "sum"},
 ]
@@ -81,16 +81,16 @@ CASES["rnn_sequence"] = [
     {"x": some(3, 2, 3), "h": STATE, "weight": some(3, 3, seed=2), **each}
     for each in ({}, {"nonlinearity": "relu", "reverse": True})
 ]
-CASES["attend"] = [
+CASES["attention_forward"] = [
     {"query": some(2, 3, 2), "key": some(2, 4, 2, seed=1), "value": some(2, 4, 3, seed=2),
      "scale": 0.7, "is_causal": each}
     for each in (False, True)
 ]  # fmt: skip
 for name in ("lstm_gates", "gru_gates", "lstm_sequence", "gru_sequence", "rnn_sequence"):
     INTERNAL[name] = "part of the layers in test_recurrent.py"
-INTERNAL["attend"] = "part of scaled_dot_product_attention in test_attention.py"
+INTERNAL["attention_forward"] = "part of scaled_dot_product_attention in test_attention.py"
 
-INTERNAL["nll_spread"] = "the gradient of nll_loss"
+INTERNAL["nll_grad"] = "the gradient of nll_loss"
 for name in "native_layer_norm native_batch_norm native_group_norm fused_rms_norm".split():
     INTERNAL[name] = "the whole of a norm in test_norm.py"
 for name in ("l1_loss", "mse_loss"):

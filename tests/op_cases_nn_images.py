@@ -31,11 +31,11 @@ THEIRS["conv_nd"] = lambda torch: lambda input, weight, bias, stride, padding, d
 FACES: dict[str, object] = {"stride": (2, 1), "pads": ((1, 0), (0, 0)), "dilation": (1, 1),
     "groups": 1}
 LINE: dict[str, object] = {"stride": (2,), "pads": ((1, 1),), "dilation": (1,), "groups": 2}
-CASES["transposed"] = [
+CASES["conv_transpose_nd"] = [
     {"input": some(1, 2, 2, 2), "weight": FILTERS, "size": (4, 3), **FACES},
     {"input": some(1, 2, 3), "weight": some(2, 1, 2, seed=1), "size": (4,), **LINE},
 ]
-CASES["conv_weight"] = [
+CASES["conv_weight_grad"] = [
     {"input": some(1, 2, 4, 3), "response": some(1, 2, 2, 2), "kernel": (2, 2), **FACES},
     {"input": some(1, 2, 4), "response": some(1, 2, 3), "kernel": (2,), **LINE},
 ]
@@ -48,8 +48,8 @@ CASES["constant_pad"] = [
 
 FOLDS: dict[str, object] = {"kernel": (2, 2), "stride": (2, 1), "pads": ((1, 1), (0, 0)),
     "dilation": (1, 2)}
-CASES["to_columns"] = [{"input": IMAGE, **FOLDS}]
-CASES["from_columns"] = [{"input": some(2, 8, 3), "size": (4, 3), **FOLDS}]
+CASES["unfold_forward"] = [{"input": IMAGE, **FOLDS}]
+CASES["fold_forward"] = [{"input": some(2, 8, 3), "size": (4, 3), **FOLDS}]
 
 
 def _their_fold(fold):
@@ -59,8 +59,8 @@ def _their_fold(fold):
     )
 
 
-THEIRS["to_columns"] = lambda torch: _their_fold(torch.nn.functional.unfold)
-THEIRS["from_columns"] = lambda torch: _their_fold(torch.nn.functional.fold)
+THEIRS["unfold_forward"] = lambda torch: _their_fold(torch.nn.functional.unfold)
+THEIRS["fold_forward"] = lambda torch: _their_fold(torch.nn.functional.fold)
 
 # Pooling -----------------------------------------------------------------------------------------
 
@@ -75,12 +75,12 @@ CASES["max_pool"] = [
         "padding": (1, 0, 1), "dilation": (1, 1, 1), "ceil_mode": False},
 ]
 SETTINGS = ((2, 2), (2, 2), (0, 0), (1, 1), False)
-CASES["winning_tap"] = [{"input": some(1, 1, 4, 4), "settings": SETTINGS}]
+CASES["max_pool_indices"] = [{"input": some(1, 1, 4, 4), "settings": SETTINGS}]
 TAPS = index([[0, 3], [1, 2]]).reshape(1, 1, 2, 2)
-CASES["tap_spread"] = [
+CASES["max_pool_scatter"] = [
     {"input": some(1, 1, 2, 2), "tap": TAPS, "shape": (1, 1, 4, 4), "settings": SETTINGS}
 ]
-CASES["tap_pick"] = [{"input": some(1, 1, 4, 4), "tap": TAPS, "settings": SETTINGS}]
+CASES["max_pool_gather"] = [{"input": some(1, 1, 4, 4), "tap": TAPS, "settings": SETTINGS}]
 AVERAGES: dict[str, object] = {"ceil_mode": False, "count_include_pad": True,
     "divisor_override": None}
 CASES["avg_pool"] = [
@@ -93,7 +93,7 @@ CASES["avg_pool"] = [
     {"input": some(1, 2, 3, 4), "kernel_size": (2, 1, 3), "stride": (1, 1, 2),
         "padding": (1, 0, 1), **AVERAGES},
 ]
-CASES["avg_spread"] = [
+CASES["avg_pool_grad"] = [
     {"input": some(1, 1, 2, 2), "shape": (1, 1, 4, 4),
         "settings": ((2, 2), (2, 2), (0, 0), False, True, None)}
 ]
@@ -111,10 +111,10 @@ THEIRS["max_pool"] = lambda torch: _by_rank(torch, "max_pool")
 THEIRS["avg_pool"] = lambda torch: _by_rank(torch, "avg_pool")
 
 INTERNAL |= {
-    "transposed": "a gradient of conv2d, and conv_transpose2d",
-    "conv_weight": "a gradient of conv2d", "avg_spread": "the gradient of avg_pool",
-    "tap_spread": "the gradient of max_pool", "tap_pick": "a second gradient of max_pool",
-    "winning_tap": "the places that max_pool found",
+    "conv_transpose_nd": "a gradient of conv2d, and conv_transpose2d",
+    "conv_weight_grad": "a gradient of conv2d", "avg_pool_grad": "the gradient of avg_pool",
+    "max_pool_scatter": "the gradient of max_pool", "max_pool_gather": "a second gradient of max_pool",
+    "max_pool_indices": "the places that max_pool found",
 }
 OTHER_TYPES["avg_pool", "int"] = "layers and losses are for floating numbers"
 SOME_RANKS = "PyTorch has it for some ranks and strides only"

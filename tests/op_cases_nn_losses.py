@@ -36,27 +36,27 @@ for _name, _setting in (("huber_loss", "delta"), ("smooth_l1_loss", "beta")):
     CASES[_name] += [{"input": X, "target": T[:1], "reduction": "sum", _setting: 1.5}]
     THEIRS[_name] = _on_pairs(_name)
 
-CASES["probability_loss"] = [
+CASES["bce_forward"] = [
     {"input": P, "target": Q},
     {"input": np.array([0.0, 1.0, 0.0, 1.0]), "target": np.array([0.0, 1.0, 1.0, 0.0]),
      "only_values": AN_EDGE},
 ]  # fmt: skip
-THEIRS["probability_loss"] = lambda torch: (
+THEIRS["bce_forward"] = lambda torch: (
     lambda input, target: torch.nn.functional.binary_cross_entropy(input, target, reduction="none")
 )
 
-CASES["between"] = [
+CASES["hardtanh_forward"] = [
     {"input": A, "min_val": -0.5, "max_val": 0.75},
     {"input": np.array([np.nan, np.inf, -np.inf, 0.0, 6.0]), "min_val": 0.0, "max_val": 6.0,
      "only_values": NOT_FINITE},
 ]  # fmt: skip
-THEIRS["between"] = lambda torch: torch.nn.functional.hardtanh
-OTHER_TYPES["between", "int"] = "integers are clamped: `hardtanh` asks another op"
+THEIRS["hardtanh_forward"] = lambda torch: torch.nn.functional.hardtanh
+OTHER_TYPES["hardtanh_forward", "int"] = "integers are clamped: `hardtanh` asks another op"
 
 # Alignments: two different labels, two equal ones, and an empty target.
 STATES = index([[0, 1, 0, 2, 0], [0, 2, 0, 2, 0], [0, 0, 0, 0, 0]])
 ALIGNED: Case = {"labels": STATES, "times": index(5, 4, 3), "counts": index(2, 2, 0)}
-CASES["ctc_losses"] = [
+CASES["ctc_loss_forward"] = [
     {"input": some(5, 3, 3, low=-3.0, high=-0.2), **ALIGNED,
      "only_values": "right behind log_softmax alone: tests/nn/test_second_derivatives.py"},
     {"input": some(2, 3, 3, low=-3.0, high=-0.2), **ALIGNED, "times": index(2, 2, 0),
@@ -72,4 +72,4 @@ def _ctc(torch: Any) -> Any:
     return losses
 
 
-THEIRS["ctc_losses"] = _ctc
+THEIRS["ctc_loss_forward"] = _ctc

@@ -50,23 +50,23 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
     special: dict[str, Callable[..., Any]] = {
         "getitem": lambda input, index: input[index],
         "setitem": _set,
-        "place": lambda input, index, shape: (
+        "index_put_forward": lambda input, index, shape: (
             torch.zeros(shape, dtype=input.dtype).index_put(index, input, accumulate=True)
             if all(isinstance(each, torch.Tensor) for each in index)
             else _set(torch.zeros(shape, dtype=input.dtype), input, index)
         ),
-        "sort_with_indices": lambda input, dim=-1, descending=False: tuple(
+        "sort_forward": lambda input, dim=-1, descending=False: tuple(
             torch.sort(input, dim=dim, descending=descending, stable=True)
         ),
-        "extreme_with_index": _extreme(torch),
+        "minmax_dim": _extreme(torch),
         "scatter_reduce": lambda input, **rest: input.scatter_reduce(**rest),
-        "mode_with_index": lambda input, **rest: tuple(torch.mode(input, **rest)),
-        "extreme_so_far": lambda input, dim, largest: tuple(
+        "mode_dim": lambda input, **rest: tuple(torch.mode(input, **rest)),
+        "cum_minmax": lambda input, dim, largest: tuple(
             (torch.cummax if largest else torch.cummin)(input, dim)
         ),
-        "einsum_of": lambda operands, equation: _plain_einsum(torch, equation, operands),
-        "as_type": lambda input, dtype: input.to(dtype),
-        "root": torch.sqrt,
+        "einsum_forward": lambda operands, equation: _plain_einsum(torch, equation, operands),
+        "convert_dtype": lambda input, dtype: input.to(dtype),
+        "safe_sqrt": torch.sqrt,
         "to_device": torch.clone,
         "scatter": _scatter,
         "vector_norm": lambda input, ord=2, dim=None, keepdim=False: torch.linalg.vector_norm(
@@ -96,13 +96,13 @@ def layers(torch: Any, name: str) -> Callable[..., Any]:
             input, [each for pair in reversed(pads) for each in pair], value=value
         ),
         "max_pool": functional.max_pool2d,
-        "leaky": functional.leaky_relu,
-        "exponential_linear": functional.elu,
-        "silu_of": functional.silu,
-        "mish_of": functional.mish,
-        "hardswish_of": functional.hardswish,
-        "logits_slope": lambda input, target: functional.logsigmoid(input).exp() - target,
-        "logits_loss": lambda input, target: functional.binary_cross_entropy_with_logits(
+        "leaky_relu_forward": functional.leaky_relu,
+        "elu_forward": functional.elu,
+        "silu_forward": functional.silu,
+        "mish_forward": functional.mish,
+        "hardswish_forward": functional.hardswish,
+        "bce_with_logits_grad": lambda input, target: functional.logsigmoid(input).exp() - target,
+        "bce_with_logits_forward": lambda input, target: functional.binary_cross_entropy_with_logits(
             input, target, reduction="none"
         ),
     }

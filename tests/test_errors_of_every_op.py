@@ -66,10 +66,10 @@ NO_TEXT = {"dtype", "device", "source", "layout", "keepdim", "accumulate", "sett
 """Settings that take text or anything true or false, or that only ops themselves give."""
 
 CALLED_BY_OPS = set(INTERNAL) | {
-    "place", "to_device", "as_type", "view_as_type", "getitem", "setitem", "vector_norm",
-    "logits_loss", "logits_slope", "probability_loss", "extreme_with_index", "sort_with_indices",
-    "as_strided", "as_strided_scatter", "ldl_of", "ldl_solved", "log_det", "eliminated",
-    "ctc_losses", "to_columns", "from_columns", "constant_pad", "conv_nd", "max_pool", "avg_pool",
+    "index_put_forward", "to_device", "convert_dtype", "view_dtype", "getitem", "setitem", "vector_norm",
+    "bce_with_logits_forward", "bce_with_logits_grad", "bce_forward", "minmax_dim", "sort_forward",
+    "as_strided", "as_strided_scatter", "ldl_factor_forward", "ldl_solve_forward", "slogdet_forward", "lu_factor_forward",
+    "ctc_loss_forward", "unfold_forward", "fold_forward", "constant_pad", "conv_nd", "max_pool", "avg_pool",
     "batched", "unbatched",
 }  # fmt: skip
 """Halves of other ops: those have looked at the arguments before (and PyTorch has no such op)."""

@@ -88,10 +88,10 @@ def extreme_rows(case: Case, kind: str) -> Case | None:
 
 ALONG_ROWS = (
     "mean amax amin logsumexp var vector_norm sum prod softmax log_softmax cumsum cumprod "
-    "logcumsumexp argmax argmin all any count_nonzero sort_with_indices extreme_with_index "
-    "extreme_so_far mode_with_index"
+    "logcumsumexp argmax argmin all any count_nonzero sort_forward minmax_dim "
+    "cum_minmax mode_dim"
 ).split()
-PAIRS = "mse_loss l1_loss probability_loss logits_loss".split()
+PAIRS = "mse_loss l1_loss bce_forward bce_with_logits_forward".split()
 
 
 def extreme_cases(op: Op, kind: str) -> list[Case]:

@@ -15,7 +15,7 @@ import pytest
 
 import edutorch
 from edutorch import modes, nn, optim
-from edutorch.modes import listening, patient
+from edutorch.modes import listening, handle_sigint
 from edutorch.utils.deferred_interrupts import hold, release, uninterrupted, waiting
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
@@ -88,7 +88,7 @@ def test_other_threads_hold_nothing():
     def work():
         found.append(hold())
         with edutorch.no_grad():
-            found.append(getsignal(signal.SIGINT) is patient)
+            found.append(getsignal(signal.SIGINT) is handle_sigint)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -260,7 +260,7 @@ def test_an_interrupt_at_any_moment_leaves_the_modes_as_they_were(number):
 def test_a_handler_set_inside_a_block_stays():
     own = lambda number, frame: None  # noqa: E731
     with edutorch.no_grad():
-        assert getsignal(signal.SIGINT) is patient
+        assert getsignal(signal.SIGINT) is handle_sigint
         signal.signal(signal.SIGINT, own)
     assert getsignal(signal.SIGINT) is own
     signal.signal(signal.SIGINT, signal.default_int_handler)

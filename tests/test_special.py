@@ -15,7 +15,7 @@ import edutorch
 from edutorch import special
 from edutorch.autograd import gradcheck
 from edutorch.errors import DTypeError, GradientError, ValueRangeError
-from edutorch.ops.special_common import bernoulli, zeta_minus_1
+from edutorch.ops.special_common import bernoulli_numbers, zeta_minus_1
 from tests.oracle import require_torch
 
 GENERATOR = np.random.default_rng(0)
@@ -151,7 +151,7 @@ def test_pythons_gamma_agrees():
 
 
 def test_coefficients_are_the_known_ones():
-    assert [str(each) for each in bernoulli(4)] == ["1/6", "-1/30", "1/42", "-1/30"]
+    assert [str(each) for each in bernoulli_numbers(4)] == ["1/6", "-1/30", "1/42", "-1/30"]
     assert zeta_minus_1(2) == pytest.approx(math.pi**2 / 6 - 1, rel=1e-15)
     assert zeta_minus_1(4) == pytest.approx(math.pi**4 / 90 - 1, rel=1e-15)
 

@@ -12,11 +12,11 @@ from ..core.tensor import Tensor
 from ..errors import warn
 from ..modes import ModeContext
 from . import state
-from .casting import convertible
+from .casting import is_eligible
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
-SHORT = (dtypes.bfloat16, dtypes.float16)
+HALF_DTYPES = (dtypes.bfloat16, dtypes.float16)
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -25,7 +25,7 @@ def is_autocast_available(device_type: str) -> bool:
     >>> amp.is_autocast_available("cpu")
     True
     """
-    return state.known_device("is_autocast_available", device_type) in state.AVAILABLE
+    return state.device_name("is_autocast_available", device_type) in state.AVAILABLE
 
 
 class autocast(ModeContext):
@@ -73,21 +73,21 @@ class autocast(ModeContext):
         cache_enabled: bool | None = None,
     ) -> None:
         super().__init__()
-        self.device = state.known_device("autocast", device_type)
+        self.device = state.device_name("autocast", device_type)
         if dtype is not None:
-            state.checked_kind("autocast", dtype)
+            state.check_dtype("autocast", dtype)
         self.fast_dtype = state.get_autocast_dtype(self.device) if dtype is None else dtype
         cache = state.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         self._cache_enabled = bool(cache)
-        self._enabled = bool(enabled) and self._possible()
+        self._enabled = bool(enabled) and self._is_available()
         self._outer: list[tuple[bool, dtypes.dtype, bool]] = []
 
-    def _possible(self) -> bool:
+    def _is_available(self) -> bool:
         """Say whether autocast can be on with these settings; warn if not."""
         if self.device not in state.AVAILABLE or (self.device == "cuda" and problems()):
             warn(f"autocast: {self.device} is not available. Disabling autocast.")
             return False
-        if self.fast_dtype not in SHORT:
+        if self.fast_dtype not in HALF_DTYPES:
             warn(
                 f"In {self.device.upper()} autocast, but the target dtype {self.fast_dtype} is "
                 "not supported. Disabling autocast. It supports torch.bfloat16 and torch.float16."
@@ -99,20 +99,20 @@ class autocast(ModeContext):
         now = state.state()
         kind = state.get_autocast_dtype(self.device)
         self._outer.append((self.device in now.enabled, kind, now.cache_enabled))
-        self._put(self._enabled, self.fast_dtype, self._cache_enabled, now.nesting + 1)
+        self._set_state(self._enabled, self.fast_dtype, self._cache_enabled, now.nesting + 1)
         return self
 
     def __exit__(self, *exception: object) -> None:
         left = state.state().nesting - 1
         if left == 0:
             state.clear_autocast_cache()
-        self._put(*self._outer.pop(), left)
+        self._set_state(*self._outer.pop(), left)
 
-    def _put(self, enabled: bool, kind: dtypes.dtype, cache_enabled: bool, nesting: int) -> None:
+    def _set_state(self, enabled: bool, kind: dtypes.dtype, cache_enabled: bool, nesting: int) -> None:
         now = state.state()
         on = now.enabled | {self.device} if enabled else now.enabled - {self.device}
-        kinds = {**now.kinds, self.device: kind}
-        state.change(enabled=on, kinds=kinds, cache_enabled=cache_enabled, nesting=nesting)
+        kinds = {**now.lower_dtypes, self.device: kind}
+        state.update_state(enabled=on, kinds=kinds, cache_enabled=cache_enabled, nesting=nesting)
 
     def clone(self) -> autocast:
         """Return a fresh context with the same settings."""
@@ -151,7 +151,7 @@ def custom_fwd(
     ...     Square.apply(ones(2, dtype=bfloat16)).dtype
     torch.float32
     """
-    name = state.known_device("custom_fwd", device_type)
+    name = state.device_name("custom_fwd", device_type)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
@@ -173,7 +173,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Ca
     Args:
         device_type: "cpu" or "cuda", as for the `custom_fwd` of its forward.
     """
-    name = state.known_device("custom_bwd", device_type)
+    name = state.device_name("custom_bwd", device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 
@@ -189,7 +189,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Ca
 def cast(value: Any, device: str, dtype: dtypes.dtype) -> Any:
     """Convert the tensors in arguments, at any depth."""
     if isinstance(value, Tensor):
-        return value.to(dtype) if convertible(value, device) else value
+        return value.to(dtype) if is_eligible(value, device) else value
     if isinstance(value, dict):
         return {key: cast(each, device, dtype) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -43,7 +43,7 @@ class OptState(Enum):
     STEPPED = 2
 
 
-def _fresh() -> dict[str, Any]:
+def _refresh_per_optimizer_state() -> dict[str, Any]:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
@@ -99,7 +99,7 @@ class GradScaler:
         self._growth_interval = growth_interval
         self._scale: Tensor | None = None  # on the device, from the first `scale` on
         self._growth_tracker: Tensor | None = None  # good steps since the scale changed
-        self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(_fresh)
+        self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
         if self._enabled:
             self._check_settings()
 
@@ -149,7 +149,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        scale = self._need_scale("unscale_")
+        scale = self._require_scale("unscale_")
         mine = self._per_optimizer_states[id(optimizer)]
         if mine["stage"] is OptState.UNSCALED:
             raise ScalerTwiceError(
@@ -208,7 +208,7 @@ class GradScaler:
                 "Closure use is not currently supported if GradScaler is enabled.",
                 hint="compute loss and gradients before the step",
             )
-        self._need_scale("step")
+        self._require_scale("step")
         mine = self._per_optimizer_states[id(optimizer)]
         if mine["stage"] is OptState.STEPPED:
             raise ScalerTwiceError(
@@ -240,10 +240,10 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        scale = self._need_scale("update")
+        scale = self._require_scale("update")
         assert self._growth_tracker is not None
         if new_scale is not None:
-            scale.fill_(checked_scale(new_scale))
+            scale.fill_(check_new_scale(new_scale))
         else:
             found = [
                 each.item()
@@ -255,7 +255,7 @@ class GradScaler:
                     "GradScaler.update", "No inf checks were recorded prior to update.", hint=ORDER
                 )
             self._adapt(scale, self._growth_tracker, any(found))
-        self._per_optimizer_states = defaultdict(_fresh)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _adapt(self, scale: Tensor, tracker: Tensor, overflow: bool) -> None:
         if overflow:
@@ -270,7 +270,7 @@ class GradScaler:
             good = 0
         tracker.fill_(good)
 
-    def _need_scale(self, method: str) -> Tensor:
+    def _require_scale(self, method: str) -> Tensor:
         if self._scale is None:
             raise ScalerOrderError(
                 f"GradScaler.{method}",
@@ -366,7 +366,7 @@ class GradScaler:
         return state
 
 
-def checked_scale(new_scale: Any) -> float:
+def check_new_scale(new_scale: Any) -> float:
     """Return a scale that the user chose.
 
     Raises: AssertionError: it is neither a float nor a tensor of one number.

@@ -14,7 +14,7 @@ from typing import Any
 from .. import dtypes
 from ..errors import ArgumentError, DeviceError
 from ..modes import current, switch
-from .casting import Casting
+from .casting import ArgumentCaster
 
 __all__ = [
     "autocast_decrement_nesting", "autocast_increment_nesting", "clear_autocast_cache",
@@ -24,7 +24,7 @@ __all__ = [
     "set_autocast_dtype", "set_autocast_enabled", "set_autocast_gpu_dtype",
 ]  # fmt: skip
 
-DEFAULT_KINDS = {
+DEFAULT_DTYPES = {
     "cpu": dtypes.bfloat16, "cuda": dtypes.float16, "strict": dtypes.float16,
     "xpu": dtypes.float16, "mps": dtypes.float16, "xla": dtypes.bfloat16,
     "ipu": dtypes.float16, "hpu": dtypes.bfloat16, "mtia": dtypes.bfloat16,
@@ -42,10 +42,10 @@ class State:
     usual ones; `kept`: converted weights (see `casting.py`)."""
 
     enabled: frozenset[str] = frozenset()
-    kinds: dict[str, dtypes.dtype] = field(default_factory=dict)
+    lower_dtypes: dict[str, dtypes.dtype] = field(default_factory=dict)
     cache_enabled: bool = True
     nesting: int = 0
-    kept: dict[Any, Any] = field(default_factory=dict)
+    cache: dict[Any, Any] = field(default_factory=dict)
 
 
 _STATE: ContextVar[State | None] = ContextVar("edutorch_autocast", default=None)
@@ -60,18 +60,18 @@ def state() -> State:
     return found
 
 
-def change(**changes: Any) -> None:
+def update_state(**changes: Any) -> None:
     """Put another state in force in this thread, also for the ops."""
     new = replace(state(), **changes)
     _STATE.set(new)
     casting = None
     if new.enabled:
-        kinds = {name: new.kinds.get(name, DEFAULT_KINDS[name]) for name in new.enabled}
-        casting = Casting(kinds, new.kept if new.cache_enabled else None)
+        kinds = {name: new.lower_dtypes.get(name, DEFAULT_DTYPES[name]) for name in new.enabled}
+        casting = ArgumentCaster(kinds, new.cache if new.cache_enabled else None)
     switch(current(), autocast=casting)
 
 
-def known_device(function: str, device_type: Any) -> str:
+def device_name(function: str, device_type: Any) -> str:
     """Return the name of a device: "cuda" for "cuda:0".
 
     Raises: ArgumentError: no text. DeviceError: a device that there is no autocast for.
@@ -82,7 +82,7 @@ def known_device(function: str, device_type: Any) -> str:
             {"device_type": repr(device_type)}, 'pass its name: "cpu", or tensor.device.type',
         )  # fmt: skip
     name = device_type.partition(":")[0]
-    if name not in DEFAULT_KINDS:
+    if name not in DEFAULT_DTYPES:
         raise DeviceError(
             function, f"there is no autocast for the device {device_type!r}",
             hint='the devices are "cpu" and "cuda"',
@@ -94,7 +94,7 @@ class WrongDeviceType(ArgumentError, ValueError):
     """A device is given as something else than its name. (PyTorch raises a ValueError.)"""
 
 
-def checked_kind(function: str, dtype: Any) -> dtypes.dtype:
+def check_dtype(function: str, dtype: Any) -> dtypes.dtype:
     if not isinstance(dtype, dtypes.dtype):
         raise ArgumentError(
             function, f"dtype has to be a dtype, not {type(dtype).__name__}",
@@ -112,7 +112,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     >>> is_autocast_enabled("cpu")
     False
     """
-    return known_device("is_autocast_enabled", device_type) in state().enabled
+    return device_name("is_autocast_enabled", device_type) in state().enabled
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
@@ -132,8 +132,8 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
             "set_autocast_enabled", f"enabled has to be a bool, not {type(on).__name__}",
             {"enabled": repr(on)},
         )  # fmt: skip
-    name = known_device("set_autocast_enabled", device)
-    change(enabled=state().enabled | {name} if on else state().enabled - {name})
+    name = device_name("set_autocast_enabled", device)
+    update_state(enabled=state().enabled | {name} if on else state().enabled - {name})
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
@@ -142,8 +142,8 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
     >>> get_autocast_dtype("cpu"), get_autocast_dtype("cuda")
     (torch.bfloat16, torch.float16)
     """
-    name = known_device("get_autocast_dtype", device_type)
-    return state().kinds.get(name, DEFAULT_KINDS[name])
+    name = device_name("get_autocast_dtype", device_type)
+    return state().lower_dtypes.get(name, DEFAULT_DTYPES[name])
 
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
@@ -155,8 +155,8 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
     torch.float16
     >>> set_autocast_dtype("cpu", bfloat16)
     """
-    name = known_device("set_autocast_dtype", device_type)
-    change(kinds={**state().kinds, name: checked_kind("set_autocast_dtype", dtype)})
+    name = device_name("set_autocast_dtype", device_type)
+    update_state(kinds={**state().lower_dtypes, name: check_dtype("set_autocast_dtype", dtype)})
 
 
 # Weights that are kept converted ---------------------------------------------------------------
@@ -176,7 +176,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
 
     >>> set_autocast_cache_enabled(True)
     """
-    change(cache_enabled=bool(enabled))
+    update_state(cache_enabled=bool(enabled))
 
 
 def clear_autocast_cache() -> None:
@@ -184,7 +184,7 @@ def clear_autocast_cache() -> None:
 
     >>> clear_autocast_cache()
     """
-    state().kept.clear()
+    state().cache.clear()
 
 
 def autocast_increment_nesting() -> int:
@@ -193,7 +193,7 @@ def autocast_increment_nesting() -> int:
     >>> autocast_increment_nesting(), autocast_decrement_nesting()
     (1, 0)
     """
-    change(nesting=state().nesting + 1)
+    update_state(nesting=state().nesting + 1)
     return state().nesting
 
 
@@ -203,48 +203,48 @@ def autocast_decrement_nesting() -> int:
     >>> autocast_increment_nesting(), autocast_decrement_nesting()
     (1, 0)
     """
-    change(nesting=state().nesting - 1)
+    update_state(nesting=state().nesting - 1)
     return state().nesting
 
 
 # Older names -------------------------------------------------------------------------------------
 
 
-def deprecated(old: str, new: str) -> None:
+def warn_deprecated(old: str, new: str) -> None:
     warnings.warn(f"{old} is deprecated. Please use {new} instead.", DeprecationWarning, 3)
 
 
 def is_autocast_cpu_enabled() -> bool:
     """The old form of `is_autocast_enabled("cpu")`."""
-    deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
+    warn_deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
     """The old form of `set_autocast_enabled("cpu", enabled)`."""
-    deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
+    warn_deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> dtypes.dtype:
     """The old form of `get_autocast_dtype("cpu")`."""
-    deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
+    warn_deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: dtypes.dtype) -> None:
     """The old form of `set_autocast_dtype("cpu", dtype)`."""
-    deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
+    warn_deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> dtypes.dtype:
     """The old form of `get_autocast_dtype("cuda")`."""
-    deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
+    warn_deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
     """The old form of `set_autocast_dtype("cuda", dtype)`."""
-    deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
+    warn_deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)

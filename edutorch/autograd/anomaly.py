@@ -17,7 +17,7 @@ from ..modes import ModeContext, current, switch
 __all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
 
 
-class Watch:
+class AnomalyCheck:
     """Looks at each gradient. (While it listens, each recorded op knows its line.)"""
 
     def __init__(self, check_nan: bool) -> None:
@@ -32,10 +32,10 @@ class Watch:
             array = wrap(array_of(event.gradient))._array  # not a NumPy scalar
             array = getattr(array, "all_examples", array)  # inside of vmap
             if bool(backends.of(array).xp.isnan(array).any()):
-                raise made_nan(event.node, event.index)
+                raise nan_error(event.node, event.index)
 
 
-def made_nan(node: Any, index: int) -> GradientError:
+def nan_error(node: Any, index: int) -> GradientError:
     unknown = "not recorded: the mode was off while it ran"
     return GradientError(
         "detect_anomaly",
@@ -63,8 +63,8 @@ class detect_anomaly(ModeContext):
         self.check_nan = check_nan
 
     def changes(self, modes: Any) -> dict[str, Any]:
-        others = tuple(listener for listener in modes.listeners if not isinstance(listener, Watch))
-        return {"listeners": (*others, Watch(self.check_nan))}
+        others = tuple(listener for listener in modes.listeners if not isinstance(listener, AnomalyCheck))
+        return {"listeners": (*others, AnomalyCheck(self.check_nan))}
 
     def clone(self) -> ModeContext:
         """Return a fresh context with the same setting."""
@@ -88,7 +88,7 @@ class set_detect_anomaly(detect_anomaly):
     def changes(self, modes: Any) -> dict[str, Any]:
         if self.mode:
             return super().changes(modes)
-        return {"listeners": tuple(x for x in modes.listeners if not isinstance(x, Watch))}
+        return {"listeners": tuple(x for x in modes.listeners if not isinstance(x, AnomalyCheck))}
 
     def clone(self) -> ModeContext:
         """Return a fresh context with the same setting."""
@@ -101,7 +101,7 @@ def is_anomaly_enabled() -> bool:
     >>> is_anomaly_enabled()
     False
     """
-    return any(isinstance(listener, Watch) for listener in current().listeners)
+    return any(isinstance(listener, AnomalyCheck) for listener in current().listeners)
 
 
 def is_anomaly_check_nan_enabled() -> bool:
@@ -111,7 +111,7 @@ def is_anomaly_check_nan_enabled() -> bool:
     False
     """
     return any(
-        isinstance(listener, Watch) and listener.check_nan for listener in current().listeners
+        isinstance(listener, AnomalyCheck) and listener.check_nan for listener in current().listeners
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..core.autograd.forward_mode import Level, set_tangent, tangent_of, with_tangents
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
-from ..modes import ModeContext, changed, current, switch
+from ..modes import ModeContext, override_modes, current, switch
 from ..ops import is_tensor
 
 __all__ = [
@@ -41,12 +41,12 @@ def enter_dual_level() -> int:
     >>> autograd.forward_ad.exit_dual_level(level=level)
     """
     modes = current()
-    if any(isinstance(level, UsersLevel) for level in modes.levels):
+    if any(isinstance(level, DualLevel) for level in modes.levels):
         raise RuntimeError(
             "Nested forward mode AD is not supported at the moment; "
             "hint: func.jvp can be nested, and autograd.grad works inside of a level"
         )
-    switch(modes, levels=(*modes.levels, UsersLevel()))
+    switch(modes, levels=(*modes.levels, DualLevel()))
     return 0
 
 
@@ -56,19 +56,19 @@ def exit_dual_level(*, level: int | None = None) -> None:
     Raises: RuntimeError: none is open.
     """
     modes = current()
-    if not any(isinstance(level, UsersLevel) for level in modes.levels):
+    if not any(isinstance(level, DualLevel) for level in modes.levels):
         raise RuntimeError(
             "Trying to exit a dual level but no level is open; hint: call enter_dual_level() first"
         )
-    switch(modes, levels=tuple(x for x in modes.levels if not isinstance(x, UsersLevel)))
+    switch(modes, levels=tuple(x for x in modes.levels if not isinstance(x, DualLevel)))
 
 
-class UsersLevel(Level):
+class DualLevel(Level):
     """The one level that `enter_dual_level` opens."""
 
 
-def users_level() -> UsersLevel | None:
-    return next((level for level in current().levels if isinstance(level, UsersLevel)), None)
+def open_dual_level() -> DualLevel | None:
+    return next((level for level in current().levels if isinstance(level, DualLevel)), None)
 
 
 class dual_level:
@@ -110,7 +110,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     ...     autograd.forward_ad.make_dual(tensor(1.0), tensor(2.0))
     tensor(1.)
     """
-    open_level = users_level()
+    open_level = open_dual_level()
     if open_level is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, "
@@ -133,16 +133,16 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "make_dual", "a real tensor does not move in a complex direction",
             {"tensor": tensor.dtype, "tangent": tangent.dtype},
         )  # fmt: skip
-    dual = another(tensor)
+    dual = make_alias(tensor)
     set_tangent(dual, open_level, tangent.to(tensor.dtype))
     return dual
 
 
-def another(tensor: Tensor) -> Tensor:
+def make_alias(tensor: Tensor) -> Tensor:
     """Return a second tensor of the same memory and the same past."""
     from ..ops.indexing import getitem
 
-    with changed(levels=(), listeners=(), saving=None):
+    with override_modes(levels=(), listeners=(), saving=None):
         seen = getitem(tensor, (...,))
     return with_tangents(seen, tensor)
 
@@ -155,13 +155,13 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     ...     autograd.forward_ad.unpack_dual(x.square())
     UnpackedDualTensor(primal=tensor(9.), tangent=tensor(6.))
     """
-    open_level = users_level()
+    open_level = open_dual_level()
     if open_level is None:
         return UnpackedDualTensor(tensor, None)
     tangent = tangent_of(tensor, open_level)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)
-    primal = another(tensor)
+    primal = make_alias(tensor)
     set_tangent(primal, open_level, None)
     return UnpackedDualTensor(primal, tangent)
 

@@ -9,14 +9,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd.forward_mode import fitted, set_tangent, tangent_of, zeros_as
+from ..core.autograd.forward_mode import match_output, set_tangent, tangent_of, zeros_as
 from ..core.autograd.graph import edge_of
 from ..core.autograd.view_tracking import notify_write
 from ..core.tensor import Tensor
 from ..core.tensor_methods import refuse_leaf
 from ..errors import GradientError
 from ..events import work
-from ..modes import changed, current, is_grad_enabled
+from ..modes import override_modes, current, is_grad_enabled
 from .function_context import Context, identities
 from .function_node import FunctionNode, record
 
@@ -139,7 +139,7 @@ class Function:
         for each in ctx._dirty:
             refuse_dirty(cls, each, tensors, outputs)
             each._bump()
-        outputs = tuple(own_tensor(output, tensors, ctx) for output in outputs)
+        outputs = tuple(detach_output(output, tensors, ctx) for output in outputs)
         if recording:
             names = input_names(cls.forward, args, skip=0 if separate else 1)
             record(cls._node_type(), ctx, args, edges, names, outputs)
@@ -152,7 +152,7 @@ class Function:
 
 def run_forward(cls: type[Function], ctx: Context, args: tuple[Any, ...], separate: bool) -> Any:
     """Compute, unrecorded, and keep in `ctx` what backward needs."""
-    with changed(grad=False, levels=()):
+    with override_modes(grad=False, levels=()):
         result = cls.forward(*args) if separate else cls.forward(ctx, *args)
         if separate:
             cls.setup_context(ctx, args, result)
@@ -171,7 +171,7 @@ def push_tangents(
         if ctx._materialize:
             pairs = zip(args, tangents, strict=True)
             tangents = [zeros_as(x) if t is None and isinstance(x, Tensor) else t for x, t in pairs]
-        with changed(levels=levels[:depth]), ctx._moving():
+        with override_modes(levels=levels[:depth]), ctx._forward_mode():
             returned = cls.jvp(ctx, *tangents)
         moved = returned if isinstance(returned, tuple) else (returned,)
         if len(moved) != len(outputs):
@@ -181,7 +181,7 @@ def push_tangents(
             )  # fmt: skip
         for output, tangent in zip(outputs, moved, strict=True):
             if isinstance(output, Tensor):
-                set_tangent(output, level, None if tangent is None else fitted(tangent, output))
+                set_tangent(output, level, None if tangent is None else match_output(tangent, output))
 
 
 def refuse_dirty(cls: type, dirty: Any, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
@@ -196,7 +196,7 @@ def refuse_dirty(cls: type, dirty: Any, inputs: Sequence[Tensor], outputs: Seque
     refuse_leaf(dirty, cls.__name__)
 
 
-def own_tensor(output: Any, inputs: Sequence[Tensor], ctx: Context) -> Any:
+def detach_output(output: Any, inputs: Sequence[Tensor], ctx: Context) -> Any:
     """Return an output that may get a history of its own: an unchanged input gives a view."""
     if not isinstance(output, Tensor) or any(output is each for each in ctx._dirty):
         return output

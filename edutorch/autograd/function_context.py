@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType
 
-from ..core.autograd.graph import Writes, second_backward, stale_value
+from ..core.autograd.graph import VersionCounter, second_backward, stale_value
 from ..core.autograd.saved_tensors import PackedTensor
 from ..core.numpy_aliasing import kept_apart
-from ..core.tensor import Tensor, result_again
+from ..core.tensor import Tensor, restore_result
 from ..modes import current
 
 
@@ -22,7 +22,7 @@ class SavedOutput:
     node: ReferenceType[Any]
     index: int
     array: Any  # or what the user's hook made of it, packed
-    writes: Writes
+    writes: VersionCounter
 
 
 class Context:
@@ -42,7 +42,7 @@ class Context:
         self._dirty: tuple[Tensor, ...] = ()
         self._constant: tuple[Tensor, ...] = ()
         self._materialize = True
-        self._is_moving = False
+        self._in_forward_mode = False
         self.saved_for_forward: tuple[Tensor | None, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
@@ -72,13 +72,13 @@ class Context:
         self.saved_for_forward = tensors
 
     @contextmanager
-    def _moving(self) -> Iterator[None]:
+    def _forward_mode(self) -> Iterator[None]:
         """Let `saved_tensors` be those saved for forward mode, while `jvp` runs."""
-        self._is_moving = bool(self.saved_for_forward)
+        self._in_forward_mode = bool(self.saved_for_forward)
         try:
             yield
         finally:
-            self._is_moving = False
+            self._in_forward_mode = False
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
@@ -86,7 +86,7 @@ class Context:
 
         Raises: GradientError: they were freed. StaleValueError: one was overwritten since.
         """
-        if self._is_moving:
+        if self._in_forward_mode:
             return self.saved_for_forward
         node = None if self._node is None else self._node()
         if node is None:
@@ -103,15 +103,15 @@ class Context:
                 each = each.restore(node, name)
             elif isinstance(each, SavedOutput) and isinstance(each.array, PackedTensor):
                 array = each.array.restore(node, name)._array
-                each, writes = SavedOutput(each.node, each.index, array, Writes()), None
+                each, writes = SavedOutput(each.node, each.index, array, VersionCounter()), None
             array = each.array if isinstance(each, SavedOutput) else getattr(each, "_array", None)
             is_late = writes is not None and writes.time > self._time
             if is_late and writes.reached(array, self._time):
                 raise stale_value(node, name, writes)
             if isinstance(each, SavedOutput):
-                maker = each.node() or node.maker(each.index, each.array)
+                maker = each.node() or node.node_of_output(each.index, each.array)
                 maker.writes = each.writes
-                each = result_again(maker, each.array)
+                each = restore_result(maker, each.array)
             found.append(each)
         return tuple(found)
 
@@ -127,7 +127,7 @@ class Context:
         """Say whether backward gets zeros (True) or None for outputs without a gradient."""
         self._materialize = value
 
-    def _settle(
+    def _save_tensors(
         self, node: Any, inputs: Sequence[Tensor], names: Sequence[str], makers: dict[int, Any]
     ) -> None:
         """Save what was to be saved, now that `node` is there and every output has its maker."""
@@ -138,7 +138,7 @@ class Context:
             maker = makers.get(id(each))
             if each is not None and maker is not None:
                 made = maker()
-                each._writes = each._writes or Writes()
+                each._writes = each._writes or VersionCounter()
                 index = getattr(made, "index", 0)
                 array = PackedTensor(each.detach(), hooks) if hooks else each._array
                 saved.append(SavedOutput(maker, index, array, each._writes))

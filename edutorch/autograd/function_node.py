@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from .. import backends, dtypes
-from ..core.autograd.engine import conjugated, each_conjugated
+from ..core.autograd.engine import conjugate, conjugate_all
 from ..core.autograd.graph import Description, Node, clock
 from ..core.autograd.multi_output import output_of
-from ..core.fast.lazy_gradients import Parts, settle
-from ..core.source_location import users_place
+from ..core.fast.lazy_gradients import OutputGradients, materialize_pending
+from ..core.source_location import user_location
 from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import set_history
 from ..errors import GradientError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class FunctionNode(Node):
     """The recorded call of a `Function`. Attributes of its `ctx` can be read from it."""
 
-    __slots__ = ("arguments", "ctx", "gathers", "op", "outputs", "place", "shapes")
+    __slots__ = ("arguments", "ctx", "gathers", "op", "outputs", "output_index", "shapes")
 
     function: type[Function]
     holds = True
@@ -38,7 +38,7 @@ class FunctionNode(Node):
     arguments: tuple[Any, ...]  # for each argument of forward the number of its edge, or None
     shapes: tuple[Any, ...]  # for each output an array-maker's (backend, shape, dtype), or None
     outputs: int
-    place: int  # of the only output with a gradient
+    output_index: int  # of the only output with a gradient
 
     @property
     def saved(self) -> Any:
@@ -57,32 +57,32 @@ class FunctionNode(Node):
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Call the user's backward with a gradient per output, and check what it returns."""
-        by_output = g.by_output if g.__class__ is Parts else {self.place: g}
-        gradients = [self.gradient(by_output, i, recording) for i in range(self.outputs)]
-        settle()
+        by_output = g.by_output if g.__class__ is OutputGradients else {self.output_index: g}
+        gradients = [self.output_gradient(by_output, i, recording) for i in range(self.outputs)]
+        materialize_pending()
         with enable_grad() if recording and is_grad_enabled() else no_grad():
             returned = self.function.backward(self.ctx, *gradients)
-        results = self.checked(returned if isinstance(returned, tuple | list) else (returned,))
+        results = self.check_gradients(returned if isinstance(returned, tuple | list) else (returned,))
         if not recording:
             results = [result if result is None else result._array for result in results]
-        return each_conjugated(results, recording)
+        return conjugate_all(results, recording)
 
-    def maker(self, index: int, array: Any) -> Node:
+    def node_of_output(self, index: int, array: Any) -> Node:
         """Return the node of an output again whose own has died with its tensor."""
         return output_node(self, index, array)
 
-    def gradient(self, by_output: dict[int, Any], index: int, recording: bool) -> Tensor | None:
+    def output_gradient(self, by_output: dict[int, Any], index: int, recording: bool) -> Tensor | None:
         """Return the gradient of one output as backward gets it."""
         g, made = by_output.get(index), self.shapes[index]
         if g is not None:
-            g = conjugated(g, recording)
+            g = conjugate(g, recording)
             return g if recording else wrap(g)
         if made is None or not self.ctx._materialize:
             return None
         backend, shape, kind = made
         return wrap(backend.xp.zeros(shape, kind))
 
-    def checked(self, returned: Sequence[Any]) -> list[Any]:
+    def check_gradients(self, returned: Sequence[Any]) -> list[Any]:
         """Return one gradient per edge out of one per argument.
 
         Raises: GradientError: too few or too many, one for no tensor, or a wrong shape.
@@ -110,7 +110,7 @@ class FunctionNode(Node):
             edge = self.edges[edge_number]
             if edge is not None:
                 shape = tuple(edge.shape)
-                if not sums_to(tuple(g.shape), shape):
+                if not can_sum_to(tuple(g.shape), shape):
                     raise GradientError(
                         name,
                         f"returned an invalid gradient at index {position} - got "
@@ -122,7 +122,7 @@ class FunctionNode(Node):
         return results
 
 
-def sums_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+def can_sum_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     """Say whether broadcasting leads from `wanted` to `shape`, so that a sum leads back."""
     added = len(shape) - len(wanted)
     pairs = zip(wanted, shape[max(added, 0) :], strict=False)
@@ -149,7 +149,7 @@ def record(
     if not chosen:
         return
     numbers = iter(range(len(edges)))
-    node.ctx, node.edges, node.outputs, node.place = ctx, edges, len(outputs), chosen[0]
+    node.ctx, node.edges, node.outputs, node.output_index = ctx, edges, len(outputs), chosen[0]
     node.arguments = tuple(next(numbers) if isinstance(x, Tensor) else None for x in args)
     node.shapes = tuple(
         (backends.of(x._array), x._array.shape, x._array.dtype) if isinstance(x, Tensor) else None
@@ -164,7 +164,7 @@ def record(
     tensors = [argument for argument in args if isinstance(argument, Tensor)]
     ctx._node = ref(node)
     dirty = identities(ctx._dirty)
-    ctx._settle(node, tensors, names, makers)
+    ctx._save_tensors(node, tensors, names, makers)
     label = type(node).function.__name__
     doc = type(node).function.__doc__ or ""
     node.op = Description(label, names, doc, ctx._names)  # type: ignore[assignment]
@@ -177,7 +177,7 @@ def record(
             set_history(output, made)
         else:
             output._node = maker
-    tell(node, tensors, nodes, outputs)
+    notify_listeners(node, tensors, nodes, outputs)
 
 
 def output_node(node: FunctionNode, index: int, array: Any) -> Node:
@@ -185,17 +185,17 @@ def output_node(node: FunctionNode, index: int, array: Any) -> Node:
     return node if not node.gathers else output_of(node, index, array)
 
 
-def tell(
+def notify_listeners(
     node: FunctionNode, inputs: list[Tensor], nodes: dict[int, Node], outputs: tuple[Any, ...]
 ) -> None:
     """Tell the listeners that the function, and then each of its outputs, was computed."""
     modes = current()
-    if modes.follower is not None:
-        modes.follower.unknown()
+    if modes.op_recorder is not None:
+        modes.op_recorder.unknown()
     if not modes.listeners:
         return
-    node.notes["place"] = users_place()
-    made = wrap(outputs[node.place]._array)
+    node.notes["place"] = user_location()
+    made = wrap(outputs[node.output_index]._array)
     made._node = node
     emit(OpApplied(node.op, tuple(inputs), {}, made, node))
     for index, maker in nodes.items():

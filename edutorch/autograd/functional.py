@@ -50,7 +50,7 @@ def leaves_of(inputs: Tensors, create_graph: bool) -> Tensors:
     return tuple(copy if copy.requires_grad else copy.requires_grad_() for copy in copies)
 
 
-def called(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
+def call_function(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
     """Return the outputs of `func` as a tuple, and whether they were one."""
     several, outputs = as_tuple(func(*inputs), name, "outputs of the user-provided function")
     for number, output in enumerate(outputs):
@@ -63,7 +63,7 @@ def called(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bo
     return several, outputs
 
 
-def back(
+def run_backward(
     outputs: Sequence[Tensor], inputs: Tensors, starts: Sequence[Tensor], create_graph: bool
 ) -> tuple[Tensor | None, ...]:
     """Run backward from those outputs that were recorded."""
@@ -76,7 +76,7 @@ def back(
     )  # fmt: skip
 
 
-def filled(
+def fill_missing(
     found: Sequence[Tensor | None], like: Tensors, name: str, strict: bool, what: str
 ) -> Tensors:
     """Put zeros where there is no gradient.
@@ -94,7 +94,7 @@ def filled(
     return tuple(results)
 
 
-def still_recorded(results: Tensors, name: str, strict: bool, create_graph: bool) -> None:
+def check_requires_grad(results: Tensors, name: str, strict: bool, create_graph: bool) -> None:
     """In strict mode, raise GradientError for a derivative that does not depend on the inputs."""
     for result in results:
         if strict and create_graph and not result.requires_grad:
@@ -104,13 +104,13 @@ def still_recorded(results: Tensors, name: str, strict: bool, create_graph: bool
             )  # fmt: skip
 
 
-def finished(results: Sequence[Tensor], several: bool, create_graph: bool) -> Any:
+def postprocess(results: Sequence[Tensor], several: bool, create_graph: bool) -> Any:
     """Return results as they were given: one, or a tuple; without a past, unless it is wanted."""
     kept = tuple(results) if create_graph else tuple(result.detach() for result in results)
     return kept if several else kept[0]
 
 
-def vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
+def check_vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
     """Return the vectors of a product; for a single number it is 1 without saying.
 
     Raises: GradientError: none is given, but one is needed. ShapeError: it does not fit.
@@ -157,12 +157,12 @@ def vjp(
     """
     several, given = as_tuple(inputs, "vjp", "inputs")
     leaves = leaves_of(given, create_graph)
-    many, outputs = called(func, leaves, "vjp", strict)
-    starts = vectors(v, outputs, many, "vjp")
-    found = back(outputs, leaves, starts, create_graph)
-    results = filled(found, leaves, "vjp", strict, "The output of the user-provided function")
-    still_recorded(results, "vjp", strict, create_graph)
-    return finished(outputs, many, create_graph), finished(results, several, create_graph)
+    many, outputs = call_function(func, leaves, "vjp", strict)
+    starts = check_vectors(v, outputs, many, "vjp")
+    found = run_backward(outputs, leaves, starts, create_graph)
+    results = fill_missing(found, leaves, "vjp", strict, "The output of the user-provided function")
+    check_requires_grad(results, "vjp", strict, create_graph)
+    return postprocess(outputs, many, create_graph), postprocess(results, several, create_graph)
 
 
 @enable_grad
@@ -180,19 +180,19 @@ def jvp(
     """
     several, given = as_tuple(inputs, "jvp", "inputs")
     leaves = leaves_of(given, create_graph)
-    directions = vectors(v, leaves, several, "jvp")
-    many, outputs = called(func, leaves, "jvp", strict)
+    directions = check_vectors(v, leaves, several, "jvp")
+    many, outputs = call_function(func, leaves, "jvp", strict)
     starts = tuple(zeros_like(output).requires_grad_() for output in outputs)
-    backs = back(outputs, leaves, starts, True)
-    filled(backs, leaves, "jvp", strict, "The output of the user-provided function")
+    backs = run_backward(outputs, leaves, starts, True)
+    fill_missing(backs, leaves, "jvp", strict, "The output of the user-provided function")
     pairs = [(g, t) for g, t in zip(backs, directions, strict=True) if g is not None]
-    found = back([g for g, _ in pairs], starts, [t for _, t in pairs], create_graph)
-    results = filled(found, outputs, "jvp", False, "")
-    still_recorded(results, "jvp", strict, create_graph)
-    return finished(outputs, many, create_graph), finished(results, many, create_graph)
+    found = run_backward([g for g, _ in pairs], starts, [t for _, t in pairs], create_graph)
+    results = fill_missing(found, outputs, "jvp", False, "")
+    check_requires_grad(results, "jvp", strict, create_graph)
+    return postprocess(outputs, many, create_graph), postprocess(results, many, create_graph)
 
 
-def single_number(func: Function, name: str) -> Function:
+def require_scalar(func: Function, name: str) -> Function:
     """Return `func`, whose result is checked to be one number."""
 
     def checked(*inputs: Tensor) -> Tensor:
@@ -223,14 +223,14 @@ def vhp(
     """
     several, given = as_tuple(inputs, "vhp", "inputs")
     leaves = leaves_of(given, create_graph)
-    directions = vectors(v, leaves, several, "vhp")
-    _, outputs = called(single_number(func, "vhp"), leaves, "vhp", strict)
-    first = back(outputs, leaves, [ones_like(outputs[0])], True)
-    slopes = filled(first, leaves, "vhp", strict, "The output of the user-provided function")
-    still_recorded(slopes, "vhp", strict, True)
-    found = back(slopes, leaves, directions, create_graph)
-    results = filled(found, leaves, "vhp", strict, "The jacobian of the user-provided function")
-    return finished(outputs, False, create_graph), finished(results, several, create_graph)
+    directions = check_vectors(v, leaves, several, "vhp")
+    _, outputs = call_function(require_scalar(func, "vhp"), leaves, "vhp", strict)
+    first = run_backward(outputs, leaves, [ones_like(outputs[0])], True)
+    slopes = fill_missing(first, leaves, "vhp", strict, "The output of the user-provided function")
+    check_requires_grad(slopes, "vhp", strict, True)
+    found = run_backward(slopes, leaves, directions, create_graph)
+    results = fill_missing(found, leaves, "vhp", strict, "The jacobian of the user-provided function")
+    return postprocess(outputs, False, create_graph), postprocess(results, several, create_graph)
 
 
 @enable_grad
@@ -250,7 +250,7 @@ def hvp(
 # Whole matrices --------------------------------------------------------------------------
 
 
-def refuse(name: str, strategy: str, strict: bool, vectorize: bool, create_graph: bool) -> None:
+def check_strategy(name: str, strategy: str, strict: bool, vectorize: bool, create_graph: bool) -> None:
     """Raise what PyTorch raises for settings that do not go together."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(f'Expected strategy to be "forward-mode" or "reverse-mode": {strategy}')
@@ -289,37 +289,37 @@ def jacobian(
     tensor([[2., 0.],
             [0., 4.]])
     """
-    refuse("jacobian", strategy, strict, vectorize, create_graph)
+    check_strategy("jacobian", strategy, strict, vectorize, create_graph)
     several, given = as_tuple(inputs, "jacobian", "inputs")
     if strategy == "forward-mode":
         from ..func import jacfwd
 
         found = jacfwd(func, tuple(range(len(given))))(*(each.detach() for each in given))
-        return found if several else one_input(found)
+        return found if several else unwrap_single_input(found)
     leaves = leaves_of(given, create_graph)
-    many, outputs = called(func, leaves, "jacobian", strict)
+    many, outputs = call_function(func, leaves, "jacobian", strict)
     table = []
     for number, output in enumerate(outputs):
         what = f"Output {number} of the user-provided function"
         flat = reshape(output, (-1,))
         if vectorize:
-            row = all_rows(flat, output, leaves, create_graph)
-            table.append(finished(row, several, create_graph))
+            row = jacobian_rows(flat, output, leaves, create_graph)
+            table.append(postprocess(row, several, create_graph))
             continue
         rows = []
         for i in range(flat.numel()):
-            found = back([flat[i]], leaves, [ones_like(flat[i])], create_graph)
-            row = filled(found, leaves, "jacobian", strict, what)
-            still_recorded(row, "jacobian", strict, create_graph)
+            found = run_backward([flat[i]], leaves, [ones_like(flat[i])], create_graph)
+            row = fill_missing(found, leaves, "jacobian", strict, what)
+            check_requires_grad(row, "jacobian", strict, create_graph)
             rows.append(row)
         table.append(
-            finished([stacked([row[i] for row in rows], output, leaf)
+            postprocess([stack_rows([row[i] for row in rows], output, leaf)
                       for i, leaf in enumerate(leaves)], several, create_graph)
         )  # fmt: skip
     return tuple(table) if many else table[0]
 
 
-def all_rows(flat: Tensor, output: Tensor, leaves: Tensors, create_graph: bool) -> list[Tensor]:
+def jacobian_rows(flat: Tensor, output: Tensor, leaves: Tensors, create_graph: bool) -> list[Tensor]:
     """Return the Jacobian of one output by each leaf, computed in a single backward pass."""
     count = flat.numel()
     shapes = [(*output.shape, *leaf.shape) for leaf in leaves]
@@ -332,7 +332,7 @@ def all_rows(flat: Tensor, output: Tensor, leaves: Tensors, create_graph: bool) 
     return [reshape(each, shape) for each, shape in zip(found, shapes, strict=True)]  # type: ignore[arg-type]
 
 
-def stacked(rows: Sequence[Tensor], output: Tensor, input: Tensor) -> Tensor:
+def stack_rows(rows: Sequence[Tensor], output: Tensor, input: Tensor) -> Tensor:
     """Return the rows of a Jacobian as a tensor of shape (*output, *input)."""
     shape = (*output.shape, *input.shape)
     if rows:
@@ -340,7 +340,7 @@ def stacked(rows: Sequence[Tensor], output: Tensor, input: Tensor) -> Tensor:
     return input.new_zeros(shape)
 
 
-def one_input(found: Any) -> Any:
+def unwrap_single_input(found: Any) -> Any:
     """Take the only input's Jacobian out of its tuple, for each output."""
     if isinstance(found[0], Tensor):
         return found[0]
@@ -368,12 +368,12 @@ def hessian(
             [ 0., 12.]])
     """
     several, _ = as_tuple(inputs, "hessian", "inputs")
-    number = single_number(func, "hessian")
+    number = require_scalar(func, "hessian")
 
     def slopes(*given: Tensor) -> Any:
         found = jacobian(number, given, create_graph=True, strict=strict)
         if strict:
-            still_recorded(found, "hessian", strict, True)
+            check_requires_grad(found, "hessian", strict, True)
         return found if several else found[0]
 
     if outer_jacobian_strategy == "forward-mode":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.autograd.backward import grad, listed
+from ..core.autograd.backward import grad, as_list
 from ..core.autograd.graph import LEAF
 from ..core.tensor import Tensor
 from ..errors import GradientError
@@ -50,18 +50,18 @@ def random_weights(shape: Sequence[int], like: Tensor, seed: int) -> np.ndarray:
     return weights + 1j * draw(0.5, 1.5, tuple(shape)) if like.is_complex() else weights
 
 
-class Checked:
+class GradientChecker:
     """A function of tensors whose derivatives are checked, and how exactly they must agree."""
 
     def __init__(self, func: Function, inputs: Any, eps: float, atol: float, rtol: float) -> None:
-        self.func, self.inputs = func, listed(inputs)
+        self.func, self.inputs = func, as_list(inputs)
         self.eps, self.atol, self.rtol = eps, atol, rtol
-        self.wanted = [
+        self.positions = [
             number
             for number, input_ in enumerate(self.inputs)
             if isinstance(input_, Tensor) and input_._node is not None
         ]
-        if not self.wanted:
+        if not self.positions:
             raise GradientError(
                 "gradcheck", "no input requires grad, so there is nothing to check",
                 hint="make the inputs with requires_grad=True",
@@ -74,7 +74,7 @@ class Checked:
         return [result for result in results if result.dtype.category >= 2]
 
     def leaves(self) -> list[Tensor]:
-        return [self.inputs[number] for number in self.wanted]
+        return [self.inputs[number] for number in self.positions]
 
     def compare(self, what: str, found: Any, differences: Any, side: str = "backward") -> None:
         """Raise GradientError unless two derivatives agree."""
@@ -86,12 +86,12 @@ class Checked:
                 {side: found[worst], "differences": differences[worst]},
             )  # fmt: skip
 
-    def moved(self, directions: Sequence[np.ndarray], number: int) -> np.ndarray:
+    def numeric_jvp(self, directions: Sequence[np.ndarray], number: int) -> np.ndarray:
         """Return how output `number` moves along directions, by central differences."""
         sides = []
         for step in (self.eps, -self.eps):
             values = list(self.inputs)
-            for place, direction in zip(self.wanted, directions, strict=True):
+            for place, direction in zip(self.positions, directions, strict=True):
                 numbers = values[place].numpy(force=True) + step * direction
                 values[place] = tensor(numbers, device=values[place].device)
             sides.append(self.outputs(*values)[number].numpy(force=True))
@@ -102,14 +102,14 @@ class Checked:
 
     # The checks ----------------------------------------------------------------------------
 
-    def backward(self, fast: bool, same_types: bool, nondet_tol: float) -> None:
+    def check_backward(self, fast: bool, same_types: bool, nondet_tol: float) -> None:
         """Check the gradients of each output; `fast` compares one direction only."""
         for number, output in enumerate(self.outputs(*self.inputs)):
             weights = random_weights(output.shape, output, number)
             start = tensor(weights, dtype=output.dtype, device=output.device)
             found = self.gradients(output, start)
             again = self.gradients(output, start)
-            for place, g, second in zip(self.wanted, found, again, strict=True):
+            for place, g, second in zip(self.positions, found, again, strict=True):
                 if np.abs(g - second).max(initial=0) > nondet_tol:
                     raise GradientError(
                         "gradcheck", "backward is not reentrant: it gave two results"
@@ -120,11 +120,11 @@ class Checked:
                 directions = self.directions()
                 pairs = zip(found, directions, strict=True)
                 slope = sum(np.real(g.conj() * direction).sum() for g, direction in pairs)
-                differences = np.real(weights.conj() * self.moved(directions, number)).sum()
+                differences = np.real(weights.conj() * self.numeric_jvp(directions, number)).sum()
                 what = f"slope of output {number} in a random direction"
                 self.compare(what, np.asarray(slope), np.asarray(differences))
                 continue
-            for place, g in zip(self.wanted, found, strict=True):
+            for place, g in zip(self.positions, found, strict=True):
                 numeric = numeric_gradient(
                     lambda *values, n=number: self.outputs(*values)[n],
                     self.inputs, place, weights, self.eps,
@@ -133,7 +133,7 @@ class Checked:
 
     def gradients(self, output: Tensor, start: Tensor) -> list[np.ndarray]:
         """Return what backward says: zeros where an output does not depend on an input."""
-        found: Sequence[Any] = [None] * len(self.wanted)
+        found: Sequence[Any] = [None] * len(self.positions)
         if output._node is not None:
             found = grad(output, self.leaves(), start, retain_graph=True, allow_unused=True)
         pairs = zip(found, self.leaves(), strict=True)
@@ -142,24 +142,24 @@ class Checked:
             for g, leaf in pairs
         ]
 
-    def forward(self) -> None:
+    def check_forward(self) -> None:
         """Check forward mode along one direction."""
         directions = self.directions()
         with dual_level():
             values = list(self.inputs)
-            for place, direction in zip(self.wanted, directions, strict=True):
+            for place, direction in zip(self.positions, directions, strict=True):
                 given = values[place]
                 made = tensor(direction, dtype=given.dtype, device=given.device)
                 values[place] = make_dual(given, made)
             moved = [unpack_dual(output).tangent for output in self.outputs(*values)]
         for number, tangent in enumerate(moved):
-            differences = self.moved(directions, number)
+            differences = self.numeric_jvp(directions, number)
             zeros = np.zeros_like(differences)
             found = zeros if tangent is None else tangent.numpy(force=True)
             what = f"forward-mode derivative of output {number}"
             self.compare(what, found, differences, "forward mode")
 
-    def batched(self) -> None:
+    def check_batched(self) -> None:
         """Check that several gradients pushed back at once equal them one by one."""
         for output in self.outputs(*self.inputs):
             starts = [
@@ -216,14 +216,14 @@ def gradcheck(
     >>> gradcheck(lambda x: x * x, tensor([1.0, 2.0], dtype=float64, requires_grad=True))
     True
     """
-    checked = Checked(func, inputs, eps, atol, rtol)
+    checked = GradientChecker(func, inputs, eps, atol, rtol)
     try:
         if check_backward_ad:
-            checked.backward(fast_mode, check_grad_dtypes, nondet_tol)
+            checked.check_backward(fast_mode, check_grad_dtypes, nondet_tol)
         if check_forward_ad:
-            checked.forward()
+            checked.check_forward()
         if check_batched_grad:
-            checked.batched()
+            checked.check_batched()
     except GradientError:
         if raise_exception:
             raise
@@ -262,11 +262,11 @@ def gradgradcheck(
     >>> gradgradcheck(lambda x: x ** 3, tensor([1.0, 2.0], dtype=float64, requires_grad=True))
     True
     """
-    given = listed(inputs)
+    given = as_list(inputs)
 
     def starts_for(outputs: Sequence[Tensor]) -> list[Tensor]:
         if grad_outputs is not None:
-            return [each.detach() for each in listed(grad_outputs)]
+            return [each.detach() for each in as_list(grad_outputs)]
         starts = [
             tensor(
                 random_weights(output.shape, output, 7), dtype=output.dtype, device=output.device
@@ -284,7 +284,7 @@ def gradgradcheck(
                 else value.requires_grad_()
                 for value, was in zip(values, given, strict=True)
             ]
-            outputs = [each for each in listed(func(*leaves)) if each.dtype.category >= 2]
+            outputs = [each for each in as_list(func(*leaves)) if each.dtype.category >= 2]
             wanted = [leaf for leaf in leaves if leaf._node is not None]
             starts = starts_for(outputs)
             return grad(outputs, wanted, starts, create_graph=True, materialize_grads=True)

@@ -162,7 +162,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             "get_gradient_edge", "It is not possible to get the gradient edge for a Tensor "
             "that does not require gradients",
         )  # fmt: skip
-    return GradientEdge(AccumulateGrad(tensor), 0) if node is LEAF else GradientEdge(*node.face())
+    return GradientEdge(AccumulateGrad(tensor), 0) if node is LEAF else GradientEdge(*node.public_node())
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
@@ -178,7 +178,7 @@ def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
 # Hooks on several tensors --------------------------------------------------------------
 
 
-class Handles:
+class _MultiHandle:
     """The handle of a hook that hangs on several tensors."""
 
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
@@ -189,7 +189,7 @@ class Handles:
         for handle in self.handles:
             handle.remove()
 
-    def __enter__(self) -> Handles:
+    def __enter__(self) -> _MultiHandle:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -198,7 +198,7 @@ class Handles:
 
 def register_multi_grad_hook(
     tensors: Sequence[Tensor], fn: Callable[[Any], None], *, mode: str = "all"
-) -> Handles:
+) -> _MultiHandle:
     """Call `fn` when the gradients of several tensors have been computed.
 
     Args:
@@ -215,12 +215,12 @@ def register_multi_grad_hook(
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    collected = Collected(tensors, fn, mode)
+    collected = GradientCollector(tensors, fn, mode)
     hooks = [tensor.register_hook(collected.hook(i)) for i, tensor in enumerate(tensors)]
-    return Handles(hooks)
+    return _MultiHandle(hooks)
 
 
-class Collected:
+class GradientCollector:
     """The gradients of several tensors, as they come in during a backward pass."""
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[[Any], None], mode: str) -> None:

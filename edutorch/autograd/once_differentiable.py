@@ -15,7 +15,7 @@ from .function import Function
 __all__ = ["once_differentiable"]
 
 
-class OnlyOnce(Function):
+class DelayedError(Function):
     """The gradient of a backward that cannot be differentiated: an error, once it is needed."""
 
     @staticmethod
@@ -53,7 +53,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         leaves = [results[i].detach() for i in places]
         for leaf in leaves:
             leaf._node = LEAF
-        for i, each in zip(places, OnlyOnce.apply(*leaves), strict=True):
+        for i, each in zip(places, DelayedError.apply(*leaves), strict=True):
             results[i] = each
         return tuple(results)
 

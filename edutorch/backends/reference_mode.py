@@ -15,7 +15,7 @@ from numpy import ndarray
 
 from .kernel_registry import KERNELS
 
-__all__ = ["Slot", "known_slot", "reference_only", "slot", "slot_of", "slots", "without_subclass"]
+__all__ = ["Slot", "known_slot", "reference_only", "slot", "slot_of", "slots", "as_ndarray"]
 
 
 class Slot:
@@ -71,7 +71,7 @@ def known_slot(key: str) -> Slot:
     return slot(f"{row.file}.{key.replace('/', '_')}", row.least)
 
 
-def without_subclass(value: Any) -> Any:
+def as_ndarray(value: Any) -> Any:
     """Return an array as NumPy's own class, which numba knows: the memory is the same."""
     return value.view(ndarray) if isinstance(value, ndarray) else value
 
@@ -102,10 +102,10 @@ def reference_only() -> Iterator[None]:
                 slot.run = slot._filled
 
 
-def nobody(slot: Slot) -> None:
+def no_kernels(slot: Slot) -> None:
     """Make no kernel: `edutorch.kernels` puts its own maker in the place of this one."""
 
 
 _slots: dict[str, Slot] = {}
 _references = 0
-maker: Callable[[Slot], None] = nobody
+maker: Callable[[Slot], None] = no_kernels

@@ -113,9 +113,9 @@ def _core() -> Iterator[Finding]:
     own = _version("edutorch", "edutorch")
     yield Finding("core", "edutorch", True, f"{own} ({Path(__file__).parents[1]})")
     for distribution in ("numpy", "ml_dtypes", "safetensors"):
-        found = _version(distribution, distribution)
-        todo = "" if found is not None else f"pip install {distribution}"
-        yield Finding("core", distribution, found is not None, found or "not installed", todo)
+        version = _version(distribution, distribution)
+        todo = "" if version is not None else f"pip install {distribution}"
+        yield Finding("core", distribution, version is not None, version or "not installed", todo)
 
 
 def _speed() -> Iterator[Finding]:
@@ -207,14 +207,14 @@ def _blas_core() -> str | None:
 def _extras() -> Iterator[Finding]:
     for extra, (purpose, modules) in _EXTRAS.items():
         versions = {name: _version(name, module) for name, module in modules.items()}
-        missing = any(found is None for found in versions.values())
+        missing = any(version is None for version in versions.values())
         # Without a GPU in sight there is no reason to suggest the GPU libraries.
         wanted = missing and (extra != "cuda" or os.path.exists("/proc/driver/nvidia"))
         todo = f'pip install "edutorch[{extra}]"  for {purpose}' if wanted else ""
-        for name, found in versions.items():
-            detail = "not installed" if found is None else found
+        for name, version in versions.items():
+            detail = "not installed" if version is None else version
             yield Finding(
-                f"extra `{extra}`: {purpose}", name, None if found is None else True, detail, todo
+                f"extra `{extra}`: {purpose}", name, None if version is None else True, detail, todo
             )
 
 
@@ -222,9 +222,9 @@ def _graphviz() -> Iterator[Finding]:
     """Say which Graphviz can draw, and which of them does: the first that works."""
     from ..viz.render.graphviz import engines
 
-    found = engines()
-    used = next((engine.name for engine in found if engine.available), None)
-    for engine in found:
+    layout_engines = engines()
+    used = next((engine.name for engine in layout_engines if engine.available), None)
+    for engine in layout_engines:
         detail = f"{engine.detail}; this one draws" if engine.name == used else engine.detail
         todo = 'pip install "edutorch[lab]"  for pictures of graphs' if used is None else ""
         yield Finding("Graphviz", engine.name, engine.available or None, detail, todo)

@@ -114,7 +114,7 @@ class ScriptFrame(SimpleNamespace):
 
 def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> int:
     """Draw what was recorded, into a file or as a table on the terminal."""
-    from ..viz.backward_walk.backward_graph import mirrored
+    from ..viz.backward_walk.backward_graph import backward_snapshot
     from ..viz.graph.fold import UnknownGroupError
     from ..viz.render.static import Drawing
 
@@ -140,7 +140,7 @@ def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> in
     path = Path(output)
     if path.suffix.lower() == ".html":
         from ..viz.history.export import drawing_page
-        from ..viz.render.static import write_whole
+        from ..viz.render.static import write_file
 
         write_whole(path, drawing_page(drawing).encode())
     else:

@@ -81,13 +81,13 @@ def _report_for(path: str) -> Callable[..., None]:
     """Return an excepthook that leaves out the lines that led to the script at `path`."""
 
     def report(
-        kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        exc_type: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
         while trace is not None and trace.tb_frame.f_code.co_filename != path:
             trace = trace.tb_next
         if missing := _NOT_OURS_YET.match(str(error)):
             name, place = missing.groups()
             error.add_note(f"edutorch has no torch{place}.{name} (yet)")
-        sys.__excepthook__(kind, error.with_traceback(trace), trace)
+        sys.__excepthook__(exc_type, error.with_traceback(trace), trace)
 
     return report

@@ -24,7 +24,7 @@ def warmup(check: bool = False) -> int:
         return 1
     start = time.perf_counter()
     if check:
-        print(json.dumps([asdict(each) for each in kernels.warm_up(compile=False)]))
+        print(json.dumps([asdict(kernel) for kernel in kernels.warm_up(compile=False)]))
         return 0
     counts = {"loaded": 0, "compiled": 0, "failed": 0}
     for made in kernels.warm_up():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from edutorch.compilation.compiled_function import config
 from edutorch.compiler import allow_in_graph, disable, is_compiling, list_backends, reset
 
 __all__ = [
@@ -17,13 +18,6 @@ __all__ = [
     "list_backends",
     "reset",
 ]
-
-config = SimpleNamespace(
-    recompile_limit=8, cache_size_limit=8, suppress_errors=False, verbose=False
-)
-"""Settings. `recompile_limit` (or its old name `cache_size_limit`, if that was lowered) says how
-often a function is captured before it is left as it is written; the others are accepted."""
-
 
 def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
     """Return a function that runs `f` once and returns what compiling it found out.

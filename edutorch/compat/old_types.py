@@ -25,10 +25,10 @@ class OldType(type):
 
         Raises: DTypeError: given a tensor of another type.
         """
-        given = data[0] if data else None
-        if isinstance(given, Tensor) and given.dtype is not cls.dtype:
+        source = data[0] if data else None
+        if isinstance(source, Tensor) and source.dtype is not cls.dtype:
             raise DTypeError(
-                cls.__name__, f"expected {cls.dtype} (got {given.dtype})",
+                cls.__name__, f"expected {cls.dtype} (got {source.dtype})",
                 hint=f"use x.to({cls.dtype})",
             )  # fmt: skip
         if len(data) == 1 and not isinstance(data[0], int):
@@ -40,20 +40,20 @@ class OldType(type):
         return isinstance(value, Tensor) and value.dtype is cls.dtype and value.is_cpu
 
 
-def old_type(kind: dtypes.dtype) -> OldType:
+def old_type(dtype: dtypes.dtype) -> OldType:
     """Make the class for one dtype."""
-    short = TYPE_NAMES.get(kind.name, "BFloat16" if kind is dtypes.bfloat16 else "Bool")
-    says = f"A tensor of {kind.name}, as old code writes it."
-    return OldType(f"{short}Tensor", (), {"__doc__": says, "dtype": kind, "__module__": __name__})
+    short = TYPE_NAMES.get(dtype.name, "BFloat16" if dtype is dtypes.bfloat16 else "Bool")
+    says = f"A tensor of {dtype.name}, as old code writes it."
+    return OldType(f"{short}Tensor", (), {"__doc__": says, "dtype": dtype, "__module__": __name__})
 
 
 FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor = (
-    old_type(kind)
-    for kind in (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
+    old_type(dtype)
+    for dtype in (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 )  # fmt: skip
 ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, BoolTensor = (
-    old_type(kind)
-    for kind in (
+    old_type(dtype)
+    for dtype in (
         dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool,
     )
 )  # fmt: skip

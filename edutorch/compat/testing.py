@@ -98,22 +98,22 @@ def _difference_of_leaves(
     related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
     if not allow_subclasses and type(actual) is not type(expected):
         related = False
-    numbers = isinstance(actual, int | float | complex) and isinstance(
+    are_scalars = isinstance(actual, int | float | complex) and isinstance(
         expected, int | float | complex
     )
     known = isinstance(actual, Tensor | np.ndarray | np.generic)
-    if not (numbers or (related and known)):
+    if not (are_scalars or (related and known)):
         if actual is None and expected is None:
             return None
         raise TypeError(
             f"assert_close: cannot compare {type(actual).__name__} with {type(expected).__name__}"
         )
     one, other = (_as_tensor(value) for value in (actual, expected))
-    if numbers and type(actual) is not type(expected) and checks["dtype"]:
+    if are_scalars and type(actual) is not type(expected) and checks["dtype"]:
         return f"The (d)types do not match: {type(actual)} != {type(expected)}."
     if tuple(one.shape) != tuple(other.shape):
         return _attribute("shape", one.shape, other.shape)
-    if not numbers:
+    if not are_scalars:
         for name, wanted in checks.items():
             mine, yours = (_ask(value, name) for value in (one, other))
             if wanted and mine != yours:
@@ -121,7 +121,7 @@ def _difference_of_leaves(
     default = [TOLERANCES.get(value.dtype, (0.0, 0.0)) for value in (one, other)]
     relative = max(pair[0] for pair in default) if rtol is None else rtol
     absolute = max(pair[1] for pair in default) if atol is None else atol
-    return _numbers_apart(one, other, relative, absolute, equal_nan, numbers)
+    return _numbers_apart(one, other, relative, absolute, equal_nan, are_scalars)
 
 
 def _as_tensor(value: Any) -> Tensor:
@@ -144,7 +144,7 @@ def _attribute(name: str, one: Any, other: Any) -> str:
 
 
 def _numbers_apart(
-    actual: Tensor, expected: Tensor, rtol: float, atol: float, equal_nan: bool, numbers: bool
+    actual: Tensor, expected: Tensor, rtol: float, atol: float, equal_nan: bool, are_scalars: bool
 ) -> str | None:
     """Compare element by element, in float64 where there are fractions."""
     one, other = (value.detach().cpu().resolve_conj().numpy() for value in (actual, expected))
@@ -161,7 +161,7 @@ def _numbers_apart(
     with np.errstate(all="ignore"):
         off = np.where(close, 0, np.abs(one - other))
         part = np.where(close, 0, off / np.abs(other))
-    if numbers or one.ndim == 0:
+    if are_scalars or one.ndim == 0:
         return (
             f"Scalars are not {word}!\n\nExpected {other.item()} but got {one.item()}.\n"
             f"Absolute difference: {off.item()}{up_to[0]}\n"
@@ -169,9 +169,9 @@ def _numbers_apart(
         )
     count, wrong = math.prod(close.shape), int((~close).sum())
     said = [
-        f"Greatest {kind} difference: {worst.flat[at].item()} at index "
+        f"Greatest {measure} difference: {worst.flat[at].item()} at index "
         f"{tuple(int(i) for i in np.unravel_index(at, worst.shape))}{limit}"
-        for kind, worst, limit in (("absolute", off, up_to[0]), ("relative", part, up_to[1]))
+        for measure, worst, limit in (("absolute", off, up_to[0]), ("relative", part, up_to[1]))
         for at in [int(np.argmax(worst))]
     ]
     head = f"Tensor-likes are not {word}!\n\nMismatched elements: {wrong} / {count}"

@@ -46,12 +46,12 @@ class TorchVersion(str):
 def _numbers(version: Any) -> list[int]:
     """Return the leading numbers, without zeros at their end: 2.0 is 2."""
     if isinstance(version, str):
-        found = re.match(r"v?(\d+(?:\.\d+)*)", version)
-        if found is None:
+        match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+        if match is None:
             raise ValueError(f"{version!r} is no version: expected numbers, as in '2.13.0'")
-        numbers = [int(part) for part in found[1].split(".")]
+        release = [int(part) for part in match[1].split(".")]
     else:
-        numbers = [int(part) for part in version]
-    while numbers and numbers[-1] == 0:
-        numbers.pop()
-    return numbers
+        release = [int(part) for part in version]
+    while release and release[-1] == 0:
+        release.pop()
+    return release

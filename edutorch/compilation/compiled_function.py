@@ -8,18 +8,19 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
 from .. import events
-from ..core.op import MISTAKES
-from ..core.source_location import users_place
+from ..core.op import ARRAY_ERRORS
+from ..core.source_location import user_location
 from ..core.tensor import Tensor
 from ..errors import EdutorchError, warn
 from ..fx.capture import Capturing
 from ..fx.capture_patches import capturing
 from ..fx.captured_graph import argument_names
-from ..modes import PLAIN, QUIET, Modes, current
+from ..modes import DEFAULT, NO_GRAD, Modes, current
 from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
 from .backends import maker
 from .compiled_version import Entry
@@ -32,6 +33,13 @@ log = logging.getLogger("edutorch.compile")
 
 ALL: WeakSet[Compiled] = WeakSet()
 LEAF = LeafSpec()
+
+config = SimpleNamespace(
+    recompile_limit=8, cache_size_limit=8, suppress_errors=False, verbose=False
+)
+"""PyTorch's `torch._dynamo.config`. `recompile_limit` (or its old name `cache_size_limit`, if that
+was lowered) says how often a function is captured before it stays as it is written; the others are
+accepted."""
 
 
 class BreakError(EdutorchError, RuntimeError):
@@ -64,8 +72,8 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function: a compiled version, or as it is written."""
         mode = current()
-        usual = mode is PLAIN or mode is QUIET or is_usual(mode)
-        if not usual or self.given_up or capturing() or events._MILESTONES.get():
+        usual = mode is DEFAULT or mode is NO_GRAD or is_usual(mode)
+        if not usual or self.given_up or capturing() or events._STEP_LISTENERS.get():
             return self.function(*args, **kwargs)
         leaves, spec = flattened(args, kwargs)
         for number, entry in enumerate(self.entries):
@@ -79,10 +87,10 @@ class Compiled:
 
     def replay(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """Run a compiled version. What it raises is said by the function as it is written."""
-        place = users_place() if entry.writes else None
+        place = user_location() if entry.writes else None
         try:
             return entry.run(leaves, place)  # type: ignore[arg-type]
-        except (*MISTAKES, XlaError) as error:
+        except (*ARRAY_ERRORS, XlaError) as error:
             if entry.writes:
                 raise
             result = self.function(*args, **kwargs)  # raises, if the mistake is the caller's
@@ -233,8 +241,6 @@ class Compiled:
 
 def limit() -> int:
     """Return how often a function is captured before it is left as it is written."""
-    from .._dynamo import config
-
     return min(config.recompile_limit, config.cache_size_limit)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from ..backends import CPU
 from ..backends.aliased_array import plain
 from ..core.autograd.graph import LEAF, Node
-from ..core.dispatch import InferenceWrites
-from ..core.source_location import Place
-from ..core.tensor import Tensor, link_view, same_memory, wrap, writes_of
+from ..core.dispatch import InferenceVersionCounter
+from ..core.source_location import CodeLocation
+from ..core.tensor import Tensor, attach_view, share_version, wrap, writes_of
 from ..fx.captured_graph import Captured
 from ..utils._pytree import tree_unflatten
 from ..utils.deferred_interrupts import hold, release
@@ -140,7 +140,7 @@ class Entry:
                 arrays[position] = plain(array)
         return tensors, arrays
 
-    def run(self, leaves: list[Any], place: Place) -> Any:
+    def run(self, leaves: list[Any], place: CodeLocation) -> Any:
         """Compute, write back, and return what the function returns."""
         tensors, arrays = self.gather(leaves)
         token = hold() if self.writes or self.grads else None
@@ -150,7 +150,7 @@ class Entry:
                 if found[position] is not arrays[number]:
                     arrays[number][...] = found[position]
                 written = tensors[number]  # its `_bump`, without the calls
-                (written._writes or writes_of(written)).happened(place)
+                (written._writes or writes_of(written)).bump(place)
             if self.grads:
                 self.set_gradients(found, arrays)
             for tensor in self.captured.dropped:
@@ -191,7 +191,7 @@ class Entry:
         """Make a tensor of a result; in inference mode it stays outside every graph."""
         tensor = wrap(array)
         if self.guards.mode.inference:
-            tensor._writes = InferenceWrites()
+            tensor._writes = InferenceVersionCounter()
         return tensor
 
     def outcome(self, found: list[Any], tensors: list[Any], arrays: list[Any]) -> Any:
@@ -206,7 +206,7 @@ class Entry:
                 if output.shares <= -2:
                     earlier = made[-2 - output.shares]
                     if np.may_share_memory(earlier._array, tensor._array):
-                        same_memory(tensor, earlier)
+                        share_version(tensor, earlier)
             if output.index in self.leaf_results:
                 tensor._node = LEAF
             made.append(tensor)
@@ -248,7 +248,7 @@ def shown_of(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:
     array = plain(tensor._array)
     first = array.view(kind) if kind != array.dtype else array
     made = wrap(CPU.as_strided(first, shape, strides, offset))
-    link_view(made, tensor)
+    attach_view(made, tensor)
     return made
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..autograd.function_node import output_node
 from ..core.autograd.graph import Description, Node, clock, edge_of, second_backward, stale_value
-from ..core.fast.lazy_gradients import Parts
+from ..core.fast.lazy_gradients import OutputGradients
 from ..core.tensor import Tensor
 from ..errors import GradientError
 
@@ -50,7 +50,7 @@ class CompiledNode(Node):
         for tensor, count in self.tensors:
             if tensor._version != count:
                 raise stale_value(self, "a tensor", tensor._writes)
-        by_output = g.by_output if g.__class__ is Parts else {self.place: g}
+        by_output = g.by_output if g.__class__ is OutputGradients else {self.place: g}
         starts = [by_output.get(i) for i in range(len(self.kinds))]
         for number, (shape, kind) in enumerate(self.kinds):
             if starts[number] is None:

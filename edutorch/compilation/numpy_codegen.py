@@ -179,7 +179,7 @@ def definition_of(op: Any) -> Callable[..., Any]:
 
 def with_kernel(op: Any) -> Callable[..., Any]:
     """Return the definition of an op, which asks for a kernel first if the op may have one."""
-    from ..core.op import positional
+    from ..core.op import as_positional
 
     forward, slot = positional(op.forward), op.slot
     if slot is None or op.variadic:

@@ -16,11 +16,11 @@ from .. import backends, dtypes
 from ..backends.aliased_array import Shared, plain
 from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from ..events import OpApplied, emit, work
-from ..modes import Heard, current, unheard
+from ..modes import ObservedModes, current, pause_listeners
 from .autograd.forward_mode import propagate
-from .autograd.graph import Writes
-from .autograd.multi_output import cut_anywhere, tell
-from .autograd.saved_tensors import Packed
+from .autograd.graph import VersionCounter
+from .autograd.multi_output import wrap_views_in_modes, notify_views
+from .autograd.saved_tensors import PackedValues
 from .autograd.view_tracking import notify_write
 from .autograd.written_regions import write_stretched
 from .error_messages import (
@@ -35,11 +35,11 @@ from .error_messages import (
 from .numpy_aliasing import keep_apart, settle
 from .precision import SCALING, is_half
 from .promotion import EXTENSION_TYPES, NO_BOOLS, promote, refuse_bools, refuse_types
-from .registry import public
+from .registry import op_function
 from .shapes import reduced_dims
-from .source_location import Place, users_place
+from .source_location import CodeLocation, user_location
 from .subclasses import ask_about, overriding, result_class, turned_into
-from .tensor import PLAIN_TENSORS, Tensor, array_of, link_view, wrap, writes_of
+from .tensor import PLAIN_TENSORS, Tensor, array_of, attach_view, wrap, writes_of
 
 if TYPE_CHECKING:
     from .op import Op
@@ -49,12 +49,12 @@ ORDINARY = {int, float, bool, complex, type(None), np.ndarray, np.float64, np.fl
 """Classes other than tensors whose objects do not ask to be heard (`subclasses.py`)."""
 
 
-class InferenceWrites(Writes):
+class InferenceVersionCounter(VersionCounter):
     """The record of an inference tensor: too new for every graph."""
 
     time = float("inf")
 
-    def happened(self, place: Place | None = None, array: Any = None, index: Any = ...) -> None:
+    def bump(self, place: CodeLocation | None = None, array: Any = None, index: Any = ...) -> None:
         self.count += 1
 
 
@@ -65,7 +65,7 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     """
     autocast = current().autocast
     if autocast is not None and out is None:
-        inputs = autocast.operands(op.name, inputs, settings)
+        inputs = autocast.cast_operands(op.name, inputs, settings)
     given = sequence_of(op, inputs[0]) if op.variadic else inputs
     tensors = [each for each in given if isinstance(each, Tensor)]
     special = [
@@ -81,54 +81,54 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
         and op.contract
         and getattr(given[0], "ndim", 0) == len(op.contract.terms[0]) - 1
     ):
-        batch = public("unsqueeze")(given[0], 0)
-        return public("squeeze")(op.function(batch, *given[1:], **settings), 0)
+        batch = op_function("unsqueeze")(given[0], 0)
+        return op_function("squeeze")(op.function(batch, *given[1:], **settings), 0)
     if op.composed is not None and out is None:
         result = op.composed(*given, **settings)
         if result is not None:
             return result
-    if current().__class__ is Heard and tensors and not special and out is None:
+    if current().__class__ is ObservedModes and tensors and not special and out is None:
         everyday = all(tensor._array.__class__ is np.ndarray for tensor in tensors)
         if everyday:
-            return told(op, inputs, tuple(given), settings)
+            return execute_observed(op, inputs, tuple(given), settings)
     if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
         given = tuple(np.asarray(each) if isinstance(each, np.generic) else each for each in given)
     backend = common_backend(op, given, tensors)
     if backend.level or current().batches:
-        backend, given = inside_batch(backend, given, settings)
+        backend, given = enter_batch(backend, given, settings)
         tensors = [each for each in given if isinstance(each, Tensor)]
     for tensor in tensors:
         settle(tensor)
     if not tensors or not current().listeners:
-        return carry_out(op, backend, tuple(given), settings, out, tensors, special)
+        return execute(op, backend, tuple(given), settings, out, tensors, special)
     given = tuple(given)
     with work("op", op, given) as around:
-        result = carry_out(op, backend, given, settings, out, tensors, special)
+        result = execute(op, backend, given, settings, out, tensors, special)
         around.result = result if out is None else None
-    return announced(op, given, settings, result)
+    return notify(op, given, settings, result)
 
 
-def told(op: Op, inputs: tuple[Any, ...], given: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def execute_observed(op: Op, inputs: tuple[Any, ...], given: tuple[Any, ...], settings: dict[str, Any]) -> Any:
     """Run `op` as if nobody listened, and tell of it before and after."""
-    with work("op", op, given) as around, unheard():
+    with work("op", op, given) as around, pause_listeners():
         named = dict(zip(op.inputs, inputs, strict=True))
         around.result = result = op.function(**named, **settings)
-    return announced(op, given, settings, result)
+    return notify(op, given, settings, result)
 
 
-def announced(op: Op, given: tuple[Any, ...], settings: dict[str, Any], result: Any) -> Any:
+def notify(op: Op, given: tuple[Any, ...], settings: dict[str, Any], result: Any) -> Any:
     """Tell the listeners of an op that has run, and return its result."""
-    if op.family == "pieces":
-        tell(op, given, settings, result)
+    if op.family == "multi_view":
+        notify_views(op, given, settings, result)
         return result
     node = (result[0] if isinstance(result, tuple) else result)._node
     if node is not None:
-        node.notes["place"] = users_place()
+        node.notes["place"] = user_location()
     emit(OpApplied(op, given, settings, result, node))
     return result
 
 
-def carry_out(
+def execute(
     op: Op,
     backend: backends.Backend,
     given: tuple[Any, ...],
@@ -148,8 +148,8 @@ def carry_out(
     y = compute(op, backend, arrays, settings)
     if not tensors:
         return y
-    if op.family == "pieces":
-        outputs = cut_anywhere(op, tensors[0], y, settings)
+    if op.family == "multi_view":
+        outputs = wrap_views_in_modes(op, tensors[0], y, settings)
         return turned_into(result_class(tensors) or Tensor, outputs, tensors)
     outputs = tuple(wrap(each) for each in (y if isinstance(y, tuple) else (y,)))
     output = outputs[0]
@@ -157,14 +157,14 @@ def carry_out(
     if op.family == "movement" and backend.shares_memory(output._array, operands[0]):
         if isinstance(tensors[0]._array, Shared):
             output._array = output._array.view(type(tensors[0]._array))
-        link_view(output, tensors[0])
+        attach_view(output, tensors[0])
     may_record = modes.grad and op.rules and output._array.dtype in dtypes.DIFFERENTIABLE
     if may_record and any(tensor._node is not None for tensor in tensors):
         record(op, outputs, given, settings)
-    if modes.follower is not None and output._node is None:
-        modes.follower.unrecorded(op, output, given)
+    if modes.op_recorder is not None and output._node is None:
+        modes.op_recorder.unrecorded(op, output, given)
     if modes.inference and output._writes is None:
-        output._writes = InferenceWrites()
+        output._writes = InferenceVersionCounter()
     if modes.levels:
         propagate(op, given, settings, output)
     kind = result_class(tensors) if special else None
@@ -189,21 +189,21 @@ def record(
     saving = modes.saving
     if saving.__class__ is tuple:
         writes_of(output)
-        output._node.saved = Packed(output._node, saving)
-    if modes.follower is not None:
-        modes.follower.recorded.extend((output, given))
+        output._node.saved = PackedValues(output._node, saving)
+    if modes.op_recorder is not None:
+        modes.op_recorder.recorded.extend((output, given))
 
 
 def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:
     """What `x * y` calls: let Python ask the other operand when it is something we do not know."""
-    if not all(understood(input_) for input_ in inputs):
+    if not all(is_operand(input_) for input_ in inputs):
         return NotImplemented
     if not isinstance(inputs[0], Tensor):  # Tensor.__add__(2, x), which Python never calls
         raise wrong_operand(op, op.inputs[0], inputs[0])
     return apply(op, inputs, settings)
 
 
-def understood(operand: Any) -> bool:
+def is_operand(operand: Any) -> bool:
     """Say whether an operator can compute with `operand`."""
     if isinstance(operand, Tensor | bool | int | float | complex) or hasattr(operand, "dtype"):
         return True
@@ -251,7 +251,7 @@ def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backe
     return deciding[0]
 
 
-def inside_batch(
+def enter_batch(
     backend: backends.Backend, given: Sequence[Any], settings: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...]]:
     """Return the level of `vmap` that the op belongs to, and its operands brought into it.
@@ -271,7 +271,7 @@ def inside_batch(
         if not backends.is_array(array) or backends.of(array) is backend:
             return value
         if isinstance(value, Tensor):
-            return public("batched")(value, backend, None)
+            return op_function("batched")(value, backend, None)
         return backend.enter(array, None)  # type: ignore[attr-defined]
 
     return backend, tuple(entered(each) for each in given)
@@ -300,19 +300,19 @@ def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict
     if op.family == "reduction":
         settings = {**settings, "dim": reduced_dims(op, settings["dim"], arrays[0].ndim)}
     arguments: Sequence[Any] = (arrays,) if op.variadic else arrays
-    from .op import MISTAKES
+    from .op import ARRAY_ERRORS
 
     named = dict(zip(op.inputs, arguments, strict=True))
     try:
-        y = by_kernel(op, backend, named, settings)
+        y = run_kernel(op, backend, named, settings)
         if y is None:
             y = backend.run(op.forward, named, settings)
-    except MISTAKES as error:
+    except ARRAY_ERRORS as error:
         raise explain(op, arguments, error, settings) from error
-    return rounded(op, y, arrays) if op.family == "elementwise" else y
+    return round_result(op, y, arrays) if op.family == "elementwise" else y
 
 
-def by_kernel(
+def run_kernel(
     op: Op, backend: backends.Backend, arrays: dict[str, Any], settings: dict[str, Any]
 ) -> Any:
     """Compute with the op's kernel, as its fast path would. None: there is none for this case."""
@@ -325,7 +325,7 @@ def by_kernel(
     return op.slot(*(values[name] for name in op.signature.parameters))
 
 
-def rounded(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
+def round_result(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
     """Return a result in bfloat16 if it was computed from it: NumPy turns to float32."""
     kinds = {array.dtype for array in arrays if hasattr(array, "dtype")}
     if op.name in SCALING and y.dtype == np.float32:  # a number beside 16-bit floats is float32

@@ -150,7 +150,7 @@ class MemoryMembers:
     @property
     def output_nr(self) -> int:
         """Which output of its node this tensor is."""
-        face = getattr(self._node, "face", None)
+        face = getattr(self._node, "public_node", None)
         return 0 if face is None else face()[1]
 
     @property

@@ -24,7 +24,7 @@ import numpy as np
 from ..backends.aliased_array import Lent, Shared, plain, same_place, shared
 from ..modes import current
 from .autograd.forward_mode import with_tangents
-from .autograd.graph import LEAF, Writes, clock
+from .autograd.graph import LEAF, VersionCounter, clock
 from .registry import REGISTRY
 from .tensor import Tensor, fill, writes_of
 
@@ -56,7 +56,7 @@ def settle(tensor: Tensor) -> None:
     array = tensor._array
     if array.__class__ is Lent:
         writes: Any = tensor._writes
-        if writes.__class__ is LentWrites and not writes.lent:
+        if writes.__class__ is ExportedVersionCounter and not writes.lent:
             tensor._array = plain(array)
             writes.settled.append(ref(tensor))
         return
@@ -75,7 +75,7 @@ def kept_apart(value: Any) -> Any:
         return value
     copied = fill(object.__new__(Tensor), plain(value._array).copy("K"))
     if value._node is LEAF:  # one step away from it, for second derivatives
-        REGISTRY["as_type"].record(copied, copied._array, value, value.dtype)
+        REGISTRY["convert_dtype"].record(copied, copied._array, value, value.dtype)
     else:
         copied._node = value._node
     return with_tangents(copied, value) if current().levels else copied
@@ -117,7 +117,7 @@ FEW = 8
 whoever takes n views to NumPy one by one would otherwise look n times at all of them."""
 
 
-class LentWrites(Writes):
+class ExportedVersionCounter(VersionCounter):
     """The writes to memory that is lent: also those that no tensor has made.
 
     Attributes:
@@ -155,15 +155,15 @@ class LentWrites(Writes):
     def count(self, value: int) -> None:
         self._count = value
 
-    def happened(self, place: Any = None, array: Any = None, index: Any = ...) -> None:
+    def bump(self, place: Any = None, array: Any = None, index: Any = ...) -> None:
         """Note a write of a tensor.
 
         While memory is lent it counts as one into all of it: NumPy's are hidden.
         """
         if self.lent:
-            super().happened(place)
+            super().bump(place)
         else:
-            super().happened(place, array, index)
+            super().bump(place, array, index)
 
     def compare(self) -> None:
         """Count a write if the numbers are not what they were when they were lent."""
@@ -197,7 +197,7 @@ class LentWrites(Writes):
         time, count = self._time, self._count
         for name in ("lent", "marked", "marked_views", "watched", "settled", "_time", "_count"):
             self.__dict__.pop(name, None)
-        self.__class__ = Writes  # type: ignore[assignment]
+        self.__class__ = VersionCounter  # type: ignore[assignment]
         self.time, self.count = time, count
         for tensor in living(self, (self.owner, *self.views)):
             if tensor._array.__class__ is Lent:
@@ -211,7 +211,7 @@ def checksum(array: np.ndarray) -> int:
     return zlib.crc32(numbers)
 
 
-def living(writes: Writes, references: Iterable[Any]) -> list[Tensor]:
+def living(writes: VersionCounter, references: Iterable[Any]) -> list[Tensor]:
     """Return those tensors that still live and whose memory these writes are about."""
     found = (None if reference is None else reference() for reference in references)
     return [tensor for tensor in found if tensor is not None and tensor._writes is writes]
@@ -222,7 +222,7 @@ class Holder:
 
     __slots__ = ("array", "writes")
 
-    def __init__(self, array: np.ndarray, writes: LentWrites) -> None:
+    def __init__(self, array: np.ndarray, writes: ExportedVersionCounter) -> None:
         self.array, self.writes = array, writes
 
     @property
@@ -248,18 +248,18 @@ def lend(tensor: Any) -> np.ndarray:
         base = held.base  # perhaps the very array it was made from
         return base if base.__class__ is np.ndarray and same_place(held, base) else plain(held)
     array = plain(held)
-    is_lent = tensor._writes.__class__ is LentWrites
+    is_lent = tensor._writes.__class__ is ExportedVersionCounter
     if not array.size or (not is_lent and tensor.is_inference()):
         return array
     writes: Any = writes_of(tensor)
     if writes.owner is None:
         writes.owner = ref(tensor if tensor._base is None else tensor._base)
-    if writes.__class__ is Writes:
+    if writes.__class__ is VersionCounter:
         time, count = writes.time, writes.count
         writes.__dict__.pop("time", None)
         writes.__dict__.pop("count", None)
         writes.watched, writes.settled, writes._time, writes._count = {}, [], time, count
-        writes.__class__ = LentWrites
+        writes.__class__ = ExportedVersionCounter
     if not writes.lent:
         writes.mark()
     holder = Holder(array, writes)

@@ -30,10 +30,10 @@ from typing import Any, Protocol
 import numpy
 
 from .. import dtypes, modes
-from ..backends.reference_mode import Slot, slot_of, without_subclass
+from ..backends.reference_mode import Slot, slot_of, as_ndarray
 from ..errors import running
 from .autograd import graph
-from .autograd.multi_output import PiecesNode, cut
+from .autograd.multi_output import MultiViewNode, wrap_views
 from .error_messages import check_flag, explain
 from .fast import call_codegen
 from .fast.backward_codegen import backward_source
@@ -41,10 +41,10 @@ from .fast.inlining import expression_of, free_names
 from .precision import rounded_once, widened
 from .registry import REGISTRY
 from .shapes import Contract, kept_shape, reduced_dims, whole
-from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, link_view, node_of, result_again, wrap
+from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, attach_view, node_of, restore_result, wrap
 
 AxisError = numpy.exceptions.AxisError
-MISTAKES = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
+ARRAY_ERRORS = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
 """What array libraries raise when arguments do not fit; `explain` says it better."""
 
 
@@ -98,7 +98,7 @@ class Op:
     A function in it, called `…_node`, stands in the definition's module and returns a type.
     """
 
-    takes_spots = False  # whether its rule takes a gradient as `Spots`
+    takes_one_hot = False  # whether its rule takes a gradient as `OneHotGradient`
     asks_node = False  # whether a rule asks for the node, to look at the graph of `g`
     joint_vjp: Callable[..., Any] | None = None  # one rule for all inputs
     composed: Callable[..., Any] | None = None  # what takes operands of another form, or None
@@ -123,7 +123,7 @@ class Op:
         node: str = "",
     ) -> None:
         if accumulates:
-            forward = functools.wraps(forward)(rounded_once(positional(forward)))
+            forward = functools.wraps(forward)(rounded_once(as_positional(forward)))
         self.forward, self.allow_unbatched = forward, allow_unbatched
         self.name = forward.__name__
         self.doc = inspect.getdoc(forward) or ""
@@ -193,7 +193,7 @@ class Op:
         formulas = latex if isinstance(latex, dict) else dict.fromkeys(rules, latex)
         self.joint_vjp = joint_vjp
         if joint_vjp is not None:
-            rules = {name: one_of(joint_vjp, self.inputs.index(name)) for name in formulas}
+            rules = {name: rule_of_input(joint_vjp, self.inputs.index(name)) for name in formulas}
         for name, function in rules.items():
             parameters = tuple(inspect.signature(function).parameters)
             known = {"g", "node", *self.outputs, "y", *self.inputs, *self.settings}
@@ -210,7 +210,7 @@ class Op:
         needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
         if self.family == "reduction":
             needed |= dict.fromkeys(("input_shape", "dim"))
-        self.saved = self.settings if self.family == "pieces" else tuple(needed)
+        self.saved = self.settings if self.family == "multi_view" else tuple(needed)
         self._wait()
         return self.function
 
@@ -257,7 +257,7 @@ class Op:
         """Return the type of the nodes of this op that are called so."""
         made = self.node_types.get(name)
         if made is None:
-            plain = PiecesNode if self.family == "pieces" else graph.Node
+            plain = MultiViewNode if self.family == "multi_view" else graph.Node
             base = next(iter(self.node_types.values()), plain)
             members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
             if base is not plain:
@@ -285,24 +285,24 @@ class Op:
         from .numpy_aliasing import kept
 
         scope = {
-            "OP": self, "forward": positional(self.forward), "apply": apply,
+            "OP": self, "forward": as_positional(self.forward), "apply": apply,
             "Tensor": Tensor, "TENSORS": PLAIN_TENSORS, "LEAF": LEAF,
-            "PLAIN": modes.PLAIN, "QUIET": modes.QUIET,
-            "Followed": modes.Followed,
-            "NUMBERS": frozenset((int, float)), "SEQUENCES": frozenset((list, tuple)),
+            "DEFAULT": modes.DEFAULT, "NO_GRAD": modes.NO_GRAD,
+            "TrackedModes": modes.TrackedModes,
+            "NUMBER_TYPES": frozenset((int, float)), "SEQUENCE_TYPES": frozenset((list, tuple)),
             "FLOAT32": numpy.dtype("float32"), "INT64": numpy.dtype("int64"), "LONG": 1 << 63,
             "wrap": wrap, "ONLY_ARRAYS": {numpy.ndarray},
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
-            "clock": graph.clock, "MISTAKES": MISTAKES, "explain": explain,
-            "reduced_dims": reduced_dims, "kept_shape": kept_shape, "link_view": link_view,
+            "clock": graph.clock, "ARRAY_ERRORS": ARRAY_ERRORS, "explain": explain,
+            "reduced_dims": reduced_dims, "kept_shape": kept_shape, "attach_view": attach_view,
             "check_flag": check_flag, "whole": whole, "missing": call_codegen.missing,
             "unknown_keyword": call_codegen.unknown_keyword,
             "array_of": array_of, "node_of": node_of,
-            "edge_of": graph.edge_of, "result_again": result_again,
+            "edge_of": graph.edge_of, "result_again": restore_result,
             "second_backward": graph.second_backward, "stale_value": graph.stale_value,
-            "kept": kept, "entered": entered, "KERNEL": self.slot, "cut": cut,
-            "without_subclass": without_subclass, "widened": widened,
+            "kept": kept, "capture_rule": capture_rule, "KERNEL": self.slot, "wrap_views": wrap_views,
+            "as_ndarray": as_ndarray, "widened": widened,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,
         }  # fmt: skip
@@ -316,7 +316,7 @@ class Op:
             free = free_names(self.expression, self.forward)
             scope |= {f"f_{name}": value for name, value in free.items()}
         self.source = call_codegen.call_source(self)
-        recorded = self.rules and self.family != "pieces"
+        recorded = self.rules and self.family != "multi_view"
         if recorded:
             self.source += call_codegen.record_source(self) + backward_source(self)
         exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
@@ -327,7 +327,7 @@ class Op:
         written = scope[self.name]
         self._finish(self.function, written, scope)
         # The same code finds another `apply` among its globals: no wrapper has to be called.
-        self._finish(self.operator, positional(written), {**scope, "apply": apply_operator})
+        self._finish(self.operator, as_positional(written), {**scope, "apply": apply_operator})
 
     @property
     def rule_slots(self) -> dict[str, Slot]:
@@ -375,13 +375,13 @@ class Op:
         return f"<op {self.name}{self.signature}>"
 
 
-def entered(op: Op, name: str, values: tuple[Any, ...]) -> Any:
+def capture_rule(op: Op, name: str, values: tuple[Any, ...]) -> Any:
     """Let a graph that is being captured have a rule as one step; None: it wants each step."""
     enter = getattr(getattr(values[0], "backend", None), "gradients", None)
     return None if enter is None else enter(op, name, values)
 
 
-def one_of(joint_vjp: Callable[..., Any], position: int) -> Callable[..., Any]:
+def rule_of_input(joint_vjp: Callable[..., Any], position: int) -> Callable[..., Any]:
     """Return the rule of one input out of the rule for all."""
 
     @functools.wraps(joint_vjp)
@@ -401,7 +401,7 @@ def _first_call(*args: Any, **kwargs: Any) -> Any:
     return FUNCTION(*args, **kwargs)
 
 
-def positional(function: Any) -> FunctionType:
+def as_positional(function: Any) -> FunctionType:
     """The same function, its keyword-only parameters made positional: Python calls that faster."""
     code = function.__code__
     names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
@@ -449,7 +449,7 @@ reduction = _family("reduction", out=True)
 movement = _family("movement", linear=True)
 """Numbers moved, not changed; a view of the input's memory where NumPy can."""
 
-pieces = _family("pieces", linear=True, method=False)
+multi_view = _family("multi_view", linear=True, method=False)
 """A tensor cut into several views of it. In rules, `g` is the list of their gradients."""
 
 creation = _family("creation")

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from ..errors import ArgumentError
-from ..modes import changed, current
+from ..modes import override_modes, current
 from .argument_checks import call_as
 from .dispatch import write_out
 from .tensor import Tensor
-from .tensor_methods import overwrite, refuse_leaf, same_past
+from .tensor_methods import overwrite, refuse_leaf, alias_with_history
 
 CASTING = set(
     """arange linspace logspace clamp_max clamp_min max min addr diff ldexp float_power
@@ -66,10 +66,10 @@ def with_twin(function: F) -> F:
 
     def twin(self: Tensor, *args: Any, **named: Any) -> Tensor:
         if current().autocast is not None:  # what is written into has a type already
-            with changed(autocast=None):
+            with override_modes(autocast=None):
                 return twin(self, *args, **named)
         refuse_leaf(self, name)
-        before = same_past(self)
+        before = alias_with_history(self)
         if current().grad:  # the ops inside may have saved the numbers as they were
             before._array, before._writes = self._array.copy(), None
         args = tuple(before if argument is self else argument for argument in args)

@@ -31,10 +31,10 @@ class Pickling(OperatorTypes):
 
     def __copy__(self) -> Any:
         """Return a second tensor of the same memory, with the same attributes: a leaf."""
-        from .tensor import Tensor, fill, same_memory
+        from .tensor import Tensor, fill, share_version
 
         assert isinstance(self, Tensor)
-        made = same_memory(fill(object.__new__(type(self)), self._array), self)
+        made = share_version(fill(object.__new__(type(self)), self._array), self)
         made._node = None if self._node is None else LEAF
         made.__dict__.update(attributes(self))
         return made

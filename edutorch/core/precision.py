@@ -22,13 +22,13 @@ from typing import Any
 
 from .. import dtypes
 from ..modes import current
-from .registry import public
+from .registry import op_function
 
 SCALING = {"mul", "div", "lerp"}
 """Ops whose number is not rounded to 16 bits: it may be too large for a float16 (x / 70000), or a
 weight whose digits count (lerp)."""
 
-ROUNDED_OFTEN = {"gelu", "silu_of", "mish_of", "hardswish_of", "sinc"}
+ROUNDED_OFTEN = {"gelu", "silu_forward", "mish_forward", "hardswish_forward", "sinc"}
 """Elementwise ops whose rules take several steps, so that 16 bits would lose digits in each."""
 
 
@@ -44,7 +44,7 @@ def widened(value: Any) -> Any:
     dtype = getattr(value, "dtype", None)
     if dtype is None or not is_half(dtype):
         return value
-    return public("as_type")(value, dtypes.float32)
+    return op_function("convert_dtype")(value, dtypes.float32)
 
 
 def rounded_once(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,9 +118,9 @@ class WideSum:
         self.sum = self.sum + widened(other)
         return self
 
-    def computed(self) -> Any:
+    def materialize(self) -> Any:
         """Return the sum in the type of the tensor."""
-        return public("as_type")(self.sum, dtypes.of(getattr(self.kind, "numpy", self.kind)))
+        return op_function("convert_dtype")(self.sum, dtypes.of(getattr(self.kind, "numpy", self.kind)))
 
 
 LONG = 1000

@@ -10,6 +10,6 @@ if TYPE_CHECKING:
 REGISTRY: dict[str, Op] = {}
 
 
-def public(name: str) -> Any:
+def op_function(name: str) -> Any:
     """Return the public function of an op."""
     return REGISTRY[name].function

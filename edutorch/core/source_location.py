@@ -11,7 +11,7 @@ import sys
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-Place = tuple[CodeType, int]
+CodeLocation = tuple[CodeType, int]
 """Compiled code and the number of an instruction in it; `read_line` says which line it is."""
 
 
@@ -26,7 +26,7 @@ class Source(NamedTuple):
         return f"{self.file}:{self.line}  {self.text}".rstrip()
 
 
-def users_frame(depth: int = 1) -> FrameType:
+def user_frame(depth: int = 1) -> FrameType:
     """Return the innermost frame outside this library (or the outermost, if all are inside).
 
     Args:
@@ -38,16 +38,16 @@ def users_frame(depth: int = 1) -> FrameType:
     return frame
 
 
-def users_place() -> Place:
+def user_location() -> CodeLocation:
     """Return where the user's code called us."""
-    frame = users_frame(2)
+    frame = user_frame(2)
     return frame.f_code, frame.f_lasti
 
 
-def read_line(place: Place) -> Source:
+def read_line(place: CodeLocation) -> Source:
     """Return the line of a place, with its text if the file can still be read.
 
-    >>> read_line(users_place()).line > 0
+    >>> read_line(user_location()).line > 0
     True
     """
     code, instruction = place

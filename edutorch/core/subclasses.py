@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .tensor import PLAIN_TENSORS, Tensor, fill, link_view
+from .tensor import PLAIN_TENSORS, Tensor, fill, attach_view
 
 if TYPE_CHECKING:
     from .op import Op
@@ -158,7 +158,7 @@ def as_subclass(self: Tensor, cls: type) -> Any:
         past: Any = self.view_as(self)  # type: ignore[attr-defined]
     made = fill(object.__new__(cls), past._array)
     made._node = past._node
-    link_view(made, past)
+    attach_view(made, past)
     return made
 
 
@@ -166,7 +166,7 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     """Return an object of a subclass of Tensor that shows the memory of `data`: a leaf."""
     source = data.detach()
     made = fill(object.__new__(cls), source._array)
-    link_view(made, source)
+    attach_view(made, source)
     made._base = None
     return made.requires_grad_() if require_grad else made
 

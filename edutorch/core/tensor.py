@@ -15,17 +15,17 @@ from ..errors import GradientError, ShapeError
 from ..events import TensorAliased, TensorWritten, emit
 from ..modes import current
 from .allocation import check_room
-from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, Writes
+from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, VersionCounter
 from .memory_members import MemoryMembers
 from .shapes import Size, missing_dim
-from .source_location import Place
-from .tensor_interop import NumbersOut
+from .source_location import CodeLocation
+from .tensor_interop import TensorInterop
 
 PLAIN_TENSORS: set[type] = set()
 """The classes whose ops need no special care: Tensor and Parameter."""
 
 
-class Tensor(NumbersOut, MemoryMembers):
+class Tensor(TensorInterop, MemoryMembers):
     """A multi-dimensional array that can record how it was computed.
 
     Make one with `tensor(...)`, `zeros(...)`, … rather than with this class.
@@ -43,7 +43,7 @@ class Tensor(NumbersOut, MemoryMembers):
     _array: Any  # the numbers, in an array of the device's library
     _node: Any  # the op that made it; LEAF: a leaf that wants a gradient; None: neither
     _grad: Tensor | None
-    _writes: Writes | None  # shared with every tensor that views the same memory
+    _writes: VersionCounter | None  # shared with every tensor that views the same memory
     _base: Tensor | None  # the tensor this one is a view of
     _hooks: Hooks | None  # a leaf's
 
@@ -59,7 +59,7 @@ class Tensor(NumbersOut, MemoryMembers):
         values = data[0] if data and not isinstance(data[0], int) else None
         kind = dtypes.get_default_dtype().numpy
         if isinstance(values, Tensor):
-            return same_memory(fill(self, values._array), values)
+            return share_version(fill(self, values._array), values)
         if values is None or isinstance(values, Size):
             # Without a size it is empty, but Size([]) is that of a single element.
             size = tuple(size for size in data if isinstance(size, int)) or (0,)
@@ -181,7 +181,7 @@ class Tensor(NumbersOut, MemoryMembers):
     def grad_fn(self) -> Node | None:
         """The node of the op that made it, None for a leaf."""
         node = self._node
-        return None if node is None or node is LEAF else node.face()[0]
+        return None if node is None or node is LEAF else node.public_node()[0]
 
     @property
     def grad(self) -> Tensor | None:
@@ -208,7 +208,7 @@ class Tensor(NumbersOut, MemoryMembers):
 
     @data.setter
     def data(self, value: Tensor) -> None:
-        writes_of(self).happened()
+        writes_of(self).bump()
         self._array = value._array
         if current().listeners:
             emit(TensorWritten(self, value))
@@ -217,11 +217,11 @@ class Tensor(NumbersOut, MemoryMembers):
     def _version(self) -> int:
         return 0 if self._writes is None else self._writes.count
 
-    def _bump(self, place: Place | None = None) -> None:
+    def _bump(self, place: CodeLocation | None = None) -> None:
         """Note that the memory was written to (and where, unless that is to be found out)."""
         array = self._array
         is_part = getattr(array, "base", None) is not None
-        writes_of(self).happened(place, array if is_part else None)
+        writes_of(self).bump(place, array if is_part else None)
 
     def is_inference(self) -> bool:
         """Say whether it was made in inference mode."""
@@ -232,7 +232,7 @@ class Tensor(NumbersOut, MemoryMembers):
         output = wrap(self._array)
         if self.__class__ not in PLAIN_TENSORS:
             output.__class__ = self.__class__
-        same_memory(output, self)
+        share_version(output, self)
         if current().listeners:
             emit(TensorAliased(self, output, detached=True))
         return output
@@ -275,7 +275,7 @@ class Tensor(NumbersOut, MemoryMembers):
             raise GradientError(
                 "register_hook", "cannot register a hook on a tensor that doesn't require gradient"
             )
-        return self._hang("gradient", hook)
+        return self._add_hook("gradient", hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call `hook(tensor)` each time backward has added to the `.grad` of this leaf.
@@ -289,12 +289,12 @@ class Tensor(NumbersOut, MemoryMembers):
                 "that require gradients",
                 hint="use x.register_hook, which sees the gradient of any tensor",
             )
-        return self._hang("accumulated", hook)
+        return self._add_hook("accumulated", hook)
 
-    def _hang(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+    def _add_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
         """Add a hook of one of the kinds of `Hooks`, here or at the node."""
         if self._node is not None and self._node is not LEAF:
-            return self._node.hang(kind, hook)
+            return self._node.add_hook(kind, hook)
         self._hooks = self._hooks or Hooks()
         return RemovableHandle(getattr(self._hooks, kind), hook)
 
@@ -309,10 +309,10 @@ class Tensor(NumbersOut, MemoryMembers):
                 hint="call x.requires_grad_() before computing with it",
             )  # fmt: skip
         if not self.is_leaf:
-            self._node.hang("kept", KeepGradient(self))
+            self._node.add_hook("kept", RetainGradHook(self))
 
 
-class KeepGradient:
+class RetainGradHook:
     """The hook behind `retain_grad`: it follows its tensor to the node of each in-place write."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -324,7 +324,7 @@ class KeepGradient:
             tensor._grad = gradient
 
 
-def keep_retaining(tensor: Tensor, past: Any) -> None:
+def move_retain_hooks(tensor: Tensor, past: Any) -> None:
     """Let what `retain_grad` hung on a tensor's past node follow it to the node it has now.
 
     (Hooks of `register_hook` stay: they see the gradient of the value as it was.)
@@ -335,7 +335,7 @@ def keep_retaining(tensor: Tensor, past: Any) -> None:
     for key in [key for key, hook in hooks.kept.items() if hook.tensor() is tensor]:
         hook = hooks.kept.pop(key)
         if tensor._node is not None and tensor._node is not LEAF:
-            tensor._node.hang("kept", hook)
+            tensor._node.add_hook("kept", hook)
 
 
 PLAIN_TENSORS.add(Tensor)
@@ -368,7 +368,7 @@ def node_of(value: Any) -> Any:
     return value._node if isinstance(value, Tensor) else None
 
 
-def writes_of(tensor: Tensor) -> Writes:
+def writes_of(tensor: Tensor) -> VersionCounter:
     """Return the record of the writes to a tensor's memory; most tensors never need one.
 
     Its node gets it as well: the array that the node saved may be this memory.
@@ -377,14 +377,14 @@ def writes_of(tensor: Tensor) -> Writes:
     if writes is not None:
         return writes
     if node is None or node is LEAF:
-        writes = Writes()
+        writes = VersionCounter()
     else:
-        writes = node.writes = node.writes or Writes()
+        writes = node.writes = node.writes or VersionCounter()
     tensor._writes = writes
     return writes
 
 
-def link_view(view: Tensor, of: Tensor) -> None:
+def attach_view(view: Tensor, of: Tensor) -> None:
     """Let a view share the record of writes with the tensor whose memory it shows."""
     writes = of._writes or writes_of(of)
     view._writes = writes
@@ -396,8 +396,8 @@ def link_view(view: Tensor, of: Tensor) -> None:
     views.append(ref(view))
 
 
-def link_views(pieces: Sequence[Tensor], of: Tensor) -> None:
-    """Do what `link_view` does for several views at once."""
+def attach_views(pieces: Sequence[Tensor], of: Tensor) -> None:
+    """Do what `attach_view` does for several views at once."""
     writes = of._writes or writes_of(of)
     base = of if of._base is None else of._base
     for view in pieces:
@@ -410,9 +410,9 @@ def link_views(pieces: Sequence[Tensor], of: Tensor) -> None:
     views.extend(map(ref, pieces))
 
 
-def same_memory(tensor: Tensor, of: Tensor) -> Tensor:
+def share_version(tensor: Tensor, of: Tensor) -> Tensor:
     """Let a tensor share the record of writes with another one, without being a view of it."""
-    link_view(tensor, of)
+    attach_view(tensor, of)
     writes: Any = tensor._writes
     if writes.owner is None:
         writes.owner = ref(tensor._base)
@@ -420,7 +420,7 @@ def same_memory(tensor: Tensor, of: Tensor) -> Tensor:
     return tensor
 
 
-def result_again(node: Node, y: Any) -> Tensor:
+def restore_result(node: Node, y: Any) -> Tensor:
     """Make a tensor again of the result that `node` saved as an array.
 
     (Saving the tensor itself would be a circle: it holds the node.)

@@ -14,7 +14,7 @@ from .autograd.graph import LEAF
 from .pickling import Pickling
 
 
-class NumbersOut(Pickling):
+class TensorInterop(Pickling):
     """The part of `Tensor` that hands its numbers to the rest of Python."""
 
     __slots__ = ()

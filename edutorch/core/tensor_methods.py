@@ -12,18 +12,18 @@ from numpy import ndarray
 
 from .. import backends, dtypes
 from ..errors import DTypeError, GradientError, ShapeError
-from ..modes import PLAIN, QUIET, changed, current
+from ..modes import DEFAULT, NO_GRAD, override_modes, current
 from .argument_checks import tensors_only
-from .autograd.forward_mode import written
+from .autograd.forward_mode import update_tangents
 from .autograd.graph import LEAF
-from .autograd.multi_output import refuse_piece
-from .autograd.view_tracking import notify_write, same_past, set_history
+from .autograd.multi_output import refuse_write_into_view
+from .autograd.view_tracking import notify_write, alias_with_history, set_history
 from .autograd.written_regions import region_index, write_stretched
-from .dispatch import understood
+from .dispatch import is_operand
 from .error_messages import no_tensor
 from .fast.call_codegen import ALIASES
 from .precision import SCALING, is_half
-from .registry import public
+from .registry import op_function
 from .subclasses import ask, overriding
 from .tensor import PLAIN_TENSORS, Tensor, fill, wrap, writes_of
 
@@ -66,7 +66,7 @@ IN_PLACE = {
 }  # fmt: skip
 
 # Methods that take their numbers one by one: x.permute(2, 0, 1), x.permute((2, 0, 1)).
-SPREAD = {"reshape", "view", "permute", "expand", "repeat", "tile", "flip"}
+VARARG_METHODS = {"reshape", "view", "permute", "expand", "repeat", "tile", "flip"}
 
 
 REFLECTED = {"sub": "RsubBackward1", "pow": "PowBackward2"}
@@ -78,7 +78,7 @@ def attach(op: Op) -> None:
     function = op.function
     if not op.is_method or not op.inputs or op.variadic or op.no_promotion:
         return
-    setattr(Tensor, op.name, spread(function) if op.name in SPREAD else function)
+    setattr(Tensor, op.name, accept_varargs(function) if op.name in VARARG_METHODS else function)
     plain, reflected, augmented = OPERATORS.get(op.name, (None, None, None))
     if plain:
         setattr(Tensor, plain, op.operator)
@@ -100,12 +100,12 @@ def reflect(op: Op) -> Callable[..., Any]:
 
     @functools.wraps(op.function)
     def reflected(self: Tensor, other: Any) -> Any:
-        if not understood(other):
+        if not is_operand(other):
             return NotImplemented
         if not isinstance(self, Tensor):
             raise no_tensor(op.title, "self", self)
         if op.name == "div" and current().autocast is not None:  # as PyTorch's 2 / x does
-            return public("reciprocal")(self) * other
+            return op_function("reciprocal")(self) * other
         number = None
         if not isinstance(other, Tensor):
             array, number = self._array, other
@@ -129,7 +129,7 @@ def reflect(op: Op) -> Callable[..., Any]:
     return reflected
 
 
-def spread(function: Callable[..., Any]) -> Callable[..., Any]:
+def accept_varargs(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method take a sequence or the numbers one by one."""
 
     @functools.wraps(function)
@@ -147,7 +147,7 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     name = function.__name__
     function = with_aliases(function)
     method = tensors_only(function, autocasts=False)
-    setattr(Tensor, name, spread(method) if name in SPREAD else method)
+    setattr(Tensor, name, accept_varargs(method) if name in VARARG_METHODS else method)
     return function
 
 
@@ -177,7 +177,7 @@ def in_place(op: Op) -> Callable[..., Tensor]:
     name = f"{op.name}_"
 
     def twin(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if leaves_no_trace(self, (*args, *kwargs.values())):
+        if is_plain_write(self, (*args, *kwargs.values())):
             result = op.function(self, *args, **kwargs)._array
             have = self._array
             if result.shape == have.shape and result.dtype is have.dtype:
@@ -190,10 +190,10 @@ def in_place(op: Op) -> Callable[..., Tensor]:
             if asked:
                 return ask(twin, asked, (self, *args), kwargs)
         if current().autocast is not None:  # what is written into has a type already
-            with changed(autocast=None):
+            with override_modes(autocast=None):
                 return twin(self, *args, **kwargs)
         refuse_leaf(self, name)
-        before = same_past(self)
+        before = alias_with_history(self)
         args = tuple(before if argument is self else argument for argument in args)
         result = op.function(before, *args, **kwargs)
         overwrite(self, result, before, name)
@@ -207,19 +207,19 @@ def in_place(op: Op) -> Callable[..., Tensor]:
 SIMPLE = {int, float, bool, str, type(None)}
 
 
-def leaves_no_trace(target: Tensor, others: Iterable[Any]) -> bool:
+def is_plain_write(target: Tensor, others: Iterable[Any]) -> bool:
     """Say whether a write is only a write: nothing unusual is on, and no history is touched."""
     modes = current()
     if target._array.__class__ is not ndarray or target.__class__ not in PLAIN_TENSORS:
         return False
-    if modes is PLAIN:
+    if modes is DEFAULT:
         if target._node is not None or target._base is not None:
             return False
-    elif modes is not QUIET:
+    elif modes is not NO_GRAD:
         return False
     for other in others:
         if other.__class__ in PLAIN_TENSORS:
-            if other._node is not None and modes is PLAIN:
+            if other._node is not None and modes is DEFAULT:
                 return False
         elif other.__class__ not in SIMPLE:
             return False
@@ -231,7 +231,7 @@ def refuse_leaf(target: Tensor, name: str) -> None:
     if not current().grad:
         return
     if target._base is not None:
-        refuse_piece(target, name)
+        refuse_write_into_view(target, name)
     view = target._base is not None and target._base._node is LEAF
     if target._node is LEAF or view:
         raise GradientError(
@@ -250,7 +250,7 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
     """
     backend = backends.of(target._array)
     if backend.level and backends.of(result._array) is not backend:
-        result = public("batched")(result, backend, None)
+        result = op_function("batched")(result, backend, None)
     if result._array.shape != target._array.shape:
         raise ShapeError(
             name,
@@ -274,7 +274,7 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
     if modes.grad:
         set_history(target, result)
     if modes.levels:
-        written(target, result)
+        update_tangents(target, result)
     notify_write(target, result)
 
 
@@ -290,4 +290,4 @@ def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = 
     if index is ... or (array.__class__ is not ndarray and backends.of(array).level):
         target._bump()
     else:
-        writes_of(target).happened(None, array, region_index(index))
+        writes_of(target).bump(None, array, region_index(index))

@@ -73,8 +73,8 @@ def get_device_name(device: Any = None) -> str:
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
     """Return the GPU's compute capability, such as (9, 0)."""
-    found = _properties(device)
-    return found["major"], found["minor"]
+    properties = _properties(device)
+    return properties["major"], properties["minor"]
 
 
 def manual_seed(seed: int) -> None:

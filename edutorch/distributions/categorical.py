@@ -45,15 +45,15 @@ class Categorical(Distribution):
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         check_exactly_one(probs, logits)
-        name, given = ("probs", probs) if logits is None else ("logits", logits)
-        if given.dim() < 1:
+        name, parameter = ("probs", probs) if logits is None else ("logits", logits)
+        if parameter.dim() < 1:
             raise ValueError(f"`{name}` parameter must be at least one-dimensional.")
         if logits is None:
             self.probs = probs / probs.sum(-1, keepdim=True)
         else:
             self.logits = logits - logits.logsumexp(-1, keepdim=True)
-        self._num_events = given.shape[-1]
-        super().__init__(given.shape[:-1], validate_args=validate_args)
+        self._num_events = parameter.shape[-1]
+        super().__init__(parameter.shape[:-1], validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:  # type: ignore[override]
@@ -71,8 +71,8 @@ class Categorical(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        held = vars(self)
-        return self.probs if "probs" in held else self.logits
+        attributes = vars(self)
+        return self.probs if "probs" in attributes else self.logits
 
     @property
     def param_shape(self) -> Size:
@@ -95,8 +95,8 @@ class Categorical(Distribution):
         sample_shape = Size(sample_shape)
         with no_grad():
             rows = self.probs.reshape((-1, self._num_events))
-            drawn = multinomial(rows, sample_shape.numel(), True).T
-            return drawn.reshape(self._extended_shape(sample_shape))
+            samples = multinomial(rows, sample_shape.numel(), True).T
+            return samples.reshape(self._extended_shape(sample_shape))
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

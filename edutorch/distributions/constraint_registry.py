@@ -56,13 +56,13 @@ class ConstraintRegistry:
 biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 
 
-def register_both(*kinds: Any) -> Callable[[Any], Any]:
+def register_both(*constraint_classes: Any) -> Callable[[Any], Any]:
     """Register one transform with both."""
 
     def decorate(factory: Any) -> Any:
-        for kind in kinds:
-            biject_to.register(kind, factory)
-            transform_to.register(kind, factory)
+        for constraint in constraint_classes:
+            biject_to.register(constraint, factory)
+            transform_to.register(constraint, factory)
         return factory
 
     return decorate
@@ -97,7 +97,7 @@ def less_than_transform(constraint: Any) -> Any:
 @register_both(constraints.interval, constraints.half_open_interval)
 def interval_transform(constraint: Any) -> Any:
     low, high = constraint.lower_bound, constraint.upper_bound
-    if all(isinstance(each, Number) for each in (low, high)) and (low, high) == (0, 1):
+    if all(isinstance(bound, Number) for bound in (low, high)) and (low, high) == (0, 1):
         return transforms.SigmoidTransform()
     return transforms.ComposeTransform(
         [transforms.SigmoidTransform(), transforms.AffineTransform(low, high - low)]
@@ -108,19 +108,19 @@ def register_composites(registry: ConstraintRegistry) -> None:
     """The constraints made of others, each part by the same registry."""
     registry.register(
         constraints.independent,
-        lambda whole: transforms.IndependentTransform(
-            registry(whole.base_constraint), whole.reinterpreted_batch_ndims
+        lambda constraint: transforms.IndependentTransform(
+            registry(constraint.base_constraint), constraint.reinterpreted_batch_ndims
         ),
     )
     registry.register(
         constraints.cat,
-        lambda whole: transforms.CatTransform(
-            [registry(each) for each in whole.cseq], whole.dim, whole.lengths
+        lambda constraint: transforms.CatTransform(
+            [registry(part) for part in constraint.cseq], constraint.dim, constraint.lengths
         ),
     )
     registry.register(
         constraints.stack,
-        lambda whole: transforms.StackTransform([registry(each) for each in whole.cseq], whole.dim),
+        lambda constraint: transforms.StackTransform([registry(part) for part in constraint.cseq], constraint.dim),
     )
 
 

@@ -43,8 +43,8 @@ class IndependentConstraint(Constraint):
     def check(self, value: Any) -> Any:
         if value.dim() < self.event_dim:
             raise ValueError(f"Expected value.dim() >= {self.event_dim} but got {value.dim()}")
-        fine, n = self.base_constraint.check(value), self.reinterpreted_batch_ndims
-        return all_true(fine.reshape((*fine.shape[: fine.dim() - n], -1)), -1)
+        is_valid, n = self.base_constraint.check(value), self.reinterpreted_batch_ndims
+        return all_true(is_valid.reshape((*is_valid.shape[: is_valid.dim() - n], -1)), -1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_constraint!r}, {self.reinterpreted_batch_ndims})"
@@ -65,9 +65,9 @@ class MixtureSameFamilyConstraint(Constraint):
         return self.base_constraint.event_dim
 
     def check(self, value: Any) -> Any:
-        fine = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        is_valid = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
         keep = value.dim() - self.event_dim
-        return all_true(fine.reshape((*fine.shape[:keep], -1)), -1)
+        return all_true(is_valid.reshape((*is_valid.shape[:keep], -1)), -1)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_constraint!r})"
@@ -212,9 +212,9 @@ class Multinomial(Constraint):
         return all_true(value >= 0, -1) & (value.sum(-1) <= self.upper_bound)
 
 
-def all_of_matrix(fine: Tensor) -> Tensor:
+def all_of_matrix(mask: Tensor) -> Tensor:
     """True where all numbers of a matrix are."""
-    return all_true(all_true(fine, -1), -1)
+    return all_true(all_true(mask, -1), -1)
 
 
 class LowerTriangular(Constraint):
@@ -262,9 +262,9 @@ class Symmetric(Square):
     """Matrices that equal their transpose."""
 
     def check(self, value: Any) -> Any:
-        square = super().check(value)
-        if not bool(square.all()):
-            return square
+        is_square = super().check(value)
+        if not bool(is_square.all()):
+            return is_square
         difference = (value - value.mT).abs()
         return all_of_matrix((difference <= 1e-6 + 1e-5 * value.mT.abs()) & isfinite(value))
 
@@ -275,9 +275,9 @@ class PositiveSemidefinite(Symmetric):
     def check(self, value: Any) -> Any:
         from ..linalg import eigvalsh
 
-        fine = super().check(value)
-        if not bool(fine.all()):
-            return fine
+        is_symmetric = super().check(value)
+        if not bool(is_symmetric.all()):
+            return is_symmetric
         return all_true(eigvalsh(value) >= 0, -1)
 
 
@@ -287,8 +287,8 @@ class PositiveDefinite(Symmetric):
     def check(self, value: Any) -> Any:
         from ..linalg import cholesky_ex
 
-        fine = super().check(value)
-        return cholesky_ex(value).info == 0 if bool(fine.all()) else fine
+        is_symmetric = super().check(value)
+        return cholesky_ex(value).info == 0 if bool(is_symmetric.all()) else is_symmetric
 
 
 # Several -----------------------------------------------------------------------------------------
@@ -305,18 +305,18 @@ class Cat(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        return any(each.is_discrete for each in self.cseq)
+        return any(constraint.is_discrete for constraint in self.cseq)
 
     @property
     def event_dim(self) -> int:
-        return max(each.event_dim for each in self.cseq)
+        return max(constraint.event_dim for constraint in self.cseq)
 
     def check(self, value: Any) -> Any:
         from ..ops import cat as joined
 
         parts = value.split(self.lengths, self.dim)
         return joined(
-            [each.check(part) for each, part in zip(self.cseq, parts, strict=True)], self.dim
+            [constraint.check(part) for constraint, part in zip(self.cseq, parts, strict=True)], self.dim
         )
 
 
@@ -328,16 +328,16 @@ class Stack(Constraint):
 
     @property
     def is_discrete(self) -> bool:
-        return any(each.is_discrete for each in self.cseq)
+        return any(constraint.is_discrete for constraint in self.cseq)
 
     @property
     def event_dim(self) -> int:
-        most = max(each.event_dim for each in self.cseq)
-        return most + 1 if self.dim + most < 0 else most
+        largest = max(constraint.event_dim for constraint in self.cseq)
+        return largest + 1 if self.dim + largest < 0 else largest
 
     def check(self, value: Any) -> Any:
         parts = [value.select(self.dim, i) for i in range(value.shape[self.dim])]
-        return stack_tensors([each.check(p) for each, p in zip(self.cseq, parts, strict=True)], self.dim)
+        return stack_tensors([constraint.check(part) for constraint, part in zip(self.cseq, parts, strict=True)], self.dim)
 
 
 stack_tensors = stack

@@ -96,8 +96,8 @@ class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        crossed = binary_cross_entropy_with_logits(logits, value, reduction="none")
-        return -crossed + self._cont_bern_log_norm()
+        cross_entropy = binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return -cross_entropy + self._cont_bern_log_norm()
 
     def cdf(self, value: Any) -> Any:
         """(eᵗˣ - 1) / (eᵗ - 1)."""

@@ -42,9 +42,9 @@ class BernoulliBased(Distribution):
     def _set_parameter(self, probs: Any, logits: Any, *others: Any) -> list[Any]:
         """Keep the one that is given, and return the other parameters in its shape."""
         check_exactly_one(probs, logits)
-        made = broadcast_all(*others, probs if logits is None else logits)
-        setattr(self, "probs" if logits is None else "logits", made[-1])
-        return made[:-1]
+        tensors = broadcast_all(*others, probs if logits is None else logits)
+        setattr(self, "probs" if logits is None else "logits", tensors[-1])
+        return tensors[:-1]
 
     @lazy_property
     def logits(self) -> Any:
@@ -58,8 +58,8 @@ class BernoulliBased(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        held = vars(self)
-        return self.probs if "probs" in held else self.logits
+        attributes = vars(self)
+        return self.probs if "probs" in attributes else self.logits
 
     @property
     def param_shape(self) -> Size:
@@ -173,12 +173,12 @@ class Geometric(BernoulliBased):
         if self._validate_args:
             self._validate_sample(value)
         value, probs = broadcast_all(value, self.probs)
-        sure = (probs == 1) & (value == 0)  # 0 · log 0 would be NaN
-        return value * (-where(sure, 0.0, probs)).log1p() + self.probs.log()
+        is_certain = (probs == 1) & (value == 0)  # 0 · log 0 would be NaN
+        return value * (-where(is_certain, 0.0, probs)).log1p() + self.probs.log()
 
     def entropy(self) -> Any:
-        crossed = binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
-        return crossed / self.probs
+        cross_entropy = binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        return cross_entropy / self.probs
 
 
 class Poisson(ExponentialFamily):

@@ -224,7 +224,7 @@ class Distribution:
 
     def _validate_parameters(self) -> None:
         try:
-            known = self.arg_constraints
+            arg_constraints = self.arg_constraints
         except NotImplementedError:
             warn(
                 f"{self.__class__} does not define `arg_constraints`. Please set "
@@ -232,9 +232,9 @@ class Distribution:
                 "`validate_args=False` to turn off validation."
             )
             return
-        for name, constraint in known.items():
-            made_when_asked = isinstance(getattr(type(self), name, None), lazy_property)
-            if constraints.is_dependent(constraint) or (made_when_asked and name not in vars(self)):
+        for name, constraint in arg_constraints.items():
+            is_lazy = isinstance(getattr(type(self), name, None), lazy_property)
+            if constraints.is_dependent(constraint) or (is_lazy and name not in vars(self)):
                 continue
             value = getattr(self, name)
             if not bool(constraint.check(value).all()):
@@ -277,12 +277,12 @@ class Distribution:
             )
 
     def __repr__(self) -> str:
-        held = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
-        shown = (
+        parameters = {name: vars(self)[name] for name in self.arg_constraints if name in vars(self)}
+        texts = (
             f"{name}: {value if value.numel() == 1 else value.size()}"
-            for name, value in held.items()
+            for name, value in parameters.items()
         )
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return f"{type(self).__name__}({', '.join(texts)})"
 
 
 class ExponentialFamily(Distribution):
@@ -313,10 +313,10 @@ class ExponentialFamily(Distribution):
                 natural_param.detach().requires_grad_() for natural_param in self._natural_params
             ]
             normalizer = self._log_normalizer(*theta)
-        slopes = grad(normalizer.sum(), theta, create_graph=True)
+        means = grad(normalizer.sum(), theta, create_graph=True)
         result = normalizer - self._mean_carrier_measure
-        for each, slope in zip(theta, slopes, strict=True):
-            result = result - (each * slope).reshape((*self._batch_shape, -1)).sum(-1)
+        for parameter, mean in zip(theta, means, strict=True):
+            result = result - (parameter * mean).reshape((*self._batch_shape, -1)).sum(-1)
         return result
 
 
@@ -353,17 +353,17 @@ def broadcast_all(*values: Any) -> list[Any]:
     like = next((value for value in values if isinstance(value, Tensor)), None)
     dtype = get_default_dtype() if like is None else like.dtype
     device = None if like is None else like.device
-    made = [
+    tensors = [
         value if isinstance(value, Tensor) else tensor(value, dtype=dtype, device=device)
         for value in values
     ]
-    return list(broadcast_tensors(*made))
+    return list(broadcast_tensors(*tensors))
 
 
 def uniform_like(like: Tensor, shape: Sequence[int], open_at_0: bool = True) -> Tensor:
     """Uniform numbers of the type and on the device of a parameter; never 0 if `open_at_0`."""
-    drawn = rand(size=tuple(shape), dtype=like.dtype, device=like.device)
-    return drawn.clamp(min=finfo(like.dtype).tiny) if open_at_0 else drawn
+    u = rand(size=tuple(shape), dtype=like.dtype, device=like.device)
+    return u.clamp(min=finfo(like.dtype).tiny) if open_at_0 else u
 
 
 def normal_like(like: Tensor, shape: Sequence[int]) -> Tensor:
@@ -384,8 +384,8 @@ def clamp_probs(probs: Tensor) -> Tensor:
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """log p, or for a probability of its own log p - log(1 - p)."""
-    held = clamp_probs(probs)
-    return held.log() - (-held).log1p() if is_binary else held.log()
+    clamped = clamp_probs(probs)
+    return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:

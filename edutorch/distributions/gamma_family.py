@@ -190,8 +190,8 @@ class Dirichlet(ExponentialFamily):
 
     @property
     def mode(self) -> Any:
-        above = (self.concentration - 1).clamp(min=0)
-        mode = above / above.sum(-1, True)
+        excess = (self.concentration - 1).clamp(min=0)
+        mode = excess / excess.sum(-1, True)
         corners = one_hot(mode.argmax(-1), mode.shape[-1]).to(mode.dtype)
         return where((self.concentration < 1).all(-1).unsqueeze(-1), corners, mode)
 
@@ -332,15 +332,15 @@ class StudentT(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         z, df = (value - self.loc) / self.scale, self.df
-        size = self.scale.log() + 0.5 * df.log() + 0.5 * math.log(math.pi)
-        size = size + (0.5 * df).lgamma() - (0.5 * (df + 1)).lgamma()
-        return -0.5 * (df + 1) * (z.square() / df).log1p() - size
+        log_norm = self.scale.log() + 0.5 * df.log() + 0.5 * math.log(math.pi)
+        log_norm = log_norm + (0.5 * df).lgamma() - (0.5 * (df + 1)).lgamma()
+        return -0.5 * (df + 1) * (z.square() / df).log1p() - log_norm
 
     def entropy(self) -> Any:
-        half, more = 0.5 * self.df, 0.5 * (self.df + 1)
-        log_beta = half.lgamma() + math.lgamma(0.5) - more.lgamma()
-        slopes = more.digamma() - half.digamma()
-        return self.scale.log() + more * slopes + 0.5 * self.df.log() + log_beta
+        half, half_plus = 0.5 * self.df, 0.5 * (self.df + 1)
+        log_beta = half.lgamma() + math.lgamma(0.5) - half_plus.lgamma()
+        digamma_difference = half_plus.digamma() - half.digamma()
+        return self.scale.log() + half_plus * digamma_difference + 0.5 * self.df.log() + log_beta
 
 
 class FisherSnedecor(Distribution):
@@ -387,6 +387,6 @@ class FisherSnedecor(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
-        size = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
-        curve = half1 * ratio.log() + (half1 - 1) * value.log()
-        return size + curve - (half1 + half2) * (ratio * value).log1p()
+        log_norm = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
+        log_kernel = half1 * ratio.log() + (half1 - 1) * value.log()
+        return log_norm + log_kernel - (half1 + half2) * (ratio * value).log1p()

@@ -38,20 +38,20 @@ def draw_log_gamma(alpha: Array) -> Array:
     """
     random = random_source(None, backends.CPU)
     double = np.dtype(np.float64)
-    small = alpha < 1
-    d = np.where(small, alpha + 1, alpha) - 1 / 3
+    is_small = alpha < 1
+    d = np.where(is_small, alpha + 1, alpha) - 1 / 3
     c = 1 / np.sqrt(9 * d)
-    log_z, left = np.empty(alpha.shape), np.arange(alpha.size)
-    while left.size:
-        x = random.normal((left.size,), double)
-        u = 1 - random.uniform((left.size,), double)
-        v = (1 + c[left] * x) ** 3
+    log_z, remaining = np.empty(alpha.shape), np.arange(alpha.size)
+    while remaining.size:
+        x = random.normal((remaining.size,), double)
+        u = 1 - random.uniform((remaining.size,), double)
+        v = (1 + c[remaining] * x) ** 3
         log_v = np.log(np.maximum(v, 1e-300))
-        taken = (v > 0) & (np.log(u) < 0.5 * x * x + d[left] * (1 - v + log_v))
-        log_z[left[taken]] = (np.log(d[left]) + log_v)[taken]
-        left = left[~taken]
+        accepted = (v > 0) & (np.log(u) < 0.5 * x * x + d[remaining] * (1 - v + log_v))
+        log_z[remaining[accepted]] = (np.log(d[remaining]) + log_v)[accepted]
+        remaining = remaining[~accepted]
     u = 1 - random.uniform(alpha.shape, double)
-    return log_z + np.where(small, np.log(u) / alpha, 0.0)
+    return log_z + np.where(is_small, np.log(u) / alpha, 0.0)
 
 
 def derivative_by_series(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
@@ -78,8 +78,8 @@ def derivative_by_fraction(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
         slope = n / f - 1 + n * (n - a) / (f * f) * slope
         f = x + (2 * n - 1) - a - n * (n - a) / f
     share = a / f
-    moved = 1 / f - share / f * slope
-    return ((log_x - digamma.op.forward(xp, a + 1)) * share + moved) / a
+    share_derivative = 1 / f - share / f * slope
+    return ((log_x - digamma.op.forward(xp, a + 1)) * share + share_derivative) / a
 
 
 def derivative_by_temme(xp: Any, a: Array, x: Array) -> Array:
@@ -96,15 +96,15 @@ def derivative_by_temme(xp: Any, a: Array, x: Array) -> Array:
     flat = xp.abs(mu) < 1e-8
     eta_slope = -xp.where(flat, 1 + eta / 3, mu / xp.where(flat, 1.0, eta)) / a
     correction, by_eta, by_a = xp.zeros_like(a), xp.zeros_like(a), xp.zeros_like(a)
-    for k, each in reversed(list(enumerate(temme_coefficients()))):
-        value = power_series(eta, each)
-        steeper = power_series(eta, [n * c for n, c in enumerate(each)][1:])
+    for k, coefficients in reversed(list(enumerate(temme_coefficients()))):
+        value = power_series(eta, coefficients)
+        slope = power_series(eta, [n * c for n, c in enumerate(coefficients)][1:])
         correction = correction / a + value
-        by_eta = by_eta / a + steeper
+        by_eta = by_eta / a + slope
         by_a = by_a / a - k * value / a
-    shrinks = xp.log1p(mu) - 1 / (2 * a)
-    moved = a * eta_slope + eta / 2 - shrinks * correction - by_eta * eta_slope - by_a
-    return -xp.exp(stirling_correction(a)) * moved / a
+    decay = xp.log1p(mu) - 1 / (2 * a)
+    numerator = a * eta_slope + eta / 2 - decay * correction - by_eta * eta_slope - by_a
+    return -xp.exp(stirling_correction(a)) * numerator / a
 
 
 def log_gamma_derivative(xp: Any, a: Array, log_z: Array) -> Array:

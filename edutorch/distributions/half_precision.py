@@ -23,30 +23,30 @@ METHODS = ("log_prob", "cdf", "icdf", "entropy", "mean", "mode", "variance", "st
 def wrap_methods(cls: type) -> None:
     """Wrap the questions that a class of distributions answers itself."""
     for name in METHODS:
-        answer = vars(cls).get(name)
-        if isinstance(answer, property):
-            assert answer.fget is not None
-            setattr(cls, name, property(compute_in_float32(answer.fget), doc=answer.__doc__))
-        elif callable(answer):
-            setattr(cls, name, compute_in_float32(answer))
+        method = vars(cls).get(name)
+        if isinstance(method, property):
+            assert method.fget is not None
+            setattr(cls, name, property(compute_in_float32(method.fget), doc=method.__doc__))
+        elif callable(method):
+            setattr(cls, name, compute_in_float32(method))
 
 
-def compute_in_float32(answer: Callable[..., Any]) -> Callable[..., Any]:
+def compute_in_float32(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method of a distribution compute with 16-bit floats in float32."""
 
-    @functools.wraps(answer)
-    def wide(self: Any, *args: Any) -> Any:
+    @functools.wraps(method)
+    def wrapper(self: Any, *args: Any) -> Any:
         dtype = first_dtype(self)
         if dtype is None or not is_half(dtype) or current().autocast is not None:
-            return answer(self, *args)
+            return method(self, *args)
         copy = WideCopy()
-        twin, args_in_32 = copy.of(self), tuple(copy.of(value) for value in args)
+        wide_self, args_in_32 = copy.of(self), tuple(copy.of(value) for value in args)
         if copy.dtypes != {dtype} or copy.has_cache:
-            return answer(self, *args)
-        y = answer(twin, *args_in_32)
+            return method(self, *args)
+        y = method(wide_self, *args_in_32)
         return y.to(dtype) if isinstance(y, Tensor) and y.is_floating_point() else y
 
-    return wide
+    return wrapper
 
 
 def first_dtype(distribution: Any) -> Any:
@@ -92,12 +92,12 @@ class WideCopy:
             if value.is_floating_point():
                 self.dtypes.add(value.dtype)
             return widened(value)
-        held = vars(value)
-        if "probs" in held and "logits" not in held and hasattr(value, "logits"):
+        attributes = vars(value)
+        if "probs" in attributes and "logits" not in attributes and hasattr(value, "logits"):
             materialize_logits(value)
-        self.has_cache |= bool(held.get("_cache_size"))
+        self.has_cache |= bool(attributes.get("_cache_size"))
         copy = object.__new__(type(value))
-        vars(copy).update({name: self.of(item) for name, item in held.items()})
+        vars(copy).update({name: self.of(item) for name, item in attributes.items()})
         return copy
 
 

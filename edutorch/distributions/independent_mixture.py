@@ -116,22 +116,22 @@ class TransformedDistribution(Distribution):
         if not all(isinstance(transform, Transform) for transform in self.transforms):
             raise ValueError("transforms must be a Transform or a list of Transforms")
         shape = Size((*base_distribution.batch_shape, *base_distribution.event_shape))
-        whole, dim = ComposeTransform(self.transforms), len(base_distribution.event_shape)
-        if len(shape) < whole.domain.event_dim:
+        composed, dim = ComposeTransform(self.transforms), len(base_distribution.event_shape)
+        if len(shape) < composed.domain.event_dim:
             raise ValueError(
                 "base_distribution needs to have shape with size at least "
-                f"{whole.domain.event_dim}, but got {shape}."
+                f"{composed.domain.event_dim}, but got {shape}."
             )
-        after = whole.forward_shape(shape)
-        before = whole.inverse_shape(after)
+        after = composed.forward_shape(shape)
+        before = composed.inverse_shape(after)
         if shape != before:  # settings of the transforms have a larger shape
             base_distribution = base_distribution.expand(before[: len(before) - dim])
-        together = whole.domain.event_dim - dim
-        if together > 0:
-            base_distribution = Independent(base_distribution, together)
+        extra_dims = composed.domain.event_dim - dim
+        if extra_dims > 0:
+            base_distribution = Independent(base_distribution, extra_dims)
         self.base_dist = base_distribution
-        gained = whole.codomain.event_dim - whole.domain.event_dim
-        cut = len(after) - max(whole.codomain.event_dim, dim + gained)
+        dim_change = composed.codomain.event_dim - composed.domain.event_dim
+        cut = len(after) - max(composed.codomain.event_dim, dim + dim_change)
         super().__init__(after[:cut], after[cut:], validate_args=validate_args)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
@@ -151,9 +151,9 @@ class TransformedDistribution(Distribution):
         """The set that the last transform leads to."""
         if not self.transforms:
             return self.base_dist.support
-        found = self.transforms[-1].codomain
-        missing = len(self.event_shape) - found.event_dim
-        return constraints.independent(found, missing) if missing > 0 else found
+        codomain = self.transforms[-1].codomain
+        missing = len(self.event_shape) - codomain.event_dim
+        return constraints.independent(codomain, missing) if missing > 0 else codomain
 
     support: Any = constraints.dependent_property(_codomain, is_discrete=False)
     has_rsample: Any = property(lambda self: self.base_dist.has_rsample)
@@ -177,8 +177,8 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             x = transform.inv(y)
             dim += transform.domain.event_dim - transform.codomain.event_dim
-            slope = transform.log_abs_det_jacobian(x, y)
-            total = total - sum_rightmost(slope, dim - transform.domain.event_dim)
+            log_det = transform.log_abs_det_jacobian(x, y)
+            total = total - sum_rightmost(log_det, dim - transform.domain.event_dim)
             y = x
         base = self.base_dist
         return total + sum_rightmost(base.log_prob(y), dim - len(base.event_shape))
@@ -234,11 +234,11 @@ class MixtureSameFamily(Distribution):
                 "instance of torch.distributions.Distribution"
             )
         self._mixture_distribution, self._component_distribution = mixture, components
-        batch, wanted = components.batch_shape[:-1], mixture.batch_shape
-        for one, other in zip(reversed(wanted), reversed(batch), strict=False):
+        batch, mixture_batch = components.batch_shape[:-1], mixture.batch_shape
+        for one, other in zip(reversed(mixture_batch), reversed(batch), strict=False):
             if one != 1 and other != 1 and one != other:
                 raise ValueError(
-                    f"`mixture_distribution.batch_shape` ({wanted}) is not compatible with "
+                    f"`mixture_distribution.batch_shape` ({mixture_batch}) is not compatible with "
                     f"`component_distribution.batch_shape`({batch})"
                 )
         count, other = mixture.param_shape[-1], components.batch_shape[-1]
@@ -303,11 +303,11 @@ class MixtureSameFamily(Distribution):
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
         with no_grad():
             dim = len(sample_shape) + len(self.batch_shape)
-            chosen = self._mixture_distribution.expand(self.batch_shape).sample(sample_shape)
-            all_of_them = self._component_distribution.sample(sample_shape)
-            at = chosen.reshape((*chosen.shape, *[1] * (self._event_ndims + 1)))
-            at = at.expand((*chosen.shape, 1, *self.event_shape))
-            return all_of_them.gather(dim, at).squeeze(dim)
+            component = self._mixture_distribution.expand(self.batch_shape).sample(sample_shape)
+            samples = self._component_distribution.sample(sample_shape)
+            index = component.reshape((*component.shape, *[1] * (self._event_ndims + 1)))
+            index = index.expand((*component.shape, 1, *self.event_shape))
+            return samples.gather(dim, index).squeeze(dim)
 
     def __repr__(self) -> str:
         return (

@@ -44,9 +44,9 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     >>> register_kl(Own, Own)(lambda p, q: "own formula")(None, None)
     'own formula'
     """
-    for each in (type_p, type_q):
-        if not (isinstance(each, type) and issubclass(each, Distribution)):
-            raise TypeError(f"Expected a Distribution subclass, but got {each}")
+    for cls in (type_p, type_q):
+        if not (isinstance(cls, type) and issubclass(cls, Distribution)):
+            raise TypeError(f"Expected a Distribution subclass, but got {cls}")
 
     def decorate(function: Any) -> Any:
         REGISTRY[type_p, type_q] = compute_in_float32(function)
@@ -128,10 +128,10 @@ def _poisson(p: Any, q: Any) -> Any:
 
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
 def _continuous_bernoulli(p: Any, q: Any) -> Any:
-    own = p._cont_bern_log_norm() + (-p.probs).log1p()
-    others = q._cont_bern_log_norm() + (-q.probs).log1p()
+    p_term = p._cont_bern_log_norm() + (-p.probs).log1p()
+    q_term = q._cont_bern_log_norm() + (-q.probs).log1p()
     # What rounding makes of two nearly equal ones may lie below 0, where no divergence is.
-    return (p.mean * (p.logits - q.logits) + own - others).clamp(min=0)
+    return (p.mean * (p.logits - q.logits) + p_term - q_term).clamp(min=0)
 
 
 @register_kl(Beta, Beta)
@@ -162,16 +162,16 @@ def _gamma(p: Any, q: Any) -> Any:
 
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p: Any, q: Any) -> Any:
-    ratio, away = p.scale / q.scale, (q.loc - p.loc) / q.scale
-    moment = (away + (1 + ratio).lgamma()).exp()
-    return -ratio.log() - away + ratio * EULER + moment - (1 + EULER)
+    ratio, shift = p.scale / q.scale, (q.loc - p.loc) / q.scale
+    moment = (shift + (1 + ratio).lgamma()).exp()
+    return -ratio.log() - shift + ratio * EULER + moment - (1 + EULER)
 
 
 @register_kl(Normal, Normal)
 def _normal(p: Any, q: Any) -> Any:
     ratio = (p.scale / q.scale).square()
-    away = ((p.loc - q.loc) / q.scale).square()
-    return 0.5 * (ratio + away - 1 - ratio.log())
+    squared_distance = ((p.loc - q.loc) / q.scale).square()
+    return 0.5 * (ratio + squared_distance - 1 - ratio.log())
 
 
 @register_kl(HalfNormal, HalfNormal)
@@ -181,29 +181,29 @@ def _half_normal(p: Any, q: Any) -> Any:
 
 @register_kl(Laplace, Laplace)
 def _laplace(p: Any, q: Any) -> Any:
-    ratio, away = p.scale / q.scale, (p.loc - q.loc).abs()
-    return -ratio.log() + away / q.scale + ratio * (-away / p.scale).exp() - 1
+    ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
+    return -ratio.log() + distance / q.scale + ratio * (-distance / p.scale).exp() - 1
 
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p: Any, q: Any) -> Any:
     """Paper: F. Chyzak and F. Nielsen, A closed-form formula for the Kullback-Leibler divergence
     between Cauchy distributions, 2019."""
-    together = (p.scale + q.scale).square() + (p.loc - q.loc).square()
-    return together.log() - (4 * p.scale * q.scale).log()
+    numerator = (p.scale + q.scale).square() + (p.loc - q.loc).square()
+    return numerator.log() - (4 * p.scale * q.scale).log()
 
 
 @register_kl(Pareto, Pareto)
 def _pareto(p: Any, q: Any) -> Any:
     ratio = q.alpha / p.alpha
-    found = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
-    return where(p.scale < q.scale, math.inf, found)
+    kl = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    return where(p.scale < q.scale, math.inf, kl)
 
 
 @register_kl(Uniform, Uniform)
 def _uniform(p: Any, q: Any) -> Any:
-    found = ((q.high - q.low) / (p.high - p.low)).log()
-    return where((q.low > p.low) | (q.high < p.high), math.inf, found)
+    kl = ((q.high - q.low) / (p.high - p.low)).log()
+    return where((q.low > p.low) | (q.high < p.high), math.inf, kl)
 
 
 @register_kl(ExponentialFamily, ExponentialFamily)
@@ -242,10 +242,10 @@ def squared_norm(matrix: Any) -> Any:
     return matrix.square().sum((-2, -1))
 
 
-def log_determinant(one: Any) -> Any:
-    if isinstance(one, LowRankMultivariateNormal):
-        return one.log_determinant()
-    return 2 * diagonal(one._tril).log().sum(-1)
+def log_determinant(normal: Any) -> Any:
+    if isinstance(normal, LowRankMultivariateNormal):
+        return normal.log_determinant()
+    return 2 * diagonal(normal._tril).log().sum(-1)
 
 
 @register_kl(MultivariateNormal, MultivariateNormal)
@@ -263,9 +263,9 @@ def _onto_multivariate(p: Any, q: Any) -> Any:
     for part in parts:
         full = part.expand((*shape[:-1], part.shape[-1]))
         trace = trace + squared_norm(solve_triangular(lower, full, upper=False))
-    away = mahalanobis(q._tril, q.loc - p.loc)
+    squared_distance = mahalanobis(q._tril, q.loc - p.loc)
     determinants = log_determinant(q) - log_determinant(p)
-    return 0.5 * (determinants + trace + away - n)
+    return 0.5 * (determinants + trace + squared_distance - n)
 
 
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)

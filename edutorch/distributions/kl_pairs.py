@@ -126,8 +126,8 @@ def _mean_exp(p: Any, scale: Any) -> Any:
 
 def _onto_gumbel(p: Any, q: Any) -> Any:
     """-log q = log scale + z + exp(-z), z = (x - loc) / scale."""
-    away = (p.mean - q.loc) / q.scale
-    return q.scale.log() + away + (q.loc / q.scale).exp() * _mean_exp(p, q.scale) - p.entropy()
+    z_mean = (p.mean - q.loc) / q.scale
+    return q.scale.log() + z_mean + (q.loc / q.scale).exp() * _mean_exp(p, q.scale) - p.entropy()
 
 
 for _p in (Exponential, Gamma, Normal, Uniform):
@@ -156,8 +156,8 @@ def _uniform_continuous_bernoulli(p: Any, q: Any) -> Any:
 @register_kl(Beta, Uniform)
 @register_kl(ContinuousBernoulli, Uniform)
 def _unit_uniform(p: Any, q: Any) -> Any:
-    found = -p.entropy() + (q.high - q.low).log()
-    return where((q.low > 0) | (q.high < 1), math.inf, found)
+    kl = -p.entropy() + (q.high - q.low).log()
+    return where((q.low > 0) | (q.high < 1), math.inf, kl)
 
 
 @register_kl(Uniform, Beta)
@@ -166,20 +166,20 @@ def _uniform_beta(p: Any, q: Any) -> Any:
     mirrored = _x_log_x(1 - p.low) - _x_log_x(1 - p.high)
     log_rest = mirrored / (p.high - p.low) - 1  # E[log(1 - x)]
     size = a.lgamma() + b.lgamma() - (a + b).lgamma()
-    found = size - (a - 1) * _mean_log(p) - (b - 1) * log_rest - p.entropy()
-    return where((p.high > 1) | (p.low < 0), math.inf, found)
+    kl = size - (a - 1) * _mean_log(p) - (b - 1) * log_rest - p.entropy()
+    return where((p.high > 1) | (p.low < 0), math.inf, kl)
 
 
 @register_kl(Uniform, Pareto)
 def _uniform_pareto(p: Any, q: Any) -> Any:
-    found = (q.alpha + 1) * _mean_log(p) - (q.alpha * q.scale**q.alpha).log() - p.entropy()
-    return where(p.low < q.scale, math.inf, found)
+    kl = (q.alpha + 1) * _mean_log(p) - (q.alpha * q.scale**q.alpha).log() - p.entropy()
+    return where(p.low < q.scale, math.inf, kl)
 
 
 @register_kl(Normal, Laplace)
 def _normal_laplace(p: Any, q: Any) -> Any:
     """E|x - loc| is that of a normal number folded around loc."""
-    away, z = p.loc - q.loc, (p.loc - q.loc) / p.scale
+    shift, z = p.loc - q.loc, (p.loc - q.loc) / p.scale
     folded = math.sqrt(2 / math.pi) * p.scale * (-0.5 * z.square()).exp()
-    folded = folded + away * (math.sqrt(0.5) * z).erf()
+    folded = folded + shift * (math.sqrt(0.5) * z).erf()
     return (2 * q.scale).log() + folded / q.scale - p.entropy()

@@ -64,8 +64,8 @@ class Normal(ExponentialFamily):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        distance = (value - self.loc) / self.scale
-        return -distance.square() / 2 - self.scale.log() - math.log(2 * math.pi) / 2
+        z = (value - self.loc) / self.scale
+        return -z.square() / 2 - self.scale.log() - math.log(2 * math.pi) / 2
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
@@ -118,10 +118,10 @@ class Laplace(Distribution):
         return 2 * self.scale.square()
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        drawn = uniform_like(self.loc, self._extended_shape(sample_shape))
-        u = drawn - 0.5
-        rest = where(u < 0, 2 * drawn, (1 - u) * 2 - 1)  # 1 - 2|u|, never 0
-        return self.loc - self.scale * u.sign() * rest.log()
+        uniform = uniform_like(self.loc, self._extended_shape(sample_shape))
+        u = uniform - 0.5
+        one_minus_2u = where(u < 0, 2 * uniform, (1 - u) * 2 - 1)  # 1 - 2|u|, never 0
+        return self.loc - self.scale * u.sign() * one_minus_2u.log()
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
@@ -131,13 +131,13 @@ class Laplace(Distribution):
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        away = (value - self.loc) / self.scale
-        tail = 0.5 * (-away.abs()).exp()
-        return where(away < 0, tail, 1 - tail)
+        z = (value - self.loc) / self.scale
+        tail = 0.5 * (-z.abs()).exp()
+        return where(z < 0, tail, 1 - tail)
 
     def icdf(self, value: Any) -> Any:
-        away = (2 * where(value < 0.5, value, 1 - value)).log()
-        return self.loc + self.scale * where(value < 0.5, away, -away)
+        log_tail = (2 * where(value < 0.5, value, 1 - value)).log()
+        return self.loc + self.scale * where(value < 0.5, log_tail, -log_tail)
 
     def entropy(self) -> Any:
         return 1 + (2 * self.scale).log()
@@ -179,14 +179,14 @@ class Cauchy(Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        distance = (value - self.loc) / self.scale
-        return -math.log(math.pi) - self.scale.log() - distance.square().log1p()
+        z = (value - self.loc) / self.scale
+        return -math.log(math.pi) - self.scale.log() - z.square().log1p()
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        away = (value - self.loc) / self.scale
-        return atan2(ones_like(away), -away) / math.pi  # atan(z) / π + ½ would round tails off
+        z = (value - self.loc) / self.scale
+        return atan2(ones_like(z), -z) / math.pi  # atan(z) / π + ½ would round tails off
 
     def icdf(self, value: Any) -> Any:
         near = (value - 0.5).abs() < 0.25  # there the tangent itself is exact, beyond it 1 / tan
@@ -241,8 +241,8 @@ class Uniform(Distribution):
         return (self.high - self.low).square() / 12
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        drawn = uniform_like(self.low, self._extended_shape(sample_shape), open_at_0=False)
-        return self.low + drawn * (self.high - self.low)
+        u = uniform_like(self.low, self._extended_shape(sample_shape), open_at_0=False)
+        return self.low + u * (self.high - self.low)
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

@@ -21,11 +21,11 @@ def diagonal(matrix: Tensor) -> Tensor:
     return matrix.diagonal(dim1=-2, dim2=-1)
 
 
-def mahalanobis(scale_tril: Tensor, away: Tensor) -> Tensor:
+def mahalanobis(scale_tril: Tensor, difference: Tensor) -> Tensor:
     """awayᵀ (L Lᵀ)⁻¹ away, the squared length of L⁻¹ away (Mahalanobis' distance)."""
-    shape = broadcast_shapes(scale_tril.shape[:-1], away.shape)
+    shape = broadcast_shapes(scale_tril.shape[:-1], difference.shape)
     full = scale_tril.expand((*shape, scale_tril.shape[-1]))
-    solved = solve_triangular(full, away.expand(shape).unsqueeze(-1), upper=False)
+    solved = solve_triangular(full, difference.expand(shape).unsqueeze(-1), upper=False)
     return solved.squeeze(-1).square().sum(-1)
 
 
@@ -48,11 +48,11 @@ class CovarianceBased(Distribution):
 
     def _set_matrix(self, covariance: Any, precision: Any, scale_tril: Any, batch: Any) -> None:
         """Keep the given one under its name, and the factor of it."""
-        given = {
+        arguments = {
             "covariance_matrix": covariance, "precision_matrix": precision,
             "scale_tril": scale_tril,
         }  # fmt: skip
-        ((name, matrix),) = [(key, value) for key, value in given.items() if value is not None]
+        ((name, matrix),) = [(key, value) for key, value in arguments.items() if value is not None]
         matrix = matrix.expand((*batch, *matrix.shape[-2:]))
         setattr(self, name, matrix)
 
@@ -110,20 +110,20 @@ class MultivariateNormal(CovarianceBased):
     ) -> None:  # fmt: skip
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        given = {
+        arguments = {
             "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
             "scale_tril": scale_tril,
         }  # fmt: skip
-        known = [name for name, each in given.items() if each is not None]
-        if len(known) != 1:
+        names = [name for name, value in arguments.items() if value is not None]
+        if len(names) != 1:
             raise ValueError(
                 "Exactly one of covariance_matrix or precision_matrix or scale_tril "
                 "may be specified."
             )
-        matrix = given[known[0]]
+        matrix = arguments[names[0]]
         if matrix.dim() < 2:
             raise ValueError(
-                f"{known[0]} must be at least two-dimensional, with optional leading "
+                f"{names[0]} must be at least two-dimensional, with optional leading "
                 "batch dimensions"
             )
         batch = broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
@@ -151,14 +151,14 @@ class MultivariateNormal(CovarianceBased):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        size = diagonal(self._tril).log().sum(-1)
+        half_log_det = diagonal(self._tril).log().sum(-1)
         n = self.event_shape[0]
-        away = mahalanobis(self._tril, value - self.loc)
-        return -0.5 * (n * math.log(2 * math.pi) + away) - size
+        squared_distance = mahalanobis(self._tril, value - self.loc)
+        return -0.5 * (n * math.log(2 * math.pi) + squared_distance) - half_log_det
 
     def entropy(self) -> Any:
-        size = diagonal(self._tril).log().sum(-1)
-        return 0.5 * self.event_shape[0] * (1 + math.log(2 * math.pi)) + size
+        half_log_det = diagonal(self._tril).log().sum(-1)
+        return 0.5 * self.event_shape[0] * (1 + math.log(2 * math.pi)) + half_log_det
 
 
 class LowRankMultivariateNormal(Distribution):
@@ -241,26 +241,26 @@ class LowRankMultivariateNormal(Distribution):
         small = 2 * diagonal(self._capacitance_tril).log().sum(-1)
         return small + self.cov_diag.log().sum(-1)
 
-    def distance(self, away: Any) -> Any:
+    def distance(self, difference: Any) -> Any:
         """awayᵀ Σ⁻¹ away, by Woodbury's identity."""
         scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
-        inner = (scaled @ away.unsqueeze(-1)).squeeze(-1)
-        plain = (away.square() / self.cov_diag).sum(-1)
+        inner = (scaled @ difference.unsqueeze(-1)).squeeze(-1)
+        plain = (difference.square() / self.cov_diag).sum(-1)
         return plain - mahalanobis(self._capacitance_tril, inner)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        along = normal_like(self.loc, (*shape[:-1], self.cov_factor.shape[-1]))
-        own = normal_like(self.loc, shape)
-        moved = (self.cov_factor @ along.unsqueeze(-1)).squeeze(-1)
-        return self.loc + moved + self.cov_diag.sqrt() * own
+        factor_noise = normal_like(self.loc, (*shape[:-1], self.cov_factor.shape[-1]))
+        noise = normal_like(self.loc, shape)
+        low_rank = (self.cov_factor @ factor_noise.unsqueeze(-1)).squeeze(-1)
+        return self.loc + low_rank + self.cov_diag.sqrt() * noise
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        size = self.event_shape[0] * math.log(2 * math.pi) + self.log_determinant()
-        return -0.5 * (size + self.distance(value - self.loc))
+        log_norm = self.event_shape[0] * math.log(2 * math.pi) + self.log_determinant()
+        return -0.5 * (log_norm + self.distance(value - self.loc))
 
     def entropy(self) -> Any:
-        size = self.event_shape[0] * (1 + math.log(2 * math.pi))
-        return 0.5 * (size + self.log_determinant())
+        constant = self.event_shape[0] * (1 + math.log(2 * math.pi))
+        return 0.5 * (constant + self.log_determinant())

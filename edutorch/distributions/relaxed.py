@@ -27,9 +27,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def as_temperature(given: Any) -> Tensor:
+def as_temperature(value: Any) -> Tensor:
     """The temperature, as a tensor."""
-    return given if isinstance(given, Tensor) else tensor(float(given))
+    return value if isinstance(value, Tensor) else tensor(float(value))
 
 
 class LogitRelaxedBernoulli(BernoulliBased):
@@ -69,8 +69,8 @@ class LogitRelaxedBernoulli(BernoulliBased):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        away = logits - value * self.temperature
-        return self.temperature.log() + away - 2 * away.exp().log1p()
+        difference = logits - value * self.temperature
+        return self.temperature.log() + difference - 2 * difference.exp().log1p()
 
 
 class RelaxedDistribution(TransformedDistribution):

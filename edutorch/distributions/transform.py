@@ -89,9 +89,9 @@ class Transform:
         """Two transforms are equal if they are of one class and have the same settings."""
         if type(self) is not type(other):
             return False
-        hidden = ("_cached", "_cache_size")
-        mine = {name: value for name, value in vars(self).items() if name not in hidden}
-        return all(are_equal(value, vars(other).get(name)) for name, value in mine.items())
+        ignored = ("_cached", "_cache_size")
+        settings = {name: value for name, value in vars(self).items() if name not in ignored}
+        return all(are_equal(value, vars(other).get(name)) for name, value in settings.items())
 
     __hash__ = object.__hash__
 
@@ -212,12 +212,12 @@ class ComposeTransform(Transform):
             return zeros(x.shape, dtype=x.dtype, device=x.device)
         total: Any = 0
         dim = self.domain.event_dim
-        for number, part in enumerate(self.parts):
-            after = y if number == len(self.parts) - 1 else part(x)
-            slope = part.log_abs_det_jacobian(x, after)
-            total = total + sum_rightmost(slope, dim - part.domain.event_dim)
+        for index, part in enumerate(self.parts):
+            y_part = y if index == len(self.parts) - 1 else part(x)
+            log_det = part.log_abs_det_jacobian(x, y_part)
+            total = total + sum_rightmost(log_det, dim - part.domain.event_dim)
             dim += part.codomain.event_dim - part.domain.event_dim
-            x = after
+            x = y_part
         return total
 
     def forward_shape(self, shape: Any) -> Any:
@@ -287,8 +287,8 @@ class IndependentTransform(Transform):
         return self.base_transform.invert(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        slope = self.base_transform.log_abs_det_jacobian(x, y)
-        return sum_rightmost(slope, self.reinterpreted_batch_ndims)
+        log_det = self.base_transform.log_abs_det_jacobian(x, y)
+        return sum_rightmost(log_det, self.reinterpreted_batch_ndims)
 
     def forward_shape(self, shape: Any) -> Any:
         return self.base_transform.forward_shape(shape)

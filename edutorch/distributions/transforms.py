@@ -73,8 +73,8 @@ class PowerTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        given = self.exponent
-        return given.sign() if hasattr(given, "sign") else math.copysign(1, given)
+        exponent = self.exponent
+        return exponent.sign() if hasattr(exponent, "sign") else math.copysign(1, exponent)
 
     def _call(self, x: Any) -> Any:
         return x**self.exponent
@@ -211,13 +211,13 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        slope = log_abs_scale(self.scale, x)
+        log_det = log_abs_scale(self.scale, x)
         n = self._event_dim
-        return slope.reshape((*slope.shape[: slope.dim() - n], -1)).sum(-1) if n else slope
+        return log_det.reshape((*log_det.shape[: log_det.dim() - n], -1)).sum(-1) if n else log_det
 
     def forward_shape(self, shape: Any) -> Any:
-        settings = (getattr(each, "shape", ()) for each in (self.loc, self.scale))
-        return broadcast_shapes(shape, *settings)
+        shapes = (getattr(setting, "shape", ()) for setting in (self.loc, self.scale))
+        return broadcast_shapes(shape, *shapes)
 
     inverse_shape = forward_shape
 
@@ -239,7 +239,7 @@ class CatTransform(Transform):
         cache_size: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(cache_size)
-        self.transforms = [each.with_cache(cache_size) for each in tseq]
+        self.transforms = [transform.with_cache(cache_size) for transform in tseq]
         self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
         self.dim = dim
 
@@ -257,23 +257,23 @@ class CatTransform(Transform):
         return zip(self.transforms, x.split(self.lengths, self.dim), strict=True)
 
     def _call(self, x: Any) -> Any:
-        return cat([each(part) for each, part in self._parts(x)], self.dim)
+        return cat([transform(part) for transform, part in self._parts(x)], self.dim)
 
     def _inverse(self, y: Any) -> Any:
-        return cat([each.inv(part) for each, part in self._parts(y)], self.dim)
+        return cat([transform.inv(part) for transform, part in self._parts(y)], self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         ys = y.split(self.lengths, self.dim)
-        slopes = []
-        for (each, part), after in zip(self._parts(x), ys, strict=True):
-            slope = each.log_abs_det_jacobian(part, after)
-            extra = self.event_dim - each.domain.event_dim
-            shape = (*slope.shape[: slope.dim() - extra], -1)
-            slopes.append(slope.reshape(shape).sum(-1) if extra else slope)
+        log_dets = []
+        for (transform, part), y_part in zip(self._parts(x), ys, strict=True):
+            log_det = transform.log_abs_det_jacobian(part, y_part)
+            extra = self.event_dim - transform.domain.event_dim
+            shape = (*log_det.shape[: log_det.dim() - extra], -1)
+            log_dets.append(log_det.reshape(shape).sum(-1) if extra else log_det)
         dim = self.dim - x.dim() if self.dim >= 0 else self.dim
         if dim + self.event_dim < 0:
-            return cat(slopes, dim + self.event_dim)
-        return stack(slopes).sum(0)
+            return cat(log_dets, dim + self.event_dim)
+        return stack(log_dets).sum(0)
 
     @property
     def bijective(self) -> bool:
@@ -303,22 +303,22 @@ class StackTransform(Transform):
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.transforms = [each.with_cache(cache_size) for each in tseq]
+        self.transforms = [transform.with_cache(cache_size) for transform in tseq]
         self.dim = dim
 
     def _slices(self, x: Any) -> Any:
         return zip(self.transforms, x.unbind(self.dim), strict=True)
 
     def _call(self, x: Any) -> Any:
-        return stack([each(part) for each, part in self._slices(x)], self.dim)
+        return stack([transform(part) for transform, part in self._slices(x)], self.dim)
 
     def _inverse(self, y: Any) -> Any:
-        return stack([each.inv(part) for each, part in self._slices(y)], self.dim)
+        return stack([transform.inv(part) for transform, part in self._slices(y)], self.dim)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         pairs = zip(self._slices(x), y.unbind(self.dim), strict=True)
-        slopes = [each.log_abs_det_jacobian(part, after) for (each, part), after in pairs]
-        return stack(slopes, self.dim)
+        log_dets = [transform.log_abs_det_jacobian(part, y_part) for (transform, part), y_part in pairs]
+        return stack(log_dets, self.dim)
 
     @property
     def bijective(self) -> bool:

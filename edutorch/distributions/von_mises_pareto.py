@@ -73,11 +73,11 @@ class VonMises(Distribution):
                 z = (math.pi * u1).cos()
                 f = (1 + r * z) / (r + z)
                 c = k * (r - f)
-                fits = (c * (2 - c) > u2) | ((c / u2).log() + 1 - c >= 0)
-                x = where(fits & ~done, (u3 - 0.5).sign() * f.clamp(-1, 1).acos(), x)
-                done = done | fits
-            turned = (x + math.pi + loc) % (2 * math.pi) - math.pi
-            return turned.to(self.loc.dtype)
+                accepted = (c * (2 - c) > u2) | ((c / u2).log() + 1 - c >= 0)
+                x = where(accepted & ~done, (u3 - 0.5).sign() * f.clamp(-1, 1).acos(), x)
+                done = done | accepted
+            wrapped = (x + math.pi + loc) % (2 * math.pi) - math.pi
+            return wrapped.to(self.loc.dtype)
 
 
 class GeneralizedPareto(Distribution):
@@ -107,8 +107,8 @@ class GeneralizedPareto(Distribution):
 
     def _split_zero(self) -> tuple[Any, Any]:
         """Where c is 0, and c with something harmless in these places."""
-        zero = isclose(self.concentration, zeros_like(self.concentration))
-        return zero, where(zero, ones_like(self.concentration), self.concentration)
+        is_zero = isclose(self.concentration, zeros_like(self.concentration))
+        return is_zero, where(is_zero, ones_like(self.concentration), self.concentration)
 
     @property
     def mean(self) -> Any:
@@ -124,8 +124,8 @@ class GeneralizedPareto(Distribution):
     def variance(self) -> Any:
         valid = self.concentration < 0.5
         c = where(valid, self.concentration, 0.25)
-        found = self.scale.square() / ((1 - c).square() * (1 - 2 * c))
-        return where(valid, found, math.nan)
+        variance = self.scale.square() / ((1 - c).square() * (1 - 2 * c))
+        return where(valid, variance, math.nan)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         shape = self._extended_shape(sample_shape)
@@ -134,17 +134,17 @@ class GeneralizedPareto(Distribution):
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
-        z, (zero, c) = (value - self.loc) / self.scale, self._split_zero()
+        z, (is_zero, c) = (value - self.loc) / self.scale, self._split_zero()
         power = 1 / c + 1 + zeros_like(z)
-        curve = where(power == 0, power, power * (c * z).log1p())
-        return -self.scale.log() - where(zero, z, curve)
+        log_kernel = where(power == 0, power, power * (c * z).log1p())
+        return -self.scale.log() - where(is_zero, z, log_kernel)
 
     def log_survival_function(self, value: Any) -> Any:
         """Return log P(X > value)."""
         if self._validate_args:
             self._validate_sample(value)
-        z, (zero, c) = (value - self.loc) / self.scale, self._split_zero()
-        return where(zero, -z, -(c * z).log1p() / c)
+        z, (is_zero, c) = (value - self.loc) / self.scale, self._split_zero()
+        return where(is_zero, -z, -(c * z).log1p() / c)
 
     def log_cdf(self, value: Any) -> Any:
         """Return log P(X ≤ value)."""
@@ -154,10 +154,10 @@ class GeneralizedPareto(Distribution):
         return self.log_cdf(value).exp()
 
     def icdf(self, value: Any) -> Any:
-        zero, c = self._split_zero()
+        is_zero, c = self._split_zero()
         log_u = (-value).log1p()
         curve = self.loc + self.scale / c * (-c * log_u).expm1()
-        return where(zero, self.loc - self.scale * log_u, curve)
+        return where(is_zero, self.loc - self.scale * log_u, curve)
 
     def entropy(self) -> Any:
         return self.scale.log() + self.concentration + 1

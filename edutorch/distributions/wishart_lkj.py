@@ -52,14 +52,14 @@ class Wishart(CovarianceBased):
         self, df: Any, covariance_matrix: Any = None, precision_matrix: Any = None,
         scale_tril: Any = None, validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        given = [covariance_matrix, precision_matrix, scale_tril]
-        known = [each for each in given if each is not None]
-        if len(known) != 1:
+        arguments = [covariance_matrix, precision_matrix, scale_tril]
+        matrices = [value for value in arguments if value is not None]
+        if len(matrices) != 1:
             raise AssertionError(
                 "Exactly one of covariance_matrix or precision_matrix or scale_tril "
                 "may be specified."
             )
-        (matrix,) = known
+        (matrix,) = matrices
         if matrix.dim() < 2:
             raise ValueError(
                 "scale_tril must be at least two-dimensional, with optional leading batch "
@@ -82,8 +82,8 @@ class Wishart(CovarianceBased):
         steps = arange(n, dtype=matrix.dtype, device=matrix.device)
         self._dist_chi2 = Chi2(self.df.unsqueeze(-1) - steps)
 
-    def _as_matrix(self, number: Any) -> Any:
-        return number.reshape((*number.shape, 1, 1))
+    def _as_matrix(self, value: Any) -> Any:
+        return value.reshape((*value.shape, 1, 1))
 
     @property
     def mean(self) -> Any:
@@ -117,15 +117,15 @@ class Wishart(CovarianceBased):
         df, n = self.df, self.event_shape[-1]
         batch = broadcast_shapes(value.shape, self._tril.shape)
         solved = cholesky_solve(value.expand(batch), self._tril.expand(batch))
-        curve = (df - n - 1) / 2 * slogdet(value).logabsdet - diagonal(solved).sum(-1) / 2
-        return curve - df * self._half_log_norm() - mvlgamma(df / 2, n)
+        log_kernel = (df - n - 1) / 2 * slogdet(value).logabsdet - diagonal(solved).sum(-1) / 2
+        return log_kernel - df * self._half_log_norm() - mvlgamma(df / 2, n)
 
     def entropy(self) -> Any:
         df, n = self.df, self.event_shape[-1]
         steps = arange(n, dtype=df.dtype, device=df.device) / 2
-        slope = ((df / 2).unsqueeze(-1) - steps).digamma().sum(-1)
-        size = (n + 1) * self._half_log_norm() + mvlgamma(df / 2, n)
-        return size - (df - n - 1) / 2 * slope + df * n / 2
+        digamma_sum = ((df / 2).unsqueeze(-1) - steps).digamma().sum(-1)
+        log_norm = (n + 1) * self._half_log_norm() + mvlgamma(df / 2, n)
+        return log_norm - (df - n - 1) / 2 * digamma_sum + df * n / 2
 
 
 class LKJCholesky(Distribution):
@@ -172,9 +172,9 @@ class LKJCholesky(Distribution):
         """The onion method: row by row a length and a direction."""
         with no_grad():
             squares = self._beta.sample(sample_shape).unsqueeze(-1)
-            drawn = normal_like(squares, self._extended_shape(sample_shape)).tril(-1)
-            length = drawn.square().sum(-1, keepdim=True).sqrt()
-            rows = squares.sqrt() * drawn / where(length == 0, 1.0, length)
+            directions = normal_like(squares, self._extended_shape(sample_shape)).tril(-1)
+            length = directions.square().sum(-1, keepdim=True).sqrt()
+            rows = squares.sqrt() * directions / where(length == 0, 1.0, length)
             left = (1 - rows.square().sum(-1)).clamp(min=finfo(rows.dtype).tiny)
             return rows + diag_embed(left.sqrt())
 
@@ -183,7 +183,7 @@ class LKJCholesky(Distribution):
             self._validate_sample(value)
         n, c = self.dim, self.concentration
         order = 2 * (c - 1).unsqueeze(-1) + n - arange(2, n + 1, device=c.device)
-        curve = (order * diagonal(value)[..., 1:].log()).sum(-1)
+        log_kernel = (order * diagonal(value)[..., 1:].log()).sum(-1)
         alpha = c + 0.5 * (n - 1)
-        size = 0.5 * (n - 1) * math.log(math.pi) + mvlgamma(alpha - 0.5, n - 1)
-        return curve - (size - alpha.lgamma() * (n - 1))
+        log_norm = 0.5 * (n - 1) * math.log(math.pi) + mvlgamma(alpha - 0.5, n - 1)
+        return log_kernel - (log_norm - alpha.lgamma() * (n - 1))

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd.forward_mode import by_itself, released, tangents_of
+from ..core.autograd.forward_mode import differentiation_input, detach_with_tangents, tangents_of
 from ..core.autograd.graph import reachable
 from ..core.tensor import LEAF, Tensor
 from ..errors import GradientError
 from ..modes import current, enable_grad
-from ..ops.batching import into_batch
+from ..ops.batching import lift_to_innermost
 from ..utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 Function = Callable[..., Any]
 Argnums = int | tuple[int, ...]
 
 
-class Chosen:
+class SelectedArguments:
     """The arguments that a function is differentiated by, made new for it.
 
     Args:
@@ -38,18 +38,18 @@ class Chosen:
                 raise GradientError(
                     name, f"Got argnum={number}, but only {len(args)} positional inputs"
                 )
-        self.numbers = [number % len(args) for number in numbers]
-        if len(set(self.numbers)) < len(numbers):
+        self.positions = [number % len(args) for number in numbers]
+        if len(set(self.positions)) < len(numbers):
             raise GradientError(name, f"argnums must be different numbers, got {argnums}")
-        self.name, self.args, self.single = name, list(args), isinstance(argnums, int)
-        picked: Any = tuple(args[number] for number in self.numbers)
-        self.tensors, self.spec = tensors_of(name, picked[0] if self.single else picked)
+        self.name, self.args, self.is_single = name, list(args), isinstance(argnums, int)
+        picked: Any = tuple(args[number] for number in self.positions)
+        self.tensors, self.spec = flatten_tensors(name, picked[0] if self.is_single else picked)
 
     def call(self, func: Function, kwargs: dict[str, Any], tensors: Sequence[Tensor]) -> Any:
         """Call `func` with other tensors in the places of the chosen ones."""
         tree = self.tree(tensors)
         args = list(self.args)
-        for number, value in zip(self.numbers, (tree,) if self.single else tree, strict=True):
+        for number, value in zip(self.positions, (tree,) if self.is_single else tree, strict=True):
             args[number] = value
         return func(*args, **kwargs)
 
@@ -58,7 +58,7 @@ class Chosen:
         return tree_unflatten(tensors, self.spec)
 
 
-def tensors_of(name: str, tree: Any) -> tuple[list[Tensor], TreeSpec]:
+def flatten_tensors(name: str, tree: Any) -> tuple[list[Tensor], TreeSpec]:
     """Return the tensors of a tree, and its shape.
 
     Raises: TypeError: something else is in it.
@@ -73,17 +73,17 @@ def tensors_of(name: str, tree: Any) -> tuple[list[Tensor], TreeSpec]:
     return leaves, spec
 
 
-def recorded_call(
-    func: Function, kwargs: dict[str, Any], chosen: Chosen
+def record_call(
+    func: Function, kwargs: dict[str, Any], chosen: SelectedArguments
 ) -> tuple[Any, list[Tensor]]:
     """Call `func` on new leaves (or steps in the outer graph); return its result and them."""
     connected = current().grad
-    leaves = [by_itself(into_batch(tensor), connected) for tensor in chosen.tensors]
+    leaves = [differentiation_input(lift_to_innermost(tensor), connected) for tensor in chosen.tensors]
     with enable_grad():
         return chosen.call(func, kwargs, leaves), leaves
 
 
-def belongs_to_outer(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
+def has_outer_graph(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
     """Say whether what was computed from our leaves can be differentiated by anything else.
 
     Leaves of derivatives that are done do not count: nobody can ask for them any more. From
@@ -114,6 +114,6 @@ def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
     return result
 
 
-def plain(tree: Any) -> Any:
+def detach_tree(tree: Any) -> Any:
     """Return a tree with its tensors taken out of the graph (if they move, they still do)."""
-    return tree_map_only(Tensor, released, tree)
+    return tree_map_only(Tensor, detach_with_tangents, tree)

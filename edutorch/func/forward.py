@@ -9,47 +9,47 @@ from typing import Any
 from ..core.autograd.forward_mode import Level, set_tangent, tangent_of, with_tangents, zeros_as
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
-from ..modes import changed, current
+from ..modes import override_modes, current
 from ..ops import movedim, reshape
 from ..utils._pytree import tree_flatten, tree_unflatten
-from .arguments import Argnums, Chosen, Function, split_aux, tensors_of
+from .arguments import Argnums, SelectedArguments, Function, split_aux, flatten_tensors
 from .reverse import jacrev
 from .vmap import vmap
 
 
-def pushed(
+def push_forward(
     name: str, call: Callable[[list[Tensor]], Any], primals: Sequence[Tensor],
     tangents: Sequence[Tensor], has_aux: bool, strict: bool = False,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the output of `call`, its tangents, and what it returned besides."""
     level = Level()
     duals = [
-        dual(primal, tangent, level) for primal, tangent in zip(primals, tangents, strict=True)
+        make_dual_tensor(primal, tangent, level) for primal, tangent in zip(primals, tangents, strict=True)
     ]
-    with changed(levels=(*current().levels, level)):
+    with override_modes(levels=(*current().levels, level)):
         output, aux = split_aux(name, call(duals), has_aux)
-    outputs, spec = tensors_of(name, output)
+    outputs, spec = flatten_tensors(name, output)
     moved = [tangent_of(output, level) for output in outputs]
     if strict and any(each is None for each in moved):
         raise GradientError(
             name,
             "The output of f is independent of the inputs. This is not allowed with strict=True.",
         )
-    values = [still(output, level) for output in outputs]
+    values = [drop_tangent(output, level) for output in outputs]
     filled = [zeros_as(y) if t is None else t for y, t in zip(outputs, moved, strict=True)]
     return tree_unflatten(values, spec), tree_unflatten(filled, spec), aux
 
 
-def dual(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
+def make_dual_tensor(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     """Return a tensor of the same memory and past that moves along `tangent`."""
-    from ..autograd.forward_ad import another
+    from ..autograd.forward_ad import make_alias
 
     moving = with_tangents(another(tensor), tensor)
     set_tangent(moving, level, tangent)
     return moving
 
 
-def still(tensor: Tensor, level: Level) -> Tensor:
+def drop_tangent(tensor: Tensor, level: Level) -> Tensor:
     """Return a tensor without its tangent of one level."""
     set_tangent(tensor, level, None)
     return tensor
@@ -75,8 +75,8 @@ def jvp(
             raise GradientError("jvp", f"Expected {name} to be a tuple, got {type(each).__name__}")
     if not primals:
         raise GradientError("jvp", "Expected primals to be a non-empty tuple")
-    chosen = Chosen("jvp", primals, tuple(range(len(primals))))
-    moving, spec = tensors_of("jvp", tangents)
+    chosen = SelectedArguments("jvp", primals, tuple(range(len(primals))))
+    moving, spec = flatten_tensors("jvp", tangents)
     if spec != chosen.spec:
         raise GradientError(
             "jvp", "Expected primals and tangents to have the same python structure",
@@ -88,7 +88,7 @@ def jvp(
                 "jvp", "a tangent has the shape of its tensor",
                 {"primal": tuple(tensor.shape), "tangent": tuple(tangent.shape)},
             )  # fmt: skip
-    output, moved, aux = pushed(
+    output, moved, aux = push_forward(
         "jvp", lambda duals: chosen.call(func, {}, duals), chosen.tensors, moving, has_aux, strict
     )
     return (output, moved, aux) if has_aux else (output, moved)
@@ -111,45 +111,45 @@ def jacfwd(
 
     @functools.wraps(func)
     def function(*args: Any, **kwargs: Any) -> Any:
-        chosen = Chosen("jacfwd", args, argnums)
+        chosen = SelectedArguments("jacfwd", args, argnums)
         spec: Any = None
 
         def column(*tangents: Tensor) -> Any:
             nonlocal spec
-            _, moved, aux = pushed(
+            _, moved, aux = push_forward(
                 "jacfwd", lambda duals: chosen.call(func, kwargs, duals),
                 chosen.tensors, tangents, has_aux,
             )  # fmt: skip
-            found, spec = tensors_of("jacfwd", moved)
+            found, spec = flatten_tensors("jacfwd", moved)
             others, shape = tree_flatten(aux)
             besides = [other for other in others if isinstance(other, Tensor)]
-            return found, besides, Kept((others, shape))
+            return found, besides, OpaqueValue((others, shape))
 
         if sum(tensor.numel() for tensor in chosen.tensors):
             each_way = vmap(column, 0, (0, 0, None), randomness)
-            columns, besides, kept = each_way(*directions(chosen.tensors))
+            columns, besides, kept = each_way(*basis_tangents(chosen.tensors))
             first = iter([beside[0] for beside in besides])
             others = [next(first) if isinstance(x, Tensor) else x for x in kept.value[0]]
             aux = tree_unflatten(others, kept.value[1])
         else:
             result, aux = split_aux("jacfwd", func(*args, **kwargs), has_aux)
-            found, spec = tensors_of("jacfwd", result)
+            found, spec = flatten_tensors("jacfwd", result)
             columns = [each.new_zeros((0, *each.shape)) for each in found]
-        by_output = [chosen.tree(by_input(column, chosen.tensors)) for column in columns]
+        by_output = [chosen.tree(split_by_input(column, chosen.tensors)) for column in columns]
         result = tree_unflatten(by_output, spec)
         return (result, aux) if has_aux else result
 
     return function
 
 
-class Kept:
+class OpaqueValue:
     """Holds something that a mapped function returns besides, as it is."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
-def directions(tensors: Sequence[Tensor]) -> list[Tensor]:
+def basis_tangents(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return tangents for all tensors: row i moves along number i of them all."""
     total, start, found = sum(tensor.numel() for tensor in tensors), 0, []
     for tensor in tensors:
@@ -160,7 +160,7 @@ def directions(tensors: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
-def by_input(columns: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
+def split_by_input(columns: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Arrange the columns of a Jacobian by inputs, each shaped (*output, *input)."""
     found, start, output = [], 0, tuple(columns.shape[1:])
     for input_ in inputs:

@@ -51,12 +51,12 @@ def functional_call(
             raise ValueError(f"{sorted(twice)} appear in multiple dictionaries")
         tensors |= dict_
     args = () if args is None else args if isinstance(args, tuple) else (args,)
-    with replaced(module, tensors, tie_weights, strict):
+    with reparametrize_module(module, tensors, tie_weights, strict):
         return module(*args, **(kwargs or {}))
 
 
 @contextmanager
-def replaced(
+def reparametrize_module(
     module: Module, tensors: Mapping[str, Tensor], tie_weights: bool, strict: bool
 ) -> Iterator[None]:
     """Put tensors in the places of parameters and buffers for a `with` block."""
@@ -117,16 +117,16 @@ def stack_module_state(
     buffers = [dict(model.named_buffers()) for model in models]
     return (
         {
-            name: stacked(
+            name: stack_tensors(
                 [parameter[name] for parameter in parameters], parameters[0][name].requires_grad
             )
             for name in parameters[0]
         },
-        {name: stacked([buffer[name] for buffer in buffers], False) for name in buffers[0]},
+        {name: stack_tensors([buffer[name] for buffer in buffers], False) for name in buffers[0]},
     )
 
 
-def stacked(tensors: Sequence[Tensor], requires_grad: bool) -> Tensor:
+def stack_tensors(tensors: Sequence[Tensor], requires_grad: bool) -> Tensor:
     return stack([tensor.detach() for tensor in tensors]).requires_grad_(requires_grad)
 
 

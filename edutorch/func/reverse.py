@@ -18,17 +18,17 @@ from ..ops import cat, ones_like, reshape
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .arguments import (
     Argnums,
-    Chosen,
+    SelectedArguments,
     Function,
-    belongs_to_outer,
-    plain,
-    recorded_call,
+    has_outer_graph,
+    detach_tree,
+    record_call,
     split_aux,
-    tensors_of,
+    flatten_tensors,
 )  # fmt: skip
 
 
-def gradients_of(
+def compute_gradients(
     outputs: Sequence[Tensor], leaves: Sequence[Tensor], starts: Any, nested: bool, retain: bool
 ) -> tuple[Tensor, ...]:
     """Run backward; an input that nothing depends on has the gradient 0."""
@@ -55,8 +55,8 @@ def value_and_grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
 
     @functools.wraps(func)
     def function(*args: Any, **kwargs: Any) -> Any:
-        chosen = Chosen("grad", args, argnums)
-        result, leaves = recorded_call(func, kwargs, chosen)
+        chosen = SelectedArguments("grad", args, argnums)
+        result, leaves = record_call(func, kwargs, chosen)
         value, aux = split_aux("grad", result, has_aux)
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise GradientError(
@@ -65,11 +65,11 @@ def value_and_grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
                 {"returned": getattr(value, "shape", type(value).__name__)},
                 "sum or average the result, or use vjp or jacrev",
             )
-        nested = belongs_to_outer([value], leaves)
-        gradients = gradients_of([value], leaves, [ones_like(value)], nested, False)
+        nested = has_outer_graph([value], leaves)
+        gradients = compute_gradients([value], leaves, [ones_like(value)], nested, False)
         found = chosen.tree(gradients)
         if not nested:
-            value, aux = plain(value), plain(aux)
+            value, aux = detach_tree(value), detach_tree(aux)
         return found, (value, aux) if has_aux else value
 
     return function
@@ -109,15 +109,15 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """
     if not primals:
         raise GradientError("vjp", "vjp(f, *primals) needs at least one primal")
-    chosen = Chosen("vjp", primals, tuple(range(len(primals))))
-    result, leaves = recorded_call(func, {}, chosen)
+    chosen = SelectedArguments("vjp", primals, tuple(range(len(primals))))
+    result, leaves = record_call(func, {}, chosen)
     output, aux = split_aux("vjp", result, has_aux)
-    outputs, spec = tensors_of("vjp", output)
-    nested = belongs_to_outer(outputs, leaves)
+    outputs, spec = flatten_tensors("vjp", output)
+    nested = has_outer_graph(outputs, leaves)
 
     def back(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         tree = cotangents[0] if len(cotangents) == 1 else cotangents
-        starts, given = tensors_of("vjp", tree)
+        starts, given = flatten_tensors("vjp", tree)
         if given != spec:
             raise GradientError(
                 "vjp", "the gradients must be arranged as the output is",
@@ -130,10 +130,10 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
                     {"output": tuple(output.shape), "gradient": tuple(start.shape)},
                 )  # fmt: skip
         outer = nested or any(start.requires_grad for start in starts)
-        return chosen.tree(gradients_of(outputs, leaves, starts, outer, True))
+        return chosen.tree(compute_gradients(outputs, leaves, starts, outer, True))
 
-    shown = output if nested else plain(output)
-    return (shown, back, aux if nested else plain(aux)) if has_aux else (shown, back)
+    shown = output if nested else detach_tree(output)
+    return (shown, back, aux if nested else detach_tree(aux)) if has_aux else (shown, back)
 
 
 def jacrev(
@@ -160,21 +160,21 @@ def jacrev(
 
     @functools.wraps(func)
     def function(*args: Any, **kwargs: Any) -> Any:
-        chosen = Chosen("jacrev", args, argnums)
-        result, leaves = recorded_call(func, kwargs, chosen)
+        chosen = SelectedArguments("jacrev", args, argnums)
+        result, leaves = record_call(func, kwargs, chosen)
         output, aux = split_aux("jacrev", result, has_aux)
         outputs, spec = tree_flatten(output)
-        tensors_of("jacrev", output)
-        nested = belongs_to_outer(outputs, leaves)
+        flatten_tensors("jacrev", output)
+        nested = has_outer_graph(outputs, leaves)
         found = tree_unflatten(
-            [chosen.tree(rows_of(output, leaves, nested, chunk_size)) for output in outputs], spec
+            [chosen.tree(jacobian_rows(output, leaves, nested, chunk_size)) for output in outputs], spec
         )
-        return (found, aux if nested else plain(aux)) if has_aux else found
+        return (found, aux if nested else detach_tree(aux)) if has_aux else found
 
     return function
 
 
-def rows_of(
+def jacobian_rows(
     output: Tensor, leaves: Sequence[Tensor], nested: bool, chunk_size: int | None
 ) -> list[Tensor]:
     """Return the Jacobian of one output by each leaf, shaped (*output, *leaf)."""

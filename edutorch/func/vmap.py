@@ -14,9 +14,9 @@ from typing import Any
 from .. import backends
 from ..backends.batching import BatchedBackend
 from ..core.tensor import Tensor, writes_of
-from ..modes import changed, current
+from ..modes import override_modes, current
 from ..ops import cat, narrow
-from ..ops.batching import batched, shared, unbatched
+from ..ops.batching import batched, lift_to_level, unbatched
 from ..utils._pytree import TreeSpec, opened, tree_flatten, tree_leaves, tree_unflatten
 
 Dims = Any
@@ -60,20 +60,20 @@ def vmap(
     @functools.wraps(func, updated=())
     def function(*args: Any, **kwargs: Any) -> Any:
         check_out_dims(out_dims, func)
-        mapped = Mapped(func, in_dims, args)
+        mapped = MappedArguments(func, in_dims, args)
 
         def call(tensors: Sequence[Any]) -> Any:
-            return called(func, mapped, tensors, kwargs, out_dims, randomness)
+            return call_mapped(func, mapped, tensors, kwargs, out_dims, randomness)
 
         if chunk_size is None or chunk_size >= mapped.size:
             return call(mapped.leaves)
         parts = [call(chunk) for chunk in mapped.chunks(chunk_size)]
-        return joined(parts, out_dims, func)
+        return concatenate_chunks(parts, out_dims, func)
 
     return function
 
 
-class Mapped:
+class MappedArguments:
     """The arguments of a call, and which dimension of each tensor is mapped over.
 
     Raises: ValueError: they do not fit.
@@ -93,14 +93,14 @@ class Mapped:
                 "are trying to vmap over a function with no inputs. The latter is unsupported."
             )
         self.leaves, self.spec = tree_flatten(args)
-        found = spread_dims(in_dims, args)
+        found = broadcast_dims(in_dims, args)
         if found is None:
             raise ValueError(
                 f"{where}in_dims is not compatible with the structure of `inputs`. in_dims has "
                 f"structure {tree_flatten(in_dims)[1]} but inputs has structure {self.spec}."
             )
         pairs = zip(self.leaves, found, strict=True)
-        self.dims = [checked_dim(where, leaf, dim) for leaf, dim in pairs]
+        self.dims = [normalize_dim(where, leaf, dim) for leaf, dim in pairs]
         self.size = self.common_size()
 
     def common_size(self) -> int:
@@ -130,7 +130,7 @@ class Mapped:
         ]
 
 
-def checked_dim(where: str, leaf: Any, dim: Any) -> int | None:
+def normalize_dim(where: str, leaf: Any, dim: Any) -> int | None:
     """Return a mapped dimension counted from the front."""
     if dim is None:
         return None
@@ -153,7 +153,7 @@ def checked_dim(where: str, leaf: Any, dim: Any) -> int | None:
     return dim % leaf.ndim
 
 
-def spread_dims(dims: Dims, tree: Any) -> list[Any] | None:
+def broadcast_dims(dims: Dims, tree: Any) -> list[Any] | None:
     """Return a dim for each leaf of `tree`; a dim in the place of a container is for all in it.
 
     None: the two are not alike.
@@ -171,15 +171,15 @@ def spread_dims(dims: Dims, tree: Any) -> list[Any] | None:
         if dims.keys() != tree.keys():
             return None
         children = [dims[key] for key in tree], None
-    found = [spread_dims(d, t) for d, t in zip(children[0], inside[0], strict=True)]
+    found = [broadcast_dims(d, t) for d, t in zip(children[0], inside[0], strict=True)]
     return None if any(each is None for each in found) else [x for each in found for x in each]  # type: ignore[union-attr]
 
 
 # One call --------------------------------------------------------------------------------------
 
 
-def called(
-    func: Callable[..., Any], mapped: Mapped, leaves: Sequence[Any], kwargs: dict[str, Any],
+def call_mapped(
+    func: Callable[..., Any], mapped: MappedArguments, leaves: Sequence[Any], kwargs: dict[str, Any],
     out_dims: Dims, randomness: str,
 ) -> Any:  # fmt: skip
     """Call `func` inside of a new level."""
@@ -188,21 +188,21 @@ def called(
     outer = current().batches
     inner = outer[-1] if outer else backends.of(first._array)
     level = BatchedBackend(inner, first.shape[dim], len(outer) + 1, randomness)
-    entered = [x if d is None else entering(x, level, d) for x, d in pairs]
+    entered = [x if d is None else enter_level(x, level, d) for x, d in pairs]
     args = tree_unflatten(entered, mapped.spec)
-    with changed(batches=(*outer, level)):
+    with override_modes(batches=(*outer, level)):
         results = func(*args, **kwargs)
-    return left(func, level, results, out_dims)
+    return leave_level(func, level, results, out_dims)
 
 
-def entering(tensor: Tensor, level: BatchedBackend, dim: int) -> Tensor:
+def enter_level(tensor: Tensor, level: BatchedBackend, dim: int) -> Tensor:
     """Return a tensor inside of a level; a write to it is one to the tensor's memory."""
     inside = batched(tensor, level, dim)
     inside._writes = writes_of(tensor)
     return inside
 
 
-def left(func: Callable[..., Any], level: BatchedBackend, results: Any, out_dims: Dims) -> Any:
+def leave_level(func: Callable[..., Any], level: BatchedBackend, results: Any, out_dims: Dims) -> Any:
     """Return what `func` returned, with the dimension of the batch in its place."""
     leaves, spec = tree_flatten(results)
     dims = result_dims(func, results, spec, out_dims)
@@ -228,7 +228,7 @@ def left(func: Callable[..., Any], level: BatchedBackend, results: Any, out_dims
                 f"Dimension out of range (expected to be in range of [{-room}, {room - 1}], "
                 f"but got {dim})"
             )
-        found.append(unbatched(shared(value, level), level, dim % room))
+        found.append(unbatched(lift_to_level(value, level), level, dim % room))
     return tree_unflatten(found, spec)
 
 
@@ -236,7 +236,7 @@ def result_dims(func: Callable[..., Any], results: Any, spec: TreeSpec, dims: Di
     """Return the dim of the batch for each leaf of the results."""
     if isinstance(results, Tensor) and isinstance(dims, tuple) and len(dims) == 1:
         dims = dims[0]
-    found = spread_dims(dims, results)
+    found = broadcast_dims(dims, results)
     if found is None:
         raise ValueError(
             f"vmap({name_of(func)}, ..., out_dims={dims})(<inputs>): out_dims is not compatible "
@@ -246,7 +246,7 @@ def result_dims(func: Callable[..., Any], results: Any, spec: TreeSpec, dims: Di
     return found
 
 
-def joined(parts: Sequence[Any], out_dims: Dims, func: Callable[..., Any]) -> Any:
+def concatenate_chunks(parts: Sequence[Any], out_dims: Dims, func: Callable[..., Any]) -> Any:
     """Put the results of chunks behind each other."""
     spec = tree_flatten(parts[0])[1]
     dims = result_dims(func, parts[0], spec, out_dims)

@@ -26,7 +26,7 @@ from .proxy import Proxy, TraceError
 
 __all__ = ["Tracer", "has_side_effect", "symbolic_trace", "wrap"]
 
-WRAPPED: list[tuple[dict[str, Any], str]] = []
+WRAPPED_FUNCTIONS: list[tuple[dict[str, Any], str]] = []
 
 
 class Tracer:
@@ -68,8 +68,8 @@ class Tracer:
 
         Raises: NameError: it is not there.
         """
-        for name, each in self.root.named_modules():
-            if each is mod:
+        for name, submodule in self.root.named_modules():
+            if submodule is mod:
                 return name
         raise NameError("module is not installed as a submodule")
 
@@ -114,8 +114,8 @@ class Tracer:
 
     def _path_of_tensor(self, value: Tensor) -> str:
         """Return the path of a parameter or buffer; another tensor becomes a constant."""
-        for name, each in [*self.root.named_parameters(), *self.root.named_buffers()]:
-            if each is value:
+        for name, tensor in [*self.root.named_parameters(), *self.root.named_buffers()]:
+            if tensor is value:
                 return name
         number = 0
         while hasattr(self.root, f"_tensor_constant{number}"):
@@ -134,7 +134,7 @@ class Tracer:
 
         Raises: TraceError: it is iterated in another way.
         """
-        count = unpacked_into(sys._getframe(2))
+        count = unpack_count(sys._getframe(2))
         if count is None:
             raise TraceError(
                 "Proxy object cannot be iterated: a stand-in has no length. This happens in a loop "
@@ -165,7 +165,7 @@ class Tracer:
         kwargs: dict[str, Any] = {}
         for parameter in list(inspect.signature(function).parameters.values())[len(args) :]:
             self._parameter(parameter, concrete_args or {}, args, kwargs)
-        with Patched(self, function):
+        with ProxyPatches(self, function):
             result = function(*args, **kwargs)
         self.graph.output(self.create_arg(result))
         return self.graph
@@ -187,14 +187,14 @@ class Tracer:
         default = ... if parameter.default is parameter.empty else parameter.default
         value = concrete.get(name, default if name in concrete else ...)
         node = self.graph.placeholder(name, default_value=value if name in concrete else default)
-        given = concrete[name] if name in concrete else self.proxy(node)
+        argument = concrete[name] if name in concrete else self.proxy(node)
         if kind is parameter.KEYWORD_ONLY:
-            kwargs[name] = given
+            kwargs[name] = argument
         else:
-            args.append(given)
+            args.append(argument)
 
 
-class Patched:
+class ProxyPatches:
     """While tracing, modules and composed functions take stand-ins."""
 
     def __init__(self, tracer: Tracer, function: Any) -> None:
@@ -210,7 +210,7 @@ class Patched:
 
             return tracer.call_module(module, forward, args, kwargs)
 
-        self.put(Module, "__call__", call)
+        self.replace_slot(Module, "__call__", call)
         reading = ModuleTree.__getattr__
         proxies: dict[str, Proxy] = {}
 
@@ -218,14 +218,16 @@ class Patched:
             value = reading(module, name)
             if not isinstance(value, Parameter):
                 return value
-            path = next((n for n, each in tracer.root.named_parameters() if each is value), None)
+            path = next(
+                (n for n, parameter in tracer.root.named_parameters() if parameter is value), None
+            )
             if path is None:
                 return value
             if path not in proxies:
                 proxies[path] = tracer.create_proxy("get_attr", path, (), {})
             return proxies[path]
 
-        self.put(ModuleTree, "__getattr__", read)
+        self.replace_slot(ModuleTree, "__getattr__", read)
         import edutorch
 
         known: dict[int, Any] = {}
@@ -233,39 +235,39 @@ class Patched:
             for name, value in list(scope.items()):
                 if isinstance(value, types.FunctionType) and not hasattr(value, "op"):
                     known[id(value)] = value
-                    self.shadow(scope, name, wrapped(value))
+                    self.shadow_name(scope, name, accept_proxies(value))
         for module in tracer.modules:
             for name, value in list(vars(module).items()):
                 if callable(value) and not name.startswith("_"):
                     known[id(value)] = value
-                    self.shadow(vars(module), name, wrapped(value))
+                    self.shadow_name(vars(module), name, accept_proxies(value))
         known |= {id(function): function for function in tracer.functions}
         scope = getattr(self.function, "__globals__", {})
         for name, value in list(scope.items()):
             if id(value) in known:
-                self.shadow(scope, name, wrapped(value))
-        for scope, name in WRAPPED:
+                self.shadow_name(scope, name, accept_proxies(value))
+        for scope, name in WRAPPED_FUNCTIONS:
             value = scope.get(name, getattr(builtins, name, None))
             if not hasattr(value, "_takes_proxies"):
-                self.shadow(scope, name, wrapped(value))
+                self.shadow_name(scope, name, accept_proxies(value))
 
     def __exit__(self, *exception: object) -> None:
-        for each in reversed(self.undo):
-            each()
+        for restore in reversed(self.undo):
+            restore()
 
-    def put(self, holder: type, name: str, value: Any) -> None:
+    def replace_slot(self, holder: type, name: str, value: Any) -> None:
         before = holder.__dict__[name]
         setattr(holder, name, value)
         self.undo.append(lambda: setattr(holder, name, before))
 
-    def shadow(self, scope: Any, name: str, value: Any) -> None:
+    def shadow_name(self, scope: Any, name: str, value: Any) -> None:
         missing = name not in scope
         before = scope.get(name)
         scope[name] = value
         self.undo.append(lambda: scope.pop(name) if missing else scope.update({name: before}))
 
 
-def wrapped(function: Any) -> Callable[..., Any]:
+def accept_proxies(function: Any) -> Callable[..., Any]:
     """Return a function that becomes a node when it gets a stand-in."""
 
     def taking(*args: Any, **kwargs: Any) -> Any:
@@ -280,7 +282,7 @@ def wrapped(function: Any) -> Callable[..., Any]:
     return taking
 
 
-def unpacked_into(frame: Any) -> int | None:
+def unpack_count(frame: Any) -> int | None:
     """Return into how many names the running line unpacks a value, if it does."""
     import dis
 
@@ -290,9 +292,11 @@ def unpacked_into(frame: Any) -> int | None:
     return None
 
 
-def unproxied(value: Any) -> Any:
+def unwrap_proxies(value: Any) -> Any:
     """Put nodes in the place of stand-ins."""
-    return map_aggregate(value, lambda each: each.node if isinstance(each, Proxy) else each)
+    return map_aggregate(
+        value, lambda element: element.node if isinstance(element, Proxy) else element
+    )
 
 
 def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> GraphModule:
@@ -327,7 +331,7 @@ def wrap(fn_or_name: Any) -> Any:
     frame = sys._getframe(1)
     if frame.f_code.co_name != "<module>":
         raise NotImplementedError("wrap must be called at the top level of a module")
-    WRAPPED.append((frame.f_globals, name))
+    WRAPPED_FUNCTIONS.append((frame.f_globals, name))
     return fn_or_name
 
 

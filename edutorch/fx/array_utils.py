@@ -9,10 +9,18 @@ import numpy as np
 from ..core.tensor import Tensor
 from .traced_array import TracedArray, TracedNumber
 
-__all__ = ["as_array", "bare", "covers", "flat", "lying", "same_view", "whole_of"]
+__all__ = [
+    "as_array",
+    "to_held",
+    "covers_whole",
+    "flatten_arrays",
+    "memory_layout",
+    "same_view",
+    "whole_of",
+]
 
 
-def bare(value: Any) -> Any:
+def to_held(value: Any) -> Any:
     """Return a value with held arrays in the place of traced ones, at any depth."""
     if isinstance(value, Tensor):
         value = value._array
@@ -21,26 +29,26 @@ def bare(value: Any) -> Any:
     if isinstance(value, TracedNumber):
         return value.value
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(map(bare, value))
+        return tuple(map(to_held, value))
     if isinstance(value, list):
-        return [bare(each) for each in value]
+        return [to_held(item) for item in value]
     if isinstance(value, dict):
-        return {key: bare(each) for key, each in value.items()}
+        return {key: to_held(item) for key, item in value.items()}
     if isinstance(value, slice):
-        return slice(*map(bare, (value.start, value.stop, value.step)))
+        return slice(*map(to_held, (value.start, value.stop, value.step)))
     return value
 
 
-def flat(value: Any) -> list[Any]:
+def flatten_arrays(value: Any) -> list[Any]:
     """Return everything in nested containers, arrays in place of their tensors."""
     if isinstance(value, Tensor):
         return [value._array]
     if isinstance(value, tuple | list):
-        return [part for each in value for part in flat(each)]
+        return [part for item in value for part in flatten_arrays(item)]
     if isinstance(value, dict):
-        return flat(list(value.values()))
+        return flatten_arrays(list(value.values()))
     if isinstance(value, slice):
-        return flat([value.start, value.stop, value.step])
+        return flatten_arrays([value.start, value.stop, value.step])
     return [value]
 
 
@@ -66,7 +74,7 @@ def same_view(first: Any, second: Any) -> bool:
     )
 
 
-def lying(whole: Any, part: Any) -> tuple[tuple[int, ...], int | None, Any]:
+def memory_layout(whole: Any, part: Any) -> tuple[tuple[int, ...], int | None, Any]:
     """Return the order of the axes of `whole` in memory, where `part` begins, and a stand-in.
 
     The beginning is in bytes; None: the array has gaps, or the part reaches out of it.
@@ -81,7 +89,7 @@ def lying(whole: Any, part: Any) -> tuple[tuple[int, ...], int | None, Any]:
     return order, offset, whole
 
 
-def covers(whole: Any, part: Any, offset: int) -> bool:
+def covers_whole(whole: Any, part: Any, offset: int) -> bool:
     """Say whether both show all of the same memory row by row."""
     return (
         offset == 0

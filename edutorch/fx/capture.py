@@ -20,22 +20,22 @@ from ..core.tensor import Tensor
 from ..modes import current
 from ..utils._pytree import tree_flatten, tree_unflatten
 from . import gradients, primitives
-from .array_utils import flat
+from .array_utils import flatten_arrays
 from .capture_context import Tracer
-from .capture_patches import GRAD, watched
+from .capture_patches import GRAD, CapturePatches
 from .captured_graph import (
     Captured,
     Input,
     Output,
     argument_names,
     flat_tensors,
-    hooked,
-    is_plain,
-    one_step_away,
-    python_random,
+    has_user_hooks,
+    is_plain_value,
+    add_identity_step,
+    python_random_state,
 )
-from .captured_state import Reach
-from .graph import described
+from .captured_state import CapturedState
+from .graph import array_meta
 from .node import Node
 from .traced_array import TracedArray, TracedNumber
 
@@ -66,21 +66,23 @@ class Capturing:
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
-        others = [each for each in tree_flatten((args, kwargs))[0] if not isinstance(each, Tensor)]
-        self.reach = Reach(function, others)
+        others = [leaf for leaf in tree_flatten((args, kwargs))[0] if not isinstance(leaf, Tensor)]
+        self.reach = CapturedState(function, others)
         self.tracer = Tracer()
         self.tracer.module_names = self.reach.modules
-        self.watch = watched(self.tracer, self.announce, list(self.reach.scopes.values()))
+        self.patches = CapturePatches(
+            self.tracer, self.input_name, list(self.reach.scopes.values())
+        )
         self.captured = Captured(self.tracer.graph, reach=self.reach)
         self.sources: dict[Any, Input] = {}  # by placeholder
-        self.numbers: list[tuple[dict[str, Any], str, Any]] = []
+        self.lifted_numbers: list[tuple[dict[str, Any], str, Any]] = []
         self.start = clock()
         self.started = False
-        self.steps: dict[int, Tensor] = {}  # what stands for arguments that have a past
+        self.history_steps: dict[int, Tensor] = {}  # what stands for arguments that have a past
 
-    def announce(self, tensor: Tensor) -> str | None:
+    def input_name(self, tensor: Tensor) -> str | None:
         """Say how a tensor that is touched for the first time will be found again."""
-        for owner, before, _ in self.watch.grads.values():
+        for owner, before, _ in self.patches.grads.values():
             if before is tensor:
                 known = self.reach.tensors.get(id(owner))
                 name = f"{known[0]}.grad" if known else "grad"
@@ -98,23 +100,23 @@ class Capturing:
         """Run the function and finish the graph."""
         captured, tracer = self.captured, self.tracer
         captured.reasons = tracer.reasons
-        self.look_at_reach()
+        self.check_state()
         mode = current()
         states, randomness = (
             [len(optimizer.state) for optimizer in self.reach.optimizers],
-            python_random(),
+            python_random_state(),
         )
         for optimizer in self.reach.optimizers:
             optimizer._scratch = {}
-            optimizer.at_once = None  # kernels do not take traced arrays
+            optimizer.fused_kernel = None  # kernels do not take traced arrays
         for index, value in enumerate(tree_flatten((self.args, self.kwargs))[0]):
             past = isinstance(value, Tensor) and value._node is not None
             if past and value._node is not LEAF and current().grad:
-                self.steps[index] = one_step_away(value)
-        with self.watch:
+                self.history_steps[index] = add_identity_step(value)
+        with self.patches:
             try:
-                args, kwargs = self.arguments()
-                self.learning_rates()
+                args, kwargs = self.lift_arguments()
+                self.lift_learning_rates()
                 self.started = True
                 captured.result = capture_run(self.function, args, kwargs)
             except BaseException:
@@ -123,13 +125,13 @@ class Capturing:
                 self.restore()
                 raise
             finally:
-                self.put_numbers_back()
+                self.restore_learning_rates()
                 for optimizer in self.reach.optimizers:
                     optimizer._scratch = {}
-                    vars(optimizer).pop("at_once", None)
+                    vars(optimizer).pop("fused_kernel", None)
             leaves, captured.spec = tree_flatten(captured.result)
             self.finish(leaves)
-        gradients.let_go(flat_tensors(captured.result), self.start)
+        gradients.unwrap_saved(flat_tensors(captured.result), self.start)
         if current() is not mode and current() != mode:
             captured.reasons.append(("the function leaves other modes in force", "?"))
         captured.again = states != [len(optimizer.state) for optimizer in self.reach.optimizers]
@@ -137,26 +139,29 @@ class Capturing:
         if changed:
             captured.reasons.append((f"the function changes something: {changed}", "?"))
             captured.changes = True
-        if python_random() != randomness:
+        if python_random_state() != randomness:
             text = "random numbers are drawn from Python's or NumPy's own generator"
             captured.reasons.append((text, "?"))
             captured.changes = True
-        self.look_for_escaped()
+        self.find_escaped_tensors()
         return captured
 
-    def look_at_reach(self) -> None:
+    def check_state(self) -> None:
         """Note what in the function's reach no graph can stand for, and who wants gradients."""
-        self.pasts = [(each, each._node) for _, each in self.reach.tensors.values()]
+        self.known_nodes = [(tensor, tensor._node) for _, tensor in self.reach.tensors.values()]
         reach = self.reach
         for wrong, text in (
-            (reach.too_much, "it can reach too many things"),
+            (reach.is_too_large, "it can reach too many things"),
             (reach.iterators, f"it can go on with an iterator: {', '.join(reach.iterators)}"),
-            (any(hooked(optimizer) for optimizer in reach.optimizers), "an optimizer has hooks"),
+            (
+                any(has_user_hooks(optimizer) for optimizer in reach.optimizers),
+                "an optimizer has hooks",
+            ),
         ):
             if wrong:
                 self.captured.reasons.append((text, "?"))
 
-    def arguments(self) -> tuple[Any, Any]:
+    def lift_arguments(self) -> tuple[Any, Any]:
         """Lift every tensor among the arguments; those with a past get one more step."""
         names = argument_names(self.function, self.args, self.kwargs)
         leaves, spec = tree_flatten((self.args, self.kwargs))
@@ -164,42 +169,42 @@ class Capturing:
             if not isinstance(value, Tensor):
                 continue
             name = names[index]
-            if index in self.steps:
-                value = leaves[index] = self.steps[index]
+            if index in self.history_steps:
+                value = leaves[index] = self.history_steps[index]
             traced = self.lift(value, name, index)
             traced.node.meta["argument"] = index
-        if self.steps:
+        if self.history_steps:
             return tree_unflatten(leaves, spec)
         return self.args, self.kwargs
 
     def lift(self, tensor: Tensor, name: str, index: int) -> TracedArray:
         """Make a tensor an input of the graph."""
-        before = self.watch.announce
-        self.watch.announce = lambda _: name
+        before = self.patches.input_name
+        self.patches.input_name = lambda _: name
         try:
             traced: Any = tensor._array
         finally:
-            self.watch.announce = before
+            self.patches.input_name = before
         if not isinstance(traced, TracedArray):
             self.tracer.poison("an argument is not an ordinary tensor on the CPU")
             return self.tracer.placeholder(name, getattr(traced, "_values", traced))
         self.sources.setdefault(traced.node, Input("argument", name, index, tensor))
         return traced
 
-    def learning_rates(self) -> None:
+    def lift_learning_rates(self) -> None:
         """Let the learning rates of optimizers be inputs: schedulers change them."""
         for number, optimizer in enumerate(self.reach.optimizers):
             for index, group in enumerate(optimizer.param_groups):
                 if isinstance(group.get("lr"), float | int) and type(group["lr"]) is not bool:
                     name = f"lr_{number}_{index}" if number or index else "lr"
                     traced = self.tracer.number(name, group["lr"])
-                    self.numbers.append((group, "lr", (group["lr"], traced)))
+                    self.lifted_numbers.append((group, "lr", (group["lr"], traced)))
                     self.sources[traced.node] = Input("number", name, holder=group, key="lr")
                     group["lr"] = traced
 
-    def put_numbers_back(self) -> None:
+    def restore_learning_rates(self) -> None:
         """Give the optimizers their learning rates again, as Python's numbers."""
-        for group, key, (value, traced) in self.numbers:
+        for group, key, (value, traced) in self.lifted_numbers:
             now = group[key]
             group[key] = value
             if now is not traced:
@@ -208,15 +213,15 @@ class Capturing:
 
     def restore(self) -> None:
         """Undo what was noticed, after an error: gradients and generators are as they were."""
-        for generator, state in self.watch.generators.values():
+        for generator, state in self.patches.generators.values():
             generator.__dict__["random"].set_state(state)
-        for tensor, before, _ in self.watch.grads.values():
+        for tensor, before, _ in self.patches.grads.values():
             GRAD.__set__(tensor, before)
 
     @staticmethod
-    def output(kind: str) -> Output:
+    def output(role: str) -> Output:
         """Return a new output of one kind."""
-        return Output(kind)
+        return Output(role)
 
     # The end ---------------------------------------------------------------------------------
 
@@ -226,13 +231,13 @@ class Capturing:
         nodes: list[Node] = []
         tensors: list[Tensor] = []
         seen: dict[int, int] = {}
-        inputs = {id(t): traced for t, traced in self.watch.lifted}
+        inputs = {id(t): traced for t, traced in self.patches.lifted}
         for index, value in enumerate(leaves):
             if isinstance(value, TracedNumber):
                 tracer.poison("it returns a number that changes from call to call")
                 captured.leaves.append(("value", value.value))
             elif type(value) is not Tensor and id(value) not in inputs:
-                if not is_plain(value):
+                if not is_plain_value(value):
                     tracer.poison(f"it returns a {type(value).__name__}")
                 captured.leaves.append(("value", value))
             elif id(value) in seen:
@@ -248,11 +253,11 @@ class Capturing:
                     continue
                 captured.leaves.append(("tensor", len(nodes)))
                 captured.outputs.append(Output("result", index, value))
-                nodes.append(self.own(traced))
+                nodes.append(self.result_node(traced))
                 tensors.append(value)
-        self.shared_memory(tensors)
-        lifted = [tensor for tensor, _ in self.watch.lifted]
-        for tensor, node in [*self.pasts, *zip(lifted, self.watch.nodes, strict=True)]:
+        self.record_aliasing(tensors)
+        lifted = [tensor for tensor, _ in self.patches.lifted]
+        for tensor, node in [*self.known_nodes, *zip(lifted, self.patches.nodes, strict=True)]:
             if tensor._node is not node:
                 tracer.poison("a tensor from outside gets a past, or begins to want a gradient")
         boundary = tracer.graph._root.prev
@@ -261,32 +266,34 @@ class Capturing:
             tensor for tensor in tensors if tensor._node is not None and tensor._node is not LEAF
         ]
         if wanting and not tracer.reasons:
-            back = gradients.backward_nodes(self, tensors)
-        self.writes_and_gradients(nodes)
+            back = gradients.build_backward_nodes(self, tensors)
+        self.add_writes_and_gradients(nodes)
         self.number_inputs()
         captured.original = tracer.graph
         if back is None:
             tracer.graph.output(tuple(nodes))
             tracer.graph.lint()
         else:
-            captured.graph, captured.backward = gradients.split(self, nodes, boundary, back)
-            found = [each for _, each in back.found if each is not None]
-            tracer.graph.output((*nodes, *found))
+            captured.graph, captured.backward = gradients.split_graph(self, nodes, boundary, back)
+            captured_gradients = [
+                gradient for _, gradient in back.gradients if gradient is not None
+            ]
+            tracer.graph.output((*nodes, *captured_gradients))
         captured.leaves = [
-            (kind, self.input_number(what) if kind == "input" else what)
-            for kind, what in captured.leaves
+            (leaf_type, self.input_index(what) if leaf_type == "input" else what)
+            for leaf_type, what in captured.leaves
         ]
 
-    def own(self, traced: TracedArray) -> Node:
+    def result_node(self, traced: TracedArray) -> Node:
         """Return the node of a result; a constant is copied, for users may write into results."""
         node, root = traced.node, traced.memory.root
         if root.node.op != "get_attr":
             return node
         copied = self.tracer.record(primitives.copied, (traced,), {})
-        copied.meta.update(described(traced.held))
+        copied.meta.update(array_meta(traced.held))
         return copied
 
-    def shared_memory(self, tensors: list[Tensor]) -> None:
+    def record_aliasing(self, tensors: list[Tensor]) -> None:
         """Note which results show the memory of an input or of an earlier result."""
         arrays: list[Any] = [tensor._array for tensor in tensors]
         for position, array in enumerate(arrays):
@@ -298,7 +305,7 @@ class Capturing:
             for number, (_, traced) in enumerate(self.tracer.inputs):
                 if traced is not None and traced.memory is array.memory:
                     # An input's result is shown where it lay in this call.
-                    if array.memory.moving and is_chosen_by_tensor(array.node):
+                    if array.memory.has_moving_views and is_chosen_by_tensor(array.node):
                         self.tracer.poison("it returns a part like x[i], where i is a tensor")
                     held = array.held
                     offset = held.ctypes.data - traced.held.ctypes.data
@@ -311,7 +318,7 @@ class Capturing:
                         output.shares = -2 - earlier
                         break
 
-    def writes_and_gradients(self, nodes: list[Node]) -> None:
+    def add_writes_and_gradients(self, nodes: list[Node]) -> None:
         """Add what was written into inputs, and new gradients, to the outputs."""
         captured, tracer = self.captured, self.tracer
         for number, (placeholder, traced) in enumerate(list(tracer.inputs)):
@@ -319,7 +326,7 @@ class Capturing:
                 tracer.graph.writes[len(nodes)] = number
                 captured.outputs.append(Output("write", number))
                 nodes.append(traced.node)
-        for tensor, before, read in self.watch.grads.values():
+        for tensor, before, read in self.patches.grads.values():
             now = GRAD.__get__(tensor)
             known = id(tensor) in self.reach.tensors or self.is_argument(tensor)
             if (read or now is not before) and not known:
@@ -340,21 +347,21 @@ class Capturing:
     def number_inputs(self) -> None:
         """Describe every placeholder, in the order of the graph."""
         tracer, captured = self.tracer, self.captured
-        lifted = {id(traced): tensor for tensor, traced in reversed(self.watch.lifted)}
+        lifted = {id(traced): tensor for tensor, traced in reversed(self.patches.lifted)}
         known = dict(tracer.inputs)
         order = [n for n in tracer.graph.nodes if n.op == "placeholder" and n in known]
         for node in [n for n in order if n.meta.get("number") and not n.users]:
             order.remove(node)
             tracer.graph.erase_node(node)
         traced_of = dict(tracer.inputs)
-        numbers = {node: i for i, (node, _) in enumerate(tracer.inputs)}
-        place = {numbers[node]: i for i, node in enumerate(order)}
+        input_indices = {node: i for i, (node, _) in enumerate(tracer.inputs)}
+        place = {input_indices[node]: i for i, node in enumerate(order)}
         tracer.inputs = [(node, traced_of[node]) for node in order]
         for node in order:
             source = self.sources.get(node)
             if source is None:
                 tensor = lifted.get(id(traced_of[node]))
-                source = self.source_of(tensor, node)
+                source = self.find_source(tensor, node)
             captured.inputs.append(source)
         tracer.graph.writes = {pos: place[n] for pos, n in tracer.graph.writes.items()}
         for output in captured.outputs:
@@ -363,29 +370,29 @@ class Capturing:
             elif output.shares >= 0:
                 output.shares = place[output.shares]
 
-    def source_of(self, tensor: Any, node: Node) -> Input:
+    def find_source(self, tensor: Any, node: Node) -> Input:
         """Say how a tensor that is no argument is found in each call."""
-        for owner, before, _ in self.watch.grads.values():
+        for owner, before, _ in self.patches.grads.values():
             if before is tensor and before is not None:
                 return Input("grad", str(node.target), tensor=owner)
         return Input("tensor", str(node.target), tensor=tensor)
 
-    def input_number(self, traced: TracedArray) -> int:
+    def input_index(self, traced: TracedArray) -> int:
         """Return the number of the input that a traced array is."""
-        return next(i for i, (_, each) in enumerate(self.tracer.inputs) if each is traced)
+        return next(i for i, (_, source) in enumerate(self.tracer.inputs) if source is traced)
 
-    def look_for_escaped(self) -> None:
+    def find_escaped_tensors(self) -> None:
         """Find tensors made inside that something outside still holds."""
         captured = self.captured
         if captured.reasons or captured.backward is not None or captured.spent:
             return
         results = flat_tensors(captured.result)
         outside = {id(result) for result in results} | {id(result._base) for result in results}
-        outside |= {id(tensor) for tensor, _ in self.watch.lifted}
-        outside |= {id(GRAD.__get__(t)) for t, _, _ in self.watch.grads.values()}
+        outside |= {id(tensor) for tensor, _ in self.patches.lifted}
+        outside |= {id(GRAD.__get__(t)) for t, _, _ in self.patches.grads.values()}
         for attempt in ("first", "after collecting what only refers to itself"):
-            alive = [reference() for reference in self.watch.tensors]
-            kept = [each for each in alive if each is not None and id(each) not in outside]
+            alive = [reference() for reference in self.patches.tensors]
+            kept = [array for array in alive if array is not None and id(array) not in outside]
             if not kept or captured.again:
                 return
             if attempt == "first":
@@ -398,7 +405,7 @@ class Capturing:
 def is_chosen_by_tensor(node: Any) -> bool:
     """Whether a view, or what it is a view of, is a part like x[i] with a tensor for i."""
     while isinstance(node, Node) and node.op == "call_function" and node.args:
-        if any(isinstance(part, Node) for part in flat(node.kwargs)):
+        if any(isinstance(part, Node) for part in flatten_arrays(node.kwargs)):
             return True
         node = node.args[0]
     return False

@@ -11,11 +11,11 @@ from ..backends.aliased_array import plain
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from . import primitives
-from .array_utils import bare, covers, lying, same_view, whole_of
-from .graph import Graph, described
+from .array_utils import to_held, covers_whole, memory_layout, same_view, whole_of
+from .graph import Graph, array_meta
 from .node import Node
-from .provenance import place_of
-from .traced_array import Memory, TracedArray, TracedNumber
+from .provenance import find_provenance
+from .traced_array import TracedMemory, TracedArray, TracedNumber
 from .traced_backend import TracedBackend
 
 __all__ = ["Tracer"]
@@ -30,31 +30,31 @@ class Tracer:
         self.thread = threading.get_ident()
         self.done = False
         self.reasons: list[tuple[str, str]] = []  # (what happened, at which line)
-        self.memories: dict[int, Memory] = {}  # by the id of the array that holds the memory
-        self.keep: list[Any] = []  # so that no id is used twice
+        self.memories: dict[int, TracedMemory] = {}  # by the id of the array that holds the memory
+        self.keep_alive: list[Any] = []  # so that no id is used twice
         self.module_names: dict[int, str] = {}
         self.inputs: list[tuple[Node, TracedArray | None]] = []
-        self.before: dict[int, tuple[Any, Any]] = {}  # arrays from outside as they were
+        self.original_values: dict[int, tuple[Any, Any]] = {}  # arrays from outside as they were
         self.last_input: Node | None = None
         self.last_constant: Node | None = None
-        self.inside = 0  # how deep in forwards, which see the held arrays
-        self.drawn = 0  # how often random numbers were drawn inside of forwards
+        self.forward_depth = 0  # how deep in forwards, which see the held arrays
+        self.draw_count = 0  # how often random numbers were drawn inside of forwards
 
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Say whether this thread is capturing (and not done with it, nor inside a forward)."""
-        return not self.done and not self.inside and threading.get_ident() == self.thread
+        return not self.done and not self.forward_depth and threading.get_ident() == self.thread
 
     def poison(self, what: str) -> None:
         """Note that the graph cannot stand for the function, and the user's line."""
-        if self.running():
-            self.reasons.append((what, place_of(self)[0]))
+        if self.is_running():
+            self.reasons.append((what, find_provenance(self)[0]))
 
     # Nodes --------------------------------------------------------------------------------
 
     def record(self, target: Any, args: Any, kwargs: Any, **meta: Any) -> Node:
         """Add a call to the graph."""
         node = self.graph.call_function(target, self.as_nodes(args), self.as_nodes(kwargs))
-        line, module, phase = place_of(self)
+        line, module, phase = find_provenance(self)
         node.meta.update(
             line=None if line == "?" else line, module=module, phase=phase, **meta
         )  # fmt: skip
@@ -67,16 +67,16 @@ class Tracer:
         if isinstance(value, TracedArray | TracedNumber):
             if value.backend is not self.backend:
                 self.poison("an array is used that is left from an earlier capture")
-                return bare(value)
+                return to_held(value)
             return value.node
         if isinstance(value, np.ndarray):
-            return self.backend.lifted(value).node
+            return self.backend.lift(value).node
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
             return tuple(map(self.as_nodes, value))
         if isinstance(value, list):
-            return [self.as_nodes(each) for each in value]
+            return [self.as_nodes(item) for item in value]
         if isinstance(value, dict):
-            return {key: self.as_nodes(each) for key, each in value.items()}
+            return {key: self.as_nodes(item) for key, item in value.items()}
         if isinstance(value, slice):
             return slice(*map(self.as_nodes, (value.start, value.stop, value.step)))
         return value
@@ -88,7 +88,7 @@ class Tracer:
         self.last_constant = node
         return node
 
-    def entry(self, name: str, **meta: Any) -> Node:
+    def add_input(self, name: str, **meta: Any) -> Node:
         """Add a placeholder behind those there are."""
         with self.graph.inserting_after(self.last_input):
             node = self.graph.placeholder(name)
@@ -104,19 +104,19 @@ class Tracer:
             for entry in memory.entries:
                 if same_view(entry.held, held):
                     return entry
-        node = self.entry(name, **described(held))
+        node = self.add_input(name, **array_meta(held))
         traced = TracedArray(self.backend, held, node)
         self.inputs.append((node, traced))
         if memory is None:
             self.memories[id(whole_of(held))] = traced.memory
         else:
             memory.entries.append(traced)
-        self.keep.append(whole_of(held))
+        self.keep_alive.append(whole_of(held))
         return traced
 
     def number(self, name: str, value: Any) -> TracedNumber:
         """Add a Python number from outside, such as a learning rate."""
-        node = self.entry(name, number=True)
+        node = self.add_input(name, number=True)
         self.inputs.append((node, None))
         return TracedNumber(self.backend, value, node)
 
@@ -128,13 +128,13 @@ class Tracer:
             if held is source.held:
                 return source
         if node is not None:
-            node.meta.update(described(held))
+            node.meta.update(array_meta(held))
         traced = TracedArray(self.backend, held, node)
         if held.base is not None or any(source.held.base is held for source in sources):
             whole = whole_of(held)
             for source in sources:
                 if whole_of(source.held) is whole:
-                    traced.memory, traced.seen = source.memory, source.memory.version
+                    traced.memory, traced.seen_version = source.memory, source.memory.version
                     return traced
         return traced
 
@@ -151,58 +151,58 @@ class Tracer:
             entry.memory is not memory and np.may_share_memory(entry.held, held) for entry in others
         ):
             self.poison("two inputs show the same memory, and one of them is written")
-        if memory.moving:
+        if memory.has_moving_views:
             self.poison("memory is written that x[i] shows, where i is a tensor")
         if target is root:
             root._node = value
         else:
             root_node, whole = root.node, root.held
-            order, offset, laid = lying(whole, held)
+            order, offset, laid = memory_layout(whole, held)
             if offset is None:
                 self.poison("a view is written whose memory has gaps")
                 return
-            if covers(whole, held, offset):
+            if covers_whole(whole, held, offset):
                 node = self.record(REGISTRY["reshape"].function, (value,), {"shape": whole.shape})
             else:
                 node = self.record(
                     primitives.with_region,
                     (root_node, value, order, offset, tuple(held.shape), tuple(held.strides)), {},
                 )  # fmt: skip
-            node.meta.update(described(laid))
+            node.meta.update(array_meta(laid))
             root._node = node
         memory.version += 1
-        root.seen = memory.version
+        root.seen_version = memory.version
         if target is not root:
-            target._node, target.seen = value, memory.version
+            target._node, target.seen_version = value, memory.version
 
-    def before_write(self, target: TracedArray) -> None:
+    def save_before_write(self, target: TracedArray) -> None:
         """Keep what is about to be overwritten, if it came from outside or is a constant."""
         memory = target.memory
-        for each in (memory.root, *memory.entries):
-            if id(each) not in self.before:
-                self.before[id(each)] = (each, each.held.copy())
-            if each._node is None:
-                each._node = self.constant(each)
+        for array in (memory.root, *memory.entries):
+            if id(array) not in self.original_values:
+                self.original_values[id(array)] = (array, array.held.copy())
+            if array._node is None:
+                array._node = self.constant(array)
 
-    def seen_in(self, memory: Memory, held: Any) -> Node:
+    def read_view(self, memory: TracedMemory, held: Any) -> Node:
         """Return a node for what `held` shows of a memory that was written."""
         root = memory.root
-        order, offset, _ = lying(root.held, held)
+        order, offset, _ = memory_layout(root.held, held)
         if offset is None:
             self.poison("a view is read whose memory was written and has gaps")
             offset = 0
-        if covers(root.held, held, offset):
+        if covers_whole(root.held, held, offset):
             node = self.record(REGISTRY["reshape"].function, (root.node,), {"shape": held.shape})
         else:
             node = self.record(
                 primitives.region,
                 (root.node, order, offset, tuple(held.shape), tuple(held.strides), held.dtype), {},
             )  # fmt: skip
-        node.meta.update(described(held))
+        node.meta.update(array_meta(held))
         return node
 
     def restore(self) -> None:
         """Undo every write into arrays from outside."""
-        for traced, saved in self.before.values():
+        for traced, saved in self.original_values.values():
             if any(traced is entry for _, entry in self.inputs):
                 traced.held[...] = saved

@@ -28,12 +28,12 @@ from . import primitives
 from .capture_context import Tracer
 from .traced_array import TracedArray, TracedNumber
 
-__all__ = ["capturing", "watched"]
+__all__ = ["capturing", "CapturePatches"]
 
 ARRAY: Any = Tensor.__dict__["_array"]
 GRAD: Any = Tensor.__dict__["_grad"]
-ORDINARY = {np.ndarray, Shared, Lent}
-ONE_AT_A_TIME = threading.RLock()
+PLAIN_ARRAY_TYPES = {np.ndarray, Shared, Lent}
+CAPTURE_LOCK = threading.RLock()
 _RUNNING: list[Tracer] = []
 
 
@@ -45,7 +45,7 @@ def capturing() -> Tracer | None:
     return tracer if tracer.thread == threading.get_ident() and not tracer.done else None
 
 
-class watched:
+class CapturePatches:
     """Put everything in its place for one capture, and back: `with watched(tracer, name_of):`.
 
     Args:
@@ -58,7 +58,7 @@ class watched:
         self, tracer: Tracer, announce: Callable[[Tensor], str | None],
         scopes: Sequence[dict[str, Any]] = (),
     ) -> None:  # fmt: skip
-        self.tracer, self.announce, self.scopes = tracer, announce, scopes
+        self.tracer, self.input_name, self.scopes = tracer, announce, scopes
         self.fresh: set[int] = set()  # tensors that were made inside
         self.tensors: list[Any] = []  # weak references to those that hold traced arrays
         self.lifted: list[tuple[Tensor, TracedArray]] = []
@@ -67,39 +67,39 @@ class watched:
         self.generators: dict[int, tuple[Any, Any]] = {}  # as they were before the first draw
         self._undo: list[Callable[[], None]] = []
 
-    def __enter__(self) -> watched:
-        ONE_AT_A_TIME.acquire()
+    def __enter__(self) -> CapturePatches:
+        CAPTURE_LOCK.acquire()
         _RUNNING.append(self.tracer)
-        self.put(Tensor, "_array", property(self.read, self.store))
-        self.put(Tensor, "_grad", property(self.read_grad, self.store_grad))
+        self.replace_slot(Tensor, "_array", property(self.read_array, self.store_array))
+        self.replace_slot(Tensor, "_grad", property(self.read_grad, self.store_grad))
         watcher = self
 
         def source(generator: Any) -> Any:
-            return watcher.source(generator)
+            return watcher.random_source(generator)
 
         def replace(generator: Any, value: Any) -> None:
             generator.__dict__["random"] = value
-            if watcher.tracer.running():
+            if watcher.tracer.is_running():
                 watcher.tracer.poison("a generator is given a seed or a state")
 
         Generator.random = property(source, replace)  # type: ignore[attr-defined,assignment]
         self._undo.append(lambda: delattr(Generator, "random"))
         for name, module in list(sys.modules.items()):
             if name.startswith("edutorch.optim.") and module is not None:
-                self.shadow(module.__dict__, "float", Float)
+                self.shadow_name(module.__dict__, "float", TracedFloat)
                 if module.__dict__.get("tensor") is tensor:
-                    self.shadow(module.__dict__, "tensor", self.tensor)
+                    self.shadow_name(module.__dict__, "tensor", self.tensor)
                 if module.__dict__.get("math") is math:
-                    self.shadow(module.__dict__, "math", Mathematics(self.tracer))
+                    self.shadow_name(module.__dict__, "math", TracedMath(self.tracer))
         printing = print
 
         def noticed(*args: Any, **kwargs: Any) -> None:
-            if watcher.tracer.running():
+            if watcher.tracer.is_running():
                 watcher.tracer.poison("it prints")
             printing(*args, **kwargs)
 
         for scope in self.scopes:
-            self.shadow(scope, "print", noticed)
+            self.shadow_name(scope, "print", noticed)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -113,15 +113,15 @@ class watched:
                 if array.__class__ is TracedArray:
                     ARRAY.__set__(tensor, array.held)
         _RUNNING.remove(self.tracer)
-        ONE_AT_A_TIME.release()
+        CAPTURE_LOCK.release()
 
-    def put(self, holder: type, name: str, value: Any) -> None:
+    def replace_slot(self, holder: type, name: str, value: Any) -> None:
         """Replace a slot of a class until the end."""
         before = holder.__dict__[name]
         setattr(holder, name, value)
         self._undo.append(lambda: setattr(holder, name, before))
 
-    def shadow(self, scope: dict[str, Any], name: str, value: Any) -> None:
+    def shadow_name(self, scope: dict[str, Any], name: str, value: Any) -> None:
         """Set a global name until the end."""
         missing = object()
         before = scope.get(name, missing)
@@ -137,23 +137,23 @@ class watched:
 
     # Tensors --------------------------------------------------------------------------------
 
-    def read(self, tensor: Tensor) -> Any:
+    def read_array(self, tensor: Tensor) -> Any:
         """Return the traced array of a tensor."""
         array = ARRAY.__get__(tensor)
         if array.__class__ is TracedArray:
-            return array if not self.tracer.inside else array.held
-        if not self.tracer.running():
+            return array if not self.tracer.forward_depth else array.held
+        if not self.tracer.is_running():
             return array
-        if array.__class__ not in ORDINARY:
+        if array.__class__ not in PLAIN_ARRAY_TYPES:
             if not isinstance(array, BatchedArray):
                 self.tracer.poison("a tensor is used that is not an ordinary one on the CPU")
             return array
         if id(tensor) in self.fresh:
             if isinstance(array, Shared):
                 self.tracer.poison("a tensor shows the memory of a NumPy array")
-            traced = self.tracer.backend.lifted(array)
+            traced = self.tracer.backend.lift(array)
         else:
-            name = self.announce(tensor)
+            name = self.input_name(tensor)
             if name is None:
                 self.tracer.poison(
                     f"a tensor of shape {tuple(array.shape)} is used, and nothing says where "
@@ -169,16 +169,16 @@ class watched:
         self.tensors.append(ref(tensor))
         return traced
 
-    def store(self, tensor: Tensor, array: Any) -> None:
+    def store_array(self, tensor: Tensor, array: Any) -> None:
         """Note the array of a new tensor, or that an old one gets another."""
-        if self.tracer.running():
+        if self.tracer.is_running():
             try:
                 before = ARRAY.__get__(tensor)
             except AttributeError:
                 self.fresh.add(id(tensor))
             else:
                 if id(tensor) not in self.fresh and before is not array:
-                    self.read(tensor)
+                    self.read_array(tensor)
                     self.tracer.poison("a tensor from outside gets other memory (x.data = …)")
         ARRAY.__set__(tensor, array)
         if array.__class__ is TracedArray:
@@ -189,13 +189,13 @@ class watched:
     def read_grad(self, tensor: Tensor) -> Any:
         """Return `_grad`, and note that the function depends on what it was."""
         value = GRAD.__get__(tensor)
-        if self.tracer.running() and id(tensor) not in self.fresh:
+        if self.tracer.is_running() and id(tensor) not in self.fresh:
             self.grads.setdefault(id(tensor), (tensor, value, True))
         return value
 
     def store_grad(self, tensor: Tensor, value: Any) -> None:
         """Set `_grad`, and note what it was."""
-        if self.tracer.running() and id(tensor) not in self.fresh:
+        if self.tracer.is_running() and id(tensor) not in self.fresh:
             try:
                 self.grads.setdefault(id(tensor), (tensor, GRAD.__get__(tensor), False))
             except AttributeError:
@@ -211,12 +211,12 @@ class watched:
 
     # Random numbers ---------------------------------------------------------------------------
 
-    def source(self, generator: Any) -> Any:
+    def random_source(self, generator: Any) -> Any:
         """Return the source of a generator: a traced one in the thread that captures."""
         tracer = self.tracer
-        if tracer.inside and threading.get_ident() == tracer.thread:
-            tracer.drawn += 1
-        if not tracer.running():
+        if tracer.forward_depth and threading.get_ident() == tracer.thread:
+            tracer.draw_count += 1
+        if not tracer.is_running():
             return generator.__dict__["random"]
         if id(generator) not in self.generators:
             self.generators[id(generator)] = generator, generator.__dict__["random"].get_state()
@@ -230,14 +230,14 @@ class TracedRandom:
         self._tracer, self._generator = tracer, generator
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._generator.__dict__["random"], name)
+        method = getattr(self._generator.__dict__["random"], name)
         if name not in ("uniform", "normal", "integers", "permutation"):
             self._tracer.poison(f"the random generator is used by {name!r}")
-            return found
+            return method
 
         def drawn(*args: Any) -> Any:
-            return self._tracer.backend.noted(
-                primitives.draw, (self._generator, name, *args), {}, found(*args), random=True
+            return self._tracer.backend.record_node(
+                primitives.draw, (self._generator, name, *args), {}, method(*args), random=True
             )
 
         return drawn
@@ -253,16 +253,16 @@ class _IsFloat(type):
     def __call__(cls, value: Any = 0.0) -> Any:
         if isinstance(value, Tensor):  # a learning rate that is a tensor
             array: Any = value._array
-            if isinstance(array, TracedArray) and array.backend.tracer.running():
+            if isinstance(array, TracedArray) and array.backend.tracer.is_running():
                 return array.number()
         return value if isinstance(value, TracedNumber) else float(value)
 
 
-class Float(metaclass=_IsFloat):
+class TracedFloat(metaclass=_IsFloat):
     """`float`, except that a traced number stays one."""
 
 
-class Mathematics:
+class TracedMath:
     """The module `math`, with a square root of traced numbers."""
 
     def __init__(self, tracer: Tracer) -> None:

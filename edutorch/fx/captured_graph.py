@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..core.registry import REGISTRY
-from ..core.tensor import Tensor, fill, same_memory
+from ..core.tensor import Tensor, fill, share_version
 from ..dtypes import dtype
 from ..nn import Module
 from ..utils._pytree import tree_flatten
-from .captured_state import Reach
+from .captured_state import CapturedState
 from .gradients import Backward
 from .graph import Graph
 
@@ -69,7 +69,7 @@ class Captured:
     spec: Any = None
     result: Any = None
     reasons: list[tuple[str, str]] = field(default_factory=list)
-    reach: Reach | None = None
+    reach: CapturedState | None = None
     backward: Backward | None = None
     spent: list[int] = field(default_factory=list)  # outputs whose graph was used up inside
     grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, None or shape before)
@@ -85,22 +85,22 @@ class Captured:
 
 
 def flat_tensors(value: Any) -> list[Tensor]:
-    return [each for each in tree_flatten(value)[0] if isinstance(each, Tensor)]
+    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, Tensor)]
 
 
-def is_plain(value: Any) -> bool:
+def is_plain_value(value: Any) -> bool:
     """Say whether a value of Python can be returned again and again."""
     return value is None or isinstance(value, bool | int | float | complex | str | bytes | dtype)
 
 
-def hooked(optimizer: Any) -> bool:
+def has_user_hooks(optimizer: Any) -> bool:
     """Say whether users have hung functions on the steps of an optimizer."""
-    hooks = (hook for when in ("step_pre", "step_post") for hook in optimizer.hung(when))
+    hooks = (hook for when in ("step_pre", "step_post") for hook in optimizer.hooks_for(when))
     ours = ("edutorch.",)  # schedulers count the steps
     return any(not (getattr(hook, "__module__", "") or "").startswith(ours) for hook in hooks)
 
 
-def python_random() -> Any:
+def python_random_state() -> Any:
     """Return the states of the generators that Python and NumPy share among all."""
     state: Any = np.random.get_state()
     return random.getstate(), state[0], state[1].tobytes(), state[2:]
@@ -125,8 +125,8 @@ def argument_names(function: Any, args: Any, kwargs: Any) -> list[str]:
     return names
 
 
-def one_step_away(tensor: Tensor) -> Tensor:
+def add_identity_step(tensor: Tensor) -> Tensor:
     """Return a second tensor object of the same memory, whose past is this one."""
     step = fill(object.__new__(Tensor), tensor._array)
-    REGISTRY["as_type"].record(step, step._array, tensor, tensor.dtype)
-    return same_memory(step, tensor)
+    REGISTRY["convert_dtype"].record(step, step._array, tensor, tensor.dtype)
+    return share_version(step, tensor)

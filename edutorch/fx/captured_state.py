@@ -23,19 +23,19 @@ from ..dtypes import dtype
 from ..nn import Module
 from ..optim.optimizer import Optimizer
 
-__all__ = ["Reach"]
+__all__ = ["CapturedState"]
 
-SIMPLE = {int, float, bool, str, bytes, complex, type(None), dtype}
-MOST = 50_000
+SIMPLE_TYPES = {int, float, bool, str, bytes, complex, type(None), dtype}
+MAX_VALUES = 50_000
 """How many things may be reached; beyond that a function is not compiled."""
 
-QUIET = {"lr", "initial_lr"}
+MUTABLE_SETTINGS = {"lr", "initial_lr"}
 """Settings of optimizers that may change from call to call."""
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 
-class Reach:
+class CapturedState:
     """Everything that a function can reach.
 
     `tensors` has a path for each tensor, `modules` one for each module, `optimizers` lists
@@ -46,25 +46,25 @@ class Reach:
         self.tensors: dict[int, tuple[str, Tensor]] = {}
         self.modules: dict[int, str] = {}
         self.optimizers: list[Optimizer] = []
-        self.places: list[tuple[Any, Any, Any, str]] = []
+        self.watched_items: list[tuple[Any, Any, Any, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
         self.cells: list[tuple[Any, Any, str]] = []
         self.arrays: list[tuple[np.ndarray, int, str]] = []
         self.scopes: dict[int, dict[str, Any]] = {}  # the global names of the user's functions
         self.states: list[tuple[Callable[[], Any], Any, str]] = []  # of generators
         self.iterators: list[str] = []
-        self.too_much = False
+        self.is_too_large = False
         self._seen: set[int] = set()
         self._keep: list[Any] = []
         waiting: list[tuple[Any, str]] = [*((other, "") for other in others), (function, "")]
-        while waiting and not self.too_much:
+        while waiting and not self.is_too_large:
             value, path = waiting.pop()
             waiting += reversed(list(self.visit(value, path)))
-            self.too_much = len(self._seen) > MOST
+            self.is_too_large = len(self._seen) > MAX_VALUES
 
     def visit(self, value: Any, path: str) -> Iterator[tuple[Any, str]]:
         """Note what matters of a value; yield what it leads to."""
-        if type(value) in SIMPLE or id(value) in self._seen:
+        if type(value) in SIMPLE_TYPES or id(value) in self._seen:
             return
         self._seen.add(id(value))
         self._keep.append(value)
@@ -86,26 +86,26 @@ class Reach:
         elif isinstance(value, Optimizer):
             yield from self.visit_optimizer(value, path)
         elif isinstance(value, np.random.Generator | np.random.RandomState | random.Random):
-            ask = state_of(value)
+            ask = state_getter(value)
             self.states.append((ask, ask(), path))
         elif isinstance(value, np.ndarray):
             self.arrays.append((value, checksum(value), path))
         elif isinstance(value, list | tuple):
             if isinstance(value, list):
                 self.sizes.append((value, len(value), path))
-            for index, each in enumerate(value):
-                yield from self.held(value, index, each, f"{path}[{index}]")
+            for index, item in enumerate(value):
+                yield from self.visit_item(value, index, item, f"{path}[{index}]")
         elif isinstance(value, dict):
             self.sizes.append((value, len(value), path))
-            for key, each in value.items():
-                yield from self.held(value, key, each, f"{path}[{key!r}]")
-        elif is_users(type(value)) and hasattr(value, "__dict__"):
+            for key, item in value.items():
+                yield from self.visit_item(value, key, item, f"{path}[{key!r}]")
+        elif is_user_class(type(value)) and hasattr(value, "__dict__"):
             yield from self.visit_object(value, path)
 
-    def held(self, holder: Any, key: Any, value: Any, path: str) -> Iterator[tuple[Any, str]]:
+    def visit_item(self, holder: Any, key: Any, value: Any, path: str) -> Iterator[tuple[Any, str]]:
         """Note that `holder[key]` has to stay this value, and go on to it."""
         if not isinstance(holder, tuple):
-            self.places.append((holder, key, value, path))
+            self.watched_items.append((holder, key, value, path))
         yield value, path
 
     def visit_function(self, function: types.FunctionType) -> Iterator[tuple[Any, str]]:
@@ -129,7 +129,7 @@ class Reach:
             if isinstance(value, types.ModuleType):
                 yield from self.visit_attributes(value, function.__code__, name)
             elif not name.startswith("__"):
-                yield from self.held(scope, name, value, name)
+                yield from self.visit_item(scope, name, value, name)
         for name, value in (function.__kwdefaults__ or {}).items():
             yield value, name
         for value in function.__defaults__ or ():
@@ -144,20 +144,20 @@ class Reach:
         for name in attribute_names(code):
             value = vars(module).get(name, MISSING)
             if value is not MISSING and not isinstance(value, types.ModuleType):
-                yield from self.held(vars(module), name, value, f"{path}.{name}")
+                yield from self.visit_item(vars(module), name, value, f"{path}.{name}")
 
-    def visit_class(self, kind: type) -> Iterator[tuple[Any, str]]:
+    def visit_class(self, cls: type) -> Iterator[tuple[Any, str]]:
         """Go on to the functions and settings in a user's class and its bases."""
-        for base in kind.__mro__:
+        for base in cls.__mro__:
             if (base.__module__ or "").split(".")[0] in ("edutorch", "builtins", "typing", "abc"):
                 continue
             for name, value in list(vars(base).items()):
                 value_inside = getattr(value, "__func__", value)
                 if isinstance(value, property):
-                    yield from ((each, "") for each in (value.fget, value.fset) if each)
+                    yield from ((accessor, "") for accessor in (value.fget, value.fset) if accessor)
                 elif not name.startswith("__") or inspect.isfunction(value_inside):
                     path = f"{base.__name__}.{name}"
-                    self.places.append((vars(base), name, value, path))
+                    self.watched_items.append((vars(base), name, value, path))
                     yield value_inside, path
 
     def visit_module(self, module: Module, path: str) -> Iterator[tuple[Any, str]]:
@@ -168,20 +168,20 @@ class Reach:
         for name, value in vars(module).items():
             if name in ("_parameters", "_buffers", "_modules"):
                 self.sizes.append((value, len(value), f"{below}{name}"))
-                for key, each in value.items():
-                    yield from self.held(value, key, each, f"{below}{key}")
+                for key, item in value.items():
+                    yield from self.visit_item(value, key, item, f"{below}{key}")
             elif name.endswith("_hooks") or "hooks_" in name:
                 self.sizes.append((value, len(value), f"{below}{name}"))
                 for hook in value.values():
                     yield getattr(hook, "function", hook), f"{below}{name}"
             elif not name.startswith("_edutorch"):
-                yield from self.held(vars(module), name, value, f"{below}{name}")
+                yield from self.visit_item(vars(module), name, value, f"{below}{name}")
         yield from self.visit_class(type(module))
 
     def visit_optimizer(self, optimizer: Optimizer, path: str) -> Iterator[tuple[Any, str]]:
         """Go on to an optimizer's settings, parameters and state."""
         self.optimizers.append(optimizer)
-        places = self.places
+        places = self.watched_items
         places.append((vars(optimizer), "state", optimizer.state, f"{path}.state"))
         places.append(
             (vars(optimizer), "param_groups", optimizer.param_groups, f"{path}.param_groups")
@@ -192,37 +192,37 @@ class Reach:
                 name = f"{path}.param_groups[{number}][{key!r}]"
                 if key == "params":
                     self.sizes.append((value, len(value), name))
-                    for index, each in enumerate(value):
-                        yield each, f"{path}.params[{number}][{index}]"
-                elif key not in QUIET or isinstance(value, Tensor):
-                    yield from self.held(group, key, value, name)
+                    for index, parameter in enumerate(value):
+                        yield parameter, f"{path}.params[{number}][{index}]"
+                elif key not in MUTABLE_SETTINGS or isinstance(value, Tensor):
+                    yield from self.visit_item(group, key, value, name)
         names = {
             id(p): n for n, p in enumerate(p for g in optimizer.param_groups for p in g["params"])
         }
         for param, state in optimizer.state.items():
             number = names.get(id(param), "?")
             for key, value in state.items():
-                yield from self.held(state, key, value, f"{path}.state[{number}][{key!r}]")
+                yield from self.visit_item(state, key, value, f"{path}.state[{number}][{key!r}]")
         yield from self.visit_class(type(optimizer))
 
     def visit_object(self, value: Any, path: str) -> Iterator[tuple[Any, str]]:
         """Go on to the attributes of an object, and the functions of its class."""
         below = f"{path}." if path else ""
         self.sizes.append((vars(value), len(vars(value)), path))
-        for name, each in vars(value).items():
-            yield from self.held(vars(value), name, each, f"{below}{name}")
+        for name, attribute in vars(value).items():
+            yield from self.visit_item(vars(value), name, attribute, f"{below}{name}")
         yield from self.visit_class(type(value))
 
     # Later -------------------------------------------------------------------------------
 
     def changed(self) -> str | None:
         """Return what is no longer as it was, None if all is."""
-        for holder, key, value, path in self.places:
+        for holder, key, value, path in self.watched_items:
             try:
                 now = holder[key]
             except (KeyError, IndexError):
                 return f"{path}: {shown(value)} before, now gone"
-            if now is not value and not same(now, value):
+            if now is not value and not is_unchanged(now, value):
                 return f"{path}: {shown(value)} before, now {shown(now)}"
         for holder, size, path in self.sizes:
             if len(holder) != size:
@@ -232,7 +232,7 @@ class Reach:
                 now = cell.cell_contents
             except ValueError:
                 return f"{name}: {shown(value)} before, now gone"
-            if now is not value and not same(now, value):
+            if now is not value and not is_unchanged(now, value):
                 return f"{name}: {shown(value)} before, now {shown(now)}"
         for ask, state, path in self.states:
             if ask() != state:
@@ -243,27 +243,27 @@ class Reach:
         return None
 
 
-def same(now: Any, before: Any) -> bool:
+def is_unchanged(now: Any, before: Any) -> bool:
     """Say whether a simple value is what it was."""
-    kind = type(before)
-    if type(now) is not kind:
+    cls = type(before)
+    if type(now) is not cls:
         return False
-    if kind in SIMPLE:
+    if cls in SIMPLE_TYPES:
         return now == before or now != now
-    if kind is tuple:
-        return len(now) == len(before) and all(map(alike, now, before))
-    if kind is types.MethodType:
+    if cls is tuple:
+        return len(now) == len(before) and all(map(is_same_or_unchanged, now, before))
+    if cls is types.MethodType:
         return now.__self__ is before.__self__ and now.__func__ is before.__func__
     return False
 
 
-def alike(now: Any, before: Any) -> bool:
-    return now is before or same(now, before)
+def is_same_or_unchanged(now: Any, before: Any) -> bool:
+    return now is before or is_unchanged(now, before)
 
 
 def shown(value: Any) -> str:
     """Return a value as short text."""
-    if type(value) in SIMPLE or isinstance(value, tuple | list):
+    if type(value) in SIMPLE_TYPES or isinstance(value, tuple | list):
         text = repr(value)
         return text if len(text) < 60 else f"{text[:57]}…"
     if isinstance(value, Tensor):
@@ -271,7 +271,7 @@ def shown(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def state_of(generator: Any) -> Callable[[], Any]:
+def state_getter(generator: Any) -> Callable[[], Any]:
     """Return a function that tells the state of a generator of Python or NumPy."""
     if isinstance(generator, random.Random):
         return generator.getstate
@@ -287,11 +287,11 @@ def checksum(array: np.ndarray) -> int:
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
 
 
-def is_users(kind: type) -> bool:
+def is_user_class(cls: type) -> bool:
     """Say whether a class is one of the user's, whose objects may hold anything."""
-    home = (kind.__module__ or "").split(".")[0]
+    home = (cls.__module__ or "").split(".")[0]
     if home == "edutorch":
-        return kind.__module__.startswith(("edutorch.optim", "edutorch.amp"))
+        return cls.__module__.startswith(("edutorch.optim", "edutorch.amp"))
     return home not in (
         "builtins",
         "numpy",

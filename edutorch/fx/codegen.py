@@ -24,14 +24,14 @@ class PythonCode:
     globals: dict[str, Any] = field(default_factory=dict)
 
 
-class Writer:
+class CodeWriter:
     """Turns nodes into statements, and collects what they refer to."""
 
     def __init__(self, root_module: str) -> None:
         self.root = root_module
         self.globals: dict[str, Any] = {}
 
-    def known(self, name: str, value: Any) -> str:
+    def add_global(self, name: str, value: Any) -> str:
         """Return a global name for a value: `name`, or with a number where that is taken."""
         name = re.sub(r"\W", "_", name) or "value"
         candidate, count = name, 0
@@ -41,7 +41,7 @@ class Writer:
         self.globals[candidate] = value
         return candidate
 
-    def function(self, target: Any) -> str:
+    def format_function(self, target: Any) -> str:
         """Return how a function is called by name: torch.relu, torch.nn.functional.gelu, …"""
         name = getattr(target, "__name__", type(target).__name__)
         if getattr(builtins, name, None) is target:
@@ -54,24 +54,26 @@ class Writer:
                 self.globals["torch"] = edutorch
                 return f"{path}.{name}"
         module = getattr(target, "__module__", "") or ""
-        return self.known(f"{module.rpartition('.')[2]}_{name}".strip("_"), target)
+        return self.add_global(f"{module.rpartition('.')[2]}_{name}".strip("_"), target)
 
-    def text(self, value: Any) -> str:
+    def format_value(self, value: Any) -> str:
         """Return an argument as an expression."""
         if isinstance(value, Node):
             return value.name
         if isinstance(value, tuple):
-            inside = ", ".join(map(self.text, value)) + ("," if len(value) == 1 else "")
+            inside = ", ".join(map(self.format_value, value)) + ("," if len(value) == 1 else "")
             if hasattr(value, "_fields"):
-                return f"{self.known(type(value).__name__, type(value))}({inside})"
+                return f"{self.add_global(type(value).__name__, type(value))}({inside})"
             return f"({inside})"
         if isinstance(value, list):
-            return f"[{', '.join(map(self.text, value))}]"
+            return f"[{', '.join(map(self.format_value, value))}]"
         if isinstance(value, dict):
-            pairs = (f"{key!r}: {self.text(each)}" for key, each in value.items())
+            pairs = (f"{key!r}: {self.format_value(item)}" for key, item in value.items())
             return f"{{{', '.join(pairs)}}}"
         if isinstance(value, slice):
-            return f"slice({', '.join(map(self.text, (value.start, value.stop, value.step)))})"
+            return (
+                f"slice({', '.join(map(self.format_value, (value.start, value.stop, value.step)))})"
+            )
         if isinstance(value, float) and (value != value or value in (float("inf"), -float("inf"))):
             return f"float('{value}')"
         if (
@@ -80,31 +82,31 @@ class Writer:
             or isinstance(value, bool | int | float | complex | str)
         ):
             return repr(value)
-        return self.known(getattr(value, "__name__", type(value).__name__), value)
+        return self.add_global(getattr(value, "__name__", type(value).__name__), value)
 
-    def attribute(self, path: str) -> str:
+    def format_attribute(self, path: str) -> str:
         """Return how a parameter or module is reached: self.layers, getattr(self.s, "0")."""
         text = self.root
         for part in path.split("."):
             text = f"{text}.{part}" if part.isidentifier() else f'getattr({text}, "{part}")'
         return text
 
-    def arguments(self, node: Node, first: int = 0) -> str:
+    def format_arguments(self, node: Node, first: int = 0) -> str:
         """Return the arguments of a call."""
-        named = [f"{key} = {self.text(value)}" for key, value in node.kwargs.items()]
-        return ", ".join([*map(self.text, node.args[first:]), *named])
+        named = [f"{key} = {self.format_value(value)}" for key, value in node.kwargs.items()]
+        return ", ".join([*map(self.format_value, node.args[first:]), *named])
 
-    def expression(self, node: Node) -> str:
+    def format_expression(self, node: Node) -> str:
         """Return what a node computes."""
         target: Any = node.target
         if node.op == "get_attr":
-            return self.attribute(target)
+            return self.format_attribute(target)
         if node.op == "call_module":
-            return f"{self.attribute(target)}({self.arguments(node)})"
+            return f"{self.format_attribute(target)}({self.format_arguments(node)})"
         if node.op == "call_method":
-            return f"{self.text(node.args[0])}.{target}({self.arguments(node, 1)})"
+            return f"{self.format_value(node.args[0])}.{target}({self.format_arguments(node, 1)})"
         if not node.kwargs:
-            parts = [self.text(argument) for argument in node.args]
+            parts = [self.format_value(argument) for argument in node.args]
             if target in INFIX and len(parts) == 2:
                 return f"{parts[0]} {INFIX[target]} {parts[1]}"
             if target in PREFIX and len(parts) == 1:
@@ -113,12 +115,12 @@ class Writer:
                 return f"{parts[0]}[{parts[1]}]"
             if target is getattr and isinstance(node.args[1], str) and len(parts) == 2:
                 return f"{parts[0]}.{node.args[1]}"
-        return f"{self.function(target)}({self.arguments(node)})"
+        return f"{self.format_function(target)}({self.format_arguments(node)})"
 
 
 def write_function(graph: Graph, root_module: str = "self") -> PythonCode:
     """Return the function that a graph stands for. Values are dropped after their last use."""
-    writer = Writer(root_module)
+    writer = CodeWriter(root_module)
     dying = last_uses(graph)
     parameters, lines = [root_module], []
     for node in graph.nodes:
@@ -126,18 +128,22 @@ def write_function(graph: Graph, root_module: str = "self") -> PythonCode:
             name = f"*{node.name}" if str(node.target).startswith("*") else node.name
             if str(node.target).startswith("**"):
                 name = f"**{node.name}"
-            default = f" = {writer.text(node.args[0])}" if node.args else ""
-            given = str(node.target)
-            if given != node.name and given.isidentifier() and not keyword.iskeyword(given):
-                lines.append(f"{node.name} = {given}")  # callers may pass it by that name
-                name = given
+            default = f" = {writer.format_value(node.args[0])}" if node.args else ""
+            parameter = str(node.target)
+            if (
+                parameter != node.name
+                and parameter.isidentifier()
+                and not keyword.iskeyword(parameter)
+            ):
+                lines.append(f"{node.name} = {parameter}")  # callers may pass it by that name
+                name = parameter
             parameters.append(f"{name}{default}")
             continue
         if node.op == "output":
-            line = f"return {writer.text(node.args[0])}"
+            line = f"return {writer.format_value(node.args[0])}"
         else:
-            line = f"{node.name} = {writer.expression(node)}"
-            gone = [each.name for each in dying.get(node, ())]
+            line = f"{node.name} = {writer.format_expression(node)}"
+            gone = [dead.name for dead in dying.get(node, ())]
             if not node.users:
                 gone.append(node.name)
             line += f";  {' = '.join(gone)} = None" if gone else ""

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.autograd.engine import Engine, conjugated
+from ..core.autograd.engine import Engine, conjugate
 from ..core.autograd.graph import LEAF
 from ..core.tensor import Tensor
 from . import primitives
-from .graph import Graph, described
+from .graph import Graph, array_meta
 from .node import Node
 from .traced_array import TracedArray
 
 if TYPE_CHECKING:
     from .capture import Capturing
 
-__all__ = ["Backward", "split"]
+__all__ = ["Backward", "split_graph"]
 
 
 @dataclass
@@ -47,20 +47,20 @@ class BackwardNodes:
 
     roots: list[int]
     starts: list[Node]
-    found: list[tuple[Node, Node | None]]  # (placeholder of the input, node of its gradient)
+    gradients: list[tuple[Node, Node | None]]  # (placeholder of the input, node of its gradient)
 
 
-def backward_nodes(capturing: Capturing, tensors: list[Tensor]) -> BackwardNodes | None:
+def build_backward_nodes(capturing: Capturing, tensors: list[Tensor]) -> BackwardNodes | None:
     """Run the rules behind the results, and return the nodes of the gradients."""
     tracer, captured = capturing.tracer, capturing.captured
     targets: dict[Any, Node] = {}  # what the graph knows an input by -> its placeholder
-    for tensor, traced in capturing.watch.lifted:
+    for tensor, traced in capturing.patches.lifted:
         if tensor._node is LEAF:
             targets[tensor] = traced._node or traced.node
         elif tensor._node is not None and tensor._node._order > capturing.start:
             targets[tensor._node] = traced._node or traced.node
     placeholders = {id(traced): node for node, traced in tracer.inputs if traced is not None}
-    for tensor, traced in capturing.watch.lifted:
+    for tensor, traced in capturing.patches.lifted:
         edge = tensor if tensor._node is LEAF else tensor._node
         if edge is not None and edge in targets:
             targets[edge] = placeholders[id(traced)]
@@ -69,7 +69,7 @@ def backward_nodes(capturing: Capturing, tensors: list[Tensor]) -> BackwardNodes
         node = tensor._node
         if node is None or node is LEAF:
             continue
-        nodes = behind(node, capturing.start, targets)
+        nodes = reachable_nodes(node, capturing.start, targets)
         if any(node.holds and node.saved is None for node in nodes):
             captured.spent.append(position)
             continue
@@ -81,9 +81,9 @@ def backward_nodes(capturing: Capturing, tensors: list[Tensor]) -> BackwardNodes
             return None
         held = np.ones(tensor._array.shape, tensor._array.dtype)
         start = tracer.graph.placeholder(f"grad_{len(roots)}")
-        start.meta.update(described(held), line=None, module="", phase="backward")
+        start.meta.update(array_meta(held), line=None, module="", phase="backward")
         traced = TracedArray(tracer.backend, held, start)
-        tracer.keep.append(held)
+        tracer.keep_alive.append(held)
         roots.append(position)
         starts.append(start)
         edges.append(node)
@@ -97,7 +97,7 @@ def backward_nodes(capturing: Capturing, tensors: list[Tensor]) -> BackwardNodes
     ])  # fmt: skip
 
 
-def behind(root: Any, start: int, targets: dict[Any, Node]) -> list[Any]:
+def reachable_nodes(root: Any, start: int, targets: dict[Any, Node]) -> list[Any]:
     """Return the nodes behind a root that were made since `start`, up to the targets."""
     seen: set[Any] = set()
     stack = [root]
@@ -114,7 +114,7 @@ def run_rules(
     capturing: Capturing, edges: list[Any], partials: list[Any], targets: dict[Any, Node]
 ) -> dict[Any, Any]:
     """Let the engine run from the roots to the targets; return the gradient of each target."""
-    nodes = {each for edge in edges for each in behind(edge, capturing.start, targets)}
+    nodes = {node for edge in edges for node in reachable_nodes(edge, capturing.start, targets)}
     wanted: set[Any] = set(targets)
     for node in sorted(nodes, key=lambda node: node._order):
         if any(edge in wanted for edge in node.edges if edge is not None):
@@ -124,49 +124,49 @@ def run_rules(
     pairs = [(e, p) for e, p in zip(edges, partials, strict=True) if e in wanted]
     if pairs:
         engine.run(tuple(e for e, _ in pairs), [p for _, p in pairs])
-    found: dict[Any, Any] = dict(engine.captured)
+    gradients: dict[Any, Any] = dict(engine.captured)
     for leaf in engine.leaves:
-        found[leaf] = engine.waiting.pop(leaf)
+        gradients[leaf] = engine.waiting.pop(leaf)
     return {
-        edge: None if g is None else (conjugated(g, False) if edge._order else g)
-        for edge, g in found.items()
+        edge: None if g is None else (conjugate(g, False) if edge._order else g)
+        for edge, g in gradients.items()
     }
 
 
-def split(
+def split_graph(
     capturing: Capturing, results: list[Node], boundary: Node, back: BackwardNodes
 ) -> tuple[Graph, Backward]:
     """Part the one graph into that of the function and that of the gradients."""
     whole = capturing.tracer.graph
-    before = up_to(whole, boundary) | ancestors(results)
-    gradients = [node for _, node in back.found if node is not None]
+    before = nodes_up_to(whole, boundary) | ancestors(results)
+    gradients = [node for _, node in back.gradients if node is not None]
     needed = ancestors(gradients)
     starts = set(back.starts)
     own = needed - before - starts
     later = [node for node in whole.nodes if node in own]
     inside = starts | set(later)
     used = [input_node for node in later for input_node in node.all_input_nodes]
-    saved = dict.fromkeys(each for each in [*used, *gradients] if each not in inside)
+    saved = dict.fromkeys(node for node in [*used, *gradients] if node not in inside)
     forward, copies = Graph(), {}
     for node in whole.nodes:
         if node in before and node not in inside:
             copies[node] = forward.node_copy(node, copies.__getitem__)
     result = Backward(Graph(), roots=back.roots)
     ends = [copies[result] for result in results]
-    places = save(capturing, result, forward, copies, list(saved), ends)
+    copied = save_values(capturing, result, forward, copies, list(saved), ends)
     forward.output(tuple(ends))
     forward.writes = dict(whole.writes)
     for node in [*back.starts, *later]:
-        places[node] = result.graph.node_copy(node, places.__getitem__)
+        copied[node] = result.graph.node_copy(node, copied.__getitem__)
     order = {node: i for i, (node, _) in enumerate(capturing.tracer.inputs)}
-    result.targets = [order[node] for node, g in back.found if g is not None]
-    result.graph.output(tuple(places[g] for _, g in back.found if g is not None))
+    result.targets = [order[node] for node, g in back.gradients if g is not None]
+    result.graph.output(tuple(copied[g] for _, g in back.gradients if g is not None))
     forward.lint()
     result.graph.lint()
     return forward, result
 
 
-def save(
+def save_values(
     capturing: Capturing, result: Backward, forward: Graph, copies: dict[Node, Node],
     saved: list[Node], ends: list[Node],
 ) -> dict[Node, Node]:  # fmt: skip
@@ -174,16 +174,18 @@ def save(
     an input of that too; return the backward graph's node for each."""
     whole, outputs = capturing.tracer.graph, capturing.captured.outputs
     written = {capturing.tracer.inputs[number][0] for number in whole.writes.values()}
-    numbers = {node: i for i, node in enumerate(n for n in forward.nodes if n.op == "placeholder")}
-    places: dict[Node, Node] = {}
+    input_indices = {
+        node: i for i, node in enumerate(n for n in forward.nodes if n.op == "placeholder")
+    }
+    placeholders: dict[Node, Node] = {}
     for node in saved:
         if node.op == "get_attr":
-            places[node] = result.graph.node_copy(node)
+            placeholders[node] = result.graph.node_copy(node)
             continue
-        places[node] = result.graph.placeholder(node.name)
-        places[node].meta = dict(node.meta)
+        placeholders[node] = result.graph.placeholder(node.name)
+        placeholders[node].meta = dict(node.meta)
         if node.op == "placeholder" and node not in written:
-            result.saved.append(("input", numbers[copies[node]]))
+            result.saved.append(("input", input_indices[copies[node]]))
             continue
         result.saved.append(("output", len(ends)))
         outputs.append(capturing.output("saved"))
@@ -192,17 +194,17 @@ def save(
             value = forward.call_function(primitives.copied, (value,))
             value.meta = dict(node.meta)
         ends.append(value)
-    return places
+    return placeholders
 
 
-def up_to(graph: Graph, boundary: Node) -> set[Node]:
+def nodes_up_to(graph: Graph, boundary: Node) -> set[Node]:
     """Return the nodes up to one of them."""
-    found: set[Node] = set()
+    needed: set[Node] = set()
     for node in graph.nodes:
-        found.add(node)
+        needed.add(node)
         if node is boundary:
             break
-    return found
+    return needed
 
 
 def ancestors(nodes: list[Node]) -> set[Node]:
@@ -217,14 +219,14 @@ def ancestors(nodes: list[Node]) -> set[Node]:
     return seen
 
 
-def let_go(results: list[Tensor], start: int) -> None:
+def unwrap_saved(results: list[Tensor], start: int) -> None:
     """Put ordinary arrays in the place of traced ones in what the result's past has saved."""
     for tensor in results:
         if tensor._node is None or tensor._node is LEAF:
             continue
-        for node in behind(tensor._node, start, {}):
+        for node in reachable_nodes(tensor._node, start, {}):
             saved = node.saved
-            if type(saved) is tuple and any(isinstance(each, TracedArray) for each in saved):
+            if type(saved) is tuple and any(isinstance(item, TracedArray) for item in saved):
                 node.saved = tuple(
-                    each.held if isinstance(each, TracedArray) else each for each in saved
+                    item.held if isinstance(item, TracedArray) else item for item in saved
                 )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .codegen import PythonCode, write_function
-from .node import Node, map_arg, qualified
+from .node import Node, map_arg, target_name
 
 __all__ = ["Graph"]
 
@@ -98,7 +98,7 @@ class Graph:
         else:
             base, count = name, self._counts.get(name, 0)
         candidate = name
-        while candidate in self._names or taken(candidate):
+        while candidate in self._names or is_reserved(candidate):
             count += 1
             candidate = f"{base}_{count}"
         self._counts[base] = max(count, self._counts.get(base, 0))
@@ -140,7 +140,7 @@ class Graph:
         node = self.create_node("get_attr", "", name=name)
         node.target = node.name
         self.constants[node.name] = array
-        node.meta.update(described(array))
+        node.meta.update(array_meta(array))
         return node
 
     def output(self, result: Any, type_expr: Any = None) -> Node:
@@ -175,10 +175,10 @@ class Graph:
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Graph:
         copied = Graph(self.owning_module, self._tracer_cls)
-        found: dict[Node, Node] = {}
+        copies: dict[Node, Node] = {}
         for node in self.nodes:
-            found[node] = copied.node_copy(node, found.__getitem__)
-            found[node].name = node.name
+            copies[node] = copied.node_copy(node, copies.__getitem__)
+            copies[node].name = node.name
         copied._names, copied._counts = set(self._names), dict(self._counts)
         copied.writes = dict(self.writes)
         return copied
@@ -292,8 +292,8 @@ class Graph:
         for node in self.nodes:
             kwargs = dict(node.kwargs)
             rows.append([
-                node.op, node.name, qualified(node.target), shortened(node.args), shortened(kwargs),
-                *([value_text(node)] if shaped else []),
+                node.op, node.name, target_name(node.target), shorten(node.args), shorten(kwargs),
+                *([format_value(node)] if shaped else []),
             ])  # fmt: skip
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
         rows.insert(1, ["-" * width for width in widths])
@@ -343,14 +343,14 @@ def from_rows(rows: Any, constants: dict[str, np.ndarray], writes: dict[int, int
     """Make a graph again of what pickling wrote of its nodes."""
     from .node import map_aggregate
 
-    graph, found = Graph(), {}
+    graph, nodes = Graph(), {}
 
     def node_again(value: Any) -> Any:
-        return found[str(value)] if isinstance(value, Name) else value
+        return nodes[str(value)] if isinstance(value, Name) else value
 
     for op, name, target, args, kwargs in rows:
         args, kwargs = map_aggregate(args, node_again), map_aggregate(kwargs, node_again)
-        node = found[name] = graph.create_node(op, target, args, kwargs, name)
+        node = nodes[name] = graph.create_node(op, target, args, kwargs, name)
         node.name = name
     graph.constants, graph.writes = constants, writes
     return graph
@@ -361,12 +361,12 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-def taken(name: str) -> bool:
+def is_reserved(name: str) -> bool:
     """Say whether Python uses the name itself."""
     return keyword.iskeyword(name) or name in vars(builtins) or name in ("self", "torch")
 
 
-def described(array: Any) -> dict[str, Any]:
+def array_meta(array: Any) -> dict[str, Any]:
     """Return what a node notes of an array: its shape, type, steps in memory and device."""
     return {
         "shape": tuple(array.shape), "dtype": array.dtype, "strides": tuple(array.strides),
@@ -374,14 +374,14 @@ def described(array: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def value_text(node: Node) -> str:
+def format_value(node: Node) -> str:
     """Return type and shape of a node's value as text, such as float32[3, 4]."""
     if "shape" in node.meta:
         return f"{node.meta['dtype']}{list(node.meta['shape'])}"
     return "number" if node.meta.get("number") else ""
 
 
-def shortened(value: Any, longest: int = 60) -> str:
+def shorten(value: Any, longest: int = 60) -> str:
     """Return the text of arguments, cut where it is too long for a table."""
     text = repr(value)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

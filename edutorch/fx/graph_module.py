@@ -38,12 +38,12 @@ class GraphModule(Module):
         self.__dict__["_name"] = class_name
         if isinstance(root, Module):
             self.training = root.training
-        for path in wanted_paths(graph):
-            value = find(root, path) if isinstance(root, Module) else root.get(path)
+        for path in referenced_paths(graph):
+            value = get_at_path(root, path) if isinstance(root, Module) else root.get(path)
             if value is not None:
-                place(self, path, value)
+                set_at_path(self, path, value)
         for name, array in graph.constants.items():
-            place(self, name, Buffer(wrap(array), persistent=False))
+            set_at_path(self, name, Buffer(wrap(array), persistent=False))
         self.graph = graph
 
     def _get_name(self) -> str:
@@ -93,13 +93,13 @@ class GraphModule(Module):
         """Put a module at a path; say whether the path can be used."""
         if not target or not isinstance(m, Module):
             return False
-        place(self, target, m)
+        set_at_path(self, target, m)
         return True
 
     def delete_submodule(self, target: str) -> bool:
         """Remove the module at a path; say whether there was one."""
         *path, name = target.split(".")
-        holder = find(self, ".".join(path)) if path else self
+        holder = get_at_path(self, ".".join(path)) if path else self
         if not isinstance(holder, Module) or name not in holder._modules:
             return False
         del holder._modules[name]
@@ -108,7 +108,7 @@ class GraphModule(Module):
     def delete_all_unused_submodules(self) -> None:
         """Remove every module that the graph does not reach."""
         used = set()
-        for path in wanted_paths(self.graph):
+        for path in referenced_paths(self.graph):
             parts = path.split(".")
             used |= {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
         called = [str(node.target) for node in self.graph.nodes if node.op == "call_module"]
@@ -118,26 +118,29 @@ class GraphModule(Module):
                 self.delete_submodule(name)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
-        root = {path: copy.deepcopy(find(self, path), memo) for path in wanted_paths(self.graph)}
+        root = {
+            path: copy.deepcopy(get_at_path(self, path), memo)
+            for path in referenced_paths(self.graph)
+        }
         copied = GraphModule(root, copy.deepcopy(self.graph), self._get_name())
         copied.training = self.training
         return copied
 
     def __reduce__(self) -> Any:
-        root = {path: find(self, path) for path in wanted_paths(self.graph)}
+        root = {path: get_at_path(self, path) for path in referenced_paths(self.graph)}
         return GraphModule, (root, self.graph, self._get_name())
 
     def __str__(self) -> str:
         return f"{super().__repr__()}\n\n{self.code}\n# more with print_readable()"
 
 
-def wanted_paths(graph: Graph) -> list[str]:
+def referenced_paths(graph: Graph) -> list[str]:
     """Return the paths of the modules, parameters and buffers that a graph names."""
     paths = [str(node.target) for node in graph.nodes if node.op in ("get_attr", "call_module")]
     return list(dict.fromkeys(path for path in paths if path not in graph.constants))
 
 
-def find(root: Any, path: str) -> Any:
+def get_at_path(root: Any, path: str) -> Any:
     """Return what lies at a path below a module.
 
     Raises: AttributeError: there is nothing.
@@ -147,7 +150,7 @@ def find(root: Any, path: str) -> Any:
     return root
 
 
-def place(root: Module, path: str, value: Any) -> None:
+def set_at_path(root: Module, path: str, value: Any) -> None:
     """Put a value at a path below a module, making empty modules on the way."""
     *path_parts, name = path.split(".")
     for part in path_parts:

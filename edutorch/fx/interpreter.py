@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from .graph import Graph
-from .graph_module import GraphModule, find
+from .graph_module import GraphModule, get_at_path
 from .node import Node, map_arg
 
 __all__ = ["Interpreter", "Transformer", "run_node", "run_on_arrays"]
@@ -53,8 +53,8 @@ class Interpreter:
                 self.env[node] = self.run_node(node)
             if node.op == "output":
                 return self.env[node]
-            for each in dying.get(node, ()):
-                self.env.pop(each, None)
+            for dead in dying.get(node, ()):
+                self.env.pop(dead, None)
         return None
 
     def run_node(self, n: Node) -> Any:
@@ -72,7 +72,7 @@ class Interpreter:
 
     def fetch_attr(self, target: str) -> Any:
         """Return the parameter, buffer or constant at a path."""
-        return find(self.module, target)
+        return get_at_path(self.module, target)
 
     # What each kind of node does ------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Transformer(Interpreter):
 
     def transform(self) -> GraphModule:
         """Return a module with the new graph."""
-        from ._symbolic_trace import unproxied
+        from ._symbolic_trace import unwrap_proxies
 
         self.new_graph.constants = dict(self.graph.constants)
         self.new_graph.output(unproxied(self.run()))
@@ -198,8 +198,8 @@ def run_on_arrays(graph: Graph) -> Callable[[list[Any]], list[Any]]:
             else:
                 args = map_arg(node.args, values.__getitem__)
                 values[node] = run_node(node, args, map_arg(node.kwargs, values.__getitem__))
-            for each in dying.get(node, ()):
-                values.pop(each, None)
+            for dead in dying.get(node, ()):
+                values.pop(dead, None)
         return []
 
     return run

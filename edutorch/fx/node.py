@@ -180,14 +180,16 @@ class Node:
             head = f"%{self.name} : [num_users={len(self.users)}] = placeholder"
             return f"{head}[target={self.target}]{default}"
         if self.op == "output":
-            return f"return {text_of(self._args[0])}"
+            return f"return {format_argument(self._args[0])}"
         head = f"%{self.name} : [num_users={len(self.users)}] = {self.op}"
-        target = qualified(self.target)
+        target = target_name(self.target)
         if self.op == "get_attr":
             return f"{head}[target={target}]"
-        args = ", ".join(text_of(argument) for argument in self._args)
+        args = ", ".join(format_argument(argument) for argument in self._args)
         comma = "," if len(self._args) == 1 else ""
-        kwargs = ", ".join(f"{key}: {text_of(value)}" for key, value in self._kwargs.items())
+        kwargs = ", ".join(
+            f"{key}: {format_argument(value)}" for key, value in self._kwargs.items()
+        )
         return f"{head}[target={target}](args = ({args}{comma}), kwargs = {{{kwargs}}})"
 
     def __repr__(self) -> str:
@@ -198,7 +200,7 @@ IMPURE: set[Any] = set()
 """Functions that do something beyond returning a value (see `fx.has_side_effect`)."""
 
 
-def qualified(target: Any) -> str:
+def target_name(target: Any) -> str:
     """Return a target as text: the path of an op from the library, a function's module and name."""
     if isinstance(target, str):
         return target
@@ -211,18 +213,18 @@ def qualified(target: Any) -> str:
     return name if module in ("builtins", "") else f"{module}.{name}"
 
 
-def text_of(value: Any) -> str:
+def format_argument(value: Any) -> str:
     """Return an argument as text, with % before each node."""
     if isinstance(value, Node):
         return f"%{value.name}"
     if isinstance(value, tuple):
-        return f"({', '.join(map(text_of, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(map(format_argument, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, list):
-        return f"[{', '.join(map(text_of, value))}]"
+        return f"[{', '.join(map(format_argument, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {text_of(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {format_argument(item)}' for key, item in value.items())}}}"
     if isinstance(value, slice):
-        return f"slice({text_of(value.start)}, {text_of(value.stop)}, {text_of(value.step)})"
+        return f"slice({format_argument(value.start)}, {format_argument(value.stop)}, {format_argument(value.step)})"
     return repr(value)
 
 
@@ -231,14 +233,14 @@ def nodes_in(value: Any) -> Iterator[Node]:
     if isinstance(value, Node):
         yield value
     elif isinstance(value, tuple | list):
-        for each in value:
-            yield from nodes_in(each)
+        for item in value:
+            yield from nodes_in(item)
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from nodes_in(each)
+        for item in value.values():
+            yield from nodes_in(item)
     elif isinstance(value, slice):
-        for each in (value.start, value.stop, value.step):
-            yield from nodes_in(each)
+        for item in (value.start, value.stop, value.step):
+            yield from nodes_in(item)
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
@@ -248,15 +250,15 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     (10, [20, {'a': 30}])
     """
     if isinstance(a, tuple):
-        parts = [map_aggregate(each, fn) for each in a]
-        kind: Any = type(a)
-        return kind(*parts) if hasattr(a, "_fields") else tuple(parts)
+        parts = [map_aggregate(item, fn) for item in a]
+        container: Any = type(a)
+        return container(*parts) if hasattr(a, "_fields") else tuple(parts)
     if isinstance(a, list):
-        return [map_aggregate(each, fn) for each in a]
+        return [map_aggregate(item, fn) for item in a]
     if isinstance(a, dict):
-        return {key: map_aggregate(each, fn) for key, each in a.items()}
+        return {key: map_aggregate(item, fn) for key, item in a.items()}
     if isinstance(a, slice):
-        return slice(*(map_aggregate(each, fn) for each in (a.start, a.stop, a.step)))
+        return slice(*(map_aggregate(bound, fn) for bound in (a.start, a.stop, a.step)))
     return fn(a)
 
 
@@ -267,7 +269,7 @@ def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
     >>> fx.map_arg((x, 1), lambda node: node.name)
     ('x', 1)
     """
-    return map_aggregate(a, lambda each: fn(each) if isinstance(each, Node) else each)
+    return map_aggregate(a, lambda leaf: fn(leaf) if isinstance(leaf, Node) else leaf)
 
 
 INFIX = {

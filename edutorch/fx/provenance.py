@@ -12,11 +12,11 @@ from ..optim.optimizer import Optimizer
 if TYPE_CHECKING:
     from .capture_context import Tracer
 
-PHASES = {Engine.run.__code__: "backward", Optimizer.step_one.__code__: "optimizer"}
+PHASES = {Engine.run.__code__: "backward", Optimizer.step_param.__code__: "optimizer"}
 """Code that says, when it is running, what the ops inside it are for."""
 
 
-def place_of(tracer: Tracer) -> tuple[str, str, str]:
+def find_provenance(tracer: Tracer) -> tuple[str, str, str]:
     """Return the user's line as "file.py:12", the path of the module, and the phase."""
     frame: Any = sys._getframe(2)
     line, module, phase = "", None, ""
@@ -26,7 +26,7 @@ def place_of(tracer: Tracer) -> tuple[str, str, str]:
         if own:
             if not phase and code in PHASES:
                 phase = PHASES[code]
-            elif not phase and code.co_name in ("step", "step_one") and is_step(frame):
+            elif not phase and code.co_name in ("step", "step_param") and is_step(frame):
                 phase = "optimizer"
             if code.co_name == "capture_run":
                 break

@@ -64,9 +64,9 @@ class Proxy:
         cls, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Become a node where an op is called."""
-        found: list[Proxy] = []
-        map_aggregate((args, kwargs), lambda x: found.append(x) if isinstance(x, Proxy) else None)
-        return found[0].tracer.create_proxy("call_function", function, tuple(args), kwargs or {})
+        proxies: list[Proxy] = []
+        map_aggregate((args, kwargs), lambda x: proxies.append(x) if isinstance(x, Proxy) else None)
+        return proxies[0].tracer.create_proxy("call_function", function, tuple(args), kwargs or {})
 
     def __repr__(self) -> str:
         return f"Proxy({self.node.name})"

@@ -39,55 +39,57 @@ def replace_pattern(
         add = mul + 1;  mul = None
         return add
     """
-    wanted, instead = graph_of(pattern), graph_of(replacement)
+    wanted, instead = as_graph(pattern), as_graph(replacement)
     end: Any = wanted.output_node().args[0]
     matches: list[Match] = []
     taken: set[Node] = set()
     for node in list(gm.graph.nodes):
-        found: dict[Node, Node] = {}
-        if not same(end, node, found) or not closed(wanted, end, found, taken):
+        node_map: dict[Node, Node] = {}
+        if not is_match(end, node, node_map) or not is_isolated(wanted, end, node_map, taken):
             continue
-        matches.append(Match(node, found))
-        taken |= {here for there, here in found.items() if there.op != "placeholder"}
+        matches.append(Match(node, node_map))
+        taken |= {here for there, here in node_map.items() if there.op != "placeholder"}
     replaced: dict[Node, Node] = {}
     for match in matches:
-        put_instead(gm.graph, wanted, instead, match, replaced)
+        insert_replacement(gm.graph, wanted, instead, match, replaced)
     gm.recompile()
     return matches
 
 
-def graph_of(pattern: Any) -> Graph:
+def as_graph(pattern: Any) -> Graph:
     return pattern.graph if isinstance(pattern, GraphModule) else symbolic_trace(pattern).graph
 
 
-def same(there: Any, here: Any, found: dict[Node, Node]) -> bool:
+def is_match(there: Any, here: Any, node_map: dict[Node, Node]) -> bool:
     """Say whether the values of two arguments are computed alike; note which node is which."""
     if isinstance(there, Node):
-        if there in found:
-            return found[there] is here
+        if there in node_map:
+            return node_map[there] is here
         if there.op == "placeholder":
             if isinstance(here, Node):
-                found[there] = here
+                node_map[there] = here
             return isinstance(here, Node)
         if not isinstance(here, Node) or (there.op, there.target) != (here.op, here.target):
             return False
-        if not same(there.args, here.args, found) or not same(there.kwargs, here.kwargs, found):
+        if not is_match(there.args, here.args, node_map) or not is_match(
+            there.kwargs, here.kwargs, node_map
+        ):
             return False
-        found[there] = here
+        node_map[there] = here
         return True
     if isinstance(there, tuple | list):
         fits = isinstance(here, tuple | list) and len(there) == len(here)
-        return fits and all(same(a, b, found) for a, b in zip(there, here, strict=True))
+        return fits and all(is_match(a, b, node_map) for a, b in zip(there, here, strict=True))
     if isinstance(there, dict):
         fits = isinstance(here, dict) and set(there) == set(here)
-        return fits and all(same(there[key], here[key], found) for key in there)
+        return fits and all(is_match(there[key], here[key], node_map) for key in there)
     return type(there) is type(here) and there == here
 
 
-def closed(wanted: Graph, end: Node, found: dict[Node, Node], taken: set[Node]) -> bool:
+def is_isolated(wanted: Graph, end: Node, node_map: dict[Node, Node], taken: set[Node]) -> bool:
     """Say whether nothing outside needs the inner nodes, and no other occurrence has them."""
-    inner = {here for there, here in found.items() if there.op != "placeholder"}
-    for there, here in found.items():
+    inner = {here for there, here in node_map.items() if there.op != "placeholder"}
+    for there, here in node_map.items():
         if there.op == "placeholder":
             continue
         if here in taken:
@@ -97,7 +99,7 @@ def closed(wanted: Graph, end: Node, found: dict[Node, Node], taken: set[Node]) 
     return True
 
 
-def put_instead(
+def insert_replacement(
     graph: Graph, wanted: Graph, instead: Graph, match: Match, replaced: dict[Node, Node]
 ) -> None:
     """Write the replacement in front of the last node of an occurrence, and drop that."""

@@ -23,38 +23,38 @@ from .node import Node
 if TYPE_CHECKING:
     from .capture_context import TracedBackend
 
-__all__ = ["Memory", "TracedArray", "TracedNumber"]
+__all__ = ["TracedMemory", "TracedArray", "TracedNumber"]
 
 
-class Memory:
+class TracedMemory:
     """What several arrays show: `root` shows all of it, `version` counts the writes."""
 
-    __slots__ = ("entries", "moving", "root", "version")
+    __slots__ = ("entries", "has_moving_views", "root", "version")
 
     def __init__(self, root: TracedArray) -> None:
         self.root, self.version = root, 0
-        self.moving = False  # some array shows a part of it that numbers choose
+        self.has_moving_views = False  # some array shows a part of it that numbers choose
         self.entries: list[TracedArray] = [root]  # those that came in from outside
 
 
 class TracedArray:
     """An array of the backend that captures (see the module's text)."""
 
-    __slots__ = ("__weakref__", "_node", "backend", "held", "memory", "seen")
+    __slots__ = ("__weakref__", "_node", "backend", "held", "memory", "seen_version")
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 500
 
     def __init__(self, backend: TracedBackend, real: Any, node: Node | None) -> None:
         self.backend, self.held, self._node = backend, real, node
-        self.memory, self.seen = Memory(self), 0
+        self.memory, self.seen_version = TracedMemory(self), 0
 
     @property
     def node(self) -> Node:
         """The node of the value it has now."""
         memory = self.memory
-        if self.seen != memory.version:
-            self._node = self.backend.tracer.seen_in(memory, self.held)
-            self.seen = memory.version
+        if self.seen_version != memory.version:
+            self._node = self.backend.tracer.read_view(memory, self.held)
+            self.seen_version = memory.version
         if self._node is None:
             self._node = self.backend.tracer.constant(self)
         return self._node
@@ -130,10 +130,10 @@ class TracedArray:
     # What can be done with it ------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(np.ndarray, name, None)
-        if found is None or name.startswith("__"):
+        method = getattr(np.ndarray, name, None)
+        if method is None or name.startswith("__"):
             raise AttributeError(f"traced arrays have no {name!r}")
-        if not callable(found):
+        if not callable(method):
             self.backend.tracer.poison(f"the attribute {name!r} of an array was read")
             return getattr(self.held, name)
         return lambda *args, **kwargs: self.backend.method(name, self, args, kwargs)
@@ -150,7 +150,9 @@ class TracedArray:
         )
         if order != "C":
             return self.backend.method("reshape", self, (wanted,), {"order": order})
-        return self.backend.known("reshape", (self,), {"shape": wanted}, self.held.reshape(wanted))
+        return self.backend.record_op(
+            "reshape", (self,), {"shape": wanted}, self.held.reshape(wanted)
+        )
 
     def transpose(self, *axes: Any) -> TracedArray:
         """The axes in another order."""
@@ -158,12 +160,12 @@ class TracedArray:
             axes = tuple(axes[0])
         if axes in ((), (None,)):
             axes = tuple(reversed(range(self.ndim)))
-        return self.backend.known("permute", (self,), {"dims": axes}, self.held.transpose(axes))
+        return self.backend.record_op("permute", (self,), {"dims": axes}, self.held.transpose(axes))
 
     def swapaxes(self, axis1: int, axis2: int) -> TracedArray:
         """Two axes exchanged."""
         real = self.held.swapaxes(axis1, axis2)
-        return self.backend.known("transpose", (self,), {"dim0": axis1, "dim1": axis2}, real)
+        return self.backend.record_op("transpose", (self,), {"dim0": axis1, "dim1": axis2}, real)
 
     def astype(self, dtype: Any, copy: bool = True, **settings: Any) -> TracedArray:
         """The numbers as another type."""
@@ -173,7 +175,7 @@ class TracedArray:
 
     def copy(self, order: str = "C") -> TracedArray:
         """The same numbers in memory of their own."""
-        return self.backend.computed(primitives.copied, (self,), {}, self.held.copy(order))
+        return self.backend.record_call(primitives.copied, (self,), {}, self.held.copy(order))
 
     def fill(self, value: Any) -> None:
         """Write one number everywhere."""
@@ -204,7 +206,7 @@ class TracedArray:
     def item(self, *index: Any) -> Any:
         """Return the only number; inside an optimizer as one that is traced on."""
         tracer = self.backend.tracer
-        if not index and tracer.running() and asked_by_an_optimizer():
+        if not index and tracer.is_running() and is_called_by_optimizer():
             return self.number()
         tracer.poison("a number of a tensor is taken for Python with .item()")
         return self.held.item(*index)
@@ -248,7 +250,7 @@ class TracedArray:
         return f"TracedArray({self.held!r})"
 
 
-def asked_by_an_optimizer() -> bool:
+def is_called_by_optimizer() -> bool:
     """Say whether the code that asked for a number is one of ours that steps parameters."""
     frame: Any = sys._getframe(2)
     if frame.f_globals.get("__name__") == "edutorch.core.tensor_interop":
@@ -266,35 +268,35 @@ class TracedNumber:
     def __init__(self, backend: TracedBackend, value: Any, node: Node) -> None:
         self.backend, self.value, self.node = backend, value, node
 
-    def _left(self) -> Any:
+    def to_python(self) -> Any:
         tracer = self.backend.tracer
-        if tracer.running():
+        if tracer.is_running():
             tracer.poison("the way depends on a number that changes from step to step")
         return self.value
 
     def __float__(self) -> float:
-        return float(self._left())
+        return float(self.to_python())
 
     def __int__(self) -> int:
-        return int(self._left())
+        return int(self.to_python())
 
     def __bool__(self) -> bool:
-        return bool(self._left())
+        return bool(self.to_python())
 
     def __eq__(self, other: object) -> bool:
-        return self._left() == getattr(other, "value", other)
+        return self.to_python() == getattr(other, "value", other)
 
     def __lt__(self, other: Any) -> bool:
-        return self._left() < getattr(other, "value", other)
+        return self.to_python() < getattr(other, "value", other)
 
     def __le__(self, other: Any) -> bool:
-        return self._left() <= getattr(other, "value", other)
+        return self.to_python() <= getattr(other, "value", other)
 
     def __gt__(self, other: Any) -> bool:
-        return self._left() > getattr(other, "value", other)
+        return self.to_python() > getattr(other, "value", other)
 
     def __ge__(self, other: Any) -> bool:
-        return self._left() >= getattr(other, "value", other)
+        return self.to_python() >= getattr(other, "value", other)
 
     def __repr__(self) -> str:
         return f"TracedNumber({self.value!r})"
@@ -343,10 +345,10 @@ def _add_operators() -> None:
 
     def number(function: Any, turned: bool) -> Callable[..., Any]:
         def operator(self: TracedNumber, *others: Any) -> Any:
-            given = (*others, self) if turned else (self, *others)
+            operands = (*others, self) if turned else (self, *others)
             if not all(isinstance(other, TracedNumber | int | float) for other in others):
                 return NotImplemented
-            return self.backend.number(function, given)
+            return self.backend.number(function, operands)
 
         return operator
 

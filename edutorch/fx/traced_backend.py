@@ -19,10 +19,10 @@ from ..backends.aliased_array import plain
 from ..backends.batching import BatchedBackend
 from ..backends.numpy import add_at
 from ..core.registry import REGISTRY
-from ..ops.pieces import alone
+from ..ops.pieces import single_view_ops
 from . import primitives
-from .array_utils import as_array, bare, flat, same_view, whole_of
-from .graph import described
+from .array_utils import as_array, to_held, flatten_arrays, same_view, whole_of
+from .graph import array_meta
 from .node import Node
 from .traced_array import TracedArray, TracedNumber
 from .traced_numpy import TracedModule
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedBackend"]
 
-SAME_AS_OP = {
+NUMPY_TO_OP = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg",
     "sqrt": "sqrt", "exp": "exp", "log": "log", "tanh": "tanh", "absolute": "abs",
     "maximum": "maximum", "minimum": "minimum", "where": "where", "less": "lt",
@@ -40,32 +40,35 @@ SAME_AS_OP = {
 }  # fmt: skip
 """Functions of NumPy, and the op whose forward is that function."""
 
-ASKING = {
+QUERY_FUNCTIONS = {
     "shape", "ndim", "size", "result_type", "can_cast", "iscomplexobj", "isrealobj", "isscalar",
     "may_share_memory", "shares_memory", "promote_types", "dtype", "finfo", "iinfo", "errstate",
 }  # fmt: skip
 """Functions whose answer does not depend on the numbers."""
 
-MAKING = {
+CREATION_FUNCTIONS = {
     "empty", "zeros", "ones", "full", "arange", "eye", "identity", "linspace", "tri",
     "empty_like", "zeros_like", "ones_like", "indices", "tril_indices", "triu_indices",
 }  # fmt: skip
 """Functions that make arrays out of nothing but sizes and numbers."""
 
-SIZED_BY_NUMBERS = {
+DATA_DEPENDENT_SIZE = {
     "nonzero", "argwhere", "flatnonzero", "unique", "unique_consecutive", "masked_select",
     "bincount", "repeat_interleave", "extract", "compress", "union1d", "intersect1d", "setdiff1d",
     "unique_values", "unique_counts", "histogram_bin_edges",
 }  # fmt: skip
 """Ops and functions whose result has as many numbers as the numbers say."""
 
-WHOLE = {
-    "attend/joint_vjp", "lstm_sequence/joint_vjp", "gru_sequence/joint_vjp", "rnn_sequence/joint_vjp",
+FUSED_RULES = {
+    "attention_forward/joint_vjp",
+    "lstm_sequence/joint_vjp",
+    "gru_sequence/joint_vjp",
+    "rnn_sequence/joint_vjp",
     "gelu/input",
-}  # fmt: skip
+}
 """Rules that are one step in a graph: kernels know a faster way than the steps they consist of."""
 
-WRITING = {"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"}
+WRITING_FUNCTIONS = {"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"}
 """Functions that write into their first argument."""
 
 
@@ -87,47 +90,51 @@ class TracedBackend(Backend):
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
         """Run the forward of an op, and enter it into the graph."""
         tracer = self.tracer
-        held = {name: bare(input_) for name, input_ in inputs.items()}
-        fixed = {name: bare(setting) for name, setting in settings.items()}
-        if tracer.running():
-            self.sizes_depend(forward.__name__, inputs, fixed)
-            self.note_chosen_part(forward.__name__, inputs, settings)
-        drawn, tracer.inside = tracer.drawn, tracer.inside + 1
+        held = {name: to_held(input_) for name, input_ in inputs.items()}
+        fixed = {name: to_held(setting) for name, setting in settings.items()}
+        if tracer.is_running():
+            self.check_data_dependence(forward.__name__, inputs, fixed)
+            self.mark_moving_view(forward.__name__, inputs, settings)
+        drawn, tracer.forward_depth = tracer.draw_count, tracer.forward_depth + 1
         try:
             result = forward(np, **held, **fixed)
         finally:
-            tracer.inside -= 1
-        if not tracer.running():
+            tracer.forward_depth -= 1
+        if not tracer.is_running():
             return result
         op = REGISTRY.get(forward.__name__)
-        if op is not None and op.family == "pieces":  # in a graph each piece is a view by itself
+        if (
+            op is not None and op.family == "multi_view"
+        ):  # in a graph each piece is a view by itself
             (array,) = inputs.values()
-            single_calls = alone(op.name, [part.shape for part in result], **fixed)
+            single_calls = single_view_ops(op.name, [part.shape for part in result], **fixed)
             return tuple(
-                self.known(name, (array,), single, piece)
+                self.record_op(name, (array,), single, piece)
                 for (name, single), piece in zip(single_calls, result, strict=True)
             )
         if op is None or op.forward is not forward:
             self.tracer.poison(f"{forward.__name__} is no op that is known by its name")
             return result
-        meta = {"random": True} if tracer.drawn != drawn else {}
-        return self.noted(op.function, tuple(inputs.values()), settings, result, **meta)
+        meta = {"random": True} if tracer.draw_count != drawn else {}
+        return self.record_node(op.function, tuple(inputs.values()), settings, result, **meta)
 
     def gradients(self, op: Any, rule: str, values: tuple[Any, ...]) -> Any:
         """Enter a rule of an op as one step; None: its steps enter one by one."""
-        if f"{op.name}/{rule}" not in WHOLE:
+        if f"{op.name}/{rule}" not in FUSED_RULES:
             return None
         target = primitives.gradients_of(op.name, rule)
-        self.tracer.inside += 1
+        self.tracer.forward_depth += 1
         try:
-            result = target(*bare(values))
+            result = target(*to_held(values))
         finally:
-            self.tracer.inside -= 1
-        return self.noted(target, values, {}, result)
+            self.tracer.forward_depth -= 1
+        return self.record_node(target, values, {}, result)
 
-    def sizes_depend(self, name: str, inputs: dict[str, Any], settings: dict[str, Any]) -> None:
+    def check_data_dependence(
+        self, name: str, inputs: dict[str, Any], settings: dict[str, Any]
+    ) -> None:
         """Poison the capture where numbers decide on a shape, or on what a view shows."""
-        if name in SIZED_BY_NUMBERS:
+        if name in DATA_DEPENDENT_SIZE:
             self.tracer.poison(f"the size of what {name} returns depends on the numbers")
         if name != "getitem":
             return
@@ -140,30 +147,36 @@ class TracedBackend(Backend):
                 parts[position] = int(part)  # a view, whose place depends on a number
         settings["index"] = tuple(parts) if isinstance(index, tuple) else parts[0]
 
-    def note_chosen_part(self, name: str, inputs: Any, settings: dict[str, Any]) -> None:
+    def mark_moving_view(self, name: str, inputs: Any, settings: dict[str, Any]) -> None:
         """Note that a view shows a part that a tensor chooses: x[i], x.narrow(0, i, 1)."""
         op = REGISTRY.get(name)
         if op is None or op.family != "movement":
             return
-        chosen = [setting for setting in flat(settings) if isinstance(setting, TracedArray | TracedNumber)]
-        if any(getattr(setting, "ndim", 0) == 0 for setting in chosen):  # with more axes it is a copy
+        chosen = [
+            setting
+            for setting in flatten_arrays(settings)
+            if isinstance(setting, TracedArray | TracedNumber)
+        ]
+        if any(
+            getattr(setting, "ndim", 0) == 0 for setting in chosen
+        ):  # with more axes it is a copy
             for array in inputs.values():
-                array.memory.moving = True
+                array.memory.has_moving_views = True
 
-    def known(self, name: str, args: Any, settings: dict[str, Any], result: Any) -> Any:
+    def record_op(self, name: str, args: Any, settings: dict[str, Any], result: Any) -> Any:
         """Enter what was computed as the op of that name."""
-        return self.noted(REGISTRY[name].function, args, settings, result)
+        return self.record_node(REGISTRY[name].function, args, settings, result)
 
-    def computed(self, target: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    def record_call(self, target: Any, args: Any, kwargs: Any, result: Any) -> Any:
         """Enter what was computed as a call of any function of arrays."""
-        return self.noted(target, args, kwargs, result)
+        return self.record_node(target, args, kwargs, result)
 
-    def noted(self, target: Any, args: Any, kwargs: Any, result: Any, **meta: Any) -> Any:
+    def record_node(self, target: Any, args: Any, kwargs: Any, result: Any, **meta: Any) -> Any:
         """Add a node for a call, and return its result as a traced array (or a tuple of them)."""
-        if not self.tracer.running():
+        if not self.tracer.is_running():
             return result
         node = self.tracer.record(target, args, kwargs, **meta)
-        sources = [leaf for leaf in flat((args, kwargs)) if isinstance(leaf, TracedArray)]
+        sources = [leaf for leaf in flatten_arrays((args, kwargs)) if isinstance(leaf, TracedArray)]
         if not isinstance(result, tuple | list):
             return self.tracer.array(as_array(result), node, sources)
         node.meta["tuple"] = True
@@ -178,29 +191,29 @@ class TracedBackend(Backend):
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Run a function of NumPy on traced arrays."""
         name = getattr(function, "__name__", "")
-        if not self.tracer.running():
-            return function(*bare(tuple(args)), **bare(dict(kwargs)))
-        if name in WRITING:
+        if not self.tracer.is_running():
+            return function(*to_held(tuple(args)), **to_held(dict(kwargs)))
+        if name in WRITING_FUNCTIONS:
             return self.call_writing(function, args, kwargs)
         out = kwargs.get("out")
         keywords = {key: value for key, value in kwargs.items() if key != "out"}
-        if name in SIZED_BY_NUMBERS or (name == "where" and len(args) == 1):
+        if name in DATA_DEPENDENT_SIZE or (name == "where" and len(args) == 1):
             self.tracer.poison(f"the size of what {name} returns depends on the numbers")
-        result = function(*bare(tuple(args)), **bare(keywords))
-        if name in ASKING:
+        result = function(*to_held(tuple(args)), **to_held(keywords))
+        if name in QUERY_FUNCTIONS:
             return result
-        if name in MAKING:
-            return self.fresh(result)
+        if name in CREATION_FUNCTIONS:
+            return self.lift_result(result)
         if not isinstance(result, np.ndarray | np.generic | tuple | list):
             self.tracer.poison(f"{name} of arrays gives a value of Python")
             return result
-        made = self.noted(*self.as_op(function, name, args, keywords), result)
+        made = self.record_node(*self.as_op(function, name, args, keywords), result)
         if out is None:
             return made
         target = out[0] if isinstance(out, tuple) else out
         if not isinstance(target, TracedArray):
             self.tracer.poison("a result is written into an array from outside")
-            target[...] = bare(made)
+            target[...] = to_held(made)
             return target
         if not np.can_cast(made.dtype, target.dtype, "same_kind"):
             raise TypeError(f"{name}: cannot write {made.dtype} into {target.dtype}")
@@ -209,7 +222,7 @@ class TracedBackend(Backend):
 
     def as_op(self, function: Any, name: str, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
         """Return the op that does the same, if there is one, with its arguments."""
-        same = SAME_AS_OP.get(name)
+        same = NUMPY_TO_OP.get(name)
         if same is None or kwargs or len(args) < len(REGISTRY[same].inputs):
             return function, args, kwargs
         op = REGISTRY[same]
@@ -227,13 +240,13 @@ class TracedBackend(Backend):
         target, *others = args
         if not isinstance(target, TracedArray):
             self.tracer.poison("an array from outside is written")
-            return function(*bare(tuple(args)), **bare(dict(kwargs)))
-        self.tracer.before_write(target)
+            return function(*to_held(tuple(args)), **to_held(dict(kwargs)))
+        self.tracer.save_before_write(target)
         value = self.tracer.record(
             primitives.changed, (function, target, *others), kwargs
         )  # fmt: skip
-        value.meta.update(described(target.held))
-        function(target.held, *bare(tuple(others)), **bare(dict(kwargs)))
+        value.meta.update(array_meta(target.held))
+        function(target.held, *to_held(tuple(others)), **to_held(dict(kwargs)))
         self.tracer.write(target, value)
         return None
 
@@ -242,13 +255,13 @@ class TracedBackend(Backend):
         out = kwargs.get("out")
         if name in ("sort", "partition", "put", "resize", "itemset", "setflags", "byteswap"):
             self.tracer.poison(f"an array is changed by its method {name!r}")
-            return getattr(array.held, name)(*bare(tuple(args)), **bare(dict(kwargs)))
+            return getattr(array.held, name)(*to_held(tuple(args)), **to_held(dict(kwargs)))
         if name in ("tobytes", "tofile", "dump", "dumps", "data"):
             self.tracer.poison(f"the numbers of a tensor are taken with {name!r}")
             return getattr(array.held, name)(*args, **kwargs)
         if out is not None:
             self.tracer.poison(f"a method writes into an array: {name!r}")
-        result = getattr(array.held, name)(*bare(tuple(args)), **bare(dict(kwargs)))
+        result = getattr(array.held, name)(*to_held(tuple(args)), **to_held(dict(kwargs)))
         if not isinstance(result, np.ndarray | np.generic | tuple):
             return result
         if name in ("sum", "mean") and not set(kwargs) - {"axis", "keepdims"} and len(args) < 2:
@@ -264,21 +277,21 @@ class TracedBackend(Backend):
                         "keepdim": kwargs.get("keepdims", False),
                         "dtype": None,
                     }
-                    return self.known("sum", (array,), settings, result)
-        return self.noted(primitives.called, (name, array, *args), kwargs, result)
+                    return self.record_op("sum", (array,), settings, result)
+        return self.record_node(primitives.called, (name, array, *args), kwargs, result)
 
     def cast(self, array: TracedArray, dtype: Any) -> TracedArray:
         """Convert to another type."""
         result = array.held.astype(dtype)
         target = next((candidate for candidate in dtypes.ALL if candidate.numpy == dtype), None)
         if target is None:
-            return self.noted(primitives.converted, (array, dtype), {}, result)
-        return self.known("as_type", (array,), {"dtype": target}, result)
+            return self.record_node(primitives.converted, (array, dtype), {}, result)
+        return self.record_op("convert_dtype", (array,), {"dtype": target}, result)
 
     def number(self, function: Any, operands: Any) -> Any:
         """Compute with Python numbers, some of them traced."""
         value = function(*(getattr(operand, "value", operand) for operand in operands))
-        if not self.tracer.running():
+        if not self.tracer.is_running():
             return value
         return TracedNumber(self, value, self.tracer.record(function, operands, {}, number=True))
 
@@ -286,42 +299,42 @@ class TracedBackend(Backend):
 
     def getitem(self, array: TracedArray, index: Any) -> Any:
         """Return a part of an array."""
-        result = as_array(array.held[bare(index)])
-        return self.noted(primitives.take, (array, index), {}, result)
+        result = as_array(array.held[to_held(index)])
+        return self.record_node(primitives.take, (array, index), {}, result)
 
     def setitem(self, array: TracedArray, index: Any, values: Any) -> None:
         """Write into a part of an array."""
         tracer = self.tracer
-        if not tracer.running():
-            array.held[bare(index)] = bare(values)
+        if not tracer.is_running():
+            array.held[to_held(index)] = to_held(values)
             return
-        tracer.before_write(array)
+        tracer.save_before_write(array)
         if index is ... or index == () or (index.__class__ is slice and index == slice(None)):
-            value = self.whole(array, values)
+            value = self.overwritten_node(array, values)
         else:
             value = tracer.record(primitives.written, (array, index, values), {})
-            value.meta.update(described(array.held))
-        array.held[bare(index)] = bare(values)
+            value.meta.update(array_meta(array.held))
+        array.held[to_held(index)] = to_held(values)
         tracer.write(array, value)
 
-    def whole(self, array: TracedArray, values: Any) -> Node:
+    def overwritten_node(self, array: TracedArray, values: Any) -> Node:
         """Return a node for `values` written over all of an array."""
         alike = isinstance(values, TracedArray) and values.shape == array.shape
         if alike and values.dtype == array.dtype:
             return values.node
         node = self.tracer.record(primitives.filled, (array, values), {})
-        node.meta.update(described(array.held))
+        node.meta.update(array_meta(array.held))
         return node
 
     # Arrays from elsewhere ---------------------------------------------------------------------
 
-    def fresh(self, result: Any) -> Any:
+    def lift_result(self, result: Any) -> Any:
         """Return arrays that depend on nothing as traced ones."""
         if isinstance(result, tuple):
-            return tuple(map(self.fresh, result))
+            return tuple(map(self.lift_result, result))
         return self.tracer.array(as_array(result), None)
 
-    def lifted(self, array: Any) -> TracedArray:
+    def lift(self, array: Any) -> TracedArray:
         """Return an array that was made in the captured function as a constant."""
         if isinstance(array, TracedArray):
             return array
@@ -334,12 +347,12 @@ class TracedBackend(Backend):
             self.tracer.poison("an array is used that shows the memory of a tensor")
         traced = self.tracer.array(held, None)
         self.tracer.memories.setdefault(id(whole_of(held)), traced.memory)
-        self.tracer.keep.append(whole_of(held))
+        self.tracer.keep_alive.append(whole_of(held))
         return traced
 
     def enter(self, array: Any, dim: int | None) -> TracedArray:
         """Bring an array from outside in."""
-        return self.lifted(array)
+        return self.lift(array)
 
     def asarray(self, values: Any, dtype: Any = None) -> Any:
         """Make an array of this device."""
@@ -347,11 +360,11 @@ class TracedBackend(Backend):
             return values if dtype is None else values.astype(dtype, copy=False)
         if isinstance(values, TracedNumber):
             held = np.asarray(values.value, dtype)
-            return self.noted(primitives.as_array, (values, held.dtype), {}, held)
-        return self.lifted(np.asarray(values, dtype))
+            return self.record_node(primitives.as_array, (values, held.dtype), {}, held)
+        return self.lift(np.asarray(values, dtype))
 
     def from_numpy(self, array: np.ndarray) -> TracedArray:
-        return self.lifted(array)
+        return self.lift(array)
 
     def to_numpy(self, array: TracedArray) -> np.ndarray:
         self.tracer.poison("the numbers of a tensor are read (printed, or taken by NumPy)")
@@ -360,17 +373,17 @@ class TracedBackend(Backend):
     # What every backend offers -------------------------------------------------------------------
 
     def scatter_add(self, target: TracedArray, index: Any, values: Any) -> None:
-        self.tracer.before_write(target)
+        self.tracer.save_before_write(target)
         value = self.tracer.record(primitives.added_at, (target, index, values), {})
-        value.meta.update(described(target.held))
-        add_at(target.held, bare(index), bare(values))
+        value.meta.update(array_meta(target.held))
+        add_at(target.held, to_held(index), to_held(values))
         self.tracer.write(target, value)
 
     def as_strided(self, array: TracedArray, shape: Any, strides: Any, offset: int) -> TracedArray:
         held = backends.CPU.as_strided(array.held, shape, strides, offset)
         root = array.memory.root
         whole = self.tracer.array(held, None, [array])
-        whole.memory, whole.seen = root.memory, -1
+        whole.memory, whole.seen_version = root.memory, -1
         return whole
 
     def storage(self, array: TracedArray) -> tuple[int, int]:
@@ -385,7 +398,7 @@ class TracedBackend(Backend):
 
     def broadcast_to(self, array: TracedArray, shape: tuple[int, ...]) -> TracedArray:
         held = backends.CPU.broadcast_to(array.held, shape)
-        return self.known("expand", (array,), {"size": tuple(shape)}, held)
+        return self.record_op("expand", (array,), {"size": tuple(shape)}, held)
 
     def diagonal(self, array: TracedArray, offset: int, axis1: int, axis2: int) -> TracedArray:
         return self.call(np.diagonal, (array, offset, axis1, axis2), {})

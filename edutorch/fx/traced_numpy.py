@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .array_utils import flat
+from .array_utils import flatten_arrays
 from .traced_array import TracedArray, TracedNumber
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ class TracedModule:
             self.fft = TracedModule(backend, "fft.")
 
     def __getattr__(self, name: str) -> Any:
-        found = operator.attrgetter(self._prefix + name)(np)
-        if callable(found) and not isinstance(found, type):
-            found = TracedFunction(self._backend, found)
-        setattr(self, name, found)
-        return found
+        member = operator.attrgetter(self._prefix + name)(np)
+        if callable(member) and not isinstance(member, type):
+            member = TracedFunction(self._backend, member)
+        setattr(self, name, member)
+        return member
 
 
 class TracedFunction:
@@ -43,14 +43,16 @@ class TracedFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         backend, name = self._backend, self.__name__
         if name in ("asarray", "array", "ascontiguousarray", "asanyarray"):
-            given, dtype = args[0], kwargs.get("dtype", args[1] if len(args) > 1 else None)
-            if isinstance(given, TracedArray) and name != "ascontiguousarray":
-                copied = given.copy() if name == "array" and kwargs.get("copy", True) else given
+            value, dtype = args[0], kwargs.get("dtype", args[1] if len(args) > 1 else None)
+            if isinstance(value, TracedArray) and name != "ascontiguousarray":
+                copied = value.copy() if name == "array" and kwargs.get("copy", True) else value
                 return copied if dtype is None else copied.astype(dtype, copy=False)
-            if not isinstance(given, TracedArray):
-                if any(isinstance(each, TracedArray | TracedNumber) for each in flat(given)):
+            if not isinstance(value, TracedArray):
+                if any(
+                    isinstance(leaf, TracedArray | TracedNumber) for leaf in flatten_arrays(value)
+                ):
                     return backend.call(self._function, args, kwargs)
-                return backend.fresh(self._function(given, *args[1:], **kwargs))
+                return backend.lift_result(self._function(value, *args[1:], **kwargs))
         return backend.call(self._function, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:

@@ -40,10 +40,10 @@ def sdpa_kernel(
     torch.Size([1, 2, 4])
     """
     chosen = {backends} if isinstance(backends, SDPBackend) else set(backends)
-    wrong = [each for each in chosen if not isinstance(each, SDPBackend)]
-    if wrong:
+    invalid = [backend for backend in chosen if not isinstance(backend, SDPBackend)]
+    if invalid:
         raise ArgumentError(
-            "sdpa_kernel", f"argument `backends` must hold SDPBackend values, got {wrong[0]!r}",
+            "sdpa_kernel", f"argument `backends` must hold SDPBackend values, got {invalid[0]!r}",
             hint="for instance nn.attention.SDPBackend.MATH",
         )  # fmt: skip
     with cuda.sdp_kernel(

@@ -22,9 +22,9 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     unknown = kwargs.keys() - FACTORY_NAMES - {"factory_kwargs"}
     if unknown:
         raise TypeError(f"unexpected kwargs {unknown}")
-    found = dict(kwargs.get("factory_kwargs", {}))
+    result = dict(kwargs.get("factory_kwargs", {}))
     for name in kwargs.keys() & FACTORY_NAMES:
-        if name in found:
+        if name in result:
             raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
-        found[name] = kwargs[name]
-    return found
+        result[name] = kwargs[name]
+    return result

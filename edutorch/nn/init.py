@@ -28,11 +28,11 @@ def without_grad(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Fill without recording: a parameter may be overwritten then."""
 
     @functools.wraps(fill)
-    def filled(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def wrapper(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         with no_grad():
             return fill(tensor, *args, **kwargs)
 
-    return filled
+    return wrapper
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -186,8 +186,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     shape = (max(rows, columns), min(rows, columns))
-    numbers = zeros(*shape, dtype=tensor.dtype, device=tensor.device)
-    q, r = qr(numbers.normal_(0, 1, generator=generator))
+    matrix = zeros(*shape, dtype=tensor.dtype, device=tensor.device)
+    q, r = qr(matrix.normal_(0, 1, generator=generator))
     q = q * sign(diagonal(r))
     return tensor.copy_((q if rows >= columns else q.T).reshape(tensor.shape)).mul_(gain)
 

@@ -50,9 +50,9 @@ class Parameter(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) not in memo:
-            twin = type(self)(self.detach().clone(), self.requires_grad)
-            twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
-            memo[id(self)] = twin
+            copied = type(self)(self.detach().clone(), self.requires_grad)
+            copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+            memo[id(self)] = copied
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -76,18 +76,18 @@ class Buffer(Tensor):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
         if id(self) not in memo:
-            twin = type(self)(self.detach().clone(), persistent=self.persistent)
-            twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
-            memo[id(self)] = twin
+            copied = type(self)(self.detach().clone(), persistent=self.persistent)
+            copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+            memo[id(self)] = copied
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuild, (type(self), wrap(self._array), self.persistent), self.__dict__ or None
 
 
-def _rebuild(kind: type, data: Tensor, flag: bool) -> Any:
+def _rebuild(cls: type, data: Tensor, flag: bool) -> Any:
     """Unpickle a parameter or a buffer."""
-    return kind(data, flag) if issubclass(kind, Parameter) else kind(data, persistent=flag)
+    return cls(data, flag) if issubclass(cls, Parameter) else cls(data, persistent=flag)
 
 
 PLAIN_TENSORS |= {Parameter, Buffer}
@@ -117,12 +117,12 @@ class UninitializedTensorMixin:
         tensor: Any = self
         device = tensor.device if device is None else device
         dtype = tensor.dtype if dtype is None else dtype
-        wanted = tensor.requires_grad
-        made = empty(tuple(shape), device=device, dtype=dtype)
+        requires_grad = tensor.requires_grad
+        data = empty(tuple(shape), device=device, dtype=dtype)
         tensor.__class__ = self.initialized_class
         with no_grad():
-            tensor.data = made
-        tensor.requires_grad_(wanted)
+            tensor.data = data
+        tensor.requires_grad_(requires_grad)
 
     @property
     def shape(self) -> Any:
@@ -173,10 +173,10 @@ class UninitializedTensorMixin:
         return raise_uninitialized(func.__name__, cls)
 
 
-def raise_uninitialized(op: str, kind: type) -> Any:
+def raise_uninitialized(op: str, cls: type) -> Any:
     """Raise ShapeValueError (a ValueError, as PyTorch's)."""
     raise ShapeValueError(
-        op, f"Attempted to use an uninitialized parameter ({kind.__name__}): its shape is not "
+        op, f"Attempted to use an uninitialized parameter ({cls.__name__}): its shape is not "
         "known yet", hint="call the lazy module with a dummy batch first",
     )  # fmt: skip
 

@@ -31,10 +31,10 @@ def add_scaled(xp: Any, input: Any, other: Any, alpha: float) -> Any:
     """input + alpha · other; 16-bit floats are rounded once, as PyTorch does."""
     if getattr(input, "itemsize", 0) == 2 and is_half(input.dtype):
         return rounded_once(add_scaled)(xp, input, other, alpha)
-    return input + scaled(xp, other, alpha)
+    return input + scale_operand(xp, other, alpha)
 
 
-def scaled(xp: Any, other: Any, alpha: float) -> Any:
+def scale_operand(xp: Any, other: Any, alpha: float) -> Any:
     """alpha · other, in the type of `other`."""
     if alpha.__class__ is complex and getattr(getattr(other, "dtype", None), "kind", "c") != "c":
         raise DTypeError(
@@ -88,11 +88,11 @@ mul.vjp(
 )
 
 
-def _division_type(settings: dict[str, Any]) -> str:
+def _division_promotion(settings: dict[str, Any]) -> str:
     return "promote" if settings["rounding_mode"] else "float"
 
 
-@elementwise(promotion=_division_type, node="DivBackward2 if rounding_mode else DivBackward0")
+@elementwise(promotion=_division_promotion, node="DivBackward2 if rounding_mode else DivBackward0")
 def div(xp: Any, input: Array, other: Array, *, rounding_mode: str | None = None) -> Array:
     """The quotient: y = input / other, of floating type.
 
@@ -104,7 +104,7 @@ def div(xp: Any, input: Array, other: Array, *, rounding_mode: str | None = None
     """
     if rounding_mode is None:
         return input / other
-    need_divisor("div", xp, input, other)
+    check_divisor("div", xp, input, other)
     if rounding_mode == "floor":
         return xp.floor_divide(input, other)
     if rounding_mode == "trunc":
@@ -129,11 +129,11 @@ def floor_divide(xp: Any, input: Array, other: Array) -> Array:
     >>> floor_divide(tensor([7.0, -7.0]), 2)
     tensor([ 3., -4.])
     """
-    need_divisor("floor_divide", xp, input, other)
+    check_divisor("floor_divide", xp, input, other)
     return xp.floor_divide(input, other)
 
 
-def need_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
+def check_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
     """Raise ZeroDivisorError for integers divided by 0, which have no infinity to answer."""
     kind = input.dtype.kind if hasattr(input, "dtype") else other.dtype.kind
     if kind in "iub" and getattr(input, "size", 1) and bool(xp.any(xp.equal(other, 0))):
@@ -151,7 +151,7 @@ def remainder(xp: Any, input: Array, other: Array) -> Array:
     >>> remainder(tensor([7.0, -7.0]), 3)
     tensor([1., 2.])
     """
-    need_divisor("remainder", xp, input, other)
+    check_divisor("remainder", xp, input, other)
     return xp.remainder(input, other)
 
 
@@ -173,8 +173,8 @@ def maximum(xp: Any, input: Array, other: Array) -> Array:
 
 
 maximum.vjp(
-    input=lambda g, input, other: share(g, input < other, input == other),
-    other=lambda g, input, other: share(g, other < input, input == other),
+    input=lambda g, input, other: split_tie_gradient(g, input < other, input == other),
+    other=lambda g, input, other: split_tie_gradient(g, other < input, input == other),
     latex={"input": r"g\,[a > b]", "other": r"g\,[b > a]"},
 )
 
@@ -190,13 +190,13 @@ def minimum(xp: Any, input: Array, other: Array) -> Array:
 
 
 minimum.vjp(
-    input=lambda g, input, other: share(g, input > other, input == other),
-    other=lambda g, input, other: share(g, other > input, input == other),
+    input=lambda g, input, other: split_tie_gradient(g, input > other, input == other),
+    other=lambda g, input, other: split_tie_gradient(g, other > input, input == other),
     latex={"input": r"g\,[a < b]", "other": r"g\,[b < a]"},
 )
 
 
-def share(g: Any, loses: Any, ties: Any) -> Any:
+def split_tie_gradient(g: Any, loses: Any, ties: Any) -> Any:
     """0 where it loses, ½ g where it ties, else g: next to NaN nobody loses."""
     return where(loses, 0.0, where(ties, g * 0.5, g))
 
@@ -212,13 +212,13 @@ def atan2(xp: Any, input: Array, other: Array) -> Array:
 
 
 atan2.vjp(
-    input=lambda g, input, other: over_square(g, other, input, other),
-    other=lambda g, input, other: -over_square(g, input, input, other),
+    input=lambda g, input, other: atan2_gradient(g, other, input, other),
+    other=lambda g, input, other: -atan2_gradient(g, input, input, other),
     latex={"input": r"\frac{g\,b}{a^2+b^2}", "other": r"-\frac{g\,a}{a^2+b^2}"},
 )
 
 
-def over_square(g: Any, side: Any, a: Any, b: Any) -> Any:
+def atan2_gradient(g: Any, side: Any, a: Any, b: Any) -> Any:
     """g · side / (a² + b²), without the squares, which may leave the range.
 
     The origin has no angle: 0 comes through there, not 0 / 0.
@@ -278,7 +278,7 @@ def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = N
 
 
 clamp.vjp(
-    input=lambda g, input, min, max: where(within(input, min, max), g, 0.0),
+    input=lambda g, input, min, max: where(is_within(input, min, max), g, 0.0),
     min=lambda g, input, min, max: where(
         input < min if max is None else (input < min) & (min < max), g, 0.0
     ),
@@ -293,7 +293,7 @@ clamp.vjp(
 )
 
 
-def within(input: Any, min: Any, max: Any) -> Any:
+def is_within(input: Any, min: Any, max: Any) -> Any:
     """Where numbers are not outside of their limits."""
     if max is None:
         return input >= min
@@ -309,7 +309,7 @@ def addcmul(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: flo
     """
     if input.itemsize == 2 and is_half(input.dtype):
         return rounded_once(addcmul.op.forward)(xp, input, tensor1, tensor2, value=value)
-    return input + scaled(xp, tensor1, value) * tensor2
+    return input + scale_operand(xp, tensor1, value) * tensor2
 
 
 addcmul.vjp(
@@ -331,7 +331,7 @@ def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: flo
         raise DTypeError("addcdiv", "division of integers is not supported", hint="use x.float()")
     if input.itemsize == 2 and is_half(input.dtype):
         return rounded_once(addcdiv.op.forward)(xp, input, tensor1, tensor2, value=value)
-    return input + scaled(xp, tensor1, value) / tensor2
+    return input + scale_operand(xp, tensor1, value) / tensor2
 
 
 addcdiv.vjp(
@@ -354,7 +354,7 @@ def fmod(xp: Any, input: Array, other: Array) -> Array:
     >>> fmod(tensor([7.0, -7.0]), 3)
     tensor([ 1., -1.])
     """
-    need_divisor("fmod", xp, input, other)
+    check_divisor("fmod", xp, input, other)
     return xp.fmod(input, other)
 
 
@@ -377,7 +377,7 @@ def hypot(xp: Any, input: Array, other: Array) -> Array:
 
 def _hypot_rule(g: Any, y: Any, side: Any, node: Any) -> Any:
     gradient = g * side / where(y != 0, y, math.inf)
-    return with_curvature(gradient, g, y, node, side, math.nan)
+    return add_curvature(gradient, g, y, node, side, math.nan)
 
 
 hypot.vjp(
@@ -389,5 +389,5 @@ hypot.vjp(
 
 # Rules may use any op; those defined in later files are imported last.
 from .comparison import where  # noqa: E402
-from .lengths import with_curvature  # noqa: E402
+from .lengths import add_curvature  # noqa: E402
 from .like import zeros_like  # noqa: E402

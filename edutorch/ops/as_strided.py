@@ -21,7 +21,7 @@ from ..core.op import movement, op
 from ..errors import ShapeError
 
 
-def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
+def strided_positions(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
     """Return the places in the storage that a strided view shows, row by row."""
     places = np.full(tuple(size), offset, np.int64)
     for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
@@ -29,7 +29,7 @@ def strided_places(size: Sequence[int], stride: Sequence[int], offset: int) -> n
     return places.reshape(-1)
 
 
-def numbers_at(
+def elements_at(
     places: np.ndarray, shape: Sequence[int], layout: Layout
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which numbers of a tensor lie at places of its storage, and where none does.
@@ -90,19 +90,19 @@ def as_strided(
     return backend.as_strided(input, tuple(size), steps, storage_offset * bytes_each - start)
 
 
-def _back(
+def _as_strided_rule(
     g: Any, input_shape: Any, size: Any, stride: Any, storage_offset: int, layout: Layout
 ) -> Any:
-    places = strided_places(size, stride, storage_offset)
-    index, outside = numbers_at(places, input_shape, layout)
+    places = strided_positions(size, stride, storage_offset)
+    index, outside = elements_at(places, input_shape, layout)
     count = math.prod(input_shape)
     spare = bool(outside.any())  # what no number of the input shows goes to one more place
     index = np.where(outside, count, index) if spare else index
-    placed = place(reshape(g, (-1,)), (index,), (count + spare,))
+    placed = index_put_forward(reshape(g, (-1,)), (index,), (count + spare,))
     return reshape(placed[:count] if spare else placed, input_shape)
 
 
-as_strided.vjp(input=_back, latex=r"g\ \text{added where it came from}")
+as_strided.vjp(input=_as_strided_rule, latex=r"g\ \text{added where it came from}")
 
 
 @op(method=False)
@@ -120,7 +120,7 @@ def as_strided_scatter(
     >>> as_strided_scatter(zeros(4), ones(2), (2,), (1,), 1)
     tensor([0., 1., 1., 0.])
     """
-    index, outside = numbers_at(strided_places(size, stride, storage_offset), input.shape, layout)
+    index, outside = elements_at(strided_positions(size, stride, storage_offset), input.shape, layout)
     y = input.reshape(-1).copy()
     values = xp.broadcast_to(src, tuple(size)).reshape(-1)
     if outside.any():
@@ -136,11 +136,11 @@ def _outside_region(g: Any, size: Any, stride: Any, storage_offset: int, layout:
 
 
 def _in_region(g: Any, size: Any, stride: Any, storage_offset: int, layout: Layout) -> Any:
-    places = strided_places(size, stride, storage_offset)
-    index, outside = numbers_at(places, tuple(g.shape), layout)
+    places = strided_positions(size, stride, storage_offset)
+    index, outside = elements_at(places, tuple(g.shape), layout)
     picked = getitem(reshape(g, (-1,)), (index[~outside],))
     if outside.any():
-        picked = place(picked, (np.nonzero(~outside)[0],), (len(index),))
+        picked = index_put_forward(picked, (np.nonzero(~outside)[0],), (len(index),))
     return reshape(picked, tuple(size))
 
 
@@ -150,6 +150,6 @@ as_strided_scatter.vjp(
     latex={"input": r"g\ \text{outside the region}", "src": r"g\ \text{in the region}"},
 )
 
-from .indexing import getitem, place  # noqa: E402  (rules may use any op)
+from .indexing import getitem, index_put_forward  # noqa: E402  (rules may use any op)
 from .like import zeros_like  # noqa: E402
 from .views import reshape  # noqa: E402

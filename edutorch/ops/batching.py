@@ -16,7 +16,7 @@ from ..backends.numpy import Array
 from ..backends.vmap_errors import VmapError
 from ..core.op import op
 from ..core.tensor import Tensor
-from ..modes import changed, current
+from ..modes import override_modes, current
 
 
 @op(linear=True, fast=False, method=False)
@@ -54,22 +54,22 @@ unbatched.vjp(
 )
 
 
-def shared(tensor: Tensor, level: Any) -> Tensor:
+def lift_to_level(tensor: Tensor, level: Any) -> Tensor:
     """Return a tensor inside of a level: itself, or as one that all examples share."""
     inside = backends.of(tensor._array) is level
     return tensor if inside else batched(tensor, level, None)
 
 
-def into_batch(tensor: Tensor) -> Tensor:
+def lift_to_innermost(tensor: Tensor) -> Tensor:
     """Return a tensor as the innermost open level of vmap has it.
 
     By such a tensor each example can be differentiated by itself.
     """
     levels = current().batches
-    return shared(tensor, levels[-1]) if levels else tensor
+    return lift_to_level(tensor, levels[-1]) if levels else tensor
 
 
-def rows_drawn_outside(draw: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
+def draw_rows_outside(draw: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
     """Call a function that draws for each row of a matrix with the rows of all examples.
 
     Raises: VmapError: the level does not let each example draw by itself.
@@ -84,6 +84,6 @@ def rows_drawn_outside(draw: Callable[[Tensor], Tensor], input: Tensor) -> Tenso
     drawn_inside(None, [level])
     rows = unbatched(input.detach(), level, 0)
     outer = tuple(batch for batch in current().batches if batch.level < level.level)
-    with changed(batches=outer):
+    with override_modes(batches=outer):
         found = draw(rows.reshape(-1, rows.shape[-1]))
     return batched(found.reshape(*rows.shape[:-1], -1), level, 0)

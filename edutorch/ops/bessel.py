@@ -34,32 +34,32 @@ from ..backends.numpy import Array
 from ..core.op import elementwise
 from .special_common import in_float64, power_series
 
-NEAR, LOG_2 = 2.0, math.log(2.0)
+SERIES_LIMIT, LOG_2 = 2.0, math.log(2.0)
 STEPS = 24
 
 # Near 0 --------------------------------------------------------------------------------------
 
 
 @functools.cache
-def plain_series(n: int, terms: int = 14) -> list[float]:
+def power_coefficients(n: int, terms: int = 14) -> list[float]:
     """1 / (k! (k+n)!)"""
     return [1 / (math.factorial(k) * math.factorial(k + n)) for k in range(terms)]
 
 
 @functools.cache
-def logarithmic_series(n: int) -> list[float]:
+def log_coefficients(n: int) -> list[float]:
     """½ (ψ(k+1) + ψ(k+n+1)) / (k! (k+n)!), where ψ(m+1) = 1 + 1/2 + … + 1/m - γ."""
 
     def psi(m: int) -> float:
         return math.fsum(1 / i for i in range(1, m + 1)) - float(np.euler_gamma)
 
-    return [(psi(k) + psi(k + n)) / 2 * each for k, each in enumerate(plain_series(n))]
+    return [(psi(k) + psi(k + n)) / 2 * each for k, each in enumerate(power_coefficients(n))]
 
 
 # Far from 0 ----------------------------------------------------------------------------------
 
 
-def path(xp: Any, x: Array) -> Iterator[tuple[Array, Array]]:
+def quadrature_points(xp: Any, x: Array) -> Iterator[tuple[Array, Array]]:
     """Yield the points u of the trapezoidal rule and their weights, up to where
     exp(-x (cosh u - 1)) is below e⁻⁴⁰: the larger x, the closer they lie together."""
     step = 2 * xp.arcsinh(xp.sqrt(20 / x)) / STEPS
@@ -68,19 +68,19 @@ def path(xp: Any, x: Array) -> Iterator[tuple[Array, Array]]:
         yield k * step, step
 
 
-def falling(xp: Any, x: Array, order: float) -> Array:
+def scaled_bessel_k(xp: Any, x: Array, order: float) -> Array:
     """eˣ K(x) of any order, for x not near 0."""
     total = xp.zeros_like(x)
-    for u, weight in path(xp, x):
+    for u, weight in quadrature_points(xp, x):
         half = xp.sinh(u / 2)
         total = total + weight * xp.exp(-2 * (x * half * half)) * xp.cosh(order * u)
     return total
 
 
-def swinging(xp: Any, x: Array, n: int) -> tuple[Array, Array]:
+def bessel_j_and_y(xp: Any, x: Array, n: int) -> tuple[Array, Array]:
     """J and Y of order n (0 or 1), for x not near 0."""
     first, second = xp.zeros_like(x), xp.zeros_like(x)
-    for u, weight in path(xp, x):
+    for u, weight in quadrature_points(xp, x):
         cosh = xp.cosh(u)
         damped = weight * xp.exp(-x * xp.sinh(u) * xp.tanh(u))
         first = first + (damped if n == 0 else damped / (cosh * cosh))
@@ -96,9 +96,9 @@ def swinging(xp: Any, x: Array, n: int) -> tuple[Array, Array]:
 
 def bessel_j(xp: Any, input: Array, n: int) -> Array:
     x = xp.abs(input)
-    near, far = xp.minimum(x, NEAR), xp.where((x > NEAR) & ~xp.isinf(x), x, NEAR)
-    close = (near / 2) ** n * power_series(near * near * -0.25, plain_series(n))
-    y = xp.where(x > NEAR, swinging(xp, far, n)[0], close)
+    near, far = xp.minimum(x, SERIES_LIMIT), xp.where((x > SERIES_LIMIT) & ~xp.isinf(x), x, SERIES_LIMIT)
+    close = (near / 2) ** n * power_series(near * near * -0.25, power_coefficients(n))
+    y = xp.where(x > SERIES_LIMIT, bessel_j_and_y(xp, far, n)[0], close)
     y = xp.where(xp.isinf(x), 0.0, y)
     return xp.where(input < 0, -y, y) if n else y
 
@@ -106,12 +106,12 @@ def bessel_j(xp: Any, input: Array, n: int) -> Array:
 def bessel_y(xp: Any, input: Array, n: int) -> Array:
     positive = input > 0
     x = xp.where(positive, input, 1.0)
-    near, far = xp.minimum(x, NEAR), xp.where((x > NEAR) & ~xp.isinf(x), x, NEAR)
+    near, far = xp.minimum(x, SERIES_LIMIT), xp.where((x > SERIES_LIMIT) & ~xp.isinf(x), x, SERIES_LIMIT)
     t, half = near * near * -0.25, near / 2
     log_half = xp.log(near) - LOG_2
-    terms = log_half * power_series(t, plain_series(n)) - power_series(t, logarithmic_series(n))
+    terms = log_half * power_series(t, power_coefficients(n)) - power_series(t, log_coefficients(n))
     close = terms * half**n * (2 / math.pi) - n * (2 / math.pi) / near
-    y = xp.where(x > NEAR, swinging(xp, far, n)[1], close)
+    y = xp.where(x > SERIES_LIMIT, bessel_j_and_y(xp, far, n)[1], close)
     y = xp.where(xp.isinf(x), 0.0, y)
     return xp.where(positive, y, xp.where(input == 0, -math.inf, math.nan))
 
@@ -142,7 +142,7 @@ def bessel_j1(xp: Any, input: Array) -> Array:
 
 
 bessel_j1.vjp(
-    input=lambda g, input, y: g * (bessel_j0(input) - over_x(y, input)),
+    input=lambda g, input, y: g * (bessel_j0(input) - divide_by_x(y, input)),
     latex=r"g\,(J_0(x) - \tfrac{y}{x})",
 )
 
@@ -199,7 +199,7 @@ spherical_bessel_j0.vjp(
 )  # fmt: skip
 
 
-def over_x(y: Any, x: Any, limit: Any = 0.5) -> Any:
+def divide_by_x(y: Any, x: Any, limit: Any = 0.5) -> Any:
     """y / x for J₁ or I₁, whose limit at 0 is ½ (given where it still moves there)."""
     tiny = 1 + x * x == 1
     return where(tiny, limit, y / where(tiny, 1.0, x))
@@ -243,9 +243,9 @@ def airy_ai(xp: Any, x: Array) -> Array:
     far = xp.where((size > 1.5) & ~xp.isinf(size), size, 1.5)
     root = xp.sqrt(far)
     z = xp.minimum(2 / 3 * far * root, 1e300)
-    right = root / (math.pi * math.sqrt(3)) * xp.exp(-z) * falling(xp, z, THIRD)
+    right = root / (math.pi * math.sqrt(3)) * xp.exp(-z) * scaled_bessel_k(xp, z, THIRD)
     a, b = xp.zeros_like(z), xp.zeros_like(z)
-    for u, weight in path(xp, z):
+    for u, weight in quadrature_points(xp, z):
         sinh, cosh = xp.sinh(u), xp.cosh(u)
         angle = xp.arctan(sinh) * THIRD
         damped = weight * xp.exp(-z * sinh * xp.tanh(u))

@@ -106,11 +106,11 @@ def searchsorted(
     wanted = input._array if isinstance(input, Tensor) else backends.of(rows).xp.asarray(input)
     xp = max(backends.of(rows), backends.of(wanted), key=lambda backend: backend.level).xp
     return wrap(
-        insertion_places(xp, rows, wanted, side or ("right" if right else "left"), out_int32)
+        find_insertion_positions(xp, rows, wanted, side or ("right" if right else "left"), out_int32)
     )
 
 
-def insertion_places(xp: Any, rows: Any, wanted: Any, side: str, short: bool) -> Any:
+def find_insertion_positions(xp: Any, rows: Any, wanted: Any, side: str, short: bool) -> Any:
     """The places of numbers in one row, or of those of each row in its own."""
     kind = "int32" if short else "int64"
     if not rows.ndim:

@@ -38,12 +38,12 @@ def diff(
         parts = (prepend, input, append)
         input = cat([part for part in parts if part is not None], dim)
     for _ in range(min(n, input.shape[dim])):
-        behind, before = ends(input, dim)
+        behind, before = adjacent_pairs(input, dim)
         input = behind ^ before if input.dtype.name == "bool" else behind - before
     return input
 
 
-def ends(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+def adjacent_pairs(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """All but the first along `dim`, and all but the last."""
     rest = max(input.shape[dim] - 1, 0)
     return narrow(input, dim, input.shape[dim] - rest, rest), narrow(input, dim, 0, rest)
@@ -63,7 +63,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     >>> trapezoid(tensor([1.0, 5.0, 10.0]))
     tensor(10.5000)
     """
-    return sum(areas("trapezoid", y, x, dx, dim), dim) / 2
+    return sum(trapezoid_areas("trapezoid", y, x, dx, dim), dim) / 2
 
 
 @with_aliases
@@ -75,24 +75,24 @@ def cumulative_trapezoid(
     >>> cumulative_trapezoid(tensor([1.0, 5.0, 10.0]))
     tensor([ 3.0000, 10.5000])
     """
-    return cumsum(areas("cumulative_trapezoid", y, x, dx, dim) / 2, dim)
+    return cumsum(trapezoid_areas("cumulative_trapezoid", y, x, dx, dim) / 2, dim)
 
 
-def without_wrapping(points: Tensor | None) -> Tensor | None:
+def widen_integers(points: Tensor | None) -> Tensor | None:
     """Bytes and other short integers as int64, which holds their sums and differences."""
     if points is None or points.dtype.category != 1:
         return points
     return to(points, dtypes.int64)
 
 
-def areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
+def trapezoid_areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
     """Twice the area between each two neighbours."""
     if x is not None and dx is not None:
         raise ArgumentError(name, "give the points by `x` or their distance by `dx`, not both")
-    no_bools(name, y)
-    y, x = without_wrapping(y), without_wrapping(x)
+    refuse_bools(name, y)
+    y, x = widen_integers(y), widen_integers(x)
     dim = normal_dim(name, dim, y.ndim)
-    behind, before = ends(y, dim)
+    behind, before = adjacent_pairs(y, dim)
     if x is None:
         return (behind + before) * (1 if dx is None else dx)
     points = x
@@ -101,7 +101,7 @@ def areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
             rows = {"y": tuple(y.shape), "x": tuple(x.shape)}
             raise ShapeError(name, f"there must be one `x` for each `y` along axis {dim}", rows)
         points = reshape(x, (-1, *[1] * (y.ndim - dim - 1)))
-    right, left = ends(reshape(points, (*[1] * (y.ndim - points.ndim), *points.shape)), dim)
+    right, left = adjacent_pairs(reshape(points, (*[1] * (y.ndim - points.ndim), *points.shape)), dim)
     return (right - left) * (behind + before)
 
 
@@ -140,10 +140,10 @@ def gradient(
             "gradient", f"each axis needs more than {edge_order} points",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    return tuple(slopes(input, *each, edge_order) for each in zip(dims, steps, strict=True))
+    return tuple(gradient_along(input, *each, edge_order) for each in zip(dims, steps, strict=True))
 
 
-def slopes(y: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
+def gradient_along(y: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
     """The slopes along one axis; `spacing` is a distance, or the points' coordinates."""
     n = y.shape[dim]
     if isinstance(spacing, Tensor) and spacing.ndim:
@@ -187,5 +187,5 @@ from .conversion import to  # noqa: E402
 from .cumulative import cumsum  # noqa: E402
 from .joining import cat  # noqa: E402
 from .reduction import sum  # noqa: E402
-from .sorting import no_bools  # noqa: E402
+from .sorting import refuse_bools  # noqa: E402
 from .views import narrow, reshape  # noqa: E402

@@ -15,7 +15,7 @@ from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..errors import LinAlgError
 from .lapack import lapack
-from .linalg_common import adjoint_of, batch_text, need_matrix, of_papers
+from .linalg_common import adjoint_of, batch_text, check_matrix, with_conjugate_gradients
 
 
 @op(method=False, out=True, node="LinalgCholeskyExBackward0")
@@ -30,16 +30,16 @@ def cholesky(xp: Any, input: Array, *, upper: bool = False) -> Array:
     tensor([[2., 0.],
             [1., 2.]])
     """
-    need_matrix("linalg.cholesky", input, square=True)
+    check_matrix("linalg.cholesky", input, square=True)
     if upper:
         input = xp.conj(xp.swapaxes(input, -1, -2))
-    lower = factor_of(xp, input)
+    lower = try_cholesky(xp, input)
     if lower is None:
-        raise not_positive(xp, input)
+        raise not_positive_definite(xp, input)
     return xp.conj(xp.swapaxes(lower, -1, -2)) if upper else lower
 
 
-def factor_of(xp: Any, input: Array) -> Array | None:
+def try_cholesky(xp: Any, input: Array) -> Array | None:
     """Return the lower factors; None if a matrix is not positive-definite."""
     try:
         lower = lapack(xp, "cholesky", input)
@@ -49,25 +49,25 @@ def factor_of(xp: Any, input: Array) -> Array | None:
     return None if bool(xp.isnan(pivots).any()) else lower  # LAPACK does not notice all of them
 
 
-def first_minor(xp: Any, matrix: Array) -> int:
+def first_failing_minor(xp: Any, matrix: Array) -> int:
     """Return the order of the first leading minor that is not positive-definite, 0 if none."""
-    if factor_of(xp, matrix) is not None:
+    if try_cholesky(xp, matrix) is not None:
         return 0
     good, bad = 0, matrix.shape[-1]  # what contains a bad one is bad as well
     while bad - good > 1:
         order = (good + bad) // 2
-        if factor_of(xp, matrix[:order, :order]) is None:
+        if try_cholesky(xp, matrix[:order, :order]) is None:
             bad = order
         else:
             good = order
     return bad
 
 
-def not_positive(xp: Any, input: Array) -> LinAlgError:
+def not_positive_definite(xp: Any, input: Array) -> LinAlgError:
     """The error that names the first matrix that is not positive-definite, and where."""
     where_found, order = (), 0
     for index in product(*map(range, input.shape[:-2])):
-        order = first_minor(xp, input[index])
+        order = first_failing_minor(xp, input[index])
         if order:
             where_found = index
             break
@@ -80,14 +80,14 @@ def not_positive(xp: Any, input: Array) -> LinAlgError:
     )
 
 
-@of_papers
+@with_conjugate_gradients
 def cholesky_gradient(g: Any, y: Any, upper: bool) -> Any:
     """½ (S + Sᴴ) with S = L⁻ᴴ Φ(Lᴴ g) L⁻¹, where Φ takes the lower triangle, half the diagonal."""
     g, lower = (adjoint_of(g), adjoint_of(y)) if upper else (g, y)
     both = matmul(adjoint_of(lower), tril(g))
     half = (tril(both) + tril(both, -1)) / 2
-    left = solve_matrices(adjoint_of(lower), half)
-    whole = solve_matrices(adjoint_of(lower), adjoint_of(left))
+    left = solve_forward(adjoint_of(lower), half)
+    whole = solve_forward(adjoint_of(lower), adjoint_of(left))
     return (whole + adjoint_of(whole)) / 2
 
 
@@ -109,7 +109,7 @@ def cholesky_ex(
     >>> edutorch.linalg.cholesky_ex(tensor([[1.0, 2.0], [2.0, 1.0]])).info
     tensor(2, dtype=torch.int32)
     """
-    batch = need_matrix("linalg.cholesky_ex", A, square=True)
+    batch = check_matrix("linalg.cholesky_ex", A, square=True)
     info = A.new_zeros(batch, dtype=dtypes.int32)
     try:
         return return_types.linalg_cholesky_ex(cholesky(A, upper=upper), info)
@@ -118,7 +118,7 @@ def cholesky_ex(
             raise
     array = (adjoint_of(A) if upper else A).detach()._array
     xp = backends.of(array).xp
-    orders = [first_minor(xp, array[index]) for index in product(*map(range, batch))]
+    orders = [first_failing_minor(xp, array[index]) for index in product(*map(range, batch))]
     info = info.new_tensor(orders).reshape(batch)
     failed = (info > 0)[..., None, None]
     factor = cholesky(where(failed, eye_like(A), A), upper=upper)
@@ -137,8 +137,8 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     tensor([[2.],
             [4.]])
     """
-    need_matrix("cholesky_solve", L, square=True)
-    need_matrix("cholesky_solve", input)
+    check_matrix("cholesky_solve", L, square=True)
+    check_matrix("cholesky_solve", input)
     lower = adjoint_of(L) if upper else L
     halfway = solve_triangular(lower, input, upper=False)
     return solve_triangular(adjoint_of(lower), halfway, upper=True)
@@ -153,12 +153,12 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     tensor([[0.2500, 0.0000],
             [0.0000, 1.0000]])
     """
-    need_matrix("cholesky_inverse", input, square=True)
+    check_matrix("cholesky_inverse", input, square=True)
     return cholesky_solve(eye_like(input), input, upper)
 
 
 from .linalg import matmul  # noqa: E402
 from .masking import where  # noqa: E402
 from .rearrange import tril  # noqa: E402  (rules may use any op)
-from .solve import eye_like, solve_matrices  # noqa: E402
+from .solve import eye_like, solve_forward  # noqa: E402
 from .triangular import solve_triangular  # noqa: E402

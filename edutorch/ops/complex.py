@@ -16,12 +16,12 @@ from ..core.tensor_methods import as_method
 from ..errors import DTypeError
 
 
-def holds_complex(value: Any) -> bool:
+def has_complex_dtype(value: Any) -> bool:
     """Say whether a tensor or an array holds complex numbers."""
     return array_of(value).dtype.kind == "c"
 
 
-def complex_type(name: str, *arrays: Any) -> Any:
+def complex_dtype_of(name: str, *arrays: Any) -> Any:
     """Return the type of complex numbers whose parts are these arrays.
 
     Raises: DTypeError: the parts are not of one floating type that has a complex one.
@@ -43,7 +43,7 @@ def complex(xp: Any, real: Array, imag: Array) -> Array:
     >>> complex(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor([1.+3.j, 2.+4.j])
     """
-    kind = complex_type("complex", real, imag)
+    kind = complex_dtype_of("complex", real, imag)
     parts = xp.stack(xp.broadcast_arrays(real, imag), -1)
     return parts.view(kind)[..., 0]
 
@@ -62,7 +62,7 @@ def polar(xp: Any, abs: Array, angle: Array) -> Array:
     >>> polar(tensor([1.0, 2.0]), tensor([0.0, 0.5]))
     tensor([1.0000+0.0000j, 1.7552+0.9589j])
     """
-    kind = complex_type("polar", abs, angle)
+    kind = complex_dtype_of("polar", abs, angle)
     parts = xp.stack(xp.broadcast_arrays(abs * xp.cos(angle), abs * xp.sin(angle)), -1)
     return parts.view(kind)[..., 0]
 
@@ -127,7 +127,7 @@ def conj(input: Tensor) -> Tensor:
     >>> conj(complex(tensor([1.0]), tensor([2.0])))
     tensor([1.-2.j])
     """
-    return conj_physical(input) if holds_complex(input) else input
+    return conj_physical(input) if has_complex_dtype(input) else input
 
 
 @elementwise(promotion="none")
@@ -144,7 +144,7 @@ def sgn(xp: Any, input: Array) -> Array:
 
 
 def _sgn_rule(g: Any, input: Any, y: Any) -> Any:
-    if not holds_complex(input):
+    if not has_complex_dtype(input):
         return zeros_like(g)
     size = abs(input)
     size = size + (size == 0)
@@ -170,7 +170,7 @@ def angle(xp: Any, input: Array) -> Array:
 
 
 def _angle_rule(g: Any, input: Any) -> Any:
-    if not holds_complex(input):
+    if not has_complex_dtype(input):
         return zeros_like(g)
     size = abs(input)
     size = size + (size == 0)
@@ -195,12 +195,12 @@ def view_as_real(xp: Any, input: Array) -> Array:
 
 
 view_as_real.vjp(
-    input=lambda g: complex(g[..., 0], -g[..., 1]) if isinstance(g, Tensor) else pairs_back(g),
+    input=lambda g: complex(g[..., 0], -g[..., 1]) if isinstance(g, Tensor) else complex_from_pairs(g),
     latex=r"g_0 - i\,g_1",
 )
 
 
-def pairs_back(g: Any) -> Any:
+def complex_from_pairs(g: Any) -> Any:
     return g[..., 0] - 1j * g[..., 1]
 
 
@@ -213,7 +213,7 @@ def view_as_complex(xp: Any, input: Array) -> Array:
     >>> view_as_complex(tensor([[1.0, 2.0]]))
     tensor([1.+2.j])
     """
-    kind = complex_type("view_as_complex", input)
+    kind = complex_dtype_of("view_as_complex", input)
     if not input.ndim or input.shape[-1] != 2 or input.strides[-1] != input.itemsize:
         raise ValueError(
             "the last axis must hold two numbers that lie next to each other in memory"
@@ -233,7 +233,7 @@ def isreal(input: Tensor) -> Tensor:
     >>> isreal(complex(tensor([1.0, 1.0]), tensor([0.0, 2.0])))
     tensor([ True, False])
     """
-    return imag(input) == 0 if holds_complex(input) else ones_like(input, dtype=dtypes.bool)
+    return imag(input) == 0 if has_complex_dtype(input) else ones_like(input, dtype=dtypes.bool)
 
 
 @as_method
@@ -276,7 +276,7 @@ def resolve_neg(input: Tensor) -> Tensor:
     return input
 
 
-def part(name: str, read: Any) -> property:
+def make_part_property(name: str, read: Any) -> property:
     """Make `z.real` or `z.imag`: to read a view of the part, and to write into it."""
 
     def write(self: Tensor, value: Any) -> None:
@@ -285,8 +285,8 @@ def part(name: str, read: Any) -> property:
     return property(read, write, doc=f"The {name} part, a view; writing to it changes the tensor.")
 
 
-Tensor.real = part("real", real)  # type: ignore[attr-defined]
-Tensor.imag = part("imaginary", imag)  # type: ignore[attr-defined]
+Tensor.real = make_part_property("real", real)  # type: ignore[attr-defined]
+Tensor.imag = make_part_property("imaginary", imag)  # type: ignore[attr-defined]
 
 from .elementwise import abs  # noqa: E402  (which needs `sgn` of this file)
 from .like import ones_like, zeros_like  # noqa: E402

@@ -23,11 +23,11 @@ from ..backends.numpy import Array
 from .linalg import matmul
 
 
-def by_products(operands: Sequence[Array], equation: str) -> Array | None:
+def contract_by_matmul(operands: Sequence[Array], equation: str) -> Array | None:
     """Compute an equation by products of matrices; None for what `einsum` does as well."""
-    if len(operands) < 2 or not all(ordinary(operand) for operand in operands):
+    if len(operands) < 2 or not all(is_blas_array(operand) for operand in operands):
         return None
-    steps = steps_of(equation, tuple(operand.shape for operand in operands))
+    steps = plan_contraction(equation, tuple(operand.shape for operand in operands))
     if steps is None:
         return None
     waiting = list(operands)
@@ -37,12 +37,12 @@ def by_products(operands: Sequence[Array], equation: str) -> Array | None:
     return waiting[0]
 
 
-def ordinary(x: Array) -> bool:
+def is_blas_array(x: Array) -> bool:
     """Say whether these are floats or complex numbers in memory that BLAS can reach."""
     return x.__class__ is np.ndarray and x.dtype.kind in "fc" and x.dtype.itemsize >= 4
 
 
-class Pair(NamedTuple):
+class PairContraction(NamedTuple):
     """How two operands become one: by a product of matrices, or, without `product`, by `einsum`."""
 
     equation: str
@@ -69,9 +69,9 @@ class Pair(NamedTuple):
 
 
 @lru_cache(512)
-def steps_of(
+def plan_contraction(
     equation: str, shapes: tuple[tuple[int, ...], ...]
-) -> list[tuple[tuple[int, int], Pair]] | None:
+) -> list[tuple[tuple[int, int], PairContraction]] | None:
     """Return which two operands are multiplied next, and how, until there is one.
 
     None where one product of matrices is not enough to say it: where a letter stands twice in a
@@ -79,8 +79,8 @@ def steps_of(
     """
     if equation.partition("->")[0].count(",") + 1 != len(shapes):
         return None
-    terms, output = full_equation(equation, [np.broadcast_to(0.0, shape) for shape in shapes])
-    if not all(plain(term) for term in (*terms, output)) or not set(output) <= set("".join(terms)):
+    terms, output = expand_equation(equation, [np.broadcast_to(0.0, shape) for shape in shapes])
+    if not all(is_plain_term(term) for term in (*terms, output)) or not set(output) <= set("".join(terms)):
         return None
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
@@ -90,25 +90,25 @@ def steps_of(
             if sizes.setdefault(letter, size) != size or not size:
                 return None
     steps = []
-    for places in order_of(terms, output, sizes):
+    for places in contraction_order(terms, output, sizes):
         left, right = (terms.pop(place) for place in places)
         needed = set(output).union(*terms)
         kept = output if not terms else "".join(
             each for each in dict.fromkeys(left + right) if each in needed
         )  # fmt: skip
-        steps.append((places, pair_of(left, right, kept)))
+        steps.append((places, plan_pair(left, right, kept)))
         terms.append(kept)
     if len(steps) == 1 and not steps[0][1].product:
         return None
     return steps
 
 
-def plain(term: str) -> bool:
+def is_plain_term(term: str) -> bool:
     """Say whether a term has only letters, each once."""
     return (term.isalpha() or not term) and term.isascii() and len(set(term)) == len(term)
 
 
-def order_of(terms: list[str], output: str, sizes: dict[str, int]) -> list[tuple[int, int]]:
+def contraction_order(terms: list[str], output: str, sizes: dict[str, int]) -> list[tuple[int, int]]:
     """Return the places of the two operands that come next, until there is one operand.
 
     The second place is counted when the first one is gone; a product goes to the end.
@@ -125,7 +125,7 @@ def order_of(terms: list[str], output: str, sizes: dict[str, int]) -> list[tuple
     return pairs
 
 
-def pair_of(left: str, right: str, output: str) -> Pair:
+def plan_pair(left: str, right: str, output: str) -> PairContraction:
     """Sort the letters of two operands: both have them and keep them, or sum over them, or one."""
     equation = f"{left},{right}->{output}"
     both = set(left) & set(right)
@@ -135,16 +135,16 @@ def pair_of(left: str, right: str, output: str) -> Pair:
     summed = [each for each in left if each in both and each not in output]
     alone = (set(left) | set(right)) - both - set(output)  # of one, and summed over
     if alone or not summed or not (rows or columns):
-        return Pair(equation, False, ((), (), ()), (0, 0, 0))
+        return PairContraction(equation, False, ((), (), ()), (0, 0, 0))
     orders = (
         tuple(left.index(each) for each in (*batch, *rows, *summed)),
         tuple(right.index(each) for each in (*batch, *summed, *columns)),
         tuple([*batch, *rows, *columns].index(each) for each in output),
     )
-    return Pair(equation, True, orders, (len(batch), len(rows), len(columns)))
+    return PairContraction(equation, True, orders, (len(batch), len(rows), len(columns)))
 
 
-def full_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
+def expand_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
     """Write out the output and give the axes of `...` letters of their own."""
     left, arrow, output = equation.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -163,9 +163,9 @@ def full_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], st
     return terms, output.replace("...", batch)
 
 
-def multiplications(equation: str, operands: Sequence[Any]) -> int:
+def count_multiplications(equation: str, operands: Sequence[Any]) -> int:
     """Return how often numbers are multiplied if all letters are gone through in one nest."""
-    terms, _ = full_equation(equation, operands)
+    terms, _ = expand_equation(equation, operands)
     sizes: dict[str, int] = {}
     for term, operand in zip(terms, operands, strict=True):
         for letter, size in zip(term, operand.shape, strict=True):

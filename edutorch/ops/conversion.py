@@ -18,16 +18,16 @@ from ..core.op import op
 from ..core.tensor import PLAIN_TENSORS, Tensor, array_of
 from ..core.tensor_methods import (
     as_method,
-    leaves_no_trace,
+    is_plain_write,
     overwrite,
     refuse_leaf,
-    same_past,
+    alias_with_history,
     write,
 )
 from ..errors import ArgumentError, DTypeError, ShapeError
 
 
-def copied(xp: Any, input: Array, format: memory_format | None) -> Array:
+def copy_in_format(xp: Any, input: Array, format: memory_format | None) -> Array:
     """A copy of an array with its numbers in this order in memory; None: as they are."""
     if format is None or format is preserve_format:
         order = kept_order(input)
@@ -47,14 +47,14 @@ def clone(xp: Any, input: Array, *, memory_format: memory_format | None = None) 
     >>> x = tensor([1.0]); y = clone(x); y[0] = 5; x
     tensor([1.])
     """
-    return copied(xp, input, memory_format)
+    return copy_in_format(xp, input, memory_format)
 
 
 clone.vjp(input=lambda g: g, latex=r"g")
 
 
 @op(linear=True, method=False, public="to", node="ToCopyBackward0")
-def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
+def convert_dtype(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     """The numbers converted to another type (`x.to(dtype)`); not to another device.
 
     >>> as_type(tensor([1.7]), int64)
@@ -64,10 +64,10 @@ def as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
 
 
 # The engine converts a gradient to its tensor's type by itself.
-as_type.vjp(input=lambda g: g, latex=r"g")
+convert_dtype.vjp(input=lambda g: g, latex=r"g")
 
 
-def in_dtype_of(value: Any, other: Any) -> Any:
+def cast_to_dtype_of(value: Any, other: Any) -> Any:
     """An operand of a rule in the dtype of another one: it was saved as it was given.
 
     Whatever a rule makes of integers, or of float32, would else be float32 beside float64.
@@ -75,7 +75,7 @@ def in_dtype_of(value: Any, other: Any) -> Any:
     dtype = array_of(other).dtype
     if getattr(array_of(value), "dtype", dtype) == dtype:
         return value
-    return as_type(value, dtypes.of(dtype))
+    return convert_dtype(value, dtypes.of(dtype))
 
 
 @op(linear=True, fast=False, method=False, public="to", node="ToCopyBackward0")
@@ -120,7 +120,7 @@ def to(
     output = input
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if dtype is not None and dtype is not output.dtype:
-        output = as_type(output, dtype)
+        output = convert_dtype(output, dtype)
     if device is not None and backend_for(device).name != backends.of(output._array).name:
         output = to_device(output, Device(device), output.device)
     in_order = memory_format is preserve_format or output.is_contiguous(memory_format)
@@ -129,7 +129,7 @@ def to(
     return output
 
 
-def _converter(name: str, kind: dtypes.dtype) -> None:
+def _add_conversion_method(name: str, kind: dtypes.dtype) -> None:
     def method(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
         return to(self, kind, memory_format=memory_format)
 
@@ -144,7 +144,7 @@ for _name, _kind in {
     "bfloat16": dtypes.bfloat16, "float": dtypes.float32, "double": dtypes.float64,
     "cfloat": dtypes.complex64, "cdouble": dtypes.complex128,
 }.items():  # fmt: skip
-    _converter(_name, _kind)
+    _add_conversion_method(_name, _kind)
 
 
 @as_method
@@ -240,13 +240,13 @@ def replace_values(input: Tensor, src: Tensor, name: str) -> Tensor:
 
     Raises: GradientError: a leaf that requires grad.
     """
-    if leaves_no_trace(input, (src,)) and src.__class__ in PLAIN_TENSORS:
+    if is_plain_write(input, (src,)) and src.__class__ in PLAIN_TENSORS:
         values, have = src._array, input._array
         if values.dtype is have.dtype and values.shape == have.shape:
             write(input, name, values)
             return input
     refuse_leaf(input, name)
-    before = same_past(input)
+    before = alias_with_history(input)
     source = to(src, dtype=input.dtype, device=input.device).expand(input.shape)
     overwrite(input, copy(before, source), before, name)
     return input
@@ -260,10 +260,10 @@ def fill(xp: Any, input: Array, value: Array | float) -> Array:
     tensor([7., 7.])
     """
     hint = "x.copy_(value) writes a number of its own at each place"
-    return xp.full_like(input, one_value(xp, "fill", input, value, hint))
+    return xp.full_like(input, scalar_array(xp, "fill", input, value, hint))
 
 
-def one_value(xp: Any, name: str, input: Array, value: Any, hint: str) -> Array:
+def scalar_array(xp: Any, name: str, input: Array, value: Any, hint: str) -> Array:
     """Return the one number that is to be written into `input`, as an array of its type.
 
     Raises: ShapeError: there are several. DTypeError: a complex one for real numbers.
@@ -298,11 +298,11 @@ def fill_(input: Tensor, value: Any) -> Tensor:
 
 
 def _fill(input: Tensor, value: Any, name: str) -> Tensor:
-    if not isinstance(value, Tensor) and leaves_no_trace(input, (value,)):
+    if not isinstance(value, Tensor) and is_plain_write(input, (value,)):
         write(input, name, input._array.dtype.type(value))
         return input
     refuse_leaf(input, name)
-    before = same_past(input)
+    before = alias_with_history(input)
     overwrite(input, fill(before, before if value is input else value), before, name)
     return input
 

@@ -9,7 +9,7 @@ from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 
 
-def need_weights(name: str, weights: Tensor, count: int, floating: bool) -> None:
+def check_weights(name: str, weights: Tensor, count: int, floating: bool) -> None:
     """Raises: ShapeError, DTypeError, ValueRangeError: not one fitting weight per observation."""
     rows = {name: f"{tuple(weights.shape)} {weights.dtype}", "observations": count}
     if weights.ndim > 1 or weights.numel() != count:
@@ -50,10 +50,10 @@ def cov(
     count = x.shape[1]
     weights = None
     if fweights is not None:
-        need_weights("fweights", fweights, count, False)
+        check_weights("fweights", fweights, count, False)
         weights = fweights.reshape(-1)
     if aweights is not None:
-        need_weights("aweights", aweights, count, True)
+        check_weights("aweights", aweights, count, True)
         column = aweights.reshape(-1)
         weights = column if weights is None else weights * column
     total = count if weights is None else weights.sum()
@@ -90,13 +90,13 @@ def corrcoef(input: Tensor) -> Tensor:
         return c / c
     deviation = sqrt(real_part(diagonal(c)))
     y = c / unsqueeze(deviation, -1) / deviation
-    if holds_complex(y):
+    if has_complex_dtype(y):
         return complex(clamp(y.real, -1, 1), clamp(y.imag, -1, 1))
     return clamp(y, -1, 1)
 
 
 from .arithmetic import clamp  # noqa: E402  (rules may use any op)
-from .complex import complex, conj, holds_complex  # noqa: E402
+from .complex import complex, conj, has_complex_dtype  # noqa: E402
 from .elementwise import sqrt  # noqa: E402
 from .linalg import matmul  # noqa: E402
 from .linalg_common import real_part  # noqa: E402

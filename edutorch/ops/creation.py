@@ -20,7 +20,7 @@ from .. import dtypes
 from ..backends.device import backend_for
 from ..backends.numpy import Array
 from ..core.allocation import check_room, is_too_large, no_room
-from ..core.dispatch import InferenceWrites
+from ..core.dispatch import InferenceVersionCounter
 from ..core.memory_format import laid_out, strided
 from ..core.out_variants import into
 from ..core.tensor import Tensor, wrap
@@ -43,17 +43,17 @@ CREATIONS: dict[str, Callable[..., Tensor]] = {}
 """Every function made by `creation`, by name."""
 
 
-def created(array: Array, requires_grad: bool = False) -> Tensor:
+def wrap_new(array: Array, requires_grad: bool = False) -> Tensor:
     """Wrap a new array; in inference mode it stays outside every graph."""
     output, modes = wrap(array), current()
     if modes.inference:
-        output._writes = InferenceWrites()
+        output._writes = InferenceVersionCounter()
     if modes.listeners:
         emit(TensorMade(output))
     return output.requires_grad_() if requires_grad else output
 
 
-def sizes(op: str, size: Sequence[Any]) -> tuple[int, ...]:
+def parse_size(op: str, size: Sequence[Any]) -> tuple[int, ...]:
     """Read a shape given as numbers or as one sequence.
 
     Raises: ShapeError: a size is negative. TypeError: not an integer.
@@ -71,7 +71,7 @@ def sizes(op: str, size: Sequence[Any]) -> tuple[int, ...]:
     return shape
 
 
-def strided_only(op: str, asked: Any) -> None:
+def require_strided(op: str, asked: Any) -> None:
     """Raise ValueError for a `layout` other than the one that tensors have here."""
     if asked is not None and asked is not strided:
         raise InvalidValueError(op, f"tensors here are strided ones, got layout={asked!r}")
@@ -96,20 +96,20 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
         out: Any = None, layout: Any = None, pin_memory: bool = False, **named: Any,
     ) -> Tensor:  # fmt: skip
         if takes_sizes:
-            args = sizes(name, (named.pop("size"),) if "size" in named else args)
+            args = parse_size(name, (named.pop("size"),) if "size" in named else args)
         if layout is not None:
-            strided_only(name, layout)
+            require_strided(name, layout)
         if out is not None:
             dtype, device = out.dtype if dtype is None else dtype, out.device
         kind = None if dtype is None else dtypes.array_type(dtype)
         backend = backend_for(device)
         if takes_sizes and math.prod(args) > LARGE:
-            check_room(name, args, kind or _float(None))
+            check_room(name, args, kind or _dtype_or_default(None))
         try:
             made = backend.asarray(forward(backend.xp, *args, dtype=kind, **named))
         except (MemoryError, ValueError) as error:
             raise no_room(name, error) if is_too_large(error) else error from None
-        return created(made, requires_grad) if out is None else into(name, out, wrap(made))
+        return wrap_new(made, requires_grad) if out is None else into(name, out, wrap(made))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     extra = [inspect.Parameter(each, keyword, default=value) for each, value in OPTIONS.items()]
@@ -119,7 +119,7 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
     return function
 
 
-def number_of(op: str, value: Any) -> Any:
+def scalar_of(op: str, value: Any) -> Any:
     """Return the number in a 0-d tensor; a number is returned as it is.
 
     Raises: ArgumentError: the tensor wants a gradient, which a number would cut off.
@@ -135,7 +135,7 @@ def number_of(op: str, value: Any) -> Any:
     return value.item()
 
 
-def _float(dtype: Any) -> Any:
+def _dtype_or_default(dtype: Any) -> Any:
     return dtypes.get_default_dtype().numpy if dtype is None else dtype
 
 
@@ -147,7 +147,7 @@ def zeros(xp: Any, *size: int, dtype: Any = None) -> Array:
     tensor([[0., 0., 0.],
             [0., 0., 0.]])
     """
-    return xp.zeros(size, _float(dtype))
+    return xp.zeros(size, _dtype_or_default(dtype))
 
 
 @creation
@@ -157,7 +157,7 @@ def ones(xp: Any, *size: int, dtype: Any = None) -> Array:
     >>> ones(3)
     tensor([1., 1., 1.])
     """
-    return xp.ones(size, _float(dtype))
+    return xp.ones(size, _dtype_or_default(dtype))
 
 
 @creation
@@ -167,7 +167,7 @@ def empty(xp: Any, *size: int, dtype: Any = None, memory_format: Any = None) -> 
     >>> empty(2, 0).shape
     torch.Size([2, 0])
     """
-    kind = _float(dtype)
+    kind = _dtype_or_default(dtype)
     order = None if memory_format is None else memory_format.order_of("empty", len(size))
     return laid_out(lambda shape: xp.empty(shape, kind), size, order)
 
@@ -179,9 +179,9 @@ def full(xp: Any, size: Sequence[int], fill_value: Any, *, dtype: Any = None) ->
     >>> full((2,), 7)
     tensor([7, 7])
     """
-    fill_value = number_of("full", fill_value)
+    fill_value = scalar_of("full", fill_value)
     kind = dtypes.scalar_type(fill_value).numpy if dtype is None else dtype
-    shape = sizes("full", (size,))
+    shape = parse_size("full", (size,))
     check_room("full", shape, kind)
     return xp.full(shape, fill_value, kind)
 
@@ -194,9 +194,9 @@ def eye(xp: Any, n: int, m: int | None = None, *, dtype: Any = None) -> Array:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    sizes("eye", (n, n if m is None else m))
-    check_room("eye", (n, n if m is None else m), _float(dtype))
-    return xp.eye(n, m, dtype=_float(dtype))
+    parse_size("eye", (n, n if m is None else m))
+    check_room("eye", (n, n if m is None else m), _dtype_or_default(dtype))
+    return xp.eye(n, m, dtype=_dtype_or_default(dtype))
 
 
 @creation
@@ -209,14 +209,14 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
     (tensor([0, 1, 2]), tensor([1.0000, 1.5000]))
     """
     refuse_complex("arange", dtype=dtype)
-    start, end, step = bounds("arange", start, end, step, dtype)
+    start, end, step = parse_range("arange", start, end, step, dtype)
     if dtype is None:
         whole = all(isinstance(each, int) for each in (start, end, step))
-        dtype = np.dtype(np.int64) if whole else _float(None)
+        dtype = np.dtype(np.int64) if whole else _dtype_or_default(None)
     count = math.ceil((end - start) / step)
     check_room("arange", (count,), dtype)
-    if holds_integers(dtype):
-        start, step = whole_steps("arange", start, step)
+    if is_integer_dtype(dtype):
+        start, step = integer_steps("arange", start, step)
         return xp.arange(start, start + count * step, step).astype(dtype)
     return xp.arange(start, end, step).astype(dtype)
 
@@ -229,17 +229,17 @@ def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any
     tensor([1., 2., 3., 4.])
     """
     refuse_complex("range", dtype=dtype)
-    start, end, step = bounds(
-        "range", start, end, step, np.int64 if holds_integers(dtype) else None
+    start, end, step = parse_range(
+        "range", start, end, step, np.int64 if is_integer_dtype(dtype) else None
     )
     count = math.floor((end - start) / step) + 1
-    check_room("range", (count,), _float(dtype))
-    return (start + xp.arange(count) * step).astype(_float(dtype))
+    check_room("range", (count,), _dtype_or_default(dtype))
+    return (start + xp.arange(count) * step).astype(_dtype_or_default(dtype))
 
 
-def bounds(op: str, start: Any, end: Any, step: Any, dtype: Any) -> tuple[Any, Any, Any]:
+def parse_range(op: str, start: Any, end: Any, step: Any, dtype: Any) -> tuple[Any, Any, Any]:
     """Read the bounds of a range: a single one is where it ends."""
-    start, end, step = (number_of(op, each) for each in (start, end, step))
+    start, end, step = (scalar_of(op, each) for each in (start, end, step))
     if any(isinstance(each, complex) for each in (start, end, step)):
         raise DTypeError(op, "complex numbers have no order")
     if end is None:
@@ -248,13 +248,13 @@ def bounds(op: str, start: Any, end: Any, step: Any, dtype: Any) -> tuple[Any, A
         raise ShapeError(op, f"the range from {start} to {end} is not finite")
     if dtype == np.int64:  # in PyTorch, too, the smaller types count before they cut off
         end = int(end)
-        start, step = whole_steps(op, start, step)
+        start, step = integer_steps(op, start, step)
     if step == 0 or (end - start) * step < 0:
         raise ShapeError(op, f"from {start} to {end} cannot be reached in steps of {step}")
     return start, end, step
 
 
-def whole_steps(op: str, start: Any, step: Any) -> tuple[int, int]:
+def integer_steps(op: str, start: Any, step: Any) -> tuple[int, int]:
     """Cut the start and the step of a range of integers off to integers.
 
     Raises: ShapeError: nothing is left of the step. (PyTorch repeats the start for small types.)
@@ -276,7 +276,7 @@ def linspace(xp: Any, start: Any, end: Any, steps: int, *, dtype: Any = None) ->
     >>> linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    places, kind = evenly(xp, "linspace", start, end, steps, dtype)
+    places, kind = evenly_spaced(xp, "linspace", start, end, steps, dtype)
     return places.astype(kind)
 
 
@@ -291,32 +291,32 @@ def logspace(
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    places, kind = evenly(xp, "logspace", start, end, steps, dtype)
+    places, kind = evenly_spaced(xp, "logspace", start, end, steps, dtype)
     return (base**places).astype(kind)
 
 
-def holds_integers(dtype: Any) -> bool:
+def is_integer_dtype(dtype: Any) -> bool:
     """Return True if the type is given, and one of integers."""
     return dtype is not None and dtype.kind in "iu"
 
 
-def evenly(
+def evenly_spaced(
     xp: Any, op: str, start: Any, end: Any, steps: int, dtype: Any
 ) -> tuple[Array, np.dtype]:
     """Numbers at equal distances in double precision, and the type they shall have."""
-    start, end = number_of(op, start), number_of(op, end)
-    if holds_integers(dtype):
-        start, end = (as_integer(op, bound, dtype) for bound in (start, end))
+    start, end = scalar_of(op, start), scalar_of(op, end)
+    if is_integer_dtype(dtype):
+        start, end = (truncate_bound(op, bound, dtype) for bound in (start, end))
     if steps < 0:
         raise ShapeError(op, f"steps cannot be negative, got {steps}")
-    check_room(op, (steps,), _float(dtype))
+    check_room(op, (steps,), _dtype_or_default(dtype))
     kind = dtypes.get_default_dtype()
     if isinstance(start, complex) or isinstance(end, complex):
         return start + xp.linspace(0, 1, steps) * (end - start), dtype or kind.to_complex().numpy
     return xp.linspace(start, end, steps), kind.numpy if dtype is None else dtype
 
 
-def as_integer(op: str, bound: Any, dtype: np.dtype) -> int:
+def truncate_bound(op: str, bound: Any, dtype: np.dtype) -> int:
     """Cut a bound off to an integer of this type.
 
     Raises: ValueRangeError: the type does not reach so far.
@@ -339,7 +339,7 @@ def scalar_tensor(
     >>> scalar_tensor(3)
     tensor(3.)
     """
-    strided_only("scalar_tensor", layout)
+    require_strided("scalar_tensor", layout)
     kind = dtypes.get_default_dtype() if dtype is None else dtype
     if isinstance(s, complex) and not kind.is_complex:
         raise DTypeError("scalar_tensor", f"a complex number is no {kind}", hint="give a dtype")
@@ -360,18 +360,18 @@ def empty_strided(
     >>> empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
     """
-    strided_only("empty_strided", layout)
+    require_strided("empty_strided", layout)
     if len(size) != len(stride) or any(each < 0 for each in (*size, *stride)):
         rows = {"size": tuple(size), "stride": tuple(stride)}
         raise ShapeError("empty_strided", "needs one step per axis, none negative", rows)
     backend = backend_for(device)
-    kind = _float(None) if dtype is None else dtypes.array_type(dtype)
+    kind = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
     reach = [(count - 1) * step for count, step in zip(size, stride, strict=True)]
     count = 0 if 0 in size else 1 + sum(reach)
     check_room("empty_strided", (count,), kind)
     memory = backend.xp.empty(count, kind)
     steps = [step * kind.itemsize for step in stride]
-    return created(backend.as_strided(memory, tuple(size), steps, 0), requires_grad)
+    return wrap_new(backend.as_strided(memory, tuple(size), steps, 0), requires_grad)
 
 
 def empty_permuted(
@@ -386,12 +386,12 @@ def empty_permuted(
     >>> empty_permuted((2, 3), (1, 0)).stride()
     (1, 2)
     """
-    strided_only("empty_permuted", layout)
+    require_strided("empty_permuted", layout)
     if sorted(physical_layout) != list(builtins.range(len(size))):
         rows = {"size": tuple(size), "physical_layout": tuple(physical_layout)}
         raise ShapeError("empty_permuted", "physical_layout must name each axis once", rows)
     xp = backend_for(device).xp
-    kind = _float(None) if dtype is None else dtypes.array_type(dtype)
+    kind = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
     check_room("empty_permuted", tuple(size), kind)
     made = laid_out(lambda shape: xp.empty(shape, kind), size, tuple(physical_layout))
-    return created(made, requires_grad)
+    return wrap_new(made, requires_grad)

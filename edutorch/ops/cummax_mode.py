@@ -12,12 +12,12 @@ from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import ShapeError
-from .gather_scatter import along
-from .sorting import extreme_gradient, from_place
+from .gather_scatter import index_along
+from .sorting import extreme_gradient, scatter_gradient
 
 
 @op(outputs=("values", "indices"), method=False, dtypes="bif", public="mode")
-def mode_with_index(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+def mode_dim(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The commonest number along `dim`, and where it occurs last: see `mode`."""
     dim = normal_dim("mode", dim, input.ndim)
     if not input.ndim:
@@ -26,7 +26,7 @@ def mode_with_index(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Arr
         raise ShapeError("mode", f"axis {dim} has size 0", {"input": input.shape})
     rows = xp.moveaxis(input, dim, -1)
     order = xp.argsort(rows, axis=-1, kind="stable")
-    rows = rows[along(order, rows.ndim - 1)]
+    rows = rows[index_along(order, rows.ndim - 1)]
     repeats, step = xp.zeros(rows.shape, "int64"), 1
     while step < rows.shape[-1]:  # how many equal numbers follow in the sorted row
         equal = rows[..., step:] == rows[..., :-step]
@@ -35,13 +35,13 @@ def mode_with_index(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Arr
         repeats[..., :-step] += equal
         step += 1
     first = xp.expand_dims(xp.argmax(repeats, axis=-1), -1)
-    last = first + repeats[along(first, rows.ndim - 1)]
-    indices = xp.moveaxis(order[along(last, rows.ndim - 1)], -1, dim)
-    values = input[along(indices, dim)]
+    last = first + repeats[index_along(first, rows.ndim - 1)]
+    indices = xp.moveaxis(order[index_along(last, rows.ndim - 1)], -1, dim)
+    values = input[index_along(indices, dim)]
     return (values, indices) if keepdim else (xp.squeeze(values, dim), xp.squeeze(indices, dim))
 
 
-mode_with_index.vjp(
+mode_dim.vjp(
     input=lambda g, input_shape, dim, keepdim, indices: extreme_gradient(
         g, input_shape, dim, keepdim, indices
     ),
@@ -57,7 +57,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     >>> mode(tensor([2, 1, 2])).values
     tensor(2)
     """
-    return return_types.mode(*mode_with_index(input, dim, keepdim))
+    return return_types.mode(*mode_dim(input, dim, keepdim))
 
 
 # So far ----------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     public="cummax cummin",
     node="CummaxBackward0 if largest else CumminBackward0",
 )
-def extreme_so_far(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
+def cum_minmax(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
     """The largest or smallest number up to each place along `dim`: see `cummax`, `cummin`."""
     dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)
     if not input.ndim or not input.size:
@@ -90,8 +90,8 @@ def extreme_so_far(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Arra
     return xp.concatenate(values, axis=dim), xp.concatenate(indices, axis=dim)
 
 
-extreme_so_far.vjp(
-    input=lambda g, input_shape, dim, indices: from_place(g, input_shape, dim, indices),
+cum_minmax.vjp(
+    input=lambda g, input_shape, dim, indices: scatter_gradient(g, input_shape, dim, indices),
     latex=r"g\ \text{added where it was found}",
 )
 
@@ -104,7 +104,7 @@ def cummax(input: Tensor, dim: int) -> Any:
     >>> cummax(tensor([1, 3, 2]), 0).values
     tensor([1, 3, 3])
     """
-    return return_types.cummax(*extreme_so_far(input, dim, True))
+    return return_types.cummax(*cum_minmax(input, dim, True))
 
 
 @as_method
@@ -115,4 +115,4 @@ def cummin(input: Tensor, dim: int) -> Any:
     >>> cummin(tensor([2, 1, 3]), 0).values
     tensor([2, 1, 1])
     """
-    return return_types.cummin(*extreme_so_far(input, dim, False))
+    return return_types.cummin(*cum_minmax(input, dim, False))

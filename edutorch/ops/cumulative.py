@@ -10,7 +10,7 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.precision import in_float32, is_half
 from ..core.shapes import normal_dim
-from .reduction import not_empty, sum_type
+from .reduction import replace_neg_inf, sum_dtype
 
 
 @op(linear=True, out="cast")
@@ -20,13 +20,13 @@ def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     >>> cumsum(tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 3., 6.])
     """
-    kind = sum_type(input, dtype)
+    kind = sum_dtype(input, dtype)
     axis = normal_dim("cumsum", dim, input.ndim)
-    y = xp.cumsum(in_float32(input), axis=axis, dtype=None if is_half(kind) else twice(kind))
+    y = xp.cumsum(in_float32(input), axis=axis, dtype=None if is_half(kind) else accumulation_dtype(kind))
     return y.reshape(input.shape).astype(kind, copy=False)
 
 
-def twice(dtype: Any) -> Any:
+def accumulation_dtype(dtype: Any) -> Any:
     """Return the type in which a running sum is kept: one after the other loses digits."""
     return {"f": np.dtype("float64"), "F": np.dtype("complex128")}.get(dtype.char, dtype)
 
@@ -45,12 +45,12 @@ def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     >>> cumprod(tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 2., 6.])
     """
-    kind = sum_type(input, dtype)
+    kind = sum_dtype(input, dtype)
     axis = normal_dim("cumprod", dim, input.ndim)
     if is_half(kind):  # what is imaginary is dropped first
         y = xp.cumprod(in_float32(xp.real(input)), axis=axis)
     else:
-        y = xp.cumprod(input, axis=axis, dtype=twice(kind))
+        y = xp.cumprod(input, axis=axis, dtype=accumulation_dtype(kind))
     return y.reshape(input.shape).astype(kind, copy=False)
 
 
@@ -88,7 +88,7 @@ def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
     dim = normal_dim("logcumsumexp", dim, input.ndim)
     if not input.size:
         return input.copy()
-    kind, input = input.dtype, input.astype(twice(input.dtype), copy=False)
+    kind, input = input.dtype, input.astype(accumulation_dtype(input.dtype), copy=False)
     steps = [xp.take(input, [0], axis=dim)] if input.ndim else [input]
     for place in range(1, input.shape[dim] if input.ndim else 1):
         steps.append(logaddexp(steps[-1], xp.take(input, [place], axis=dim)))
@@ -97,12 +97,12 @@ def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
 
 # exp(xᵢ - yⱼ) is the share of number i in the total up to j.
 logcumsumexp.vjp(
-    input=lambda g, input, dim: later_shares(g, input, dim) if input.shape else g,
+    input=lambda g, input, dim: logcumsumexp_gradient(g, input, dim) if input.shape else g,
     latex=r"\sum_{j \ge i} g_j\,e^{x_i-y_j}",
 )
 
 
-def later_shares(g: Any, input: Any, dim: int) -> Any:
+def logcumsumexp_gradient(g: Any, input: Any, dim: int) -> Any:
     """Σ over j ≥ i of g_j · exp(x_i - y_j), from the last one to the first.
 
     The y that the forward has rounded to 16 bits would lose what few equal numbers add up to.
@@ -119,7 +119,7 @@ def later_shares(g: Any, input: Any, dim: int) -> Any:
     later = [narrow(g, dim, n - 1, 1)]
     for i in range(n - 1, 0, -1):
         later.append(narrow(g, dim, i - 1, 1) + narrow(falls, dim, i - 1, 1) * later[-1])
-    return exp(input - not_empty(y)) * cat(later[::-1], dim)
+    return exp(input - replace_neg_inf(y)) * cat(later[::-1], dim)
 
 
 from .comparison import where  # noqa: E402

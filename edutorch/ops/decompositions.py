@@ -19,17 +19,17 @@ from ..errors import GradientError, InvalidValueError
 from .lapack import lapack
 from .linalg_common import (
     adjoint_of,
-    divided,
-    joined,
-    need_free_phase,
-    need_matrix,
-    of_papers,
-    over_gap,
-    parts,
+    safe_divide,
+    join_matrices,
+    check_phase_invariance,
+    check_matrix,
+    with_conjugate_gradients,
+    divide_by_gap,
+    split_matrices,
     real_part,
-    turned,
+    matrix_transpose,
     used_vectors,
-    without_diagonal,
+    zero_diagonal,
 )  # fmt: skip
 
 # QR ----------------------------------------------------------------------------------------------
@@ -42,13 +42,13 @@ def qr_shapes(shape: Sequence[int], complete: bool) -> list[tuple[int, ...]]:
 
 
 @op(method=False, public="linalg.qr")
-def qr_joined(xp: Any, input: Array, complete: bool) -> Array:
+def qr_forward(xp: Any, input: Array, complete: bool) -> Array:
     """Q and R, joined: see `linalg.qr`."""
-    batch = need_matrix("linalg.qr", input)
-    return joined(xp, batch, *lapack(xp, "qr", input, "complete" if complete else "reduced"))
+    batch = check_matrix("linalg.qr", input)
+    return join_matrices(xp, batch, *lapack(xp, "qr", input, "complete" if complete else "reduced"))
 
 
-@of_papers
+@with_conjugate_gradients
 def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
     """(gQ + Q M) R⁻ᴴ, where M mirrors the lower triangle of R gRᴴ - gQᴴ Q."""
     m, n = input.shape[-2:]
@@ -58,7 +58,7 @@ def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
             {"A": tuple(input.shape)}, "use mode 'reduced'",
         )  # fmt: skip
     shapes = qr_shapes(input.shape, complete)
-    (q, r), (g_q, g_r) = parts(y, shapes), parts(g, shapes)
+    (q, r), (g_q, g_r) = split_matrices(y, shapes), split_matrices(g, shapes)
     k = min(m, n)
     if n > k:  # A = [X Y] and R = [U W] with X = Q U, Y = Q W
         g_rest = g_r[..., :, k:]
@@ -75,11 +75,11 @@ def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
 def solve_by_factor(r: Any, other: Any) -> Any:
     """R⁻¹ B; of a singular matrix NaN or infinite, as the derivatives of Q and R are there."""
     if bool((diagonal(r, 0, -2, -1) == 0).any()):
-        return solve_rows(r, other, True, False)
-    return solve_matrices(r, other)
+        return solve_triangular_forward(r, other, True, False)
+    return solve_forward(r, other)
 
 
-qr_joined.vjp(
+qr_forward.vjp(
     input=lambda g, y, input, complete: qr_gradient(g, y, input, complete),
     latex=r"(g_Q + Q\,M)\,R^{-H}",
 )
@@ -102,7 +102,7 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
             "linalg.qr", f"mode must be 'reduced', 'complete' or 'r', got {mode!r}"
         )
     complete = mode == "complete"
-    q, r = parts(qr_joined(A, complete), qr_shapes(A.shape, complete))
+    q, r = split_matrices(qr_forward(A, complete), qr_shapes(A.shape, complete))
     return return_types.linalg_qr(q.new_empty(0) if mode == "r" else q, r)
 
 
@@ -110,27 +110,27 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 
 
 @op(method=False, public="linalg.eigh linalg.eigvalsh", node="LinalgEighBackward0")
-def eigh_joined(xp: Any, input: Array, UPLO: str) -> Array:
+def eigh_forward(xp: Any, input: Array, UPLO: str) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eigh`."""
-    batch = need_matrix("linalg.eigh", input, square=True)
+    batch = check_matrix("linalg.eigh", input, square=True)
     w, v = lapack(xp, "eigh", input, UPLO)
-    return joined(xp, batch, w.astype(input.dtype), v)
+    return join_matrices(xp, batch, w.astype(input.dtype), v)
 
 
-@of_papers
+@with_conjugate_gradients
 def eigh_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
     """V (diag(gw) + VᴴgV / E) Vᴴ with E[i, j] = w[j] - w[i]."""
     n = input_shape[-1]
-    (w, v), (g_w, g_v) = parts(y, [(n,), (n, n)]), parts(g, [(n,), (n, n)])
+    (w, v), (g_w, g_v) = split_matrices(y, [(n,), (n, n)]), split_matrices(g, [(n,), (n, n)])
     turning = matmul(adjoint_of(v), g_v)
-    if holds_complex(v):
-        need_free_phase("linalg.eigh", imag(diagonal(turning, 0, -2, -1)))
+    if has_complex_dtype(v):
+        check_phase_invariance("linalg.eigh", imag(diagonal(turning, 0, -2, -1)))
     gap = unsqueeze(w, -2) - unsqueeze(w, -1)
-    inside = over_gap(without_diagonal(turning), real_part(gap), used_vectors(g, g_v))
+    inside = divide_by_gap(zero_diagonal(turning), real_part(gap), used_vectors(g, g_v))
     return matmul(matmul(v, inside + diag_embed(g_w)), adjoint_of(v))
 
 
-eigh_joined.vjp(
+eigh_forward.vjp(
     input=lambda g, y, input_shape: eigh_gradient(g, y, input_shape),
     latex=r"V\left(\mathrm{diag}(g_w) + \tfrac{V^H g_V}{w_j - w_i}\right)V^H",
 )
@@ -151,7 +151,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     if UPLO not in ("L", "U", "l", "u"):
         raise InvalidValueError("linalg.eigh", f"expected UPLO to be 'L' or 'U', got {UPLO!r}")
     n = A.shape[-1] if A.ndim else 0
-    w, v = parts(eigh_joined(A, UPLO.upper()), [(n,), (n, n)])
+    w, v = split_matrices(eigh_forward(A, UPLO.upper()), [(n,), (n, n)])
     return return_types.linalg_eigh(real_part(w), v)
 
 
@@ -176,21 +176,21 @@ def svd_shapes(shape: Sequence[int], full_matrices: bool) -> list[tuple[int, ...
 
 
 @op(method=False, public="linalg.svd linalg.svdvals", node="LinalgSvdBackward0")
-def svd_joined(xp: Any, input: Array, full_matrices: bool) -> Array:
+def svd_forward(xp: Any, input: Array, full_matrices: bool) -> Array:
     """U, S and Vh, joined: see `linalg.svd`."""
-    batch = need_matrix("linalg.svd", input)
+    batch = check_matrix("linalg.svd", input)
     u, s, vh = lapack(xp, "svd", input, full_matrices)
-    return joined(xp, batch, u, s.astype(input.dtype), vh)
+    return join_matrices(xp, batch, u, s.astype(input.dtype), vh)
 
 
-@of_papers
+@with_conjugate_gradients
 def svd_gradient(g: Any, y: Any, input_shape: tuple[int, ...], full_matrices: bool) -> Any:
     """U (skew(UᴴgU)/E S + S skew(VᴴgV)/E + diag(gS)) Vᴴ with E[i, j] = s[j]² - s[i]²,
     and what leaves the space of the columns of U and V."""
     m, n = input_shape[-2:]
     k = min(m, n)
     shapes = svd_shapes(input_shape, full_matrices)
-    (u, s, vh), (g_u, g_s, g_vh) = parts(y, shapes), parts(g, shapes)
+    (u, s, vh), (g_u, g_s, g_vh) = split_matrices(y, shapes), split_matrices(g, shapes)
     if full_matrices and bool((g_u[..., :, k:] != 0).any() or (g_vh[..., k:, :] != 0).any()):
         raise GradientError(
             "linalg.svd", f"the columns of U and V beyond the first {k} have no derivative",
@@ -202,23 +202,23 @@ def svd_gradient(g: Any, y: Any, input_shape: tuple[int, ...], full_matrices: bo
     of_u, of_v = matmul(adjoint_of(u), g_u), matmul(vh, adjoint_of(g_vh))
     skew_u, skew_v = of_u - adjoint_of(of_u), of_v - adjoint_of(of_v)
     on_diagonal = g_s
-    if holds_complex(u):  # u and v turn by one phase together
+    if has_complex_dtype(u):  # u and v turn by one phase together
         phase_u, phase_v = (imag(diagonal(each, 0, -2, -1)) for each in (of_u, of_v))
-        need_free_phase("linalg.svd", phase_u + phase_v)
-        on_diagonal = g_s + 1j * divided(phase_u, s)
-    used = used_vectors(g, g_u) | used_vectors(g, turned(g_vh))
+        check_phase_invariance("linalg.svd", phase_u + phase_v)
+        on_diagonal = g_s + 1j * safe_divide(phase_u, s)
+    used = used_vectors(g, g_u) | used_vectors(g, matrix_transpose(g_vh))
     # Written without squares of s, which over- and underflow long before s does.
-    inside = over_gap(without_diagonal(skew_u + skew_v), 2 * (row - column), used)
-    inside = inside + divided(without_diagonal(skew_u - skew_v), 2 * (row + column))
+    inside = divide_by_gap(zero_diagonal(skew_u + skew_v), 2 * (row - column), used)
+    inside = inside + safe_divide(zero_diagonal(skew_u - skew_v), 2 * (row + column))
     g_a = matmul(matmul(u, inside + diag_embed(on_diagonal)), vh)
     if m > k:
-        g_a = g_a + matmul(divided(g_u - matmul(u, of_u), row), vh)
+        g_a = g_a + matmul(safe_divide(g_u - matmul(u, of_u), row), vh)
     if n > k:
-        g_a = g_a + matmul(u, divided(g_vh - matmul(adjoint_of(of_v), vh), column))
+        g_a = g_a + matmul(u, safe_divide(g_vh - matmul(adjoint_of(of_v), vh), column))
     return g_a
 
 
-svd_joined.vjp(
+svd_forward.vjp(
     input=lambda g, y, input_shape, full_matrices: svd_gradient(g, y, input_shape, full_matrices),
     latex=r"U\left(\tfrac{\mathrm{skew}(U^H g_U)}{s_j^2 - s_i^2}S"
     r" + S\tfrac{\mathrm{skew}(V^H g_V)}{s_j^2 - s_i^2} + \mathrm{diag}(g_S)\right)V^H",
@@ -241,12 +241,12 @@ def svd(
     >>> edutorch.linalg.svd(tensor([[0.0, 2.0], [3.0, 0.0]])).S
     tensor([3., 2.])
     """
-    need_matrix("linalg.svd", A)
+    check_matrix("linalg.svd", A)
     if driver is not None and A.device.type != "cuda":
         raise InvalidValueError(
             "linalg.svd", "keyword argument `driver=` is only supported on CUDA inputs"
         )
-    u, s, vh = parts(svd_joined(A, full_matrices), svd_shapes(A.shape, full_matrices))
+    u, s, vh = split_matrices(svd_forward(A, full_matrices), svd_shapes(A.shape, full_matrices))
     return return_types.linalg_svd(u, real_part(s), vh)
 
 
@@ -261,10 +261,10 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return svd(A, full_matrices=False, driver=driver).S
 
 
-from .complex import holds_complex, imag  # noqa: E402
+from .complex import has_complex_dtype, imag  # noqa: E402
 from .joining import cat  # noqa: E402
 from .linalg import matmul  # noqa: E402
 from .rearrange import diag_embed, tril, triu  # noqa: E402  (rules may use any op)
-from .solve import solve_matrices  # noqa: E402
-from .triangular import solve_rows  # noqa: E402
+from .solve import solve_forward  # noqa: E402
+from .triangular import solve_triangular_forward  # noqa: E402
 from .views import diagonal, unsqueeze  # noqa: E402

@@ -14,45 +14,45 @@ from ..dtypes import of as dtype_of
 from .lapack import lapack
 from .linalg_common import (
     adjoint_of,
-    joined,
-    need_free_phase,
-    need_matrix,
-    of_papers,
-    over_gap,
-    parts,
+    join_matrices,
+    check_phase_invariance,
+    check_matrix,
+    with_conjugate_gradients,
+    divide_by_gap,
+    split_matrices,
     used_vectors,
-    without_diagonal,
+    zero_diagonal,
 )  # fmt: skip
 
 
 @op(method=False, public="linalg.eig")
-def eig_joined(xp: Any, input: Array) -> Array:
+def eig_forward(xp: Any, input: Array) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eig`."""
-    batch = need_matrix("linalg.eig", input, square=True)
+    batch = check_matrix("linalg.eig", input, square=True)
     kind = dtype_of(input.dtype).to_complex().numpy
     w, v = lapack(xp, "eig", input)
-    return joined(xp, batch, w.astype(kind), v.astype(kind))
+    return join_matrices(xp, batch, w.astype(kind), v.astype(kind))
 
 
-@of_papers
+@with_conjugate_gradients
 def eig_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
     """V⁻ᴴ (diag(gw) + (VᴴgV - VᴴV diag(VᴴgV)) / E*) Vᴴ with E[i, j] = w[j] - w[i].
 
     The second term keeps the length of the vectors at 1.
     """
     n = input_shape[-1]
-    (w, v), (g_w, g_v) = parts(y, [(n,), (n, n)]), parts(g, [(n,), (n, n)])
+    (w, v), (g_w, g_v) = split_matrices(y, [(n,), (n, n)]), split_matrices(g, [(n,), (n, n)])
     back = adjoint_of(v)
     turning = matmul(back, g_v)
     along = diagonal(turning, 0, -2, -1)
-    need_free_phase("linalg.eig", imag(along))
+    check_phase_invariance("linalg.eig", imag(along))
     turning = turning - matmul(back, v) * unsqueeze(real(along), -2)
     gap = conj(unsqueeze(w, -2) - unsqueeze(w, -1))
-    inside = over_gap(without_diagonal(turning), gap, used_vectors(g, g_v)) + diag_embed(g_w)
-    return solve_matrices(back, matmul(inside, back))
+    inside = divide_by_gap(zero_diagonal(turning), gap, used_vectors(g, g_v)) + diag_embed(g_w)
+    return solve_forward(back, matmul(inside, back))
 
 
-eig_joined.vjp(
+eig_forward.vjp(
     input=lambda g, y, input_shape: eig_gradient(g, y, input_shape),
     latex=r"V^{-H}\left(\mathrm{diag}(g_w)"
     r" + \tfrac{V^H g_V - V^H V\,\mathrm{diag}(V^H g_V)}{(w_j - w_i)^*}\right)V^H",
@@ -72,7 +72,7 @@ def eig(A: Tensor) -> return_types.linalg_eig:
     tensor([0.+1.j, 0.-1.j])
     """
     n = A.shape[-1] if A.ndim else 0
-    return return_types.linalg_eig(*parts(eig_joined(A), [(n,), (n, n)]))
+    return return_types.linalg_eig(*split_matrices(eig_forward(A), [(n,), (n, n)]))
 
 
 @takes_out
@@ -115,7 +115,7 @@ def lobpcg(
     >>> lobpcg(diag(tensor([1.0, 5.0, 3.0])), 2)[0]
     tensor([5., 3.])
     """
-    need_matrix("lobpcg", A, square=True)
+    check_matrix("lobpcg", A, square=True)
     k = k or n or (X.shape[-1] if X is not None else 1)
     lower = None
     if B is not None:  # with B = L Lᴴ: L⁻¹ A L⁻ᴴ has the same eigenvalues
@@ -135,6 +135,6 @@ from .complex import conj, imag, real  # noqa: E402
 from .decompositions import eigh  # noqa: E402
 from .linalg import matmul  # noqa: E402
 from .rearrange import diag_embed  # noqa: E402  (rules may use any op)
-from .solve import solve_matrices  # noqa: E402
+from .solve import solve_forward  # noqa: E402
 from .triangular import solve_triangular  # noqa: E402
 from .views import diagonal, unsqueeze  # noqa: E402

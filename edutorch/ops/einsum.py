@@ -12,17 +12,17 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.precision import add_up
 from ..errors import ShapeError
-from .contraction import by_products, full_equation, multiplications, plain
+from .contraction import contract_by_matmul, expand_equation, count_multiplications, is_plain_term
 
 
 @op(promotion="promote", public="einsum", accumulates=True)
-def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
+def einsum_forward(xp: Any, operands: Sequence[Array], equation: str) -> Array:
     """Sums of products by index letters, the operands as one list: see `einsum`."""
-    y = by_products(operands, equation)
+    y = contract_by_matmul(operands, equation)
     if y is not None:
         return y
     left, arrow, output = equation.partition("->")
-    if len(operands) == 1 and plain(left) and plain(output) and len(left) == operands[0].ndim:
+    if len(operands) == 1 and is_plain_term(left) and is_plain_term(output) and len(left) == operands[0].ndim:
         summed = tuple(axis for axis, letter in enumerate(left) if letter not in output)
         if summed and arrow and set(output) <= set(left):  # NumPy would add up one by one
             kept = [letter for letter in left if letter in output]
@@ -30,17 +30,17 @@ def einsum_of(xp: Any, operands: Sequence[Array], equation: str) -> Array:
             return y.transpose([kept.index(letter) for letter in output])
     try:
         if arrow and "..." in left and "..." not in output:  # summed over, which NumPy refuses
-            terms, output = full_equation(equation, operands)
+            terms, output = expand_equation(equation, operands)
             equation = f"{','.join(terms)}->{output}"
         large = max(operand.size for operand in operands) > LONG_SIDE
-        if large and multiplications(equation, operands) >= LONG // 16:  # without BLAS
+        if large and count_multiplications(equation, operands) >= LONG // 16:  # without BLAS
             return interruptible(xp.einsum, equation, *operands)
         return xp.einsum(equation, *operands)
     except ValueError as error:
-        raise misfit(equation, operands, error) from None
+        raise shape_mismatch(equation, operands, error) from None
 
 
-def misfit(equation: str, operands: Sequence[Array], error: ValueError) -> ShapeError:
+def shape_mismatch(equation: str, operands: Sequence[Array], error: ValueError) -> ShapeError:
     """Say where an equation and its operands disagree."""
     terms = equation.replace(" ", "").partition("->")[0].split(",")
     shapes = [tuple(operand.shape) for operand in operands]
@@ -67,7 +67,7 @@ def misfit(equation: str, operands: Sequence[Array], error: ValueError) -> Shape
 
 def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any]:
     """For each operand: g times all others, summed over the letters it does not have."""
-    inputs, output = full_equation(equation, operands)
+    inputs, output = expand_equation(equation, operands)
     gradients = []
     for position, (letters, operand) in enumerate(zip(inputs, operands, strict=True)):
         others = [*inputs[:position], *inputs[position + 1 :], output]
@@ -78,12 +78,12 @@ def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any
         sizes = zip(letters, operand.shape, strict=True)
         available -= {letter for letter, size in sizes if size == 1}
         kept = "".join(dict.fromkeys(letter for letter in letters if letter in available))
-        partial = einsum_of(factors, f"{','.join(others)}->{kept}")
-        gradients.append(spread_letters(partial, kept, letters, operand.shape))
+        partial = einsum_forward(factors, f"{','.join(others)}->{kept}")
+        gradients.append(expand_letters(partial, kept, letters, operand.shape))
     return gradients
 
 
-def spread_letters(partial: Any, kept: str, letters: str, shape: Sequence[int]) -> Any:
+def expand_letters(partial: Any, kept: str, letters: str, shape: Sequence[int]) -> Any:
     """Stretch over letters that were summed; put repeated letters on their diagonal."""
     unique = "".join(dict.fromkeys(letters))
     sizes = dict(zip(letters, shape, strict=True))
@@ -95,10 +95,10 @@ def spread_letters(partial: Any, kept: str, letters: str, shape: Sequence[int]) 
         each: np.arange(sizes[each]).reshape((-1,) + (1,) * (len(unique) - axis - 1))
         for axis, each in enumerate(unique)
     }
-    return place(full, tuple(grid[letter] for letter in letters), tuple(shape))
+    return index_put_forward(full, tuple(grid[letter] for letter in letters), tuple(shape))
 
 
-einsum_of.vjp(
+einsum_forward.vjp(
     operands=lambda g, operands, equation: einsum_gradients(g, operands, equation),
     latex=r"g \text{ times the other operands}",
 )
@@ -114,8 +114,8 @@ def einsum(equation: str, *operands: Any) -> Any:
     """
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
-    return einsum_of(operands, equation)
+    return einsum_forward(operands, equation)
 
 
-from .indexing import place  # noqa: E402  (rules may use any op)
+from .indexing import index_put_forward  # noqa: E402  (rules may use any op)
 from .views import expand  # noqa: E402

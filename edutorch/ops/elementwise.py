@@ -60,10 +60,10 @@ def abs(xp: Any, input: Array) -> Array:
 
 
 def _abs_rule(g: Any, input: Any, node: Any) -> Any:
-    if not holds_complex(input):
-        return with_curvature(g * sign(input), g, input, node, input, 0.0)
+    if not has_complex_dtype(input):
+        return add_curvature(g * sign(input), g, input, node, input, 0.0)
     direction, conjugate = conj_physical(sgn(input)), conj_physical(input)
-    return with_curvature(g * direction, g, input, node, conjugate, math.nan)
+    return add_curvature(g * direction, g, input, node, conjugate, math.nan)
 
 
 abs.vjp(input=_abs_rule, latex=r"g \cdot \mathrm{sign}(x)")
@@ -272,12 +272,12 @@ def softplus(xp: Any, input: Array, beta: float = 1.0, threshold: float = 20.0) 
     return y if threshold >= 20 else xp.where(beta * input > threshold, input, y)
 
 
-def softplus_slope(g: Any, input: Any, beta: float, threshold: float) -> Any:
+def softplus_gradient(g: Any, input: Any, beta: float, threshold: float) -> Any:
     slope = g * sigmoid(beta * input)
     return slope if threshold >= 20 else where(beta * input > threshold, g, slope)
 
 
-softplus.vjp(input=softplus_slope, latex=r"g\,\sigma(\beta x)")
+softplus.vjp(input=softplus_gradient, latex=r"g\,\sigma(\beta x)")
 
 
 @elementwise(dtypes="bif")
@@ -303,7 +303,7 @@ logit.vjp(
 
 
 from .comparison import where  # noqa: E402  (rules may use any op)
-from .complex import conj_physical, holds_complex, sgn  # noqa: E402
-from .lengths import with_curvature  # noqa: E402
+from .complex import conj_physical, has_complex_dtype, sgn  # noqa: E402
+from .lengths import add_curvature  # noqa: E402
 from .masking import scale_gradient  # noqa: E402
 from .rounding import sign  # noqa: E402

@@ -39,7 +39,7 @@ TRANSFORMS = (
 
 
 @op(linear=True, method=False, public=TRANSFORMS, node="ConstantPadNdBackward0")
-def cut_or_padded(xp: Any, input: Array, dim: tuple[int, ...], size: tuple[int, ...]) -> Array:
+def resize_signal(xp: Any, input: Array, dim: tuple[int, ...], size: tuple[int, ...]) -> Array:
     """The input with other sizes: cut off at the end of an axis, or zeros added there."""
     shape, kept = list(input.shape), [slice(None)] * input.ndim
     for axis, n in zip(dim, size, strict=True):
@@ -51,8 +51,8 @@ def cut_or_padded(xp: Any, input: Array, dim: tuple[int, ...], size: tuple[int, 
 
 
 # What was cut off gets zeros, and what was added is cut off again.
-cut_or_padded.vjp(
-    input=lambda g, input_shape, dim: cut_or_padded(g, dim, tuple(input_shape[i] for i in dim)),
+resize_signal.vjp(
+    input=lambda g, input_shape, dim: resize_signal(g, dim, tuple(input_shape[i] for i in dim)),
     latex=r"g\ \text{in the size of the input}",
 )
 
@@ -81,7 +81,7 @@ def half_spectrum(xp: Any, input: Array, dim: int, norm: str) -> Array:
 # x[j] is in each y[k]: its gradient is Re Σ_k g[k] e^(-2πi jk/n), each k of the half once.
 half_spectrum.vjp(
     input=lambda g, input_shape, dim, norm: from_half_spectrum(
-        conj_physical(weighed(g, input_shape[dim], dim, 0.5)), input_shape[dim], dim, OTHER[norm]
+        conj_physical(scale_spectrum(g, input_shape[dim], dim, 0.5)), input_shape[dim], dim, INVERSE_NORM[norm]
     ),
     latex=r"\mathrm{Re}\left(F_{\text{half}}^\top\,g\right)",
 )
@@ -95,15 +95,15 @@ def from_half_spectrum(xp: Any, input: Array, n: int, dim: int, norm: str) -> Ar
 
 # A number inside the half spectrum stands for its twin, too: it is in the result twice.
 from_half_spectrum.vjp(
-    input=lambda g, n, dim, norm: weighed(
-        conj_physical(half_spectrum(g, dim, OTHER[norm])), n, dim, 2.0
+    input=lambda g, n, dim, norm: scale_spectrum(
+        conj_physical(half_spectrum(g, dim, INVERSE_NORM[norm])), n, dim, 2.0
     ),
     latex=r"w_k\,\overline{F_{\text{half}}\,g}",
 )
 
 
 @op(linear=True, method=False, public=TRANSFORMS, node="MulBackward0")
-def weighed(xp: Any, input: Array, n: int, dim: int, weight: float) -> Array:
+def scale_spectrum(xp: Any, input: Array, n: int, dim: int, weight: float) -> Array:
     """A half spectrum of n numbers, those of it that have a twin multiplied by `weight`."""
     y = input.copy()
     inside = (slice(None),) * dim + (slice(1, (n + 1) // 2),)
@@ -111,24 +111,24 @@ def weighed(xp: Any, input: Array, n: int, dim: int, weight: float) -> Array:
     return y
 
 
-weighed.vjp(
-    input=lambda g, n, dim, weight: weighed(g, n, dim, weight),
+scale_spectrum.vjp(
+    input=lambda g, n, dim, weight: scale_spectrum(g, n, dim, weight),
     latex=r"w_k\,g",
 )
 
 # Arguments ---------------------------------------------------------------------------------------
 
-OTHER = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+INVERSE_NORM = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 """The `norm` with which the way back has the constant that the way there has with the key."""
 
 
-def checked_norm(name: str, norm: str | None) -> str:
+def check_norm(name: str, norm: str | None) -> str:
     """Return where the constant is: on the way "backward" (1/n), "forward", "ortho" (1/√n each).
 
     Raises: ValueRangeError: another word.
     """
     norm = "backward" if norm is None else norm
-    if norm not in OTHER:
+    if norm not in INVERSE_NORM:
         raise ValueRangeError(
             name, f'Invalid normalization mode: "{norm}"',
             hint='norm is "backward" (the default), "forward" or "ortho"',
@@ -136,7 +136,7 @@ def checked_norm(name: str, norm: str | None) -> str:
     return norm
 
 
-def checked_input(name: str, input: Tensor, real: bool = False) -> Tensor:
+def check_input(name: str, input: Tensor, real: bool = False) -> Tensor:
     """Return the input if its numbers can be transformed.
 
     Raises: DTypeError: half precision, or complex where the numbers have to be `real`.
@@ -153,7 +153,7 @@ def checked_input(name: str, input: Tensor, real: bool = False) -> Tensor:
     return input
 
 
-def listed(value: Any) -> tuple[int, ...] | None:
+def as_int_tuple(value: Any) -> tuple[int, ...] | None:
     """Return one integer or several as a tuple."""
     if value is None:
         return None
@@ -162,12 +162,12 @@ def listed(value: Any) -> tuple[int, ...] | None:
     return tuple(operator.index(each) for each in value)
 
 
-def one_size(name: str, n: int | None) -> tuple[int, ...] | None:
+def single_size(name: str, n: int | None) -> tuple[int, ...] | None:
     """Return the size of the only axis.
 
     Raises: ShapeError: less than 1 (among several sizes, -1 would mean the size as it is).
     """
-    return None if n is None else checked_sizes(name, None, (operator.index(n),))
+    return None if n is None else check_sizes(name, None, (operator.index(n),))
 
 
 def axes_and_sizes(
@@ -178,7 +178,7 @@ def axes_and_sizes(
     Raises: DimError: no such axis. ShapeError: a wrong size; an axis twice; not as many sizes
         as axes.
     """
-    s, dim, shape = listed(s), listed(dim), tuple(input.shape)
+    s, dim, shape = as_int_tuple(s), as_int_tuple(dim), tuple(input.shape)
     if s is not None and len(s) > len(shape) and dim is None:
         raise ShapeError(name, f"Got shape with {len(s)} values", {"input": shape, "s": s})
     if s is not None and dim is not None and len(s) != len(dim):
@@ -197,10 +197,10 @@ def axes_and_sizes(
     sizes = [shape[axis] if n == -1 else n for axis, n in zip(axes, wanted, strict=True)]
     if real_out and axes and wanted[-1] == -1:
         sizes[-1] = 2 * (sizes[-1] - 1)
-    return axes, checked_sizes(name, shape, sizes)
+    return axes, check_sizes(name, shape, sizes)
 
 
-def checked_sizes(
+def check_sizes(
     name: str, shape: tuple[int, ...] | None, sizes: Sequence[int]
 ) -> tuple[int, ...]:
     """Return the sizes. Raises: ShapeError: one of them is less than 1."""
@@ -215,11 +215,11 @@ def checked_sizes(
     return tuple(sizes)
 
 
-def fitted(input: Tensor, dim: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
+def resize_axes(input: Tensor, dim: tuple[int, ...], sizes: tuple[int, ...]) -> Tensor:
     """Give the axes these sizes, if they have not got them."""
     if all(input.shape[axis] == n for axis, n in zip(dim, sizes, strict=True)):
         return input
-    return cut_or_padded(input, dim, sizes)
+    return resize_signal(input, dim, sizes)
 
 
 from .complex import conj_physical  # noqa: E402  (rules may use any op)

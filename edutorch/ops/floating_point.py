@@ -54,13 +54,13 @@ nextafter.vjp(
 
 
 @op(outputs=("mantissa", "exponent"), method=False, dtypes="f", public="frexp")
-def split_into_parts(xp: Any, input: Array) -> tuple[Array, Array]:
+def frexp_forward(xp: Any, input: Array) -> tuple[Array, Array]:
     """Digits and power of two of each number: see `frexp`."""
     mantissa, exponent = xp.frexp(input)
     return mantissa, exponent.astype("int32")
 
 
-split_into_parts.vjp(
+frexp_forward.vjp(
     input=lambda g, exponent: g / exp2(exponent), latex=r"g\,2^{-\mathrm{exponent}}"
 )
 
@@ -73,7 +73,7 @@ def frexp(input: Tensor) -> return_types.frexp:
     >>> frexp(tensor([6.0, -0.5])).exponent
     tensor([3, 0], dtype=torch.int32)
     """
-    return return_types.frexp(*split_into_parts(input))
+    return return_types.frexp(*frexp_forward(input))
 
 
 @as_method

@@ -12,8 +12,8 @@ from ..backends.aliased_array import plain, shared
 from ..backends.device import backend_for
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, InvalidValueError, ShapeError
-from .creation import created, strided_only
-from .nested_lists import from_lists
+from .creation import wrap_new, require_strided
+from .nested_lists import array_from_lists
 
 
 def tensor(
@@ -34,7 +34,7 @@ def tensor(
     array = host_array(data, dtype)
     if array is data or array.base is not None or isinstance(data, Tensor):
         array = array.copy()
-    return created(backend.from_numpy(array), requires_grad)
+    return wrap_new(backend.from_numpy(array), requires_grad)
 
 
 def host_array(data: Any, dtype: Any = None) -> np.ndarray:
@@ -46,16 +46,16 @@ def host_array(data: Any, dtype: Any = None) -> np.ndarray:
     elif hasattr(data, "__array__"):
         array = data.__array__()
     else:
-        return from_lists(data, dtype)
+        return array_from_lists(data, dtype)
     kind = array.dtype if dtype is None else dtypes.array_type(dtype)
     if dtype is None:
         dtypes.of(kind)
     return plain(array if array.dtype == kind else array.astype(kind))
 
 
-def of_memory(array: np.ndarray, requires_grad: bool = False) -> Tensor:
+def wrap_shared(array: np.ndarray, requires_grad: bool = False) -> Tensor:
     """Make a tensor of memory that somebody else holds as well (see `core/numpy_aliasing.py`)."""
-    return created(shared(array), requires_grad)
+    return wrap_new(shared(array), requires_grad)
 
 
 def check_layout(op: str, array: np.ndarray) -> np.ndarray:
@@ -94,8 +94,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
         and isinstance(data, np.ndarray)
         and np.may_share_memory(array, data)
     ):
-        return of_memory(check_layout("as_tensor", array))
-    return created(backend.from_numpy(array))
+        return wrap_shared(check_layout("as_tensor", array))
+    return wrap_new(backend.from_numpy(array))
 
 
 def from_numpy(ndarray: np.ndarray) -> Tensor:
@@ -115,7 +115,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
         raise ArgumentError("from_numpy", f"expected a NumPy array, got {type(ndarray).__name__}")
     check_layout("from_numpy", ndarray)
     dtypes.of(ndarray.dtype)
-    return of_memory(ndarray)
+    return wrap_shared(ndarray)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -138,7 +138,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     kind = ext_tensor.__dlpack_device__()[0]
     backend = backends.get("cuda" if kind == 2 else "cpu")
     made = backend.xp.from_dlpack(ext_tensor)
-    tensor = of_memory(check_layout("from_dlpack", made)) if kind != 2 else created(made)
+    tensor = wrap_shared(check_layout("from_dlpack", made)) if kind != 2 else wrap_new(made)
     tensor = tensor.to(device) if device is not None else tensor
     return tensor.clone() if copy else tensor
 
@@ -204,7 +204,7 @@ def frombuffer(
     tensor([2, 3], dtype=torch.uint8)
     """
     array = np.frombuffer(buffer, dtypes.array_type(dtype), count, offset)
-    return of_memory(array, requires_grad)
+    return wrap_shared(array, requires_grad)
 
 
 def from_file(
@@ -223,10 +223,10 @@ def from_file(
     >>> from_file("/dev/null", size=0).shape
     torch.Size([0])
     """
-    strided_only("from_file", layout)
+    require_strided("from_file", layout)
     kind = dtypes.array_type(dtype or dtypes.get_default_dtype())
     if not size:
-        return created(np.zeros(0, kind))
+        return wrap_new(np.zeros(0, kind))
     needed = size * kind.itemsize
     if shared:
         with open(filename, "ab") as file:
@@ -238,4 +238,4 @@ def from_file(
             {"file": f"{os.path.getsize(filename)} bytes"},
         )  # fmt: skip
     memory = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(needed,))
-    return of_memory(np.frombuffer(memory, kind))
+    return wrap_shared(np.frombuffer(memory, kind))

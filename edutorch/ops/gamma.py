@@ -17,9 +17,9 @@ from ..backends.numpy import Array
 from ..core.op import elementwise
 from ..core.tensor import Tensor
 from ..errors import ValueRangeError
-from .special_common import bernoulli, in_float64, power_series, zeta_minus_1
+from .special_common import bernoulli_numbers, in_float64, power_series, zeta_minus_1
 
-FAR = 10.0
+STIRLING_LIMIT = 10.0
 """From here on Stirling's series has 16 digits after a few terms."""
 
 
@@ -32,7 +32,7 @@ def distance_to_integer(xp: Any, x: Array) -> Array:
 
 
 @functools.cache
-def near_2(terms: int = 30) -> list[float]:
+def log_gamma_series(terms: int = 30) -> list[float]:
     """ln Γ(2 + z) = (1 - γ) z + Σ (-1)ᵏ (ζ(k) - 1) zᵏ / k, as coefficients of z¹, z², …"""
     return [
         1 - float(np.euler_gamma),
@@ -41,32 +41,32 @@ def near_2(terms: int = 30) -> list[float]:
 
 
 @functools.cache
-def stirling(terms: int = 8) -> list[float]:
+def stirling_coefficients(terms: int = 8) -> list[float]:
     """The coefficients of Stirling's correction: B₂ₖ / (2k (2k-1)), for x¹⁻²ᵏ."""
-    return [float(b / (2 * k * (2 * k - 1))) for k, b in enumerate(bernoulli(terms), 1)]
+    return [float(b / (2 * k * (2 * k - 1))) for k, b in enumerate(bernoulli_numbers(terms), 1)]
 
 
 def stirling_correction(x: Array) -> Array:
     """ln Γ(x) - ((x - ½) ln x - x + ½ ln 2π), for x from 10 on."""
-    return power_series(1 / (x * x), stirling()) / x
+    return power_series(1 / (x * x), stirling_coefficients()) / x
 
 
 def log_gamma(xp: Any, x: Array) -> Array:
     """ln Γ(x) for x > 0, exact also around its zeros 1 and 2."""
     below_half, below_3_halves = x < 0.5, x < 1.5
-    near = xp.where(x < FAR, x, 2.0)
+    near = xp.where(x < STIRLING_LIMIT, x, 2.0)
     stepped = xp.ones_like(x)
-    for _ in range(int(FAR) - 2):
+    for _ in range(int(STIRLING_LIMIT) - 2):
         above = near > 2.5
         near = xp.where(above, near - 1, near)
         stepped = xp.where(above, stepped * near, stepped)
     z = near - xp.where(below_half, 0.0, xp.where(below_3_halves, 1.0, 2.0))
-    close = z * power_series(z, near_2()) + xp.log(stepped)
+    close = z * power_series(z, log_gamma_series()) + xp.log(stepped)
     close = close - xp.where(below_3_halves, xp.log1p(z), 0.0)
     close = close - xp.where(below_half, xp.log(near), 0.0)
-    big = xp.maximum(x, FAR)
+    big = xp.maximum(x, STIRLING_LIMIT)
     away = (big - 0.5) * (xp.log(big) - 1) + (math.log(2 * math.pi) - 1) / 2
-    return xp.where(x < FAR, close, away + stirling_correction(big))
+    return xp.where(x < STIRLING_LIMIT, close, away + stirling_correction(big))
 
 
 @elementwise(dtypes="bif")
@@ -148,12 +148,12 @@ def digamma(xp: Any, input: Array) -> Array:
     negative = input < 0
     x = xp.where(negative, 1 - input, xp.where(input == 0, 1.0, input))
     steps = xp.zeros_like(x)
-    for _ in range(int(FAR)):
-        near = x < FAR
+    for _ in range(int(STIRLING_LIMIT)):
+        near = x < STIRLING_LIMIT
         steps = xp.where(near, steps + 1 / x, steps)
         x = xp.where(near, x + 1, x)
     square = 1 / (x * x)
-    terms = [float(b / (2 * k)) for k, b in enumerate(bernoulli(9), 1)]
+    terms = [float(b / (2 * k)) for k, b in enumerate(bernoulli_numbers(9), 1)]
     y = xp.log(x) - 0.5 / x - square * power_series(square, terms) - steps
     angle = distance_to_integer(xp, input)
     mirrored = y - math.pi / xp.tan(math.pi * xp.where(angle == 0, 0.25, angle))

@@ -14,12 +14,12 @@ from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DimError, DTypeError, ShapeError
-from .conversion import one_value
-from .indexing import Index, as_index, on_device, repeats_possible
-from .nested_lists import number_in
+from .conversion import scalar_array
+from .indexing import Index, as_index, on_device, can_repeat
+from .nested_lists import scalar_like
 
 
-def positions(name: str, index: Any) -> Array:
+def index_array(name: str, index: Any) -> Array:
     """Return an index tensor's array, refusing anything but integers."""
     array = index._array if isinstance(index, Tensor) else index
     if array.dtype.kind not in "iu":
@@ -29,7 +29,7 @@ def positions(name: str, index: Any) -> Array:
     return array
 
 
-def along(index: Array, dim: int) -> tuple[Array, ...]:
+def index_along(index: Array, dim: int) -> tuple[Array, ...]:
     """Return the full index that picks `index` along `dim`, each other axis at its place."""
     xp = backends.of(index).xp
     grid = [
@@ -39,7 +39,7 @@ def along(index: Array, dim: int) -> tuple[Array, ...]:
     return (*grid[:dim], index, *grid[dim + 1 :])
 
 
-def checked(name: str, index: Array, size: int) -> Array:
+def check_index(name: str, index: Array, size: int) -> Array:
     """Return an index after `check_range`."""
     check_range(name, index, size)
     return index
@@ -67,27 +67,27 @@ def gather(xp: Any, input: Array, dim: int, index: Index, *, sparse_grad: bool =
     """
     if 0 in getattr(index, "shape", ()):  # whatever its type and its axes, as in PyTorch
         return input.reshape(-1)[:0].reshape(index.shape)
-    index = positions("gather", index)
+    index = index_array("gather", index)
     dim = normal_dim("gather", dim, input.ndim)
     if input.ndim < 2 > index.ndim:  # one number is a row of one
         row = input.reshape(-1)
-        return row[checked("gather", index, row.shape[0])]
+        return row[check_index("gather", index, row.shape[0])]
     if index.ndim != input.ndim:
         raise ShapeError(
             "gather", "index must have as many dimensions as input",
             {"input": input.shape, "index": index.shape},
         )  # fmt: skip
     check_range("gather", index, input.shape[dim])
-    return input[along(index, dim)]
+    return input[index_along(index, dim)]
 
 
 def _gather_rule(g: Any, input_shape: tuple[int, ...], dim: int, index: Any) -> Any:
     if 0 in index.shape:
         return expand(sum(g), input_shape)
-    index = positions("gather", index)
+    index = index_array("gather", index)
     if len(input_shape) < 2:
-        return reshape(place(g, (index,), (math.prod(input_shape),)), input_shape)
-    return place(g, along(index, dim % len(input_shape)), input_shape)
+        return reshape(index_put_forward(g, (index,), (math.prod(input_shape),)), input_shape)
+    return index_put_forward(g, index_along(index, dim % len(input_shape)), input_shape)
 
 
 gather.vjp(
@@ -112,26 +112,26 @@ def scatter(
     src = value if src is None else src
     if src is None:
         raise ArgumentError("scatter", "give `src`, a tensor, or `value`, a number")
-    index = positions("scatter", index)
+    index = index_array("scatter", index)
     dim = normal_dim("scatter", dim, input.ndim)
     y = input.copy()
     row = y if y.ndim else y.reshape(1)
-    check_as_many("scatter", input, index, src if getattr(src, "ndim", 0) else None)
+    check_same_ndim("scatter", input, index, src if getattr(src, "ndim", 0) else None)
     check_range("scatter", index, row.shape[dim])
     if not hasattr(src, "dtype"):
-        src = number_in("scatter", src, y)
-    row[along(index, dim) if y.ndim else index] = taken(src, index.shape)
+        src = scalar_like("scatter", src, y)
+    row[index_along(index, dim) if y.ndim else index] = used_part(src, index.shape)
     return y
 
 
 scatter.vjp(
     input=lambda g, dim, index: scatter(g, dim, index, zeros_like(gather(g, dim, index))),
-    src=lambda g, src_shape, dim, index: spread_back(g, src_shape, index, dim),
+    src=lambda g, src_shape, dim, index: gather_source_gradient(g, src_shape, index, dim),
     latex={"input": r"g\ \text{outside the index}", "src": r"g[index]"},
 )
 
 
-def check_as_many(name: str, input: Array, index: Array, src: Any = None) -> None:
+def check_same_ndim(name: str, input: Array, index: Array, src: Any = None) -> None:
     """Raise ShapeError unless all have as many dimensions; 0-d counts as a row of one.
 
     A `src` without dimensions is one number for all places.
@@ -142,17 +142,17 @@ def check_as_many(name: str, input: Array, index: Array, src: Any = None) -> Non
         raise ShapeError(name, f"{', '.join(rows)} must have as many dimensions", rows)
 
 
-def taken(src: Any, shape: tuple[int, ...]) -> Any:
+def used_part(src: Any, shape: tuple[int, ...]) -> Any:
     """The part of `src` that an index of `shape` uses."""
     return src[tuple(slice(size) for size in shape)] if getattr(src, "ndim", 0) else src
 
 
-def spread_back(g: Any, shape: tuple[int, ...], index: Any, dim: int) -> Any:
+def gather_source_gradient(g: Any, shape: tuple[int, ...], index: Any, dim: int) -> Any:
     """The gradient of `src`: g at the index, zeros for the part that was not used."""
     picked = gather(g, dim, index)
     if tuple(picked.shape) == tuple(shape):
         return picked
-    return place(picked, tuple(slice(size) for size in picked.shape), shape)
+    return index_put_forward(picked, tuple(slice(size) for size in picked.shape), shape)
 
 
 @op(promotion="same", out=True)
@@ -162,20 +162,20 @@ def scatter_add(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Ar
     >>> scatter_add(zeros(2), 0, tensor([1, 1]), tensor([5.0, 6.0]))
     tensor([ 0., 11.])
     """
-    index = positions("scatter_add", index)
+    index = index_array("scatter_add", index)
     dim = normal_dim("scatter_add", dim, input.ndim)
     y = input.copy()
     row = y if y.ndim else y.reshape(1)
-    check_as_many("scatter_add", input, index, src)
+    check_same_ndim("scatter_add", input, index, src)
     check_range("scatter_add", index, row.shape[dim])
-    where = along(index, dim) if y.ndim else (index,)
-    backends.of(y).scatter_add(row, where, taken(src, index.shape))
+    where = index_along(index, dim) if y.ndim else (index,)
+    backends.of(y).scatter_add(row, where, used_part(src, index.shape))
     return y
 
 
 scatter_add.vjp(
     input=lambda g: g,
-    src=lambda g, src_shape, dim, index: spread_back(g, src_shape, index, dim),
+    src=lambda g, src_shape, dim, index: gather_source_gradient(g, src_shape, index, dim),
     latex={"input": r"g", "src": r"g[index]"},
 )
 
@@ -193,7 +193,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if dim is None:
         return take_along_dim(input.reshape(-1), indices.reshape(-1), 0)
     dim = normal_dim("take_along_dim", dim, input.ndim)
-    positions("take_along_dim", indices)
+    index_array("take_along_dim", indices)
     if indices.numel():
         indices = where(indices < 0, indices + input.shape[dim], indices)
     one = [*input.shape[:dim], 1, *input.shape[dim + 1 :]]
@@ -227,7 +227,7 @@ def index_select(xp: Any, input: Array, dim: int, index: Index) -> Array:
     >>> index_select(tensor([10, 20, 30]), 0, tensor([2, 0]))
     tensor([30, 10])
     """
-    index = positions("index_select", index)
+    index = index_array("index_select", index)
     dim = normal_dim("index_select", dim, input.ndim)
     if index.ndim > 1:
         raise ShapeError(
@@ -243,8 +243,8 @@ def index_select(xp: Any, input: Array, dim: int, index: Index) -> Array:
 def _index_select_rule(g: Any, input_shape: tuple[int, ...], dim: int, index: Any) -> Any:
     if not input_shape:
         return g
-    where = reshape(positions("index_select", index), (-1,))
-    return place(g, (slice(None),) * (dim % len(input_shape)) + (where,), input_shape)
+    where = reshape(index_array("index_select", index), (-1,))
+    return index_put_forward(g, (slice(None),) * (dim % len(input_shape)) + (where,), input_shape)
 
 
 index_select.vjp(
@@ -253,14 +253,14 @@ index_select.vjp(
 )
 
 
-def slices(dim: int, index: Any, input: Array, name: str) -> tuple[Array, tuple[Any, ...]]:
+def slice_index(dim: int, index: Any, input: Array, name: str) -> tuple[Array, tuple[Any, ...]]:
     """The full index of whole slices along `dim`, and the array it is for: 0-d is a row of one.
 
     Raises: ShapeError: the index is no vector. DimError: no such dim, no such slice.
     """
     row = input if input.ndim else input.reshape(1)
     dim = normal_dim(name, dim, row.ndim)
-    index = positions(name, index)
+    index = index_array(name, index)
     if index.ndim > 1:
         raise ShapeError(name, "index is supposed to be a vector", {"index": index.shape})
     index = index.reshape(-1)
@@ -282,7 +282,7 @@ def check_source(name: str, input: Array, source: Array, dim: int, index: Any) -
             name, "source and input must have as many dimensions",
             {"input": input.shape, "source": source.shape},
         )  # fmt: skip
-    count = positions(name, index).size
+    count = index_array(name, index).size
     if source.ndim and source.shape[dim] != count:
         raise ShapeError(
             name, f"index has {count} numbers, source {source.shape[dim]} slices along dim {dim}",
@@ -300,7 +300,7 @@ def index_add(
     tensor([ 0., 11.])
     """
     y = input.copy()
-    row, where = slices(dim, index, y, "index_add")
+    row, where = slice_index(dim, index, y, "index_add")
     check_range("index_add", where[-1], row.shape[dim])
     check_source("index_add", y, source, dim, index)
     values = source if alpha == 1 else source * xp.asarray(alpha).astype(source.dtype)
@@ -323,7 +323,7 @@ def index_copy(xp: Any, input: Array, dim: int, index: Index, source: Array) -> 
     tensor([0., 5.])
     """
     y = input.copy()
-    row, where = slices(dim, index, y, "index_copy")
+    row, where = slice_index(dim, index, y, "index_copy")
     check_range("index_copy", where[-1], row.shape[dim])
     check_source("index_copy", y, source, dim, index)
     row[where] = source
@@ -346,8 +346,8 @@ def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Array | flo
     """
     hint = "index_copy takes a slice of its own for each position"
     y = input.copy()
-    row, where = slices(dim, index, y, "index_fill")
-    row[where] = one_value(xp, "index_fill", input, value, hint)
+    row, where = slice_index(dim, index, y, "index_fill")
+    row[where] = scalar_array(xp, "index_fill", input, value, hint)
     return y
 
 
@@ -385,7 +385,7 @@ def index_put(
     index = on_device(as_index(tuple(indices)), y)
     if not accumulate:
         y[index] = values
-    elif repeats_possible(index):
+    elif can_repeat(index):
         backends.of(y).scatter_add(y, index, values)
     else:
         y[index] += values
@@ -401,7 +401,7 @@ index_put.vjp(
 )
 
 
-from .indexing import getitem, place  # noqa: E402
+from .indexing import getitem, index_put_forward  # noqa: E402
 from .like import ones_like, zeros_like  # noqa: E402  (rules may use any op)
 from .masking import masked_fill, where  # noqa: E402
 from .reduction import sum  # noqa: E402

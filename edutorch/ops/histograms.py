@@ -38,7 +38,7 @@ def histogram(
     if isinstance(bins, Tensor) and bins.ndim != 1:
         raise ShapeError("histogram", "the bounds must be a vector", {"bins": tuple(bins.shape)})
     points = input._array.reshape(-1, 1)
-    counts, edges = counted("histogram", points, [bins], range, weight, input, density)
+    counts, edges = count_points("histogram", points, [bins], range, weight, input, density)
     return return_types.histogram(counts, edges[0])
 
 
@@ -66,11 +66,11 @@ def histogramdd(
         raise ShapeError("histogramdd", f"needs bins for {axes} axes, got {len(bins)}")
     points = input._array.reshape(-1, axes)
     return return_types.histogramdd(
-        *counted("histogramdd", points, bins, range, weight, input, density)
+        *count_points("histogramdd", points, bins, range, weight, input, density)
     )
 
 
-def counted(
+def count_points(
     name: str, points: Array, bins: Sequence[Any], range: Sequence[float] | None,
     weight: Tensor | None, input: Tensor, density: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
@@ -91,7 +91,7 @@ def counted(
     for axis, bin_ in enumerate(bins):
         column = points[:, axis]
         ends = None if range is None else range[2 * axis : 2 * axis + 2]
-        bounds = bin_._array if isinstance(bin_, Tensor) else equal_parts(name, column, bin_, ends)
+        bounds = bin_._array if isinstance(bin_, Tensor) else equal_bins(name, column, bin_, ends)
         last = bounds.shape[0] - 1
         place = xp.searchsorted(bounds, column, "right") - 1
         place = xp.where(column == bounds[last], last - 1, place)
@@ -112,7 +112,7 @@ def counted(
     return wrap(counts), tuple(map(wrap, edges))
 
 
-def equal_parts(name: str, column: Array, count: int, ends: Sequence[float] | None) -> Array:
+def equal_bins(name: str, column: Array, count: int, ends: Sequence[float] | None) -> Array:
     """The bounds of `count` equal parts of a range, or of all there is."""
     xp = backends.of(column).xp
     if count < 1:

@@ -16,13 +16,13 @@ from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from .linalg_common import adjoint_of, need_matrix
+from .linalg_common import adjoint_of, check_matrix
 
 
 @op(outputs=("a", "tau"), method=False, public="geqrf")
-def reflected(xp: Any, input: Array) -> tuple[Array, Array]:
+def apply_householder(xp: Any, input: Array) -> tuple[Array, Array]:
     """R with the reflectors below its diagonal, and their factors: see `geqrf`."""
-    batch = need_matrix("geqrf", input)
+    batch = check_matrix("geqrf", input)
     m, n = input.shape[-2:]
     a = input.reshape((math.prod(batch), m, n)).copy()
     factors = xp.zeros((a.shape[0], min(m, n)), a.dtype)
@@ -58,12 +58,12 @@ def geqrf(input: Tensor) -> return_types.geqrf:
     >>> geqrf(tensor([[3.0, 1.0], [4.0, 2.0]])).tau
     tensor([1.6000, 0.0000])
     """
-    return return_types.geqrf(*reflected(input))
+    return return_types.geqrf(*apply_householder(input))
 
 
 def reflectors(name: str, input: Tensor, tau: Tensor) -> list[tuple[Tensor, Tensor]]:
     """Return v and τ of each reflection, as a column and a number per matrix."""
-    need_matrix(name, input)
+    check_matrix(name, input)
     m, n = input.shape[-2:]
     k = tau.shape[-1] if tau.ndim else 0
     if k > n or tuple(tau.shape[:-1]) != tuple(input.shape[:-2]):

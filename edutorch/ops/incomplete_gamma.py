@@ -19,8 +19,8 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from .gamma import log_gamma, near_2, stirling_correction
-from .special_common import in_float64, no_derivative, power_series
+from .gamma import log_gamma, log_gamma_series, stirling_correction
+from .special_common import in_float64, refuse_derivative, power_series
 
 LARGE = 20.0
 """From this a on, Temme's expansion has 16 digits."""
@@ -55,7 +55,7 @@ def temme_coefficients(orders: int = 13, terms: int = 22) -> list[list[float]]:
     return found
 
 
-def near_the_peak(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
+def temme_expansion(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     """P and Q where a is large and x within a/2 … 2a."""
     mu = (x - a) / a
     r = mu / (2 + mu)  # ln(1 + μ) = 2 (r + r³/3 + r⁵/5 + …): no digit of μ - ln(1 + μ) is lost
@@ -70,7 +70,7 @@ def near_the_peak(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     return erfc.op.forward(xp, -z) / 2 - correction, erfc.op.forward(xp, z) / 2 + correction
 
 
-def peak_height(xp: Any, a: Array, x: Array) -> Array:
+def prefactor(xp: Any, a: Array, x: Array) -> Array:
     """xᵃ e⁻ˣ / Γ(a + 1); for large a by Stirling, whose large terms cancel beforehand."""
     log_x = xp.log(x)
     direct = xp.exp(a * log_x - x - log_gamma(xp, a + 1))
@@ -80,7 +80,7 @@ def peak_height(xp: Any, a: Array, x: Array) -> Array:
     return xp.where(a > LARGE, xp.exp(away) / xp.sqrt(2 * math.pi * big), direct)
 
 
-def below_by_series(xp: Any, a: Array, x: Array) -> Array:
+def lower_series(xp: Any, a: Array, x: Array) -> Array:
     """Σ xⁿ / ((a+1) … (a+n)): P over the peak's height."""
     term = total = xp.ones_like(x)
     for n in range(1, 65):
@@ -89,7 +89,7 @@ def below_by_series(xp: Any, a: Array, x: Array) -> Array:
     return total
 
 
-def above_by_fraction(a: Array, x: Array) -> Array:
+def upper_fraction(a: Array, x: Array) -> Array:
     """a / (x+1-a - 1(1-a) / (x+3-a - 2(2-a) / (…))): Q over the peak's height."""
     steps = 80
     f = x + (2 * steps + 1) - a
@@ -98,7 +98,7 @@ def above_by_fraction(a: Array, x: Array) -> Array:
     return a / f
 
 
-def above_for_small(xp: Any, a: Array, x: Array) -> Array:
+def upper_series(xp: Any, a: Array, x: Array) -> Array:
     """Q where a and x are small: 1 - P would lose its digits.
 
     Q = 1 - xᵃ/Γ(a+1) - a xᵃ/Γ(a+1) Σ (-x)ⁿ / ((a+n) n!) over n = 1, 2, …
@@ -108,12 +108,12 @@ def above_for_small(xp: Any, a: Array, x: Array) -> Array:
         term = term * (-x / n)
         total = total + term / (a + n)
     tiny = xp.minimum(a, 0.5)  # 1 + a would round a away
-    close = tiny * power_series(tiny, near_2()) - xp.log1p(tiny)
+    close = tiny * power_series(tiny, log_gamma_series()) - xp.log1p(tiny)
     exponent = a * xp.log(x) - xp.where(a < 0.5, close, log_gamma(xp, a + 1))
     return -xp.expm1(exponent) - a * xp.exp(exponent) * total
 
 
-def both_parts(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
+def gamma_p_and_q(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     """P(a, x) and Q(a, x), with the values at 0 and infinity that limits give."""
     a, x = xp.broadcast_arrays(a, x)
     usual = (a > 0) & (x > 0) & xp.isfinite(a) & xp.isfinite(x)
@@ -121,14 +121,14 @@ def both_parts(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     peak = (alpha > LARGE) & (at > alpha / 2) & (at < 2 * alpha)
     tail = ~peak & (at > 2) & (at > alpha + 1)
     small = ~peak & (at <= 2) & (alpha < xp.maximum(at, 1.0))
-    height = peak_height(xp, alpha, at)
+    height = prefactor(xp, alpha, at)
     far, near = xp.where(tail, at, alpha + 4), xp.where(tail | peak, 0.5 * alpha, at)
-    upper = xp.where(tail, height * above_by_fraction(alpha, far), 0.0)
-    lower = xp.where(tail, 1 - upper, height * below_by_series(xp, alpha, near))
-    rest = above_for_small(xp, xp.where(small, alpha, 1.0), xp.where(small, at, 1.0))
+    upper = xp.where(tail, height * upper_fraction(alpha, far), 0.0)
+    lower = xp.where(tail, 1 - upper, height * lower_series(xp, alpha, near))
+    rest = upper_series(xp, xp.where(small, alpha, 1.0), xp.where(small, at, 1.0))
     upper = xp.where(tail, upper, xp.where(small, rest, 1 - lower))
     big, beside = xp.where(peak, alpha, LARGE), xp.where(peak, at, LARGE)
-    peak_lower, peak_upper = near_the_peak(xp, big, beside)
+    peak_lower, peak_upper = temme_expansion(xp, big, beside)
     lower, upper = xp.where(peak, peak_lower, lower), xp.where(peak, peak_upper, upper)
     everything = ((a == 0) & (x > 0)) | (xp.isinf(x) & ~xp.isinf(a))
     nothing = ((x == 0) & (a > 0)) | (xp.isinf(a) & ~xp.isinf(x))
@@ -138,9 +138,9 @@ def both_parts(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     return xp.where(wrong, math.nan, lower), xp.where(wrong, math.nan, upper)
 
 
-def density(input: Any, other: Any) -> Any:
+def gamma_density(input: Any, other: Any) -> Any:
     """xᵃ⁻¹ e⁻ˣ / Γ(a): the slope of P along x."""
-    input = in_dtype_of(input, other)
+    input = cast_to_dtype_of(input, other)
     return exp(xlogy(input - 1, other) - other - lgamma(input))
 
 
@@ -157,12 +157,12 @@ def igamma(xp: Any, input: Array, other: Array) -> Array:
     >>> igamma(tensor([1.0, 2.0]), tensor([1.0, 1.0]))
     tensor([0.6321, 0.2642])
     """
-    return both_parts(xp, input, other)[0]
+    return gamma_p_and_q(xp, input, other)[0]
 
 
 igamma.vjp(
-    input=no_derivative("igamma", "input", ONLY_X),
-    other=lambda g, input, other: g * density(input, other),
+    input=refuse_derivative("igamma", "input", ONLY_X),
+    other=lambda g, input, other: g * gamma_density(input, other),
     latex={"input": r"\text{none}", "other": r"g\,\frac{x^{a-1} e^{-x}}{\Gamma(a)}"},
 )
 
@@ -175,17 +175,17 @@ def igammac(xp: Any, input: Array, other: Array) -> Array:
     >>> igammac(tensor([1.0, 2.0]), tensor([1.0, 1.0]))
     tensor([0.3679, 0.7358])
     """
-    return both_parts(xp, input, other)[1]
+    return gamma_p_and_q(xp, input, other)[1]
 
 
 igammac.vjp(
-    input=no_derivative("igammac", "input", ONLY_X),
-    other=lambda g, input, other: -g * density(input, other),
+    input=refuse_derivative("igammac", "input", ONLY_X),
+    other=lambda g, input, other: -g * gamma_density(input, other),
     latex={"input": r"\text{none}", "other": r"-g\,\frac{x^{a-1} e^{-x}}{\Gamma(a)}"},
 )
 
 
-from .conversion import in_dtype_of  # noqa: E402  (rules may use any op)
+from .conversion import cast_to_dtype_of  # noqa: E402  (rules may use any op)
 from .elementwise import exp  # noqa: E402
 from .gamma import lgamma  # noqa: E402
 from .special import erfc, xlogy  # noqa: E402

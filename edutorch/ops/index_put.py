@@ -10,16 +10,16 @@ import numpy as np
 
 from ..core.argument_checks import call_as
 from ..core.autograd.node_names import recorded_as
-from ..core.autograd.view_tracking import same_past
+from ..core.autograd.view_tracking import alias_with_history
 from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import as_method, overwrite, refuse_leaf
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from .conversion import clone
-from .gather_scatter import index_put, positions
+from .gather_scatter import index_put, index_array
 from .gather_scatter import scatter as _scatter
-from .nested_lists import number_in
+from .nested_lists import scalar_like
 from .scatter_reduce import scatter_reduce
 from .views import expand, reshape
 
@@ -31,7 +31,7 @@ def with_twin(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     @functools.wraps(function)
     def twin(input: Tensor, *args: Any, **named: Any) -> Tensor:
         refuse_leaf(input, name)
-        before = same_past(input)
+        before = alias_with_history(input)
         overwrite(input, call_as(name, function, (clone(before), *args), named), before, name)
         return input
 
@@ -51,7 +51,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     tensor([[0., 5.],
             [0., 6.]])
     """
-    positions("put", index)
+    index_array("put", index)
     if index.numel() != source.numel():
         raise ShapeError(
             "put", "source must have as many numbers as index",
@@ -111,7 +111,7 @@ def index_reduce(
         raise InvalidValueError(
             "index_reduce", f"reduce must be prod, mean, amax or amin, got {reduce!r}"
         )
-    positions("index_reduce", index)
+    index_array("index_reduce", index)
     dim = normal_dim("index_reduce", dim, input.ndim)
     if index.ndim > 1 or (source.ndim and index.numel() != source.shape[dim]):
         raise ShapeError(
@@ -161,18 +161,18 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
 
 # Numbers combined with those that are there ----------------------------------------------------
 
-_put_in_place = _scatter.in_place  # type: ignore[attr-defined]
+_scatter_in_place = _scatter.in_place  # type: ignore[attr-defined]
 _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
-def _reduced(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str) -> Tensor:
+def _scatter_with_reduce(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str) -> Tensor:
     if reduce not in _REDUCTIONS:
         raise InvalidValueError("scatter", f"reduce must be 'add' or 'multiply', got {reduce!r}")
     number = value if src is None else src
     if number is None:
         raise ArgumentError("scatter", "give `src`, a tensor, or `value`, a number")
     if not isinstance(number, Tensor):
-        number = expand(wrap(number_in("scatter", number, input._array)), index.shape)
+        number = expand(wrap(scalar_like("scatter", number, input._array)), index.shape)
     return scatter_reduce(input, dim, index, number, _REDUCTIONS[reduce])
 
 
@@ -193,7 +193,7 @@ def scatter(
     """
     if reduce is None:
         return _scatter(input, dim, index, src, value=value)
-    return _reduced(input, dim, index, src, value, reduce)
+    return _scatter_with_reduce(input, dim, index, src, value, reduce)
 
 
 def scatter_(
@@ -206,10 +206,10 @@ def scatter_(
     tensor([0., 5.])
     """
     if reduce is None:
-        return _put_in_place(input, dim, index, src, value=value)
+        return _scatter_in_place(input, dim, index, src, value=value)
     refuse_leaf(input, "scatter_")
-    before = same_past(input)
-    result = _reduced(clone(before), dim, index, src, value, reduce)
+    before = alias_with_history(input)
+    result = _scatter_with_reduce(clone(before), dim, index, src, value, reduce)
     overwrite(input, result, before, "scatter_")
     return input
 

@@ -16,13 +16,13 @@ from .. import backends
 from ..backends.aliased_array import plain
 from ..backends.numpy import Array
 from ..backends.vmap_errors import not_in_place
-from ..core.autograd.forward_mode import propagate, written
+from ..core.autograd.forward_mode import propagate, update_tangents
 from ..core.autograd.graph import Node
-from ..core.autograd.view_tracking import notify, notify_write
+from ..core.autograd.view_tracking import notify_recorded, notify_write
 from ..core.error_messages import valid_indices
 from ..core.op import movement, op
 from ..core.tensor import Tensor, array_of, wrap
-from ..core.tensor_methods import refuse_leaf, same_past, set_history, write
+from ..core.tensor_methods import refuse_leaf, alias_with_history, set_history, write
 from ..errors import DimError, DTypeError, ShapeError
 from ..events import OpApplied
 from ..modes import current
@@ -36,9 +36,9 @@ def as_index(index: Any) -> Any:
     if kind is int:
         return index
     if kind is slice:
-        return checked_slice(index)
+        return check_slice(index)
     if isinstance(index, tuple):
-        return index if shows_a_view(index) else tuple([as_index(each) for each in index])
+        return index if is_view_index(index) else tuple([as_index(each) for each in index])
     index = plain(array_of(index))
     if isinstance(index, list):
         index = host_array(index) if index else np.zeros(0, np.int64)
@@ -58,7 +58,7 @@ BOUNDS = {int, type(None)}
 """Of what class the ends of nearly all slices are."""
 
 
-def shows_a_view(index: Index) -> bool:
+def is_view_index(index: Index) -> bool:
     """Say whether an index is a tuple of whole numbers, usual slices, None and ... alone."""
     if index.__class__ is not tuple:
         return False
@@ -73,7 +73,7 @@ def shows_a_view(index: Index) -> bool:
     return True
 
 
-def checked_slice(index: slice) -> slice:
+def check_slice(index: slice) -> slice:
     """Read a slice; its step has to be positive, as strides of memory are here."""
     if index.step is None and index.start.__class__ in BOUNDS and index.stop.__class__ in BOUNDS:
         return index
@@ -83,14 +83,14 @@ def checked_slice(index: slice) -> slice:
     return slice(*(None if bound is None else operator.index(bound) for bound in bounds))
 
 
-def whole_numbers_first(array: Array, index: Index) -> tuple[Array, Index]:
+def apply_integers(array: Array, index: Index) -> tuple[Array, Index]:
     """Apply the single integers of an index that also has arrays; return what is left.
 
     Together with arrays, NumPy would take an integer as an array too, and move axes.
     """
     if not isinstance(index, tuple) or not any(getattr(part, "ndim", 0) for part in index):
         return array, index
-    index = without_idle_dots(index, array.ndim)
+    index = drop_empty_ellipsis(index, array.ndim)
     if not any(isinstance(part, int) and not isinstance(part, bool) for part in index):
         return array, index
     first: list[Any] = []
@@ -108,7 +108,7 @@ def whole_numbers_first(array: Array, index: Index) -> tuple[Array, Index]:
     return array[tuple(first)], tuple(rest)
 
 
-def without_idle_dots(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
+def drop_empty_ellipsis(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     """Leave out a `...` that stands for no axis: NumPy would think that it parts the arrays."""
     if not any(part is Ellipsis for part in index):
         return index
@@ -136,14 +136,14 @@ def getitem(xp: Any, input: Array, index: Index) -> Array:
     try:
         if index.__class__ is int:
             return input[index, ...]  # with `...` it is a view even of one number
-        if shows_a_view(index):
+        if is_view_index(index):
             return input[index] if ... in index else input[(*index, ...)]
-        part, rest = whole_numbers_first(input, index)
+        part, rest = apply_integers(input, index)
         y = part[on_device(rest, input)]
         return part[(*rest, ...)] if isinstance(y, np.generic) else y
     except IndexError as error:
         rows, hint = {"input": input.shape}, valid_indices(str(error))
-        raise DimError("index", plain_words(error), rows, hint) from None
+        raise DimError("index", translate_index_error(error), rows, hint) from None
 
 
 def index_node(index: Index) -> type[Node]:
@@ -171,7 +171,7 @@ SELECT, SLICE, UNSQUEEZE, ALIAS, INDEX = (
 )
 
 
-def plain_words(error: Exception) -> str:
+def translate_index_error(error: Exception) -> str:
     """NumPy's complaint about an index, with this library's words."""
     text = str(error).replace("numpy.newaxis (`None`)", "None").replace("array is", "tensor is")
     text = text.replace("axis", "dimension")
@@ -179,7 +179,7 @@ def plain_words(error: Exception) -> str:
 
 
 getitem.vjp(
-    input=lambda g, input_shape, index: place(g, index, input_shape),
+    input=lambda g, input_shape, index: index_put_forward(g, index, input_shape),
     latex=r"g\ \text{added where it was picked}",
 )
 
@@ -191,11 +191,11 @@ def on_device(index: Any, array: Array) -> Any:
         return index
     if isinstance(index, tuple):
         parts = tuple(on_device(each, array) for each in index)
-        return one_mask_at_most(backend.xp, parts)
+        return masks_to_positions(backend.xp, parts)
     return backend.from_numpy(index) if isinstance(index, np.ndarray) else index
 
 
-def one_mask_at_most(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def masks_to_positions(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Turn masks into positions where there are several: CuPy takes only one."""
     masks = [part for part in parts if getattr(part, "ndim", 0) and part.dtype.kind == "b"]
     if len(masks) < 2:
@@ -205,28 +205,28 @@ def one_mask_at_most(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @op(linear=True, method=False, public="index_put")
-def place(xp: Any, input: Array, index: Index, shape: Sequence[int]) -> Array:
+def index_put_forward(xp: Any, input: Array, index: Index, shape: Sequence[int]) -> Array:
     """Zeros of `shape` with `input` added at `index`: the other way of picking.
 
     >>> place(tensor([1.0, 2.0]), (tensor([0, 0]),), (3,))
     tensor([3., 0., 0.])
     """
     y = xp.zeros(tuple(shape), input.dtype)
-    if index.__class__ is int or shows_a_view(index):
+    if index.__class__ is int or is_view_index(index):
         y[index] = input
         return y
-    part, index = whole_numbers_first(y, on_device(as_index(index), y))
-    if repeats_possible(index):
+    part, index = apply_integers(y, on_device(as_index(index), y))
+    if can_repeat(index):
         backends.of(y).scatter_add(part, index, input)
     else:
         part[index] = input
     return y
 
 
-place.vjp(input=lambda g, index: getitem(g, as_index(index)), latex=r"g[index]")
+index_put_forward.vjp(input=lambda g, index: getitem(g, as_index(index)), latex=r"g[index]")
 
 
-def repeats_possible(index: Any) -> bool:
+def can_repeat(index: Any) -> bool:
     """Say whether an index can pick one element twice: only arrays of integers can."""
     parts = index if isinstance(index, tuple) else (index,)
     return any(getattr(part, "ndim", 0) and part.dtype.kind in "iu" for part in parts)
@@ -240,41 +240,41 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     """Write `value` (broadcast) into the numbers at `index`."""
     refuse_leaf(self, "__setitem__")
     index = on_device(as_index(index), self._array)
-    before, operand = same_past(self), value
+    before, operand = alias_with_history(self), value
     if isinstance(value, Tensor):
-        check_same_type(self, value, index)
+        check_value_dtype(self, value, index)
     else:
-        value = wrap(number_in("__setitem__", value, self._array))
+        value = wrap(scalar_like("__setitem__", value, self._array))
     if backends.of(self._array).level:
-        value = shared(value, backends.of(self._array))
+        value = lift_to_level(value, backends.of(self._array))
     elif backends.of(value._array).level:
         raise not_in_place()
     assigned = value._array
     if backends.of(assigned) is not backends.of(self._array):
-        assigned = as_same_device(value, self)
+        assigned = to_same_device(value, self)
     try:
-        part, rest = whole_numbers_first(self._array, index)
+        part, rest = apply_integers(self._array, index)
         write(self, "__setitem__", assigned, rest, part)
     except (ValueError, IndexError) as error:
         kind = DimError if isinstance(error, IndexError) else ShapeError
         rows = {"input": tuple(self.shape), "value": tuple(value.shape)}
-        raise kind("__setitem__", plain_words(error), rows, valid_indices(str(error))) from None
+        raise kind("__setitem__", translate_index_error(error), rows, valid_indices(str(error))) from None
     result = wrap(self._array)
     if needs_recording(before, value):
         setitem.op.record(result, self._array, before, value, index)
         result._writes = self._writes
     if not isinstance(operand, int | float):
         operand = value
-    notify(OpApplied(setitem.op, (before, operand), {"index": index}, result, result._node))
+    notify_recorded(OpApplied(setitem.op, (before, operand), {"index": index}, result, result._node))
     if current().grad:
         set_history(self, result)
     if current().levels:
         propagate(setitem.op, (before, value), {"index": index}, result)
-        written(self, result)
+        update_tangents(self, result)
     notify_write(self, result)
 
 
-def check_same_type(target: Tensor, value: Tensor, index: Any) -> None:
+def check_value_dtype(target: Tensor, value: Tensor, index: Any) -> None:
     """Raise DTypeError for another type at places given by tensors, which PyTorch refuses.
 
     (One number, wherever one mask is true, may be of any type.)
@@ -292,7 +292,7 @@ def check_same_type(target: Tensor, value: Tensor, index: Any) -> None:
         )  # fmt: skip
 
 
-def as_same_device(value: Tensor, target: Tensor) -> Array:
+def to_same_device(value: Tensor, target: Tensor) -> Array:
     if value._array.ndim:
         raise DimError(
             "__setitem__", "Expected all tensors to be on the same device",
@@ -313,7 +313,7 @@ def setitem(xp: Any, input: Array, value: Array, index: Index) -> Array:
     tensor([0., 5., 0.])
     """
     y = input.copy()
-    part, index = whole_numbers_first(y, on_device(as_index(index), y))
+    part, index = apply_integers(y, on_device(as_index(index), y))
     part[index] = value
     return y
 
@@ -327,7 +327,7 @@ setitem.vjp(
 Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 
-from .batching import shared  # noqa: E402
+from .batching import lift_to_level  # noqa: E402
 from .from_data import host_array  # noqa: E402  (rules may use any op)
 from .like import zeros_like  # noqa: E402  (rules may use any op)
-from .nested_lists import number_in  # noqa: E402
+from .nested_lists import scalar_like  # noqa: E402

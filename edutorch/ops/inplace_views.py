@@ -18,32 +18,32 @@ from ..backends.aliased_array import Shared
 from ..backends.numpy import Array
 from ..core.argument_checks import call_as
 from ..core.autograd.forward_mode import with_tangents
-from ..core.autograd.view_tracking import notify_write, same_past
+from ..core.autograd.view_tracking import notify_write, alias_with_history
 from ..core.error_messages import need_tensor, no_tensor
 from ..core.memory_format import contiguous_format, laid_out, memory_format, preserve_format
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
-from ..core.tensor import Tensor, keep_retaining, same_memory, wrap
-from ..core.tensor_methods import as_method, refuse_leaf, spread
+from ..core.tensor import Tensor, move_retain_hooks, share_version, wrap
+from ..core.tensor_methods import as_method, refuse_leaf, accept_varargs
 from ..errors import ArgumentError, GradientError, ShapeError
 from .conversion import to
-from .creation import sizes as sizes_of
+from .creation import parse_size as sizes_of
 from .from_data import tensor
 from .indexing import getitem
 from .shape import swapaxes
 from .views import as_strided, squeeze, t, transpose, unsqueeze, view
 
 
-def _turned(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _add_in_place_view(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Make the form of a view that changes the tensor itself."""
 
     @functools.wraps(function)
     def turned(self: Tensor, *args: Any, **named: Any) -> Tensor:
         refuse_leaf(self, name)
         past = self._node
-        result = call_as(name, function, (same_past(self), *args), named)
+        result = call_as(name, function, (alias_with_history(self), *args), named)
         self._array, self._node = result._array, result._node
-        keep_retaining(self, past)
+        move_retain_hooks(self, past)
         with_tangents(self, result)
         self._bump()
         notify_write(self, result)
@@ -55,13 +55,13 @@ def _turned(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]
     return turned
 
 
-_turn_by_strides = _turned("as_strided_", as_strided)
-_turned("t_", t)
-_turned("squeeze_", squeeze)
-_turned("unsqueeze_", unsqueeze)
-_turned("swapaxes_", swapaxes)
+_as_strided_in_place = _add_in_place_view("as_strided_", as_strided)
+_add_in_place_view("t_", t)
+_add_in_place_view("squeeze_", squeeze)
+_add_in_place_view("unsqueeze_", unsqueeze)
+_add_in_place_view("swapaxes_", swapaxes)
 for _name in ("transpose_", "swapdims_"):
-    _turned(_name, transpose)
+    _add_in_place_view(_name, transpose)
 
 
 def as_strided_(
@@ -72,7 +72,7 @@ def as_strided_(
     >>> as_strided_(arange(5), (2,), (3,))
     tensor([0, 3])
     """
-    return _turn_by_strides(input, size, stride, storage_offset)
+    return _as_strided_in_place(input, size, stride, storage_offset)
 
 
 # Other sizes, other memory ------------------------------------------------------------------
@@ -86,7 +86,7 @@ def _check_resizable(input: Tensor) -> None:
         )  # fmt: skip
 
 
-def _resized(input: Tensor, shape: tuple[int, ...], format: memory_format) -> Array:
+def _resize_memory(input: Tensor, shape: tuple[int, ...], format: memory_format) -> Array:
     """Return the memory from the first number on in another shape, longer if it has to be."""
     array = input._array
     backend, size = backends.of(array), array.dtype.itemsize
@@ -110,7 +110,7 @@ def _resize_(input: Tensor, *size: Any, memory_format: memory_format = contiguou
     _check_resizable(input)
     shape = sizes_of("resize_", size)
     if shape != input._array.shape:
-        input._array = _resized(input, shape, memory_format)
+        input._array = _resize_memory(input, shape, memory_format)
         input._bump()
         notify_write(input)
     return input
@@ -172,7 +172,7 @@ def _set_(
         shown = as_strided(shown.detach(), tuple(size), tuple(steps), storage_offset)
     input._array, input._node, input._base = shown._array, None, None
     if isinstance(source, Tensor):
-        same_memory(input, source)
+        share_version(input, source)
     input._bump()
     notify_write(input)
     return input
@@ -186,7 +186,7 @@ for _name, _method in {"resize": _resize, "resize_as": _resize_as, "set_": _set_
 
 
 @movement(method=False, public="view")
-def view_as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
+def view_dtype(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     """The same bytes read as numbers of another type (`x.view(dtype)`), without a gradient.
 
     >>> view_as_type(tensor([1.0]), int32)
@@ -208,7 +208,7 @@ def view_as_type(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     return input.view(kind)
 
 
-_view_shape = spread(view)
+_view_shape = accept_varargs(view)
 
 
 @functools.wraps(view)
@@ -217,7 +217,7 @@ def _view(self: Tensor, *shape: Any, **named: Any) -> Tensor:
     if first.__class__ is type:
         first = dtypes.as_dtype(first)
     if first.__class__ is dtypes.dtype:
-        return getitem(self, ...) if first is self.dtype else view_as_type(self, first)
+        return getitem(self, ...) if first is self.dtype else view_dtype(self, first)
     return _view_shape(self, *shape, **named)
 
 
@@ -253,7 +253,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     return (input.sum(axes, keepdim=True) if axes or not shape else input).reshape(shape)
 
 
-def _need_plain(self: Tensor, name: str) -> None:
+def _refuse_grad(self: Tensor, name: str) -> None:
     if self.requires_grad:
         raise GradientError(
             name, f"can't call {name}() on a tensor that requires grad",
@@ -261,8 +261,8 @@ def _need_plain(self: Tensor, name: str) -> None:
         )  # fmt: skip
 
 
-def _each_replaced(self: Tensor, name: str, function: Callable[..., Any], *others: Any) -> Tensor:
-    _need_plain(self, name)
+def _replace_elements(self: Tensor, name: str, function: Callable[..., Any], *others: Any) -> Tensor:
+    _refuse_grad(self, name)
     for argument, other in zip("xy" if len(others) > 1 else ("tensor",), others, strict=False):
         need_tensor(name, argument, other)
     rows = [self.reshape(-1).tolist()]
@@ -274,17 +274,17 @@ def _each_replaced(self: Tensor, name: str, function: Callable[..., Any], *other
 
 def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each number by what a Python function makes of it: slow, one by one."""
-    return _each_replaced(self, "apply_", callable)
+    return _replace_elements(self, "apply_", callable)
 
 
 def _map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Replace each number by a Python function of it and its partner in another tensor."""
-    return _each_replaced(self, "map_", callable, tensor)
+    return _replace_elements(self, "map_", callable, tensor)
 
 
 def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
     """Replace each number by a Python function of it and its partners in two tensors."""
-    return _each_replaced(self, "map2_", callable, x, y)
+    return _replace_elements(self, "map2_", callable, x, y)
 
 
 def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:

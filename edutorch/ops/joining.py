@@ -16,7 +16,7 @@ from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, ShapeError, ShapeValueError
 
 
-def cat_parts(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
+def split_gradient(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
     parts, start = [], 0
     if not isinstance(g, Tensor) and (0,) not in shapes:
         before = (slice(None),) * (dim % g.ndim)
@@ -49,12 +49,12 @@ def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
         ]  # these add nothing, as in PyTorch
         if len(filled) == len(tensors):
             normal_dim("cat", dim, tensors[0].ndim)
-            check_alike("cat", tensors, dim)
+            check_same_shape("cat", tensors, dim)
             raise
         return xp.concatenate(filled, dim)
 
 
-def check_alike(name: str, tensors: Sequence[Array], free: int | None) -> None:
+def check_same_shape(name: str, tensors: Sequence[Array], free: int | None) -> None:
     """Raise ShapeError where sizes differ along another axis than `free`."""
     first = tensors[0].shape
     for number, each in enumerate(tensors):
@@ -77,7 +77,7 @@ def check_alike(name: str, tensors: Sequence[Array], free: int | None) -> None:
 
 
 cat.vjp(
-    tensors=lambda g, tensors_shape, dim: cat_parts(g, tensors_shape, dim),
+    tensors=lambda g, tensors_shape, dim: split_gradient(g, tensors_shape, dim),
     latex=r"\text{each gets its part of } g",
 )
 
@@ -92,7 +92,7 @@ def stack(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
     """
     if not len(tensors):
         raise ValueError("expected a non-empty list of Tensors")
-    check_alike("stack", tensors, None)
+    check_same_shape("stack", tensors, None)
     return xp.stack(tensors, axis=dim)
 
 
@@ -250,7 +250,7 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
     >>> hsplit(tensor([[1, 2]]), 2)
     (tensor([[1]]), tensor([[2]]))
     """
-    return _cut("hsplit", input, indices_or_sections, 1 if input.ndim > 1 else 0, 1)
+    return _split_evenly("hsplit", input, indices_or_sections, 1 if input.ndim > 1 else 0, 1)
 
 
 @as_method
@@ -260,7 +260,7 @@ def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
     >>> vsplit(tensor([[1], [2]]), 2)
     (tensor([[1]]), tensor([[2]]))
     """
-    return _cut("vsplit", input, indices_or_sections, 0, 2)
+    return _split_evenly("vsplit", input, indices_or_sections, 0, 2)
 
 
 @as_method
@@ -270,10 +270,10 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
     >>> dsplit(tensor([[[1, 2]]]), 2)
     (tensor([[[1]]]), tensor([[[2]]]))
     """
-    return _cut("dsplit", input, indices_or_sections, 2, 3)
+    return _split_evenly("dsplit", input, indices_or_sections, 2, 3)
 
 
-def _cut(name: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Tensor, ...]:
+def _split_evenly(name: str, input: Tensor, where: Any, dim: int, least: int) -> tuple[Tensor, ...]:
     if input.ndim < least:
         raise ShapeError(
             name, f"requires a tensor with at least {least} dimension{'s' * (least > 1)}",
@@ -294,7 +294,7 @@ def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor,
     >>> unsafe_split(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
     """
-    return without_base(split(tensor, split_size, dim))
+    return detach_from_base(split(tensor, split_size, dim))
 
 
 def unsafe_split_with_sizes(
@@ -310,7 +310,7 @@ def unsafe_split_with_sizes(
             "unsafe_split_with_sizes", f"expected a list of sizes, got {split_sizes}",
             hint="unsafe_split takes one size for all parts",
         )  # fmt: skip
-    return without_base(split_with_sizes(input, split_sizes, dim))
+    return detach_from_base(split_with_sizes(input, split_sizes, dim))
 
 
 @recorded_as("UnsafeSplitBackward0")
@@ -323,10 +323,10 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     if not input.ndim:
         raise ShapeError("unsafe_chunk", "expects at least a 1-dimensional tensor", {"input": ()})
     chunks = whole("unsafe_chunk", chunks, "chunks")
-    return without_base(chunk(input, chunks, dim))
+    return detach_from_base(chunk(input, chunks, dim))
 
 
-def without_base(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def detach_from_base(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return parts that are no views to the graph, though the memory is shared."""
     for part in parts:
         writes: Any = part._writes  # never None: a part is linked to its input when it is cut
@@ -340,14 +340,14 @@ for _name in ("unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"):
     setattr(Tensor, _name, globals()[_name])
 
 
-def _slices(self: Tensor) -> Iterator[Tensor]:
+def _iterate_slices(self: Tensor) -> Iterator[Tensor]:
     """Go through the slices of the first axis."""
     if not self.ndim:
         raise TypeError("iteration over a 0-d tensor")
     return iter(unbind(self))
 
 
-Tensor.__iter__ = _slices  # type: ignore[attr-defined]
+Tensor.__iter__ = _iterate_slices  # type: ignore[attr-defined]
 
 from . import pieces  # noqa: E402  (rules may use any op)
 from .shape import atleast_1d, atleast_3d  # noqa: E402

@@ -38,7 +38,7 @@ def lapack(xp: Any, name: str, input: Array, *arguments: Any) -> Any:
         xp.linalg.LinAlgError: another one fails.
     """
     if name in ITERATIVE:
-        need_finite(xp, name, input, arguments)
+        check_finite(xp, name, input, arguments)
     function = getattr(xp.linalg, name)
     try:
         if input.size * min(input.shape[-2:]) * MULTIPLICATIONS[name] < LONG:
@@ -55,7 +55,7 @@ def lapack(xp: Any, name: str, input: Array, *arguments: Any) -> Any:
         ) from None  # fmt: skip
 
 
-def need_finite(xp: Any, name: str, input: Array, arguments: tuple[Any, ...]) -> None:
+def check_finite(xp: Any, name: str, input: Array, arguments: tuple[Any, ...]) -> None:
     """Raises: LinAlgError: a number that the algorithm reads is NaN or infinite."""
     if name == "eigh":  # the other triangle may hold anything
         input = xp.triu(input) if arguments[0] == "U" else xp.tril(input)

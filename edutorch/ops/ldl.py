@@ -20,28 +20,28 @@ from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 from ..errors import LinAlgError, ShapeError
-from .linalg_common import batch_text, need_matrix
-from .lu import need_pivots, sizes
+from .linalg_common import batch_text, check_matrix
+from .lu import check_pivots, pivot_magnitude
 
 ALPHA = (1 + math.sqrt(17)) / 8
 """How small a pivot may be, next to its column, before a larger one is fetched."""
 
 
-def mirrored(xp: Any, x: Array, hermitian: bool) -> Array:
+def transpose_of(xp: Any, x: Array, hermitian: bool) -> Array:
     """The transpose, with `hermitian` the conjugate one."""
     return xp.conj(x.T) if hermitian else x.T
 
 
 def choose_pivot(xp: Any, a: Array, k: int) -> tuple[int, int]:
     """Return which row comes to the diagonal, and the size of the pivot's block, 1 or 2."""
-    column = sizes(xp, a[k:, k])
+    column = pivot_magnitude(xp, a[k:, k])
     own, largest = float(column[0]), 0.0
     if k + 1 < a.shape[0]:
         other = k + 1 + int(xp.argmax(column[1:]))
         largest = float(column[other - k])
     if k + 1 == a.shape[0] or math.isnan(own + largest) or own >= ALPHA * largest:
         return k, 1  # that of a column of zeros as well
-    row = sizes(xp, a[other, k:])
+    row = pivot_magnitude(xp, a[other, k:])
     on_diagonal = float(row[other - k])
     row[other - k] = 0
     reach = float(xp.max(row))
@@ -50,9 +50,9 @@ def choose_pivot(xp: Any, a: Array, k: int) -> tuple[int, int]:
     return (other, 1) if on_diagonal >= ALPHA * reach else (other, 2)
 
 
-def inverse_of(xp: Any, block: Array) -> Array | None:
+def try_inverse(xp: Any, block: Array) -> Array | None:
     """Return the inverse of a pivot's block; None if it has none."""
-    if block.shape[0] == 1 and not float(sizes(xp, block)[0, 0]) > 0:  # 0 or NaN
+    if block.shape[0] == 1 and not float(pivot_magnitude(xp, block)[0, 0]) > 0:  # 0 or NaN
         return None
     try:
         return xp.linalg.inv(block)
@@ -60,9 +60,9 @@ def inverse_of(xp: Any, block: Array) -> Array | None:
         return None
 
 
-def factored(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int]:
+def factorize(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int]:
     """Return L and D in one matrix, the rows exchanged, and the first zero block of D."""
-    a = xp.tril(a) + mirrored(xp, xp.tril(a, -1), hermitian)
+    a = xp.tril(a) + transpose_of(xp, xp.tril(a, -1), hermitian)
     pivots: list[int] = []
     info, k, n = 0, 0, a.shape[0]
     while k < n:
@@ -74,12 +74,12 @@ def factored(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int]
                 part[last - k] = part[other - k]
                 part[other - k] = row
         block, below = a[k : k + size, k : k + size], a[k + size :, k : k + size]
-        inverse = inverse_of(xp, block)
+        inverse = try_inverse(xp, block)
         if inverse is None:
             info = info or k + 1
         else:
             factor = xp.matmul(below, inverse)
-            a[k + size :, k + size :] -= xp.matmul(factor, mirrored(xp, below, hermitian))
+            a[k + size :, k + size :] -= xp.matmul(factor, transpose_of(xp, below, hermitian))
             a[k + size :, k : k + size] = factor
         pivots += [other + 1] if size == 1 else [-(other + 1)] * 2
         k += size
@@ -91,14 +91,14 @@ def factored(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int]
     method=False,
     public="linalg.ldl_factor linalg.ldl_factor_ex",
 )
-def ldl_of(xp: Any, input: Array, hermitian: bool) -> tuple[Array, Array, Array]:
+def ldl_factor_forward(xp: Any, input: Array, hermitian: bool) -> tuple[Array, Array, Array]:
     """L and D in one matrix, the pivots, the first zero of D: see `linalg.ldl_factor_ex`."""
-    batch = need_matrix("linalg.ldl_factor", input, square=True)
+    batch = check_matrix("linalg.ldl_factor", input, square=True)
     hermitian = hermitian and input.dtype.kind == "c"
     y = input.copy()
     pivots, infos = xp.zeros(input.shape[:-1], "int32"), xp.zeros(batch, "int32")
     for index in product(*map(range, batch)):
-        y[index], order, info = factored(xp, input[index], hermitian)
+        y[index], order, info = factorize(xp, input[index], hermitian)
         pivots[index], infos[index] = xp.asarray(order, "int32"), info
     return y, pivots, infos
 
@@ -114,7 +114,7 @@ def ldl_factor_ex(
     >>> edutorch.linalg.ldl_factor_ex(zeros(2, 2)).info
     tensor(1, dtype=torch.int32)
     """
-    LD, pivots, info = ldl_of(A, hermitian)
+    LD, pivots, info = ldl_factor_forward(A, hermitian)
     if check_errors and bool((info > 0).any()):
         for index in product(*map(range, info.shape)):
             if int(info[index]):
@@ -148,7 +148,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
     return return_types.linalg_ldl_factor(LD, pivots)
 
 
-def solve_one(xp: Any, a: Array, pivots: list[int], b: Array, hermitian: bool) -> Array:
+def solve_factored(xp: Any, a: Array, pivots: list[int], b: Array, hermitian: bool) -> Array:
     """Solve L D Lᵀ x = b, undoing the factors one after the other."""
     n, x = a.shape[0], b.copy()
     steps, k = [], 0
@@ -165,24 +165,24 @@ def solve_one(xp: Any, a: Array, pivots: list[int], b: Array, hermitian: bool) -
         exchange(k, size)
         x[k + size :] -= xp.matmul(a[k + size :, k : k + size], x[k : k + size])
         block = a[k : k + size, k : k + size]
-        block = xp.tril(block) + mirrored(xp, xp.tril(block, -1), hermitian)
+        block = xp.tril(block) + transpose_of(xp, xp.tril(block, -1), hermitian)
         x[k : k + size] = xp.linalg.solve(block, x[k : k + size])
     for k, size in reversed(steps):
-        above = mirrored(xp, a[k + size :, k : k + size], hermitian)
+        above = transpose_of(xp, a[k + size :, k : k + size], hermitian)
         x[k : k + size] -= xp.matmul(above, x[k + size :])
         exchange(k, size)
     return x
 
 
 @op(method=False, public="linalg.ldl_solve")
-def ldl_solved(xp: Any, input: Array, other: Array, pivots: list[Any], hermitian: bool) -> Array:
+def ldl_solve_forward(xp: Any, input: Array, other: Array, pivots: list[Any], hermitian: bool) -> Array:
     """The X with A X = B, given the factors of A: see `linalg.ldl_solve`."""
     y = other.copy()
     for index in product(*map(range, input.shape[:-2])):
         order: Any = pivots
         for position in index:
             order = order[position]
-        y[index] = solve_one(xp, input[index], order, other[index], hermitian)
+        y[index] = solve_factored(xp, input[index], order, other[index], hermitian)
     return y
 
 
@@ -194,9 +194,9 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     tensor([[1.],
             [1.]])
     """
-    need_matrix("linalg.ldl_solve", LD, square=True)
-    need_matrix("linalg.ldl_solve", B)
-    need_pivots("linalg.ldl_solve", pivots)
+    check_matrix("linalg.ldl_solve", LD, square=True)
+    check_matrix("linalg.ldl_solve", B)
+    check_pivots("linalg.ldl_solve", pivots)
     if B.shape[-2] != LD.shape[-1]:
         raise ShapeError(
             "linalg.ldl_solve", f"axis -2 of `B` must have A's size, {LD.shape[-1]}",
@@ -205,4 +205,4 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     batch = tuple(broadcast_shapes(tuple(LD.shape[:-2]), tuple(B.shape[:-2])))
     LD, B = LD.expand((*batch, *LD.shape[-2:])), B.expand((*batch, *B.shape[-2:]))
     order = pivots.expand((*batch, pivots.shape[-1])).tolist()
-    return ldl_solved(LD, B, order, hermitian and LD.is_complex())
+    return ldl_solve_forward(LD, B, order, hermitian and LD.is_complex())

@@ -17,10 +17,10 @@ from ..core.autograd.backward import grad
 from ..core.op import elementwise, op
 from ..core.tensor import Tensor, wrap
 from ..errors import GradientError
-from ..modes import changed, current
+from ..modes import override_modes, current
 
 
-def with_curvature(gradient: Any, g: Any, y: Any, node: Any, input: Any, corner: float) -> Any:
+def add_curvature(gradient: Any, g: Any, y: Any, node: Any, input: Any, corner: float) -> Any:
     """Return the gradient of a length, with its own derivative where the length is 0.
 
     Args:
@@ -31,7 +31,7 @@ def with_curvature(gradient: Any, g: Any, y: Any, node: Any, input: Any, corner:
         corner: the second derivative at a corner that remains.
     """
     limit = limit_of_ratio(g, y, node, corner)
-    return gradient if limit is None else gradient + vanishing(input, limit)
+    return gradient if limit is None else gradient + zero_with_gradient(input, limit)
 
 
 def limit_of_ratio(g: Any, y: Any, node: Any, corner: float) -> Any:
@@ -42,21 +42,21 @@ def limit_of_ratio(g: Any, y: Any, node: Any, corner: float) -> Any:
     at_zero = length == 0
     if not backends.of(length).level and not at_zero.any():
         return None
-    slope = slope_of(g, node)
-    with changed(grad=False):
+    slope = derivative_by_result(g, node)
+    with override_modes(grad=False):
         at_zero = wrap(at_zero)
         is_corner = at_zero & (g != 0)
     return where(is_corner, corner, 0.0 if slope is None else where(at_zero, slope, 0.0))
 
 
-def slope_of(g: Tensor, node: Any) -> Tensor | None:
+def derivative_by_result(g: Tensor, node: Any) -> Tensor | None:
     """Return dg/dy of the result of `node`, differentiable again; None where g does not vary."""
     if g._node is None:
         return None
     result = wrap(g._array)
     result._node = node
     try:
-        with changed(grad=True, listeners=(), saving=None):
+        with override_modes(grad=True, listeners=(), saving=None):
             (slope,) = grad(g, result, ones_like(g), create_graph=True, allow_unused=True)
     except GradientError:  # the graph between them was freed: there is no second derivative
         slope = full_like(g, math.nan)
@@ -64,7 +64,7 @@ def slope_of(g: Tensor, node: Any) -> Tensor | None:
 
 
 @op(method=False, public="mul")
-def vanishing(xp: Any, input: Array, slope: Array) -> Array:
+def zero_with_gradient(xp: Any, input: Array, slope: Array) -> Array:
     """The product with `slope` near an input of 0: zeros that have a derivative.
 
     >>> vanishing(tensor([0.0]), tensor([2.0]))
@@ -73,11 +73,11 @@ def vanishing(xp: Any, input: Array, slope: Array) -> Array:
     return xp.zeros_like(input)
 
 
-vanishing.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
+zero_with_gradient.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
 
 
 @elementwise(method=False, public="sqrt", dtypes="bif")
-def root(xp: Any, input: Array) -> Array:
+def safe_sqrt(xp: Any, input: Array) -> Array:
     """The square root of a sum of squares: the gradient at 0 is 0, and not infinite.
 
     >>> root(tensor([4.0, 0.0]))
@@ -92,7 +92,7 @@ def _root_rule(g: Any, y: Any, node: Any) -> Any:
     return gradient if limit is None else gradient + limit / 2
 
 
-root.vjp(input=_root_rule, latex=r"\frac{g}{2y}")
+safe_sqrt.vjp(input=_root_rule, latex=r"\frac{g}{2y}")
 
 from .comparison import where  # noqa: E402  (rules may use any op)
 from .like import full_like, ones_like  # noqa: E402

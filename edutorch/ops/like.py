@@ -13,11 +13,11 @@ from ..core.memory_format import kept_order, laid_out, preserve_format
 from ..core.subclasses import result_class, turned_into
 from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..core.tensor_methods import as_method
-from .creation import created, empty_strided, number_of, sizes, strided_only
+from .creation import wrap_new, empty_strided, scalar_of, parse_size, require_strided
 from .from_data import tensor
 
 
-def like(
+def make_like(
     input: Any, make: str, dtype: Any, device: Any, requires_grad: bool, *args: Any,
     layout: Any = None, memory_format: Any = None,
 ) -> Any:  # fmt: skip
@@ -32,14 +32,14 @@ def like(
     build = getattr(backend.xp, make)
     if not isinstance(input, Tensor):
         return build(array.shape, *args, dtype=kind)
-    strided_only(f"{make}_like", layout)
+    require_strided(f"{make}_like", layout)
     if memory_format is None or memory_format is preserve_format:
         order = kept_order(array)
     else:
         order = memory_format.order_of(f"{make}_like", array.ndim)
     check_room(f"{make}_like", array.shape, kind)
     made = laid_out(lambda shape: build(shape, *args, dtype=kind), array.shape, order)
-    output = created(made, requires_grad)
+    output = wrap_new(made, requires_grad)
     if input.__class__ not in PLAIN_TENSORS:
         output = turned_into(result_class([input]) or Tensor, output)
     return output
@@ -54,7 +54,7 @@ def zeros_like(
     >>> zeros_like(tensor([1, 2]))
     tensor([0, 0])
     """
-    return like(
+    return make_like(
         input, "zeros", dtype, device, requires_grad, layout=layout, memory_format=memory_format
     )
 
@@ -68,7 +68,7 @@ def ones_like(
     >>> ones_like(tensor([3, 4]))
     tensor([1, 1])
     """
-    return like(
+    return make_like(
         input, "ones", dtype, device, requires_grad, layout=layout, memory_format=memory_format
     )
 
@@ -82,7 +82,7 @@ def empty_like(
     >>> empty_like(zeros(0)).shape
     torch.Size([0])
     """
-    return like(
+    return make_like(
         input, "empty", dtype, device, requires_grad, layout=layout, memory_format=memory_format
     )
 
@@ -96,8 +96,8 @@ def full_like(
     >>> full_like(tensor([1, 2]), 7)
     tensor([7, 7])
     """
-    return like(
-        input, "full", dtype, device, requires_grad, number_of("full_like", fill_value),
+    return make_like(
+        input, "full", dtype, device, requires_grad, scalar_of("full_like", fill_value),
         layout=layout, memory_format=memory_format,
     )  # fmt: skip
 
@@ -105,10 +105,10 @@ def full_like(
 # Another shape, the rest alike: methods only ---------------------------------------------------
 
 
-def _new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value: Any) -> Tensor:
+def _make_new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value: Any) -> Tensor:
     dtype, device = named.pop("dtype", None), named.pop("device", None)
     requires_grad = named.pop("requires_grad", False)
-    strided_only(f"new_{make}", named.pop("layout", None))
+    require_strided(f"new_{make}", named.pop("layout", None))
     named.pop("pin_memory", None)
     if "size" in named:
         size = (named.pop("size"),)
@@ -116,10 +116,10 @@ def _new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value: Any
         raise TypeError(f"new_{make}: unexpected arguments {', '.join(named)}")
     backend = backends.of(input._array) if device is None else backend_for(device)
     kind = input._array.dtype if dtype is None else dtypes.array_type(dtype)
-    shape = sizes(f"new_{make}", size)
+    shape = parse_size(f"new_{make}", size)
     check_room(f"new_{make}", shape, kind)
     made = getattr(backend.xp, make)(shape, *value, dtype=kind)
-    return created(made, requires_grad)
+    return wrap_new(made, requires_grad)
 
 
 @as_method
@@ -129,7 +129,7 @@ def new_zeros(input: Tensor, *size: Any, **named: Any) -> Tensor:
     >>> tensor([1]).new_zeros(2)
     tensor([0, 0])
     """
-    return _new(input, "zeros", size, named)
+    return _make_new(input, "zeros", size, named)
 
 
 @as_method
@@ -139,7 +139,7 @@ def new_ones(input: Tensor, *size: Any, **named: Any) -> Tensor:
     >>> tensor([1]).new_ones((2,))
     tensor([1, 1])
     """
-    return _new(input, "ones", size, named)
+    return _make_new(input, "ones", size, named)
 
 
 @as_method
@@ -149,7 +149,7 @@ def new_empty(input: Tensor, *size: Any, **named: Any) -> Tensor:
     >>> tensor([1]).new_empty(0).dtype
     torch.int64
     """
-    return _new(input, "empty", size, named)
+    return _make_new(input, "empty", size, named)
 
 
 @as_method
@@ -159,7 +159,7 @@ def new_full(input: Tensor, size: Any, fill_value: Any, **named: Any) -> Tensor:
     >>> tensor([1.0]).new_full((2,), 7)
     tensor([7., 7.])
     """
-    return _new(input, "full", (size,), named, number_of("new_full", fill_value))
+    return _make_new(input, "full", (size,), named, scalar_of("new_full", fill_value))
 
 
 @as_method
@@ -188,7 +188,7 @@ def new_tensor(
     >>> tensor([1.0]).new_tensor([2, 3])
     tensor([2., 3.])
     """
-    strided_only("new_tensor", layout)
+    require_strided("new_tensor", layout)
     return tensor(
         data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad
     )

@@ -40,12 +40,12 @@ def matmul(xp: Any, input: Array, other: Array) -> Array:
             {"input": input.shape, "other": other.shape}, "use input * other for a number",
         )  # fmt: skip
     try:
-        return product(xp, input, other)
+        return matrix_product(xp, input, other)
     except ValueError:
-        raise no_product(input.shape, other.shape) from None
+        raise no_product_error(input.shape, other.shape) from None
 
 
-def no_product(left: Any, right: Any) -> ShapeError:
+def no_product_error(left: Any, right: Any) -> ShapeError:
     """Say why matrices of these shapes have no product, and what may have been meant."""
     row = ("k", "n k", "... n k")[min(len(left), 3) - 1]
     column = ("k", "k m", "... k m")[min(len(right), 3) - 1]
@@ -63,10 +63,10 @@ def no_product(left: Any, right: Any) -> ShapeError:
     return ShapeError("matmul", message, rows, hint)
 
 
-def product(xp: Any, left: Array, right: Array) -> Array:
+def matrix_product(xp: Any, left: Array, right: Array) -> Array:
     """The matrix product. Of 16-bit numbers it is added up in float32 and rounded once."""
     if left.itemsize == 2 and left.dtype.kind not in "iu":
-        y = product(xp, left.astype("float32"), right.astype("float32"))
+        y = matrix_product(xp, left.astype("float32"), right.astype("float32"))
         return y.astype(left.dtype)
     if left.size > LONG_SIDE or right.size > LONG_SIDE:
         return long_product(xp, left, right)
@@ -88,7 +88,7 @@ def long_product(xp: Any, left: Array, right: Array) -> Array:
     return interruptible(multiply, right)
 
 
-def matmul_left(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:
+def matmul_left_gradient(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:
     """The gradient of the left factor: g · bᵀ (the engine sums broadcast batches)."""
     if len(other.shape) == 1:
         left = unsqueeze(g, -1) * other if len(input_shape) > 1 else g * other
@@ -98,7 +98,7 @@ def matmul_left(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:
     return matmul(g, transpose(other, -2, -1))
 
 
-def matmul_right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
+def matmul_right_gradient(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
     """The gradient of the right factor: aᵀ · g (the engine sums broadcast batches)."""
     if len(input.shape) == 1:
         if len(other_shape) == 1:
@@ -110,8 +110,8 @@ def matmul_right(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
 
 
 matmul.vjp(
-    input=lambda g, input_shape, other: matmul_left(g, input_shape, other),
-    other=lambda g, input, other_shape: matmul_right(g, input, other_shape),
+    input=lambda g, input_shape, other: matmul_left_gradient(g, input_shape, other),
+    other=lambda g, input, other_shape: matmul_right_gradient(g, input, other_shape),
     latex={"input": r"g\,B^\top", "other": r"A^\top g"},
 )
 
@@ -123,7 +123,7 @@ def mm(xp: Any, input: Array, mat2: Array) -> Array:
     >>> mm(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
-    return product(xp, input, mat2)
+    return matrix_product(xp, input, mat2)
 
 
 mm.vjp(
@@ -140,7 +140,7 @@ def bmm(xp: Any, input: Array, mat2: Array) -> Array:
     >>> bmm(ones(2, 1, 3), ones(2, 3, 1)).shape
     torch.Size([2, 1, 1])
     """
-    return product(xp, input, mat2)
+    return matrix_product(xp, input, mat2)
 
 
 bmm.vjp(
@@ -157,7 +157,7 @@ def mv(xp: Any, input: Array, vec: Array) -> Array:
     >>> mv(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    return product(xp, input, vec)
+    return matrix_product(xp, input, vec)
 
 
 mv.vjp(
@@ -174,7 +174,7 @@ def dot(xp: Any, input: Array, tensor: Array) -> Array:
     >>> dot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor(11.)
     """
-    return product(xp, input, tensor)
+    return matrix_product(xp, input, tensor)
 
 
 dot.vjp(
@@ -197,8 +197,8 @@ def outer(xp: Any, input: Array, vec2: Array) -> Array:
 
 outer.vjp(
     # `einsum` takes two types, as `outer` does
-    input=lambda g, vec2: einsum_of([g, vec2], "nm,m->n"),
-    vec2=lambda g, input: einsum_of([g, input], "nm,n->m"),
+    input=lambda g, vec2: einsum_forward([g, vec2], "nm,m->n"),
+    vec2=lambda g, input: einsum_forward([g, input], "nm,n->m"),
     latex={"input": r"g\,b", "vec2": r"g^\top a"},
 )
 
@@ -206,7 +206,7 @@ outer.vjp(
 # Composed of the products above -----------------------------------------------------------------
 
 
-def plus(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+def add_scaled_product(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     """beta · input + alpha · product; with beta = 0 the input does not count, NaN or not.
 
     A product of integers stays one: `beta` and `alpha` are cut off to integers (bool: to bool).
@@ -231,7 +231,7 @@ def addmm(
     >>> addmm(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[12.]])
     """
-    return plus(input, mm(mat1, mat2), beta, alpha)
+    return add_scaled_product(input, mm(mat1, mat2), beta, alpha)
 
 
 @with_twin
@@ -245,7 +245,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
     >>> addmv(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
     tensor([12.])
     """
-    return plus(input, mv(mat, vec), beta, alpha)
+    return add_scaled_product(input, mv(mat, vec), beta, alpha)
 
 
 @with_twin
@@ -261,7 +261,7 @@ def baddbmm(
     >>> baddbmm(tensor(1.0), ones(1, 1, 2), ones(1, 2, 1))
     tensor([[[3.]]])
     """
-    return plus(input, bmm(batch1, batch2), beta, alpha)
+    return add_scaled_product(input, bmm(batch1, batch2), beta, alpha)
 
 
 @as_method
@@ -357,7 +357,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     tensor([0., 0., 1.])
     """
     if dim is None:
-        dim = first_of_size_3(input)
+        dim = first_axis_of_size_3(input)
     if input.shape[dim] != 3 or other.shape[dim] != 3:
         raise ShapeError(
             "cross", f"axis {dim} must have size 3",
@@ -366,7 +366,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     return roll(input, -1, dim) * roll(other, -2, dim) - roll(input, -2, dim) * roll(other, -1, dim)
 
 
-def first_of_size_3(input: Tensor) -> int:
+def first_axis_of_size_3(input: Tensor) -> int:
     """The axis that `cross` takes where none is named, with PyTorch's warning."""
     if 3 not in input.shape:
         raise ShapeError("cross", "no dimension of size 3 in input", {"input": tuple(input.shape)})
@@ -407,7 +407,7 @@ def cdist(
     if p == 2 and (compute_mode == product or (many and compute_mode[0] == "u")):
         squares = [(each * each).sum(-1, keepdim=True) for each in (x1, x2)]
         squared = squares[0] + transpose(squares[1], -1, -2) - 2 * matmul(x1, transpose(x2, -1, -2))
-        return root(squared)
+        return safe_sqrt(squared)
     return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
 
 
@@ -442,8 +442,8 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 from .arithmetic import add  # noqa: E402  (rules may use any op)
-from .einsum import einsum_of  # noqa: E402
-from .lengths import root  # noqa: E402
+from .einsum import einsum_forward  # noqa: E402
+from .lengths import safe_sqrt  # noqa: E402
 from .rearrange import roll  # noqa: E402
 from .statistics import vector_norm  # noqa: E402
 from .views import diagonal, transpose, unsqueeze  # noqa: E402

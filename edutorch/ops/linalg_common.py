@@ -20,7 +20,7 @@ from ..errors import DTypeError, GradientError, LinAlgError, ShapeError
 MATRIX_TYPES = ("float32", "float64", "complex64", "complex128")
 
 
-def need_numbers(name: str, input: Any) -> None:
+def check_floating_or_complex(name: str, input: Any) -> None:
     """Raises: DTypeError: the numbers are neither floating nor complex."""
     need_tensor(name, "input", array_of(input))
     kind = array_of(input).dtype
@@ -31,7 +31,7 @@ def need_numbers(name: str, input: Any) -> None:
         )  # fmt: skip
 
 
-def need_matrix(
+def check_matrix(
     name: str, input: Any, square: bool = False, any_dtype: bool = False
 ) -> tuple[int, ...]:
     """Return the axes in front of the matrices.
@@ -63,7 +63,7 @@ def need_matrix(
     return shape[:-2]
 
 
-def singular(name: str, input: Any) -> LinAlgError:
+def singular_error(name: str, input: Any) -> LinAlgError:
     """The error for a matrix without an inverse."""
     return LinAlgError(
         name, "a matrix is singular: it has no inverse", {"input": tuple(input.shape)},
@@ -76,13 +76,13 @@ def batch_text(index: tuple[int, ...]) -> str:
     return f"(Batch element {', '.join(map(str, index))}): " if index else ""
 
 
-def joined(xp: Any, batch: tuple[int, ...], *matrices: Array) -> Array:
+def join_matrices(xp: Any, batch: tuple[int, ...], *matrices: Array) -> Array:
     """The numbers of several matrices (or vectors), as one vector per element of the batch."""
     rows = [matrix.reshape((*batch, math.prod(matrix.shape[len(batch) :]))) for matrix in matrices]
     return xp.concatenate(rows, axis=-1)
 
 
-def parts(y: Any, shapes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
+def split_matrices(y: Any, shapes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
     """Cut what `joined` has joined into matrices of these shapes."""
     batch, start = tuple(y.shape[:-1]), 0
     for shape in shapes:
@@ -93,13 +93,13 @@ def parts(y: Any, shapes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
 
 def real_part(x: Any) -> Any:
     """The real part; joining real numbers with complex ones has made them complex."""
-    return real(x) if holds_complex(x) else x
+    return real(x) if has_complex_dtype(x) else x
 
 
 # Transposes, and the rules of papers --------------------------------------------------------------
 
 
-def turned(x: Any) -> Any:
+def matrix_transpose(x: Any) -> Any:
     """The transpose of each matrix."""
     return transpose(x, -2, -1)
 
@@ -109,7 +109,7 @@ def adjoint_of(x: Any) -> Any:
     return conj(transpose(x, -2, -1))
 
 
-def of_papers(rule: Callable[..., Any]) -> Callable[..., Any]:
+def with_conjugate_gradients(rule: Callable[..., Any]) -> Callable[..., Any]:
     """A rule as papers write it, where a gradient is the direction in which L grows fastest.
 
     In the graph its conjugate flows (see the head of `core/autograd/engine.py`): so it is conjugated
@@ -123,18 +123,18 @@ def of_papers(rule: Callable[..., Any]) -> Callable[..., Any]:
     return ours
 
 
-def divided(x: Any, gap: Any) -> Any:
+def safe_divide(x: Any, gap: Any) -> Any:
     """x / gap, where 0 / 0 is 0: what does not count may be undetermined."""
     return x / where((gap == 0) & (x == 0), 1.0, gap)
 
 
-def over_gap(x: Any, gap: Any, used: Any) -> Any:
+def divide_by_gap(x: Any, gap: Any, used: Any) -> Any:
     """x[i, j] / gap[i, j], the last step to a derivative of eigenvectors or singular vectors.
 
     Vectors of equal values are undetermined, and have no derivative: the result is infinite or
     NaN, as PyTorch's. It is 0 where neither vector is `used`, so nothing depends on them.
     """
-    pairs = without_diagonal(unsqueeze(used, -1) | unsqueeze(used, -2))
+    pairs = zero_diagonal(unsqueeze(used, -1) | unsqueeze(used, -2))
     return x / where((gap == 0) & (pairs == 0), 1.0, gap)
 
 
@@ -149,11 +149,11 @@ def used_vectors(g: Any, g_v: Any) -> Any:
     return used == used if by_itself else used
 
 
-def without_diagonal(x: Any) -> Any:
+def zero_diagonal(x: Any) -> Any:
     return tril(x, -1) + triu(x, 1)
 
 
-def need_free_phase(name: str, turning: Any) -> None:
+def check_phase_invariance(name: str, turning: Any) -> None:
     """Refuse a loss that depends on the phase of complex eigenvectors, which is arbitrary.
 
     Args:
@@ -170,7 +170,7 @@ def need_free_phase(name: str, turning: Any) -> None:
         )
 
 
-from .complex import conj, holds_complex, real  # noqa: E402
+from .complex import conj, has_complex_dtype, real  # noqa: E402
 from .elementwise import abs  # noqa: E402
 from .masking import where  # noqa: E402
 from .rearrange import tril, triu  # noqa: E402  (rules may use any op)

@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..errors import InvalidValueError
 from .decompositions import qr, svd
 from .linalg import matmul
-from .linalg_common import adjoint_of, need_matrix
+from .linalg_common import adjoint_of, check_matrix
 from .random import randn
 
 
@@ -49,9 +49,9 @@ def svd_lowrank(
     >>> allclose(S, tensor([3.0, 2.0]))
     True
     """
-    need_matrix("svd_lowrank", A)
+    check_matrix("svd_lowrank", A)
     q, niter = 6 if q is None else q, 2 if niter is None else niter
-    need_counts("svd_lowrank", q, niter)
+    check_counts("svd_lowrank", q, niter)
     A = A if M is None else A - M
     wide = A.shape[-2] < A.shape[-1]
     A = adjoint_of(A) if wide else A
@@ -81,7 +81,7 @@ def pca_lowrank(
     tensor([[0.7071],
             [0.7071]])
     """
-    need_matrix("pca_lowrank", A)
+    check_matrix("pca_lowrank", A)
     smaller = min(A.shape[-2:])
     q = min(6, smaller) if q is None else q
     if not 0 <= q <= smaller:
@@ -89,11 +89,11 @@ def pca_lowrank(
             "pca_lowrank", f"q must be between 0 and the smaller size of A, {smaller}, got {q}",
             {"A": tuple(A.shape)},
         )  # fmt: skip
-    need_counts("pca_lowrank", q, niter)
+    check_counts("pca_lowrank", q, niter)
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
 
 
-def need_counts(name: str, q: int, niter: int) -> None:
+def check_counts(name: str, q: int, niter: int) -> None:
     """Raises: InvalidValueError: a count is negative."""
     for label, count in (("q", q), ("niter", niter)):
         if count < 0:

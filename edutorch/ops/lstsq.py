@@ -14,10 +14,10 @@ from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, array_of
 from ..errors import LinAlgError, ShapeError
 from .lapack import lapack
-from .linalg_common import adjoint_of, need_matrix, of_papers
+from .linalg_common import adjoint_of, check_matrix, with_conjugate_gradients
 
 
-def smallest_that_counts(xp: Any, input: Array, s: Array, atol: Any, rtol: Any) -> Array:
+def singular_value_cutoff(xp: Any, input: Array, s: Array, atol: Any, rtol: Any) -> Array:
     """max(atol, rtol · the largest singular value): what is not above it counts as 0.
 
     Without `rtol` it is the larger size times the type's precision, or 0 if there is `atol`.
@@ -30,7 +30,7 @@ def smallest_that_counts(xp: Any, input: Array, s: Array, atol: Any, rtol: Any) 
     return xp.maximum(absolute, rtol * largest)[..., None]
 
 
-def whole(xp: Any, input: Array, hermitian: bool) -> Array:
+def hermitian_from_lower(xp: Any, input: Array, hermitian: bool) -> Array:
     """With `hermitian`, the matrix that the lower triangle describes; its diagonal is real."""
     if not hermitian:
         return input
@@ -40,19 +40,19 @@ def whole(xp: Any, input: Array, hermitian: bool) -> Array:
 
 
 @op(method=False, public="linalg.pinv")
-def pseudoinverse(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+def pinv_forward(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     """V S⁻¹ Uᴴ, without the singular values that count as 0: see `linalg.pinv`."""
-    need_matrix("linalg.pinv", input, square=hermitian)
-    u, s, vh = lapack(xp, "svd", whole(xp, input, hermitian), False)
+    check_matrix("linalg.pinv", input, square=hermitian)
+    u, s, vh = lapack(xp, "svd", hermitian_from_lower(xp, input, hermitian), False)
     if not s.shape[-1]:
         return xp.zeros((*input.shape[:-2], input.shape[-1], input.shape[-2]), input.dtype)
-    counts = s > smallest_that_counts(xp, input, s, atol, rtol)
+    counts = s > singular_value_cutoff(xp, input, s, atol, rtol)
     inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0).astype(s.dtype)
     v, uh = xp.conj(xp.swapaxes(vh, -1, -2)), xp.conj(xp.swapaxes(u, -1, -2))
     return xp.matmul(v * inverse[..., None, :], uh)
 
 
-@of_papers
+@with_conjugate_gradients
 def pinv_gradient(g: Any, y: Any, input: Any) -> Any:
     """-PᴴgPᴴ + (1 - A P) gᴴ P Pᴴ + PᴴP gᴴ (1 - P A)."""
     turn, gt = adjoint_of(y), adjoint_of(g)
@@ -64,7 +64,7 @@ def pinv_gradient(g: Any, y: Any, input: Any) -> Any:
     return second + third - first
 
 
-pseudoinverse.vjp(
+pinv_forward.vjp(
     input=lambda g, y, input: pinv_gradient(g, y, input),
     latex=r"-P^H g P^H + (1 - AP)\,g^H P P^H + P^H P\,g^H (1 - PA)",
 )
@@ -85,7 +85,7 @@ def pinv(
     >>> edutorch.linalg.pinv(tensor([[2.0], [0.0]]))
     tensor([[0.5000, 0.0000]])
     """
-    return pseudoinverse(
+    return pinv_forward(
         A, _threshold(atol), _threshold(rcond if rtol is None else rtol), hermitian
     )
 
@@ -96,13 +96,13 @@ def _threshold(value: Any) -> Any:
 
 
 @op(method=False, public="linalg.matrix_rank")
-def rank_of(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+def matrix_rank_forward(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     """How many singular values are not 0: see `linalg.matrix_rank`."""
-    batch = need_matrix("linalg.matrix_rank", input, square=hermitian)
+    batch = check_matrix("linalg.matrix_rank", input, square=hermitian)
     if not min(input.shape[-2:]):
         return xp.zeros(batch, "int64")
-    s = lapack(xp, "svd", whole(xp, input, hermitian), False)[1]
-    return xp.sum(s > smallest_that_counts(xp, input, s, atol, rtol), axis=-1)
+    s = lapack(xp, "svd", hermitian_from_lower(xp, input, hermitian), False)[1]
+    return xp.sum(s > singular_value_cutoff(xp, input, s, atol, rtol), axis=-1)
 
 
 @takes_out
@@ -121,7 +121,7 @@ def matrix_rank(
     """
     if tol is not None:
         atol, rtol = tol, 0.0
-    return rank_of(A, _threshold(atol), _threshold(rtol), hermitian)
+    return matrix_rank_forward(A, _threshold(atol), _threshold(rtol), hermitian)
 
 
 @takes_out
@@ -136,7 +136,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     >>> edutorch.linalg.cond(tensor([[4.0, 0.0], [0.0, 0.5]]))
     tensor(8.)
     """
-    batch = need_matrix("linalg.cond", A, square=p not in (None, 2, -2))
+    batch = check_matrix("linalg.cond", A, square=p not in (None, 2, -2))
     if not A.shape[-1] or not A.shape[-2]:
         return A.new_zeros(batch, dtype=A.real.dtype)
     if p in (None, 2, -2):
@@ -166,7 +166,7 @@ def lstsq(
     >>> edutorch.linalg.lstsq(tensor([[2.0], [0.0]]), tensor([[4.0], [1.0]])).solution
     tensor([[2.]])
     """
-    need_matrix("linalg.lstsq", A)
+    check_matrix("linalg.lstsq", A)
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise LinAlgError(
             "linalg.lstsq", f"no driver is named {driver!r}",

@@ -13,7 +13,7 @@ from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.tensor import Tensor, array_of, wrap
 from ..errors import DTypeError, LinAlgError, NotHereError, ShapeError, ValueRangeError
-from .linalg_common import adjoint_of, need_matrix, turned
+from .linalg_common import adjoint_of, check_matrix, matrix_transpose
 
 
 @op(
@@ -22,20 +22,20 @@ from .linalg_common import adjoint_of, need_matrix, turned
     public="linalg.lu_factor linalg.lu linalg.lu_factor_ex",
     node="LinalgLuFactorExBackward0",
 )
-def eliminated(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array, Array]:
+def lu_factor_forward(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array, Array]:
     """L and U in one matrix, which rows changed places, the first zero of U's diagonal.
 
     Column by column: bring the largest number to the diagonal, then take multiples of its
     row from the rows below, so that nothing is left below it. The multiples are L.
     """
-    batch = need_matrix("linalg.lu_factor", input)
+    batch = check_matrix("linalg.lu_factor", input)
     m, n = input.shape[-2:]
     a = input.reshape((math.prod(batch), m, n)).copy()
     every = xp.arange(a.shape[0])
     pivots = xp.zeros((a.shape[0], min(m, n)), "int32")
     info = xp.zeros(a.shape[0], "int32")
     for j in range(min(m, n)):
-        largest = xp.argmax(sizes(xp, a[:, j:, j]), axis=-1) + j if pivot else every * 0 + j
+        largest = xp.argmax(pivot_magnitude(xp, a[:, j:, j]), axis=-1) + j if pivot else every * 0 + j
         pivots[:, j] = largest + 1
         row = a[every, largest]
         a[every, largest] = a[:, j]
@@ -49,41 +49,41 @@ def eliminated(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array, Array]
     return a.reshape(input.shape), pivots, info.astype("int32")
 
 
-def sizes(xp: Any, x: Array) -> Array:
+def pivot_magnitude(xp: Any, x: Array) -> Array:
     """How large numbers are when pivots are chosen: |re| + |im|, as LAPACK has it."""
     return xp.abs(x.real) + xp.abs(x.imag) if x.dtype.kind == "c" else xp.abs(x)
 
 
-def elimination_gradient(g: Any, y: Any, pivots: Any) -> Any:
+def lu_gradient(g: Any, y: Any, pivots: Any) -> Any:
     """P L⁻ᵀ (tril(LᵀgL, -1) + triu(gU Uᵀ)) U⁻ᵀ; what sticks out of the square comes first."""
     m, n = y.shape[-2:]
     k = min(m, n)
     square = y[..., :k, :k]
     g_l, g_u = tril(g[..., :k, :k], -1), triu(g[..., :k, :k])
     if n > k:  # A = [A1 A2], U = [U1 U2] with U2 = L⁻¹ A2
-        right = solve_rows(turned(square), g[..., k:], True, True)
-        g_l = g_l - matmul(right, turned(y[..., k:]))
+        right = solve_triangular_forward(matrix_transpose(square), g[..., k:], True, True)
+        g_l = g_l - matmul(right, matrix_transpose(y[..., k:]))
     if m > k:  # A = [A1; A2], L = [L1; L2] with L2 = A2 U⁻¹
-        below = turned(solve_rows(square, turned(g[..., k:, :]), True, False))
-        g_u = g_u - matmul(turned(y[..., k:, :]), below)
+        below = matrix_transpose(solve_triangular_forward(square, matrix_transpose(g[..., k:, :]), True, False))
+        g_u = g_u - matmul(matrix_transpose(y[..., k:, :]), below)
     lower = tril(square, -1)
-    inside = tril(matmul(turned(lower), g_l) + g_l, -1) + triu(matmul(g_u, turned(triu(square))))
-    inside = turned(solve_rows(square, turned(inside), True, False))
-    g_a = solve_rows(turned(square), inside, True, True)
+    inside = tril(matmul(matrix_transpose(lower), g_l) + g_l, -1) + triu(matmul(g_u, matrix_transpose(triu(square))))
+    inside = matrix_transpose(solve_triangular_forward(square, matrix_transpose(inside), True, False))
+    g_a = solve_triangular_forward(matrix_transpose(square), inside, True, True)
     if n > k:
         g_a = cat([g_a, right], -1)
     if m > k:
         g_a = cat([g_a, below], -2)
-    return matmul(permutation_of(pivots, m, g_a), g_a)
+    return matmul(permutation_matrix(pivots, m, g_a), g_a)
 
 
-eliminated.vjp(
-    input=lambda g, y, pivots: elimination_gradient(g, y, pivots),
+lu_factor_forward.vjp(
+    input=lambda g, y, pivots: lu_gradient(g, y, pivots),
     latex=r"P L^{-\top}\left(\mathrm{tril}(L^\top g_L) + \mathrm{triu}(g_U U^\top)\right)U^{-\top}",
 )
 
 
-def permutation_of(pivots: Any, size: int, like: Any) -> Any:
+def permutation_matrix(pivots: Any, size: int, like: Any) -> Any:
     """The matrix P with P L U = A: the rows exchanged one after the other, undone."""
     array = array_of(pivots)
     xp = backends.of(array).xp
@@ -101,7 +101,7 @@ def permutation_of(pivots: Any, size: int, like: Any) -> Any:
     return wrap(matrix) if isinstance(like, Tensor) else matrix
 
 
-def need_pivot(name: str, A: Any, pivot: bool) -> None:
+def check_pivot(name: str, A: Any, pivot: bool) -> None:
     """Without exchanging rows the numbers may grow without bound: PyTorch's CPU refuses it."""
     if not pivot and A.device.type != "cuda":
         raise NotHereError(name, "LU without pivoting is not implemented on the CPU")
@@ -118,9 +118,9 @@ def lu_factor_ex(
     >>> edutorch.linalg.lu_factor_ex(ones(2, 2)).info
     tensor(2, dtype=torch.int32)
     """
-    need_matrix("linalg.lu_factor", A)
-    need_pivot("linalg.lu_factor", A, pivot)
-    LU, pivots, info = eliminated(A, pivot)
+    check_matrix("linalg.lu_factor", A)
+    check_pivot("linalg.lu_factor", A, pivot)
+    LU, pivots, info = lu_factor_forward(A, pivot)
     if check_errors and bool((info > 0).any()):
         first = int(info[info > 0][0])
         raise LinAlgError(
@@ -155,9 +155,9 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     tensor([[1.0000, 0.0000],
             [0.5000, 1.0000]])
     """
-    need_matrix("linalg.lu", A)
-    need_pivot("linalg.lu", A, pivot)
-    LU, pivots, _ = eliminated(A, pivot)
+    check_matrix("linalg.lu", A)
+    check_pivot("linalg.lu", A, pivot)
+    LU, pivots, _ = lu_factor_forward(A, pivot)
     return return_types.linalg_lu(*lu_unpack(LU, pivots))
 
 
@@ -172,13 +172,13 @@ def lu_unpack(
     tensor([[0., 1.],
             [1., 0.]])
     """
-    need_pivots("lu_unpack", LU_pivots)
+    check_pivots("lu_unpack", LU_pivots)
     if unpack_pivots:
-        need_rows("lu_unpack", LU_data, LU_pivots)
+        check_pivot_rows("lu_unpack", LU_data, LU_pivots)
     P = L = U = LU_data.new_empty(0)
     m, n = LU_data.shape[-2:]
     if unpack_pivots:
-        P = permutation_of(LU_pivots, m, LU_data)
+        P = permutation_matrix(LU_pivots, m, LU_data)
     if unpack_data:
         k = min(m, n)
         lower = tril(LU_data[..., :, :k], -1)
@@ -187,7 +187,7 @@ def lu_unpack(
     return return_types.lu_unpack(P, L, U)
 
 
-def need_pivots(name: str, pivots: Tensor) -> None:
+def check_pivots(name: str, pivots: Tensor) -> None:
     """Raises: DTypeError: the pivots are not what `lu_factor` returns."""
     if pivots.dtype is not dtypes.int32:
         raise DTypeError(
@@ -196,7 +196,7 @@ def need_pivots(name: str, pivots: Tensor) -> None:
         )  # fmt: skip
 
 
-def need_rows(name: str, LU: Tensor, pivots: Tensor) -> None:
+def check_pivot_rows(name: str, LU: Tensor, pivots: Tensor) -> None:
     """Raises: ShapeError, ValueRangeError: the pivots are not those of this matrix."""
     if LU.ndim < 2:
         raise ShapeError(name, "expected a matrix", {"LU": tuple(LU.shape)})
@@ -226,10 +226,10 @@ def lu_solve(
     tensor([[1.],
             [1.]])
     """
-    need_matrix("linalg.lu_solve", LU, square=True)
-    need_matrix("linalg.lu_solve", B)
-    need_pivots("linalg.lu_solve", pivots)
-    need_rows("linalg.lu_solve", LU, pivots)
+    check_matrix("linalg.lu_solve", LU, square=True)
+    check_matrix("linalg.lu_solve", B)
+    check_pivots("linalg.lu_solve", pivots)
+    check_pivot_rows("linalg.lu_solve", LU, pivots)
     if B.shape[-2 if left else -1] != LU.shape[-1]:
         raise ShapeError(
             "linalg.lu_solve", f"axis {-2 if left else -1} of `B` must have A's size",
@@ -237,12 +237,12 @@ def lu_solve(
         )  # fmt: skip
     if not left:  # X A = B is Aᴴ Xᴴ = Bᴴ
         return adjoint_of(lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint))
-    P = permutation_of(pivots, LU.shape[-1], LU)
+    P = permutation_matrix(pivots, LU.shape[-1], LU)
     if adjoint:  # Aᴴ = Uᴴ Lᴴ Pᵀ
         halfway = solve_triangular(adjoint_of(LU), B, upper=False)
         X = solve_triangular(adjoint_of(LU), halfway, upper=True, unitriangular=True)
         return matmul(P, X)
-    halfway = solve_triangular(LU, matmul(turned(P), B), upper=False, unitriangular=True)
+    halfway = solve_triangular(LU, matmul(matrix_transpose(P), B), upper=False, unitriangular=True)
     return solve_triangular(LU, halfway, upper=True)
 
 
@@ -250,4 +250,4 @@ from .creation import eye  # noqa: E402
 from .joining import cat  # noqa: E402
 from .linalg import matmul  # noqa: E402
 from .rearrange import tril, triu  # noqa: E402  (rules may use any op)
-from .triangular import solve_rows, solve_triangular  # noqa: E402
+from .triangular import solve_triangular_forward, solve_triangular  # noqa: E402

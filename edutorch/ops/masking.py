@@ -17,7 +17,7 @@ from ..core.tensor_methods import as_method
 from ..errors import DTypeError, refuse_complex
 from .comparison import logical_not
 from .comparison import where as choose
-from .conversion import one_value
+from .conversion import scalar_array
 from .indexing import Index, as_index, getitem
 
 
@@ -32,7 +32,7 @@ def masked_fill(xp: Any, input: Array, mask: Index, value: Array | float) -> Arr
     if mask.dtype.kind != "b":
         raise DTypeError("masked_fill", "only supports boolean masks", {"mask": mask.dtype})
     hint = "use where(mask, value, x) for a number of its own at each place"
-    return xp.where(mask, one_value(xp, "masked_fill", input, value, hint), input)
+    return xp.where(mask, scalar_array(xp, "masked_fill", input, value, hint), input)
 
 
 masked_fill.vjp(

@@ -13,7 +13,7 @@ from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from .lapack import lapack
-from .linalg_common import need_matrix, need_numbers, turned
+from .linalg_common import check_matrix, check_floating_or_complex, matrix_transpose
 
 # The exponential --------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ PADE = (
 )  # fmt: skip
 """exp(x) ≈ p(x) / p(-x) for the polynomial p with these coefficients."""
 
-REACH = 5.371920351148152
+MAX_NORM = 5.371920351148152
 """Up to this norm the fraction is exact to the last digit of float64."""
 
 
@@ -50,12 +50,12 @@ def matrix_exp(xp: Any, input: Array) -> Array:
     wide = WIDE.get(input.dtype.name)
     if wide:  # the coefficients lie too far apart for shorter types
         return matrix_exp.op.forward(xp, input.astype(wide)).astype(input.dtype)
-    need_matrix("linalg.matrix_exp", input, square=True)
+    check_matrix("linalg.matrix_exp", input, square=True)
     n = input.shape[-1]
     if n < 2 or not input.size:
         return xp.exp(input)
     norm = xp.max(xp.sum(xp.abs(input), axis=-2), axis=-1)[..., None, None]
-    halvings = xp.ceil(xp.log2(xp.maximum(norm / REACH, xp.ones_like(norm))))
+    halvings = xp.ceil(xp.log2(xp.maximum(norm / MAX_NORM, xp.ones_like(norm))))
     halvings = xp.where(xp.isfinite(halvings), halvings, xp.zeros_like(halvings))
     a = input / (2**halvings).astype(norm.dtype)
     square = xp.matmul(a, a)
@@ -70,17 +70,17 @@ def matrix_exp(xp: Any, input: Array) -> Array:
     return y
 
 
-def exp_gradient(g: Any, input: Any) -> Any:
+def matrix_exp_gradient(g: Any, input: Any) -> Any:
     """The corner of exp [[Aᵀ, g], [0, Aᵀ]]: all the places where g can stand among the Aᵀ."""
     n = input.shape[-1]
-    back = turned(input)
+    back = matrix_transpose(input)
     above = cat([back, g], -1)
     below = cat([back * 0, back], -1)
     return matrix_exp(cat([above, below], -2))[..., :n, n:]
 
 
 matrix_exp.vjp(
-    input=lambda g, input: exp_gradient(g, input),
+    input=lambda g, input: matrix_exp_gradient(g, input),
     latex=r"\exp\begin{pmatrix}A^\top & g\\ 0 & A^\top\end{pmatrix}_{12}",
 )
 
@@ -96,7 +96,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     tensor([[1., 5.],
             [0., 1.]])
     """
-    need_matrix("linalg.matrix_power", A, square=True, any_dtype=n >= 0)
+    check_matrix("linalg.matrix_power", A, square=True, any_dtype=n >= 0)
     if n < 0:
         return matrix_power(inv(A), -n)
     if n == 0:
@@ -124,12 +124,12 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     chain = list(tensors)
     chain[0] = unsqueeze(chain[0], 0) if row else chain[0]
     chain[-1] = unsqueeze(chain[-1], -1) if column else chain[-1]
-    y = _cheapest(chain, {})[1]()
+    y = _cheapest_order(chain, {})[1]()
     y = y.squeeze(-1) if column else y
     return y.squeeze(0) if row else y
 
 
-def _cheapest(chain: list[Tensor], known: dict[tuple[int, int], Any], start: int = 0) -> Any:
+def _cheapest_order(chain: list[Tensor], known: dict[tuple[int, int], Any], start: int = 0) -> Any:
     """Return (cost, how to compute it) of a chain; `known` holds those of its pieces."""
     key = (start, len(chain))
     if len(chain) == 1:
@@ -137,8 +137,8 @@ def _cheapest(chain: list[Tensor], known: dict[tuple[int, int], Any], start: int
     if key not in known:
         choices = []
         for cut in range(1, len(chain)):
-            left = _cheapest(chain[:cut], known, start)
-            right = _cheapest(chain[cut:], known, start + cut)
+            left = _cheapest_order(chain[:cut], known, start)
+            right = _cheapest_order(chain[cut:], known, start + cut)
             own = chain[0].shape[0] * chain[cut].shape[0] * chain[-1].shape[1]
             choices.append((left[0] + right[0] + own, left[1], right[1]))
         cost, left, right = min(choices, key=lambda choice: choice[0])
@@ -202,8 +202,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     >>> edutorch.linalg.vecdot(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    need_numbers("linalg.vecdot", x)
-    need_numbers("linalg.vecdot", y)
+    check_floating_or_complex("linalg.vecdot", x)
+    check_floating_or_complex("linalg.vecdot", y)
     return sum(conj(x) * y, dim)
 
 

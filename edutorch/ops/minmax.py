@@ -23,8 +23,8 @@ def fmax(xp: Any, input: Array, other: Array) -> Array:
 
 
 fmax.vjp(
-    input=lambda g, input, other: where(first_wins(input >= other, other), g, 0.0),
-    other=lambda g, input, other: where(logical_not(first_wins(input >= other, other)), g, 0.0),
+    input=lambda g, input, other: where(is_first_chosen(input >= other, other), g, 0.0),
+    other=lambda g, input, other: where(logical_not(is_first_chosen(input >= other, other)), g, 0.0),
     latex={"input": r"g\,[a \ge b]", "other": r"g\,[a < b]"},
 )
 
@@ -40,13 +40,13 @@ def fmin(xp: Any, input: Array, other: Array) -> Array:
 
 
 fmin.vjp(
-    input=lambda g, input, other: where(first_wins(input <= other, other), g, 0.0),
-    other=lambda g, input, other: where(logical_not(first_wins(input <= other, other)), g, 0.0),
+    input=lambda g, input, other: where(is_first_chosen(input <= other, other), g, 0.0),
+    other=lambda g, input, other: where(logical_not(is_first_chosen(input <= other, other)), g, 0.0),
     latex={"input": r"g\,[a \le b]", "other": r"g\,[a > b]"},
 )
 
 
-def first_wins(wins: Any, other: Any) -> Any:
+def is_first_chosen(wins: Any, other: Any) -> Any:
     """Where the first of two numbers is taken: it wins, or the other one is NaN."""
     return logical_or(wins, other != other)
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from .bessel import LOG_2, NEAR, falling, logarithmic_series, over_x, plain_series
+from .bessel import LOG_2, SERIES_LIMIT, scaled_bessel_k, log_coefficients, divide_by_x, power_coefficients
 from .special_common import in_float64, power_series
 
-FAR, LARGEST = 25.0, sys.float_info.max
+HANKEL_LIMIT, LARGEST = 25.0, sys.float_info.max
 
 
 @functools.cache
@@ -34,11 +34,11 @@ def hankel_series(n: int, terms: int = 26) -> list[float]:
     return found
 
 
-def growing(xp: Any, input: Array, n: int, scaled: bool) -> Array:
+def bessel_i(xp: Any, input: Array, n: int, scaled: bool) -> Array:
     """I of order n, times e⁻ˣ if `scaled`. eˣ is taken in two halves: it overflows later."""
     x = xp.abs(input)
-    near, far = xp.minimum(x, FAR), xp.clip(x, FAR, LARGEST)
-    close = (near / 2) ** n * power_series(near * near * 0.25, plain_series(n, 50))
+    near, far = xp.minimum(x, HANKEL_LIMIT), xp.clip(x, HANKEL_LIMIT, LARGEST)
+    close = (near / 2) ** n * power_series(near * near * 0.25, power_coefficients(n, 50))
     away = power_series(1 / far, hankel_series(n)) / (math.sqrt(2 * math.pi) * xp.sqrt(far))
     if scaled:
         close = close * xp.exp(-near)
@@ -46,25 +46,25 @@ def growing(xp: Any, input: Array, n: int, scaled: bool) -> Array:
         half = xp.exp(far / 2)
         away = away * half * half
     away = xp.where(xp.isinf(x), 0.0 if scaled else math.inf, away)
-    y = xp.where(x > FAR, away, close)
+    y = xp.where(x > HANKEL_LIMIT, away, close)
     return xp.where(input < 0, -y, y) if n else y
 
 
-def shrinking(xp: Any, input: Array, n: int, scaled: bool) -> Array:
+def bessel_k(xp: Any, input: Array, n: int, scaled: bool) -> Array:
     """K of order n, times eˣ if `scaled`."""
     positive = input > 0
     x = xp.where(positive, input, 1.0)
-    near, far = xp.minimum(x, NEAR), xp.clip(x, NEAR, LARGEST)
+    near, far = xp.minimum(x, SERIES_LIMIT), xp.clip(x, SERIES_LIMIT, LARGEST)
     t, half = near * near * 0.25, near / 2
     log_half = xp.log(near) - LOG_2
-    terms = power_series(t, logarithmic_series(n)) - log_half * power_series(t, plain_series(n))
+    terms = power_series(t, log_coefficients(n)) - log_half * power_series(t, power_coefficients(n))
     close = terms * (-half) ** n + n / near
-    away = falling(xp, far, n)
+    away = scaled_bessel_k(xp, far, n)
     if scaled:
         close = close * xp.exp(near)
     else:
         away = away * xp.exp(-far)
-    y = xp.where(x > NEAR, xp.where(xp.isinf(x), 0.0, away), close)
+    y = xp.where(x > SERIES_LIMIT, xp.where(xp.isinf(x), 0.0, away), close)
     return xp.where(positive, y, xp.where(input == 0, math.inf, math.nan))
 
 
@@ -76,7 +76,7 @@ def i0(xp: Any, input: Array) -> Array:
     >>> i0(tensor([0.0, 1.0]))
     tensor([1.0000, 1.2661])
     """
-    return growing(xp, input, 0, False)
+    return bessel_i(xp, input, 0, False)
 
 
 i0.vjp(input=lambda g, input: g * i1(input), latex=r"g\,I_1(x)")
@@ -90,7 +90,7 @@ def i0e(xp: Any, input: Array) -> Array:
     >>> edutorch.special.i0e(tensor([0.0, 1.0]))
     tensor([1.0000, 0.4658])
     """
-    return growing(xp, input, 0, True)
+    return bessel_i(xp, input, 0, True)
 
 
 i0e.vjp(
@@ -107,11 +107,11 @@ def i1(xp: Any, input: Array) -> Array:
     >>> edutorch.special.i1(tensor([0.0, 1.0]))
     tensor([0.0000, 0.5652])
     """
-    return growing(xp, input, 1, False)
+    return bessel_i(xp, input, 1, False)
 
 
 i1.vjp(
-    input=lambda g, input, y: g * (i0(input) - over_x(y, input)),
+    input=lambda g, input, y: g * (i0(input) - divide_by_x(y, input)),
     latex=r"g\,(I_0(x) - \tfrac{y}{x})",
 )
 
@@ -124,12 +124,12 @@ def i1e(xp: Any, input: Array) -> Array:
     >>> edutorch.special.i1e(tensor([0.0, 1.0]))
     tensor([0.0000, 0.2079])
     """
-    return growing(xp, input, 1, True)
+    return bessel_i(xp, input, 1, True)
 
 
 i1e.vjp(
     input=lambda g, input, y: (
-        g * (i0e(input) - sign(input) * y - over_x(y, input, 0.5 * exp(-abs(input))))
+        g * (i0e(input) - sign(input) * y - divide_by_x(y, input, 0.5 * exp(-abs(input))))
     ),
     latex=r"g\,(I_0(x)\,e^{-|x|} - \mathrm{sign}(x)\,y - \tfrac{y}{x})",
 )
@@ -143,7 +143,7 @@ def modified_bessel_k0(xp: Any, input: Array) -> Array:
     >>> edutorch.special.modified_bessel_k0(tensor([1.0, 2.0]))
     tensor([0.4210, 0.1139])
     """
-    return shrinking(xp, input, 0, False)
+    return bessel_k(xp, input, 0, False)
 
 
 modified_bessel_k0.vjp(input=lambda g, input: -g * modified_bessel_k1(input), latex=r"-g\,K_1(x)")
@@ -157,7 +157,7 @@ def modified_bessel_k1(xp: Any, input: Array) -> Array:
     >>> edutorch.special.modified_bessel_k1(tensor([1.0, 2.0]))
     tensor([0.6019, 0.1399])
     """
-    return shrinking(xp, input, 1, False)
+    return bessel_k(xp, input, 1, False)
 
 
 modified_bessel_k1.vjp(
@@ -174,7 +174,7 @@ def scaled_modified_bessel_k0(xp: Any, x: Array) -> Array:
     >>> edutorch.special.scaled_modified_bessel_k0(tensor([1.0, 100.0]))
     tensor([1.1445, 0.1252])
     """
-    return shrinking(xp, x, 0, True)
+    return bessel_k(xp, x, 0, True)
 
 
 scaled_modified_bessel_k0.vjp(
@@ -190,7 +190,7 @@ def scaled_modified_bessel_k1(xp: Any, x: Array) -> Array:
     >>> edutorch.special.scaled_modified_bessel_k1(tensor([1.0, 100.0]))
     tensor([1.6362, 0.1258])
     """
-    return shrinking(xp, x, 1, True)
+    return bessel_k(xp, x, 1, True)
 
 
 scaled_modified_bessel_k1.vjp(

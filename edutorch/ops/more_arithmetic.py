@@ -34,13 +34,13 @@ def logaddexp(xp: Any, input: Array, other: Array) -> Array:
 
 
 logaddexp.vjp(
-    input=lambda g, input, other: g / (1 + exp(lead_of(other, input))),
-    other=lambda g, input, other: g / (1 + exp(lead_of(input, other))),
+    input=lambda g, input, other: g / (1 + exp(log_difference(other, input))),
+    other=lambda g, input, other: g / (1 + exp(log_difference(input, other))),
     latex={"input": r"g\,e^{a-y}", "other": r"g\,e^{b-y}"},
 )
 
 
-def lead_of(first: Any, second: Any) -> Any:
+def log_difference(first: Any, second: Any) -> Any:
     """How far one number is ahead of another; of two -∞, which add nothing, without end."""
     nothing = (first == -math.inf) & (second == -math.inf)
     return where(nothing, math.inf, first - second)
@@ -59,8 +59,8 @@ def logaddexp2(xp: Any, input: Array, other: Array) -> Array:
 
 
 logaddexp2.vjp(
-    input=lambda g, input, other: g / (1 + exp2(lead_of(other, input))),
-    other=lambda g, input, other: g / (1 + exp2(lead_of(input, other))),
+    input=lambda g, input, other: g / (1 + exp2(log_difference(other, input))),
+    other=lambda g, input, other: g / (1 + exp2(log_difference(input, other))),
     latex={"input": r"g\,2^{a-y}", "other": r"g\,2^{b-y}"},
 )
 
@@ -72,7 +72,7 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     >>> rsub(tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
-    no_bools("rsub", input)
+    refuse_bools("rsub", input)
     if isinstance(other, Tensor):
         return sub(other, input, alpha=alpha)
     wide = input.to(dtypes.result_type(input, other))  # bytes know no -1
@@ -89,7 +89,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     >>> float_power(tensor([2, 3]), -1)
     tensor([0.5000, 0.3333], dtype=torch.float64)
     """
-    wide = double_type(input, exponent)
+    wide = double_dtype(input, exponent)
     input, exponent = (
         operand.to(wide) if isinstance(operand, Tensor) else operand
         for operand in (input, exponent)
@@ -97,7 +97,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return pow(input, exponent)
 
 
-def double_type(input: Any, exponent: Any) -> dtypes.dtype:
+def double_dtype(input: Any, exponent: Any) -> dtypes.dtype:
     """Return the type that `float_power` computes in: float64 or complex128."""
     tensors = [operand for operand in (input, exponent) if isinstance(operand, Tensor)]
     if not tensors:
@@ -117,7 +117,7 @@ def float_power_(input: Tensor, exponent: Any) -> Tensor:
 
     Raises: DTypeError: the tensor cannot hold the result.
     """
-    wide = double_type(input, exponent)
+    wide = double_dtype(input, exponent)
     if input.dtype is not wide:
         raise DTypeError(
             "float_power_", f"the result is {wide}, and the tensor is {input.dtype}",
@@ -130,4 +130,4 @@ from .arithmetic import add, mul, sub  # noqa: E402  (rules may use any op)
 from .comparison import where  # noqa: E402
 from .elementwise import exp, exp2  # noqa: E402
 from .powers import pow  # noqa: E402
-from .sorting import no_bools  # noqa: E402
+from .sorting import refuse_bools  # noqa: E402

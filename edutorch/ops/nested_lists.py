@@ -10,7 +10,7 @@ from .. import backends, dtypes
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, DTypeError, RaggedError, ValueRangeError
 
-NUMBERS = frozenset((bool, int, float, complex))
+SCALAR_TYPES = frozenset((bool, int, float, complex))
 SEQUENCES = frozenset((list, tuple))
 
 
@@ -23,7 +23,7 @@ def is_sequence(data: Any) -> bool:
     return hasattr(data, "__len__") and hasattr(data, "__getitem__")
 
 
-def from_lists(data: Any, dtype: Any = None) -> np.ndarray:
+def array_from_lists(data: Any, dtype: Any = None) -> np.ndarray:
     """Read nested lists of numbers, NumPy scalars, arrays and tensors of one number.
 
     Without `dtype` the type is that of the numbers: the default one for Python's floats,
@@ -34,21 +34,21 @@ def from_lists(data: Any, dtype: Any = None) -> np.ndarray:
     """
     kinds: set[Any] = set()
     shape = shape_of(data)
-    plain = read(data, shape, 0, "data", kinds)
-    kind = common_type(kinds) if dtype is None else dtypes.of(dtypes.array_type(dtype))
+    plain = read_list(data, shape, 0, "data", kinds)
+    kind = common_dtype(kinds) if dtype is None else dtypes.of(dtypes.array_type(dtype))
     if not kind.is_complex and complex in kinds:
         raise ArgumentError("tensor", f"must be real numbers for {kind}, not complex ones")
     try:
-        array = np.array(plain, object if too_long(plain, shape) else None)
+        array = np.array(plain, object if is_too_large(plain, shape) else None)
         if array.dtype.kind in "Ouif" and not (kind.is_floating_point or kind.is_complex):
             check_range(array, kind)
         array = array.astype(kind.numpy, copy=False)
         return array if array.shape == shape else array.reshape(shape)
     except OverflowError:
-        raise no_such_number(kind) from None
+        raise overflow_error(kind) from None
 
 
-def number_in(op: str, number: Any, array: Any) -> Any:
+def scalar_like(op: str, number: Any, array: Any) -> Any:
     """A Python number as an array of the dtype and on the device of another one.
 
     Bytes take negative numbers as PyTorch's do: -1 is 255.
@@ -70,7 +70,7 @@ def number_in(op: str, number: Any, array: Any) -> Any:
         ) from None
 
 
-def too_long(plain: Any, shape: tuple[int, ...]) -> bool:
+def is_too_large(plain: Any, shape: tuple[int, ...]) -> bool:
     """Say whether it is a single number that NumPy would not take as one of its own."""
     return not shape and isinstance(plain, int) and not -(2**63) <= plain < 2**64
 
@@ -90,45 +90,45 @@ def shape_of(data: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def read(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set[Any]) -> Any:
+def read_list(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set[Any]) -> Any:
     """Return `data` with Python's numbers and arrays only, and add their types to `kinds`."""
     if not is_sequence(data):
-        return element(data, shape, depth, path, kinds)
+        return read_element(data, shape, depth, path, kinds)
     if depth == len(shape):
         raise RaggedError(
-            "tensor", "a list stands where a number was expected", {path: shown(data)}, HINT
+            "tensor", "a list stands where a number was expected", {path: short_repr(data)}, HINT
         )
     if len(data) != shape[depth]:
         raise RaggedError(
             "tensor",
             f"expected sequence of length {shape[depth]} at dim {depth} (got {len(data)})",
-            {f"len({path})": len(data), f"len({first_of(path)})": shape[depth]},
+            {f"len({path})": len(data), f"len({first_path(path)})": shape[depth]},
             HINT,
         )
     if depth == len(shape) - 1:
         types = set(map(type, data))
-        if types <= NUMBERS:  # a row of plain numbers, the usual case
+        if types <= SCALAR_TYPES:  # a row of plain numbers, the usual case
             kinds |= types
             return data if data.__class__ is list else list(data)
-    return [read(each, shape, depth + 1, f"{path}[{i}]", kinds) for i, each in enumerate(data)]
+    return [read_list(each, shape, depth + 1, f"{path}[{i}]", kinds) for i, each in enumerate(data)]
 
 
 HINT = "pad the shorter ones (nn.utils.rnn.pad_sequence), or keep a list of tensors"
 
 
-def first_of(path: str) -> str:
+def first_path(path: str) -> str:
     """Return the first list of the same depth: "data[0][0]" for "data[1][2]"."""
     return "data" + "[0]" * path.count("[")
 
 
-def shown(data: Any) -> str:
+def short_repr(data: Any) -> str:
     text = repr(data)
     return text if len(text) < 60 else text[:57] + "..."
 
 
-def element(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set[Any]) -> Any:
+def read_element(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set[Any]) -> Any:
     """Read what is no list: a number, an array or a tensor."""
-    if data.__class__ in NUMBERS:
+    if data.__class__ in SCALAR_TYPES:
         kinds.add(data.__class__)
     elif isinstance(data, Tensor):
         if depth and data.numel() != 1:
@@ -146,33 +146,33 @@ def element(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set
     elif isinstance(data, bool | int | float | complex):
         kinds.add(next(kind for kind in (bool, int, float, complex) if isinstance(data, kind)))
     else:
-        raise not_numbers(data, path)
+        raise not_numbers_error(data, path)
     have = data.shape if isinstance(data, np.ndarray) else ()
     if tuple(have) != shape[depth:]:
         raise RaggedError(
             "tensor", f"a sequence was expected at dim {depth}: not a sequence",
-            {path: shown(data), "shape expected": shape[depth:]}, HINT,
+            {path: short_repr(data), "shape expected": shape[depth:]}, HINT,
         )  # fmt: skip
     return data.tolist() if isinstance(data, np.ndarray) and data.dtype.kind == "V" else data
 
 
-def not_numbers(data: Any, path: str) -> Exception:
+def not_numbers_error(data: Any, path: str) -> Exception:
     """Make the error for something that is neither a number nor a list."""
     kind = type(data).__name__
     if isinstance(data, str | bytes):
         return TypeError(
-            f"tensor: invalid data type '{kind}': {path} is {shown(data)}\n"
+            f"tensor: invalid data type '{kind}': {path} is {short_repr(data)}\n"
             "  hint: give each word a number first, for example its place in a list of all words"
         )
     hints = {"generator": "list(...) of it", "dict": "list(x.values())", "set": "sorted(x)"}
     hint = hints.get(kind)
     return DTypeError(
-        "tensor", f"Could not infer dtype of {kind}", {path: shown(data)},
+        "tensor", f"Could not infer dtype of {kind}", {path: short_repr(data)},
         f"a tensor is made of numbers: {hint}" if hint else None,
     )  # fmt: skip
 
 
-def common_type(kinds: set[Any]) -> dtypes.dtype:
+def common_dtype(kinds: set[Any]) -> dtypes.dtype:
     """Return the type that holds numbers of all these types, as PyTorch chooses it."""
     default = dtypes.get_default_dtype()
     plain = {bool: dtypes.bool, int: dtypes.int64, float: default, complex: default.to_complex()}
@@ -194,10 +194,10 @@ def check_range(array: np.ndarray, kind: dtypes.dtype) -> None:
     low = limits.min if limits.min else -limits.max
     least, most = array.min(), array.max()
     if not (low <= least and most <= limits.max):  # also if it is NaN
-        raise no_such_number(kind)
+        raise overflow_error(kind)
 
 
-def no_such_number(kind: dtypes.dtype) -> ValueRangeError:
+def overflow_error(kind: dtypes.dtype) -> ValueRangeError:
     return ValueRangeError(
         "tensor", f"value cannot be converted to type {kind.name} without overflow",
         hint="a type with more bits, or float64, holds larger numbers",

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from .special import scaled_tail
+from .special import scaled_erfc
 from .special_common import in_float64
 
 ROOT_HALF = math.sqrt(0.5)
@@ -29,7 +29,7 @@ def erfcx(xp: Any, input: Array) -> Array:
     >>> edutorch.special.erfcx(tensor([0.0, 1.0, 100.0]))
     tensor([1.0000, 0.4276, 0.0056])
     """
-    tail = scaled_tail(xp, xp.abs(input))
+    tail = scaled_erfc(xp, xp.abs(input))
     return xp.where(input < 0, 2 * xp.exp(input * input) - tail, tail)
 
 
@@ -59,7 +59,7 @@ ndtr.vjp(
 def log_of_ndtr(xp: Any, x: Array) -> Array:
     low = x < -1
     t = xp.where(low, -x, 1.0) * ROOT_HALF
-    tail = xp.log(scaled_tail(xp, t) / 2) - t * t
+    tail = xp.log(scaled_erfc(xp, t) / 2) - t * t
     body = xp.log1p(-erfc.op.forward(xp, xp.where(low, 1.0, x) * ROOT_HALF) / 2)
     return xp.where(xp.isinf(x) & low, -math.inf, xp.where(low, tail, body))
 
@@ -107,7 +107,7 @@ def ndtri(xp: Any, input: Array) -> Array:
     )
     z = above / (1 + t * below) - t
     for _ in range(3):
-        slope = ROOT_2_BY_PI / scaled_tail(xp, xp.maximum(-z, 0.0) * ROOT_HALF)
+        slope = ROOT_2_BY_PI / scaled_erfc(xp, xp.maximum(-z, 0.0) * ROOT_HALF)
         z = z - (log_of_ndtr(xp, z) - goal) / slope
     z = xp.where(middle == 0.5, 0.0, xp.where(middle > 0.5, -z, z))
     edge = xp.where(input == 0, -math.inf, xp.where(input == 1, math.inf, math.nan))

@@ -12,13 +12,13 @@ from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError
 from .decompositions import svdvals
 from .elementwise import abs
-from .linalg_common import need_numbers
+from .linalg_common import check_floating_or_complex
 from .reduction import amax, amin, sum
 from .shape import movedim
 from .statistics import vector_norm as length
 
 
-def converted(A: Tensor, dtype: Any) -> Tensor:
+def cast_for_norm(A: Tensor, dtype: Any) -> Tensor:
     """A in the type that a norm is computed in.
 
     Raises: DTypeError: it is real and the numbers are not, or the other way round.
@@ -46,8 +46,8 @@ def vector_norm(
     >>> edutorch.linalg.vector_norm(x), edutorch.linalg.vector_norm(x, math.inf)
     (tensor(5.), tensor(4.))
     """
-    need_numbers("linalg.vector_norm", x)
-    x = x if dtype is None else converted(x, dtype)
+    check_floating_or_complex("linalg.vector_norm", x)
+    x = x if dtype is None else cast_for_norm(x, dtype)
     return length(x, ord, tuple(dim) if isinstance(dim, list) else dim, keepdim)
 
 
@@ -72,8 +72,8 @@ def matrix_norm(
     >>> edutorch.linalg.matrix_norm(x, 1), edutorch.linalg.matrix_norm(x, math.inf)
     (tensor(6.), tensor(7.))
     """
-    need_numbers("linalg.matrix_norm", A)
-    A = A if dtype is None else converted(A, dtype)
+    check_floating_or_complex("linalg.matrix_norm", A)
+    A = A if dtype is None else cast_for_norm(A, dtype)
     if A.ndim < 2:
         raise ShapeError(
             "linalg.matrix_norm", "expected a matrix or a batch of matrices", {"A": tuple(A.shape)}
@@ -121,8 +121,8 @@ def norm(
     >>> edutorch.linalg.norm(tensor([3.0, 4.0])), edutorch.linalg.norm(eye(2), "nuc")
     (tensor(5.), tensor(2.))
     """
-    need_numbers("linalg.norm", A)
-    A = A if dtype is None else converted(A, dtype)
+    check_floating_or_complex("linalg.norm", A)
+    A = A if dtype is None else cast_for_norm(A, dtype)
     if ord is None:
         return length(A, 2, dim, keepdim)
     if dim is None and A.ndim > 2:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..backends.numpy import Array
-from ..core.op import pieces
+from ..core.op import multi_view
 from ..core.shapes import normal_dim
 from ..errors import ShapeError
 
 
-@pieces
+@multi_view
 def split(xp: Any, input: Array, split_size: int, dim: int = 0) -> tuple[Array, ...]:
     """Cut along an axis into pieces of one size; the last may be smaller.
 
@@ -33,7 +33,7 @@ def split(xp: Any, input: Array, split_size: int, dim: int = 0) -> tuple[Array, 
 split.vjp(input=lambda g, dim: cat(g, dim), latex=r"\mathrm{cat}(g_0, g_1, \dots)")
 
 
-@pieces(public="split split_with_sizes")
+@multi_view(public="split split_with_sizes")
 def split_with_sizes(
     xp: Any, input: Array, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Array, ...]:
@@ -62,7 +62,7 @@ def split_with_sizes(
 split_with_sizes.vjp(input=lambda g, dim: cat(g, dim), latex=r"\mathrm{cat}(g_0, g_1, \dots)")
 
 
-@pieces
+@multi_view
 def unbind(xp: Any, input: Array, dim: int = 0) -> tuple[Array, ...]:
     """All slices along an axis, which disappears.
 
@@ -73,7 +73,7 @@ def unbind(xp: Any, input: Array, dim: int = 0) -> tuple[Array, ...]:
     return tuple([input[(*before, index, ...)] for index in range(input.shape[dim])])
 
 
-def alone(name: str, shapes: Sequence[Any], dim: int, **settings: Any) -> list[tuple[str, Any]]:
+def single_view_ops(name: str, shapes: Sequence[Any], dim: int, **settings: Any) -> list[tuple[str, Any]]:
     """Return for each piece of a cut the op that shows it alone, and that op's settings."""
     if name == "unbind":
         return [("select", {"dim": dim, "index": index}) for index in range(len(shapes))]

@@ -30,17 +30,17 @@ from .special_common import in_float64
 Step = Callable[[Array, int, Array, Array], Array]
 polynomial = elementwise(method=False, dtypes="bif")
 
-HIGHEST = 100_000
+MAX_DEGREE = 100_000
 """The degree up to which there is a recurrence: a second of computing for one number."""
 
-TRIED = 1000
+MAX_TRIED_STEPS = 1000
 """So many steps of a higher one are made: mostly the numbers have left the range by then."""
 
-OFTEN = 64
+CHECK_EVERY = 64
 """After so many steps it is looked whether any number is still finite."""
 
 
-def by_recurrence(
+def evaluate_recurrence(
     xp: Any, x: Array, n: Array, first: Array, step: Step, name: str = "polynomial"
 ) -> Array:
     """p of degree n, where p₁ is `first` and `step(x, k, pₖ, pₖ₋₁)` is pₖ₊₁; `name` for errors."""
@@ -49,15 +49,15 @@ def by_recurrence(
     before = xp.ones_like(x)
     y = xp.where(n == 0, before, xp.where(n == 1, now, 0.0))
     highest = float(xp.max(n)) if n.size else 0.0
-    most = HIGHEST if highest <= HIGHEST else TRIED
+    most = MAX_DEGREE if highest <= MAX_DEGREE else MAX_TRIED_STEPS
     steps = int(min(highest, most + 1.0))
     for k in range(1, steps):
-        if k % OFTEN == 0 and not xp.any(xp.isfinite(now) & (n > k)):
+        if k % CHECK_EVERY == 0 and not xp.any(xp.isfinite(now) & (n > k)):
             y = xp.where(n > k, xp.nan, y)  # ∞ - ∞ in each further step
             break
         if k == most:
             raise InvalidValueError(
-                name, f"a polynomial of a degree above {HIGHEST:,} takes too many steps",
+                name, f"a polynomial of a degree above {MAX_DEGREE:,} takes too many steps",
                 {"n": highest}, "is `n` the degree, and the other argument x?",
             )  # fmt: skip
         before, now = now, step(x, k, now, before)
@@ -65,7 +65,7 @@ def by_recurrence(
     return xp.where(xp.isnan(x) & (n > 0), x, y)
 
 
-CLOSED_FROM = 1000
+CLOSED_FORM_DEGREE = 1000
 """From this degree on Chebyshev's polynomials are computed by their angle: fewer steps, and
 fewer roundings than the recurrence has made by then."""
 
@@ -73,13 +73,13 @@ fewer roundings than the recurrence has made by then."""
 def chebyshev(xp: Any, x: Array, n: Array, first: Array, kind: str) -> Array:
     """Chebyshev's polynomial T, U, V or W of degree n, whose p₁ is `first`."""
     n = xp.where(xp.isfinite(n), xp.trunc(n), -1.0)
-    low = by_recurrence(xp, x, xp.minimum(n, CLOSED_FROM), first, chebyshev_step)
-    if not n.size or xp.max(n) <= CLOSED_FROM:
+    low = evaluate_recurrence(xp, x, xp.minimum(n, CLOSED_FORM_DEGREE), first, chebyshev_step)
+    if not n.size or xp.max(n) <= CLOSED_FORM_DEGREE:
         return low
-    return xp.where(n > CLOSED_FROM, by_angle(xp, x, n, kind), low)
+    return xp.where(n > CLOSED_FORM_DEGREE, chebyshev_by_angle(xp, x, n, kind), low)
 
 
-def by_angle(xp: Any, x: Array, n: Array, kind: str) -> Array:
+def chebyshev_by_angle(xp: Any, x: Array, n: Array, kind: str) -> Array:
     """Chebyshev's polynomial of a high degree, where x = cos θ or ± cosh θ."""
     size = xp.abs(x)
     far = size > 1
@@ -208,7 +208,7 @@ def hermite_polynomial_h(xp: Any, x: Array, n: Array) -> Array:
     >>> edutorch.special.hermite_polynomial_h(tensor([0.5, 2.0]), 2)
     tensor([-1., 14.])
     """
-    return by_recurrence(xp, x, n, 2 * x, lambda x, k, now, before: 2 * x * now - 2 * k * before)
+    return evaluate_recurrence(xp, x, n, 2 * x, lambda x, k, now, before: 2 * x * now - 2 * k * before)
 
 
 @polynomial
@@ -219,7 +219,7 @@ def hermite_polynomial_he(xp: Any, x: Array, n: Array) -> Array:
     >>> edutorch.special.hermite_polynomial_he(tensor([0.5, 2.0]), 2)
     tensor([-0.7500,  3.0000])
     """
-    return by_recurrence(xp, x, n, x, lambda x, k, now, before: x * now - k * before)
+    return evaluate_recurrence(xp, x, n, x, lambda x, k, now, before: x * now - k * before)
 
 
 @polynomial
@@ -230,7 +230,7 @@ def laguerre_polynomial_l(xp: Any, x: Array, n: Array) -> Array:
     >>> edutorch.special.laguerre_polynomial_l(tensor([0.5, 2.0]), 2)
     tensor([ 0.1250, -1.0000])
     """
-    return by_recurrence(
+    return evaluate_recurrence(
         xp, x, n, 1 - x,
         lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1),
         "laguerre_polynomial_l",
@@ -245,7 +245,7 @@ def legendre_polynomial_p(xp: Any, x: Array, n: Array) -> Array:
     >>> edutorch.special.legendre_polynomial_p(tensor([0.5, 2.0]), 2)
     tensor([-0.1250,  5.5000])
     """
-    return by_recurrence(
+    return evaluate_recurrence(
         xp, x, n, x,
         lambda x, k, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),
         "legendre_polynomial_p",

@@ -26,7 +26,7 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
     >>> pow(tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
     """
-    simple = simple_power(xp, input, exponent)
+    simple = fast_power(xp, input, exponent)
     if simple is not None:
         return simple(input)
     try:
@@ -38,17 +38,17 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
             ) from None
         if "negative integer powers" not in str(error):
             raise
-        y = cut_off_power(xp, input, exponent)
+        y = truncated_power(xp, input, exponent)
     bools = y.dtype.kind == "i" and getattr(input, "dtype", y.dtype).kind == "b"
     return y.astype(bool) if bools else y
 
 
-def cut_off_power(xp: Any, input: Any, exponent: Array) -> Array:
+def truncated_power(xp: Any, input: Any, exponent: Array) -> Array:
     """Integers to the power of integers that may be negative: 2⁻¹ is cut off to 0, (-1)⁻³ is -1."""
     return input ** xp.abs(exponent) * ((exponent >= 0) | (xp.abs(input) == 1))
 
 
-def simple_power(xp: Any, input: Any, exponent: Any) -> Any:
+def fast_power(xp: Any, input: Any, exponent: Any) -> Any:
     """Return a function that gives x³ or √x in a tenth of the time; None for other powers."""
     if exponent.__class__ is ndarray and not exponent.ndim:
         exponent = exponent.item()
@@ -65,34 +65,34 @@ def cube(x: Array) -> Array:
 
 
 pow.vjp(
-    input=lambda g, input, exponent: g * power_slope(input, exponent),
-    exponent=lambda g, y, input, exponent: g * exponent_slope(input, exponent, y),
+    input=lambda g, input, exponent: g * power_derivative(input, exponent),
+    exponent=lambda g, y, input, exponent: g * exponent_derivative(input, exponent, y),
     latex={"input": r"g \cdot n\,x^{n-1}", "exponent": r"g \cdot y \ln x"},
 )
 
 
-def power_slope(input: Any, exponent: Any) -> Any:
+def power_derivative(input: Any, exponent: Any) -> Any:
     """d(input ** exponent)/d(input), which is 0 (not 0 · ∞) where the exponent is 0."""
     if not hasattr(exponent, "shape"):
         return exponent * input ** (exponent - 1) if exponent else zeros_like(input)
     return where(exponent != 0, exponent * input ** (exponent - 1), 0.0)
 
 
-def exponent_slope(input: Any, exponent: Any, y: Any) -> Any:
+def exponent_derivative(input: Any, exponent: Any, y: Any) -> Any:
     """d(input ** exponent)/d(exponent) = y · log(input), and 0 where input is 0."""
     if not hasattr(input, "shape"):
         if not input:
             return zeros_like(y)
-        if holds_complex(y):
+        if has_complex_dtype(y):
             return y * cmath.log(input)
         return y * (math.log(input) if input > 0 else math.nan)
-    input = in_dtype_of(input, y)
+    input = cast_to_dtype_of(input, y)
     usual = logical_or(input != 0, exponent.real < 0)
     return where(usual, y * log(where(usual, input, 1.0)), 0.0)
 
 
 from .comparison import logical_or, where  # noqa: E402  (rules may use any op)
-from .complex import holds_complex  # noqa: E402
-from .conversion import in_dtype_of  # noqa: E402
+from .complex import has_complex_dtype  # noqa: E402
+from .conversion import cast_to_dtype_of  # noqa: E402
 from .elementwise import log  # noqa: E402
 from .like import zeros_like  # noqa: E402

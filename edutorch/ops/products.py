@@ -28,7 +28,7 @@ def addbmm(
     tensor([[7.]])
     """
     products = bmm(batch1, batch2)
-    return plus(input, sum(products, 0).to(products.dtype), beta, alpha)
+    return add_scaled_product(input, sum(products, 0).to(products.dtype), beta, alpha)
 
 
 @with_twin
@@ -52,7 +52,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
             )  # fmt: skip
     if not input.dtype is vec1.dtype is vec2.dtype:  # a 0-d input decides, too
         input, vec1, vec2 = input.to(kind), vec1.to(kind), vec2.to(kind)
-    return plus(input, outer(vec1, vec2), beta, alpha)
+    return add_scaled_product(input, outer(vec1, vec2), beta, alpha)
 
 
 @as_method
@@ -97,7 +97,7 @@ def adjoint(input: Tensor) -> Tensor:
     return conj(transpose(input, -2, -1))
 
 
-def _adjoint_of_one(self: Tensor) -> Tensor:
+def _matrix_adjoint(self: Tensor) -> Tensor:
     """The conjugate transpose of a matrix."""
     if self.ndim not in (0, 2):
         raise ShapeError(
@@ -107,7 +107,7 @@ def _adjoint_of_one(self: Tensor) -> Tensor:
     return adjoint(self) if self.ndim else conj(self)
 
 
-Tensor.H = property(_adjoint_of_one)  # type: ignore[attr-defined]
+Tensor.H = property(_matrix_adjoint)  # type: ignore[attr-defined]
 Tensor.mH = property(adjoint)  # type: ignore[attr-defined]
 
 
@@ -145,7 +145,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ValueRangeError("renorm", f"non-positive norm not supported, got p={p}")
     if maxnorm < 0:
         raise ValueRangeError("renorm", f"expected maxnorm to be >= 0, got {maxnorm}")
-    need_floating("renorm", input._array)
+    check_inexact("renorm", input._array)
     axis = normal_dim("renorm", dim, input.ndim)
     others = tuple(index for index in range(input.ndim) if index != axis)
     norm = vector_norm(input, p, others, True)
@@ -183,9 +183,9 @@ def block_diag(*tensors: Tensor) -> Tensor:
 from .complex import conj  # noqa: E402  (rules may use any op)
 from .creation import empty  # noqa: E402
 from .joining import cat  # noqa: E402
-from .linalg import bmm, dot, outer, plus  # noqa: E402
+from .linalg import bmm, dot, outer, add_scaled_product  # noqa: E402
 from .masking import where  # noqa: E402
-from .reduction import need_floating, sum  # noqa: E402
+from .reduction import check_inexact, sum  # noqa: E402
 from .shape import atleast_2d  # noqa: E402
 from .statistics import vector_norm  # noqa: E402
 from .views import transpose  # noqa: E402

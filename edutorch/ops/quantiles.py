@@ -16,7 +16,7 @@ from ..core.tensor_methods import as_method
 from ..dtypes import bfloat16, iinfo, of
 from ..errors import DTypeError, InvalidValueError, ShapeError
 
-BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 """What is taken between two numbers."""
 
 
@@ -37,7 +37,7 @@ def quantile(
     >>> quantile(tensor([1.0, 2.0, 4.0]), 0.75)
     tensor(3.)
     """
-    return at_share("quantile", input, q, dim, keepdim, interpolation)
+    return compute_quantile("quantile", input, q, dim, keepdim, interpolation)
 
 
 @as_method
@@ -51,17 +51,17 @@ def nanquantile(
     >>> nanquantile(tensor([1.0, math.nan, 4.0]), 0.5)
     tensor(2.5000)
     """
-    return at_share("nanquantile", input, q, dim, keepdim, interpolation)
+    return compute_quantile("nanquantile", input, q, dim, keepdim, interpolation)
 
 
-def at_share(
+def compute_quantile(
     name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str
 ) -> Tensor:
     """Sort, and take what stands at q · (n - 1) of each row."""
-    q = checked_shares(name, input, q)
-    if interpolation not in BETWEEN:
+    q = check_quantiles(name, input, q)
+    if interpolation not in INTERPOLATIONS:
         raise InvalidValueError(
-            name, f"interpolation must be one of {BETWEEN}, got {interpolation!r}"
+            name, f"interpolation must be one of {INTERPOLATIONS}, got {interpolation!r}"
         )
     rows = input.reshape(-1) if dim is None else movedim(atleast_1d(input), dim, -1)
     if not rows.numel():
@@ -72,7 +72,7 @@ def at_share(
     place = (q.reshape(-1) * last).expand(*rows.shape[:-1], -1)
     if name == "quantile":
         place = where(there == rows.shape[-1], place, last)
-    y = between(ordered, place.to(input.dtype), interpolation)
+    y = interpolate_sorted(ordered, place.to(input.dtype), interpolation)
     y = y.squeeze(-1) if not q.ndim else movedim(y, -1, 0)
     if not keepdim:
         return y
@@ -81,7 +81,7 @@ def at_share(
     return y.unsqueeze(dim if dim < 0 else dim + q.ndim) if input.ndim else y.reshape(q.shape)
 
 
-def checked_shares(name: str, input: Tensor, q: Any) -> Tensor:
+def check_quantiles(name: str, input: Tensor, q: Any) -> Tensor:
     """Return q as a tensor like `input`; see `quantile` for what is wrong with others."""
     if input.dtype.name not in ("float32", "float64"):
         raise DTypeError(
@@ -99,7 +99,7 @@ def checked_shares(name: str, input: Tensor, q: Any) -> Tensor:
     return shares
 
 
-def between(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
+def interpolate_sorted(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
     """The numbers at places of an ordered last axis, which may lie between two."""
     rounded = {"lower": floor, "higher": ceil, "nearest": round}
     if interpolation in rounded:
@@ -132,7 +132,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     >>> median(tensor([3.0, 1.0, 2.0, 9.0]))
     tensor(2.)
     """
-    return middle("median", input, dim, keepdim)
+    return compute_median("median", input, dim, keepdim)
 
 
 @as_method
@@ -144,14 +144,14 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     >>> nanmedian(tensor([1.0, math.nan, 3.0, 2.0]))
     tensor(2.)
     """
-    return middle("nanmedian", input, dim, keepdim)
+    return compute_median("nanmedian", input, dim, keepdim)
 
 
-def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
+def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     """Sort (NaN comes last), and take the middle of those that count."""
-    no_bools(name, input)
+    refuse_bools(name, input)
     if dim is None:
-        return median_of_all(input, name == "nanmedian")
+        return median_forward(input, name == "nanmedian")
     rows, axis = atleast_1d(input), normal_dim(name, dim, input.ndim)
     n = rows.shape[axis]
     if not n:
@@ -173,10 +173,10 @@ def middle(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     public="median nanmedian",
     node="NanmedianBackward0 if skips_nan else MedianBackward0",
 )
-def median_of_all(xp: Any, input: Array, skips_nan: bool) -> Array:
+def median_forward(xp: Any, input: Array, skips_nan: bool) -> Array:
     """The number in the middle of all: see `median`. Of no numbers it is NaN."""
     if not input.size:
-        return xp.full((), nothing(input.dtype)).astype(input.dtype)
+        return xp.full((), empty_median(input.dtype)).astype(input.dtype)
     wide = input.astype("float32") if input.dtype == bfloat16.numpy else input  # NaN comes last
     ordered = xp.sort(wide.reshape(-1))
     there = xp.sum(ordered == ordered)
@@ -186,7 +186,7 @@ def median_of_all(xp: Any, input: Array, skips_nan: bool) -> Array:
     return xp.take(ordered, place).astype(input.dtype)
 
 
-median_of_all.vjp(
+median_forward.vjp(
     input=lambda g, y, input: (
         zeros_like(input) if 0 in input.shape else share_evenly(g, y, input, None)
     ),
@@ -194,7 +194,7 @@ median_of_all.vjp(
 )
 
 
-def nothing(dtype: Any) -> Any:
+def empty_median(dtype: Any) -> Any:
     """The median of no numbers: NaN, or for integers what processors make of NaN."""
     if dtype.kind not in "iub":
         return float("nan")
@@ -209,4 +209,4 @@ from .like import full_like, zeros_like  # noqa: E402
 from .reduction import share_evenly, sum  # noqa: E402
 from .rounding import ceil, floor, round  # noqa: E402
 from .shape import atleast_1d, movedim  # noqa: E402
-from .sorting import no_bools, sort  # noqa: E402
+from .sorting import refuse_bools, sort  # noqa: E402

@@ -33,11 +33,11 @@ from ..errors import (
     refuse_complex,
 )  # fmt: skip
 from ..modes import current, no_grad
-from .batching import rows_drawn_outside
-from .creation import created, number_of, sizes, strided_only
+from .batching import draw_rows_outside
+from .creation import wrap_new, scalar_of, parse_size, require_strided
 
 
-def seed_number(seed: Any) -> int:
+def normalize_seed(seed: Any) -> int:
     """Read a seed: an integer of 64 bits, negative ones counted from the top.
 
     Raises: ValueError: it needs more bits.
@@ -66,7 +66,7 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from `seed`: the same numbers follow."""
-        self._seed = seed_number(seed)
+        self._seed = normalize_seed(seed)
         self.random = self._backend.generator(self._seed % 2**63)
         return self
 
@@ -100,14 +100,14 @@ class Generator:
             )
         known = json.loads(backends.of(new_state._array).to_numpy(new_state._array).tobytes())
         self.manual_seed(known["seed"])
-        self.random.set_state(arrays_again(known["random"]))
+        self.random.set_state(decode_arrays(known["random"]))
         return self
 
 
-def arrays_again(value: Any) -> Any:
+def decode_arrays(value: Any) -> Any:
     """Make arrays of what `Generator.get_state` wrote as their type and numbers."""
     if isinstance(value, dict):
-        return {key: arrays_again(each) for key, each in value.items()}
+        return {key: decode_arrays(each) for key, each in value.items()}
     return np.asarray(value[1], value[0]) if isinstance(value, list) else value
 
 
@@ -133,7 +133,7 @@ def manual_seed(seed: int) -> Generator:
     True
     """
     global _seed
-    _seed = seed_number(seed)
+    _seed = normalize_seed(seed)
     for generator in _GENERATORS.values():
         generator.manual_seed(_seed)
     return default_generator(backends.CPU)
@@ -160,7 +160,7 @@ def seed() -> int:
     return chosen
 
 
-def source(generator: Generator | None, backend: Backend) -> Any:
+def random_source(generator: Generator | None, backend: Backend) -> Any:
     chosen = default_generator(backend) if generator is None else generator
     if not isinstance(chosen, Generator):
         kind = type(chosen).__name__
@@ -169,7 +169,7 @@ def source(generator: Generator | None, backend: Backend) -> Any:
     return drawn_inside(chosen.random, levels) if levels else chosen.random
 
 
-def floating(name: str, dtype: Any) -> Any:
+def floating_dtype(name: str, dtype: Any) -> Any:
     """Return the type to draw: integers between 0 and 1 would all be 0."""
     kind = dtypes.array_type(dtype or dtypes.get_default_dtype())
     if kind not in dtypes.DIFFERENTIABLE:
@@ -187,19 +187,19 @@ def draw(random: Any, how: str, shape: tuple[int, ...], kind: Any) -> Any:
     return (parts if how == "uniform" else parts * 0.5**0.5).view(kind)[..., 0]
 
 
-def drawn_as(
+def draw_tensor(
     name: str, how: str, size: Any, dtype: Any, device: Any, generator: Generator | None,
     out: Any, layout: Any, requires_grad: bool,
 ) -> Tensor:  # fmt: skip
     """What `rand` and `randn` share: the shape, the type and the place of the numbers."""
-    strided_only(name, layout)
+    require_strided(name, layout)
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
-    shape, kind = sizes(name, size), floating(name, dtype)
+    shape, kind = parse_size(name, size), floating_dtype(name, dtype)
     check_room(name, shape, kind)
-    drawn = draw(source(generator, backend), how, shape, kind)
-    return created(drawn, requires_grad) if out is None else into(name, out, wrap(drawn))
+    drawn = draw(random_source(generator, backend), how, shape, kind)
+    return wrap_new(drawn, requires_grad) if out is None else into(name, out, wrap(drawn))
 
 
 def rand(
@@ -213,7 +213,7 @@ def rand(
     torch.Size([2, 3])
     """
     size = args if size is None else (size,)
-    return drawn_as("rand", "uniform", size, dtype, device, generator, out, layout, requires_grad)
+    return draw_tensor("rand", "uniform", size, dtype, device, generator, out, layout, requires_grad)
 
 
 def randn(
@@ -227,7 +227,7 @@ def randn(
     torch.Size([2, 3])
     """
     size = args if size is None else (size,)
-    return drawn_as("randn", "normal", size, dtype, device, generator, out, layout, requires_grad)
+    return draw_tensor("randn", "normal", size, dtype, device, generator, out, layout, requires_grad)
 
 
 def randint(
@@ -240,12 +240,12 @@ def randint(
     >>> (randint(3, (10,)) < 3).all()
     tensor(True)
     """
-    strided_only("randint", layout)
+    require_strided("randint", layout)
     if size is None:
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
-    low, high = number_of("randint", low), number_of("randint", high)
+    low, high = scalar_of("randint", low), scalar_of("randint", high)
     if low >= high:
         raise ShapeError("randint", f"needs low < high, got {low} and {high}")
     refuse_complex("randint", dtype=dtype)
@@ -254,11 +254,11 @@ def randint(
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
-    shape = sizes("randint", (size,))
+    shape = parse_size("randint", (size,))
     check_room("randint", shape, np.dtype(np.int64))
-    drawn = source(generator, backend).integers(low, high, shape)
+    drawn = random_source(generator, backend).integers(low, high, shape)
     drawn = drawn if dtype is None else drawn.astype(dtypes.array_type(dtype))
-    return created(drawn, requires_grad) if out is None else into("randint", out, wrap(drawn))
+    return wrap_new(drawn, requires_grad) if out is None else into("randint", out, wrap(drawn))
 
 
 def check_bounds(name: str, low: int, high: int, dtype: Any) -> None:
@@ -282,7 +282,7 @@ def randperm(
     >>> randperm(4).sum()
     tensor(6)
     """
-    strided_only("randperm", layout)
+    require_strided("randperm", layout)
     refuse_complex("randperm", dtype=dtype)
     if n < 0:
         raise ShapeError("randperm", f"n cannot be negative, got {n}")
@@ -291,9 +291,9 @@ def randperm(
     backend = backend_for(device)
     check_room("randperm", (n,), np.dtype(np.int64))
     drawn = (
-        source(generator, backend).permutation(n).astype(dtypes.array_type(dtype or dtypes.int64))
+        random_source(generator, backend).permutation(n).astype(dtypes.array_type(dtype or dtypes.int64))
     )
-    return created(drawn, requires_grad) if out is None else into("randperm", out, wrap(drawn))
+    return wrap_new(drawn, requires_grad) if out is None else into("randperm", out, wrap(drawn))
 
 
 # Distributions -----------------------------------------------------------------------------------
@@ -393,7 +393,7 @@ def multinomial(
         rows = {"input": tuple(input.shape)}
         raise ShapeError("multinomial", "expects weights in a vector or rows of them", rows)
     if backends.of(input._array).level:
-        return rows_drawn_outside(
+        return draw_rows_outside(
             lambda rows: multinomial(rows, num_samples, replacement, generator=generator), input
         )
     weights = np.atleast_2d(backends.of(input._array).to_numpy(input._array)).astype(np.float64)
@@ -404,7 +404,7 @@ def multinomial(
             "multinomial", f"cannot draw {num_samples} samples without replacement",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    random = source(generator, backends.CPU)
+    random = random_source(generator, backends.CPU)
     if replacement:
         edges = np.cumsum(weights / weights.sum(1, keepdims=True), 1)
         edges[:, -1] = 1.0

@@ -15,9 +15,9 @@ import numpy as np
 from .. import backends
 from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ValueRangeError
-from .random import Generator, source
+from .random import Generator, random_source
 
-FEW = 10.0
+REJECTION_FROM = 10.0
 """From this expectation on numbers are drawn by rejection."""
 
 _log_factorial = np.vectorize(lambda n: math.lgamma(n + 1), otypes=[np.float64])
@@ -34,13 +34,13 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     >>> poisson(tensor([0.0, 0.0]))
     tensor([0., 0.])
     """
-    rates = host("poisson", input)
+    rates = to_host("poisson", input)
     if not (rates >= 0).all():
         raise ValueRangeError("poisson", "expected rates that are not negative")
-    uniform = uniform_numbers(generator)
+    uniform = uniform_source(generator)
     drawn = np.zeros(rates.shape)
-    few = rates < FEW
-    drawn[few] = search(uniform, np.exp(-rates[few]), lambda k: rates[few] / k)
+    few = rates < REJECTION_FROM
+    drawn[few] = invert_cdf(uniform, np.exp(-rates[few]), lambda k: rates[few] / k)
     many = rates[~few]
     if many.size:
         spread = np.sqrt(many)
@@ -52,8 +52,8 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
             return -many[at] + k * np.log(many[at]) - _log_factorial(k) - np.log(top[at])
 
         bound = 0.9277 - 3.6224 / (b - 2)
-        drawn[~few] = reject(uniform, many + 0.43, a, b, bound, np.full(many.shape, np.inf), height)
-    return back(drawn, input)
+        drawn[~few] = sample_by_rejection(uniform, many + 0.43, a, b, bound, np.full(many.shape, np.inf), height)
+    return from_host(drawn, input)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
@@ -66,16 +66,16 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     >>> binomial(tensor([5.0, 5.0]), tensor([0.0, 1.0]))
     tensor([0., 5.])
     """
-    tries, chances = np.broadcast_arrays(host("binomial", count), host("binomial", prob))
+    tries, chances = np.broadcast_arrays(to_host("binomial", count), to_host("binomial", prob))
     if not ((tries >= 0).all() and ((chances >= 0) & (chances <= 1)).all()):
         raise ValueRangeError("binomial", "expected count >= 0 and 0 <= prob <= 1")
-    uniform = uniform_numbers(generator)
+    uniform = uniform_source(generator)
     n, rarer = np.floor(tries), np.minimum(chances, 1 - chances)
     odds = rarer / (1 - rarer)
     drawn = np.zeros(n.shape)
-    few = n * rarer < FEW
+    few = n * rarer < REJECTION_FROM
     nf, of = n[few], odds[few]
-    drawn[few] = search(
+    drawn[few] = invert_cdf(
         uniform, (1 - rarer[few]) ** nf, lambda k: of * np.maximum(nf - k + 1, 0) / k
     )
     m, p, o = n[~few], rarer[~few], odds[~few]
@@ -91,11 +91,11 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
             away = _log_factorial(k) + _log_factorial(m[at] - k)
             return at_peak[at] - away + (k - peak[at]) * np.log(o[at]) - np.log(scale[at])
 
-        drawn[~few] = reject(uniform, m * p + 0.5, a, b, 0.92 - 4.2 / b, m, height)
-    return back(np.where(chances > 0.5, n - drawn, drawn), count)
+        drawn[~few] = sample_by_rejection(uniform, m * p + 0.5, a, b, 0.92 - 4.2 / b, m, height)
+    return from_host(np.where(chances > 0.5, n - drawn, drawn), count)
 
 
-def host(name: str, input: Tensor) -> np.ndarray:
+def to_host(name: str, input: Tensor) -> np.ndarray:
     """Bring parameters to the host, in double precision."""
     if not input.is_floating_point():
         raise DTypeError(
@@ -104,17 +104,17 @@ def host(name: str, input: Tensor) -> np.ndarray:
     return np.asarray(backends.of(input._array).to_numpy(input._array)).astype(np.float64)
 
 
-def back(drawn: np.ndarray, like: Tensor) -> Tensor:
+def from_host(drawn: np.ndarray, like: Tensor) -> Tensor:
     """Return counts in the type and on the device of a parameter."""
     return wrap(backends.of(like._array).from_numpy(drawn.astype(like._array.dtype)))
 
 
-def uniform_numbers(generator: Generator | None) -> Callable[[int], np.ndarray]:
-    random = source(generator, backends.CPU)
+def uniform_source(generator: Generator | None) -> Callable[[int], np.ndarray]:
+    random = random_source(generator, backends.CPU)
     return lambda count: np.asarray(random.uniform((count,), np.dtype(np.float64)))
 
 
-def search(uniform: Callable[[int], np.ndarray], first: np.ndarray, ratio: Any) -> np.ndarray:
+def invert_cdf(uniform: Callable[[int], np.ndarray], first: np.ndarray, ratio: Any) -> np.ndarray:
     """Add up P(0) = first, P(k) = P(k-1) · ratio(k), until a uniform number is passed."""
     wanted = uniform(first.size)
     chance, total, counts, k = first.copy(), first.copy(), np.zeros(first.shape), 0
@@ -126,7 +126,7 @@ def search(uniform: Callable[[int], np.ndarray], first: np.ndarray, ratio: Any) 
     return counts
 
 
-def reject(
+def sample_by_rejection(
     uniform: Callable[[int], np.ndarray], centre: Any, a: Any, b: Any, bound: Any, most: Any,
     height: Callable[[Any, Any], Any],
 ) -> np.ndarray:  # fmt: skip

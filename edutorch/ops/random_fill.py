@@ -17,7 +17,7 @@ from .conversion import replace_values
 from .random import Generator, check_bounds, rand, randint, randn
 
 
-def from_keyword(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def accept_from_keyword(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Let a method take PyTorch's `from=`, which Python only passes as **{"from": 1}."""
 
     @functools.wraps(function)
@@ -29,7 +29,7 @@ def from_keyword(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return method
 
 
-def floating_only(name: str, input: Tensor, complex_too: bool = False) -> None:
+def check_floating(name: str, input: Tensor, complex_too: bool = False) -> None:
     """Raise DTypeError for a tensor that cannot hold numbers of a continuous distribution."""
     if not (input.is_floating_point() or (complex_too and input.is_complex())):
         rows = {"input": str(input.dtype)}
@@ -52,7 +52,7 @@ def fill_with(input: Tensor, values: Tensor, name: str) -> Tensor:
 
 
 @as_method
-@from_keyword
+@accept_from_keyword
 def uniform_(
     input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -63,7 +63,7 @@ def uniform_(
     >>> (uniform_(zeros(4), 2, 3) >= 2).all()
     tensor(True)
     """
-    floating_only("uniform_", input, complex_too=True)
+    check_floating("uniform_", input, complex_too=True)
     if from_ > to:
         text = f"expects to return a [from, to) range, but found from={from_} > to={to}"
         raise ValueRangeError("uniform_", text)
@@ -85,7 +85,7 @@ def normal_(
     >>> math.isfinite(normal_(zeros(4)).sum())
     True
     """
-    floating_only("normal_", input, complex_too=True)
+    check_floating("normal_", input, complex_too=True)
     if std < 0:
         raise ValueRangeError("normal_", f"expects std >= 0.0, but found std {std}")
     drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
@@ -161,7 +161,7 @@ def _uniform(input: Tensor, generator: Generator | None) -> Tensor:
     return 1 - rand(*input.shape, dtype=kind, device=input.device, generator=generator)
 
 
-def _positive(name: str, what: str, value: float) -> None:
+def _check_positive(name: str, what: str, value: float) -> None:
     if not value > 0:
         raise ValueRangeError(name, f"expects {what} > 0.0, but found {what}={value}")
 
@@ -175,8 +175,8 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
     >>> (exponential_(zeros(4)) >= 0).all()
     tensor(True)
     """
-    floating_only("exponential_", input)
-    _positive("exponential_", "lambda", lambd)
+    check_floating("exponential_", input)
+    _check_positive("exponential_", "lambda", lambd)
     return fill_with(input, -_uniform(input, generator).log() / lambd, "exponential_")
 
 
@@ -207,8 +207,8 @@ def cauchy_(
     >>> cauchy_(zeros(4)).shape
     torch.Size([4])
     """
-    floating_only("cauchy_", input)
-    _positive("cauchy_", "sigma", sigma)
+    check_floating("cauchy_", input)
+    _check_positive("cauchy_", "sigma", sigma)
     angle = math.pi * (_uniform(input, generator) - 0.5)
     return fill_with(input, median + sigma * angle.tan(), "cauchy_")
 
@@ -224,7 +224,7 @@ def log_normal_(
     >>> (log_normal_(zeros(4)) > 0).all()
     tensor(True)
     """
-    floating_only("log_normal_", input)
-    _positive("log_normal_", "std", std)
+    check_floating("log_normal_", input)
+    _check_positive("log_normal_", "std", std)
     drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
     return fill_with(input, (drawn * std + mean).exp(), "log_normal_")

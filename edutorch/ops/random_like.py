@@ -23,7 +23,7 @@ def rand_like(
         size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
         generator=generator, layout=layout,
     )  # fmt: skip
-    return placed_like(input, drawn, requires_grad, memory_format)
+    return lay_out_like(input, drawn, requires_grad, memory_format)
 
 
 def randn_like(
@@ -39,7 +39,7 @@ def randn_like(
         size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
         generator=generator, layout=layout,
     )  # fmt: skip
-    return placed_like(input, drawn, requires_grad, memory_format)
+    return lay_out_like(input, drawn, requires_grad, memory_format)
 
 
 def randint_like(
@@ -57,10 +57,10 @@ def randint_like(
         low, high, tuple(input.shape), dtype=dtype or input.dtype,
         device=device or input.device, generator=generator, layout=layout,
     )  # fmt: skip
-    return placed_like(input, drawn, requires_grad, memory_format)
+    return lay_out_like(input, drawn, requires_grad, memory_format)
 
 
-def placed_like(input: Tensor, drawn: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
+def lay_out_like(input: Tensor, drawn: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
     """The numbers, in the order in memory that `empty_like` gives."""
     if backends.of(drawn._array).level:
         return drawn.requires_grad_(requires_grad)  # inside of vmap nobody asks for an order

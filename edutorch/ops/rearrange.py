@@ -18,7 +18,7 @@ from ..core.shapes import broadcast_shapes, distinct_dims, normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import InvalidValueError, ShapeError
-from .creation import created, strided_only
+from .creation import wrap_new, require_strided
 
 
 @op(linear=True)
@@ -69,11 +69,11 @@ def tril(xp: Any, input: Array, diagonal: int = 0) -> Array:
     tensor([[1, 0],
             [3, 4]])
     """
-    need_a_matrix("tril", input)
+    check_at_least_matrix("tril", input)
     return xp.tril(input, diagonal)
 
 
-def need_a_matrix(name: str, input: Array) -> None:
+def check_at_least_matrix(name: str, input: Array) -> None:
     if input.ndim < 2:
         raise ShapeError(name, "needs at least 2 dimensions", {"input": tuple(input.shape)})
 
@@ -89,7 +89,7 @@ def triu(xp: Any, input: Array, diagonal: int = 0) -> Array:
     tensor([[1, 2],
             [0, 4]])
     """
-    need_a_matrix("triu", input)
+    check_at_least_matrix("triu", input)
     return xp.triu(input, diagonal)
 
 
@@ -117,14 +117,14 @@ def repeat(xp: Any, input: Array, repeats: Sequence[int]) -> Array:
 
 repeat.vjp(
     input=lambda g, input_shape, repeats: sum(
-        reshape(g, interleave(repeats, padded(input_shape, len(repeats)))),
+        reshape(g, interleave(repeats, pad_shape(input_shape, len(repeats)))),
         tuple(range(0, 2 * len(repeats), 2)),
     ),
     latex=r"\textstyle\sum g\ \text{over copies}",
 )
 
 
-def padded(shape: Sequence[int], ndim: int) -> tuple[int, ...]:
+def pad_shape(shape: Sequence[int], ndim: int) -> tuple[int, ...]:
     """Put sizes of 1 in front until there are `ndim`."""
     return (1,) * (ndim - len(shape)) + tuple(shape)
 
@@ -170,10 +170,10 @@ def repeat_interleave(
 
 def _positions_like(input: Tensor, positions: np.ndarray) -> Tensor:
     """Bring positions worked out on the host to the device of a tensor."""
-    return created(backends.of(input._array).from_numpy(positions))
+    return wrap_new(backends.of(input._array).from_numpy(positions))
 
 
-def need_dims(name: str, input: Tensor, least: int) -> None:
+def check_min_dims(name: str, input: Tensor, least: int) -> None:
     if input.ndim < least:
         raise ShapeError(
             name, f"needs at least {least} dimension{'s' * (least > 1)}",
@@ -189,7 +189,7 @@ def fliplr(input: Tensor) -> Tensor:
     tensor([[2, 1],
             [4, 3]])
     """
-    need_dims("fliplr", input, 2)
+    check_min_dims("fliplr", input, 2)
     return flip(input, (1,))
 
 
@@ -201,7 +201,7 @@ def flipud(input: Tensor) -> Tensor:
     tensor([[3, 4],
             [1, 2]])
     """
-    need_dims("flipud", input, 1)
+    check_min_dims("flipud", input, 1)
     return flip(input, (0,))
 
 
@@ -214,7 +214,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     tensor([[2, 4],
             [1, 3]])
     """
-    need_dims("rot90", input, 2)
+    check_min_dims("rot90", input, 2)
     plane = distinct_dims("rot90", dims, input.ndim)
     if len(plane) != 2:
         raise ShapeError("rot90", f"needs 2 dims, those of the plane, got {len(plane)}")
@@ -270,7 +270,7 @@ def diag_embed(xp: Any, input: Array, offset: int = 0, dim1: int = -2, dim2: int
     shape = list(input.shape[:-1])
     for axis in sorted((dim1, dim2)):
         shape.insert(axis, size)
-    return place.op.forward(xp, input, diagonal_index(shape, offset, dim1, dim2), tuple(shape))
+    return index_put_forward.op.forward(xp, input, diagonal_index(shape, offset, dim1, dim2), tuple(shape))
 
 
 diag_embed.vjp(
@@ -309,13 +309,13 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
-def _triangle(
+def _triangle_indices(
     keep: str, row: int, col: int, offset: int, dtype: Any, layout: Any, device: Any
 ) -> Tensor:
-    strided_only(keep, layout)
+    require_strided(keep, layout)
     rows, columns = getattr(np, keep)(row, offset, col)
     kind = np.int64 if dtype is None else dtypes.array_type(dtype)
-    return created(backend_for(device).from_numpy(np.stack([rows, columns]).astype(kind)))
+    return wrap_new(backend_for(device).from_numpy(np.stack([rows, columns]).astype(kind)))
 
 
 def tril_indices(
@@ -328,7 +328,7 @@ def tril_indices(
     tensor([[0, 1, 1],
             [0, 0, 1]])
     """
-    return _triangle("tril_indices", row, col, offset, dtype, layout, device)
+    return _triangle_indices("tril_indices", row, col, offset, dtype, layout, device)
 
 
 def triu_indices(
@@ -341,7 +341,7 @@ def triu_indices(
     tensor([[0, 0, 1],
             [0, 1, 1]])
     """
-    return _triangle("triu_indices", row, col, offset, dtype, layout, device)
+    return _triangle_indices("triu_indices", row, col, offset, dtype, layout, device)
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
@@ -377,6 +377,6 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor.expand(shape) for tensor in tensors)
 
 
-from .indexing import place  # noqa: E402  (rules may use any op)
+from .indexing import index_put_forward  # noqa: E402  (rules may use any op)
 from .reduction import sum  # noqa: E402
 from .views import as_strided, diagonal, diagonal_index, reshape  # noqa: E402

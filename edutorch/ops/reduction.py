@@ -21,7 +21,7 @@ from ..errors import DTypeError
 Dims = int | tuple[int, ...] | None
 
 
-def count(shape: tuple[int, ...], dim: Dims) -> int:
+def reduced_count(shape: tuple[int, ...], dim: Dims) -> int:
     """Return how many numbers go into each result."""
     dims = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
     total = 1
@@ -30,7 +30,7 @@ def count(shape: tuple[int, ...], dim: Dims) -> int:
     return total
 
 
-def need_floating(name: str, input: Array) -> None:
+def check_inexact(name: str, input: Array) -> None:
     """Raise DTypeError for integers, which have no mean."""
     if input.dtype.kind in "iub":
         raise DTypeError(
@@ -40,7 +40,7 @@ def need_floating(name: str, input: Array) -> None:
         )
 
 
-def sum_type(input: Array, dtype: Any) -> Any:
+def sum_dtype(input: Array, dtype: Any) -> Any:
     """Sums of bools and integers are int64, so that they do not overflow."""
     if dtype is not None:
         return dtypes.array_type(dtype)
@@ -61,18 +61,18 @@ def sum(
             return add_up(xp, input, dim, keepdim)
         return xp.add.reduce(input, axis=dim, keepdims=keepdim)
     if dtype is None:
-        return total(xp, input, dim, keepdim)
+        return accumulate_sum(xp, input, dim, keepdim)
     wanted = dtypes.array_type(dtype)
-    return total(xp, input.astype(wanted), dim, keepdim).astype(wanted)
+    return accumulate_sum(xp, input.astype(wanted), dim, keepdim).astype(wanted)
 
 
-def total(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
+def accumulate_sum(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
     """Σ x: integers as int64, so that they do not overflow; 16-bit numbers added up in
     float32, because a long sum would soon be too large for the next number to count."""
     if input.dtype.itemsize == 2 and input.dtype.kind not in "iu":
         y = xp.sum(input, axis=dim, keepdims=keepdim, dtype="float32")
         return y.astype(input.dtype)
-    return xp.sum(input, axis=dim, keepdims=keepdim, dtype=sum_type(input, None))
+    return xp.sum(input, axis=dim, keepdims=keepdim, dtype=sum_dtype(input, None))
 
 
 sum.vjp(input=lambda g, input_shape: expand(g, input_shape), latex=r"g\ \text{to each}")
@@ -89,18 +89,18 @@ def mean(
     """
     if dtype is not None:
         input = input.astype(dtypes.array_type(dtype))
-    need_floating("mean", input)
+    check_inexact("mean", input)
     if input.dtype.itemsize == 2:
         return mean_of(xp, input.astype("float32"), dim, keepdim).astype(input.dtype)
     return mean_of(xp, input, dim, keepdim)
 
 
 def mean_of(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
-    return add_up(xp, input, dim, keepdim) / count(input.shape, dim)
+    return add_up(xp, input, dim, keepdim) / reduced_count(input.shape, dim)
 
 
 mean.vjp(
-    input=lambda g, input_shape, dim: expand(g / count(input_shape, dim), input_shape),
+    input=lambda g, input_shape, dim: expand(g / reduced_count(input_shape, dim), input_shape),
     latex=r"\frac{g}{n}\ \text{to each}",
 )
 
@@ -114,7 +114,7 @@ def prod(
     >>> prod(tensor([2.0, 3.0, 4.0]))
     tensor(24.)
     """
-    kind = sum_type(input, dtype)
+    kind = sum_dtype(input, dtype)
     if is_half(kind):
         real = in_float32(xp.real(input))  # what is imaginary is dropped first
         return xp.prod(real, axis=dim, keepdims=keepdim).astype(kind)
@@ -196,7 +196,7 @@ def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
     if input.itemsize == 2:
         y = logsumexp.op.forward(xp, input.astype("float32"), dim, keepdim)
         return y.astype(input.dtype)
-    if not count(input.shape, dim):  # the sum of nothing is 0
+    if not reduced_count(input.shape, dim):  # the sum of nothing is 0
         return xp.log(xp.sum(input, axis=dim, keepdims=keepdim))
     peak = xp.max(xp.real(input), axis=dim, keepdims=True)
     peak = xp.where(xp.isfinite(peak), peak, xp.zeros_like(peak))
@@ -205,10 +205,10 @@ def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
 
 
 # exp(x - y) is the softmax of x: each input gets its share of the gradient.
-logsumexp.vjp(input=lambda g, y, input: g * exp(input - not_empty(y)), latex=r"g\,e^{x-y}")
+logsumexp.vjp(input=lambda g, y, input: g * exp(input - replace_neg_inf(y)), latex=r"g\,e^{x-y}")
 
 
-def not_empty(y: Any) -> Any:
+def replace_neg_inf(y: Any) -> Any:
     """The logarithm of a sum, and 0 for that of no more than zeros: their shares are 0, not NaN."""
     return where(y == -math.inf, 0.0, y)
 
@@ -220,10 +220,10 @@ def all(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
     >>> all(tensor([True, False]))
     tensor(False)
     """
-    return truth(xp.all(input, axis=dim, keepdims=keepdim), input)
+    return as_truth_dtype(xp.all(input, axis=dim, keepdims=keepdim), input)
 
 
-def truth(answer: Array, input: Array) -> Array:
+def as_truth_dtype(answer: Array, input: Array) -> Array:
     """Bytes answer with bytes, as in PyTorch; all else with bools."""
     return answer.astype("uint8") if input.dtype == "uint8" else answer
 
@@ -235,7 +235,7 @@ def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
     >>> any(tensor([True, False]))
     tensor(True)
     """
-    return truth(xp.any(input, axis=dim, keepdims=keepdim), input)
+    return as_truth_dtype(xp.any(input, axis=dim, keepdims=keepdim), input)
 
 
 @reduction(dtypes="if", out="exact")

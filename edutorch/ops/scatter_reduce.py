@@ -11,15 +11,15 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.shapes import normal_dim
 from .gather_scatter import (
-    along,
-    check_as_many,
+    index_along,
+    check_same_ndim,
     check_range,
     gather,
-    positions,
+    index_array,
     scatter,
     scatter_add,
-    spread_back,
-    taken,
+    gather_source_gradient,
+    used_part,
 )  # fmt: skip
 from .indexing import Index
 
@@ -40,28 +40,28 @@ def scatter_reduce(
     """
     if reduce not in REDUCTIONS:
         raise ValueError(f"reduce must be one of {', '.join(REDUCTIONS)}, got {reduce!r}")
-    index = positions("scatter_reduce", index)
+    index = index_array("scatter_reduce", index)
     dim = normal_dim("scatter_reduce", dim, input.ndim)
     if not input.ndim:  # one number is a row of one
         row = (input.reshape(1), dim, index.reshape(-1), src.reshape(-1), reduce)
         return scatter_reduce.op.forward(xp, *row, include_self=include_self).reshape(())
-    check_as_many("scatter_reduce", input, index, src)
+    check_same_ndim("scatter_reduce", input, index, src)
     check_range("scatter_reduce", index, input.shape[dim])
-    where, src = along(index, dim), taken(src, index.shape)
+    where, src = index_along(index, dim), used_part(src, index.shape)
     y = input.copy()
     if not index.size:
         return y
     if reduce in ("sum", "mean"):
-        return added(xp, y, where, src, reduce == "mean", include_self)
+        return scatter_sum(xp, y, where, src, reduce == "mean", include_self)
     combine = {"prod": xp.multiply, "amax": xp.maximum, "amin": xp.minimum}[reduce]
     numbers = xp.arange(input.size).reshape(input.shape)[where].reshape(-1)
-    places, values = combined(xp, numbers, src.reshape(-1), combine)
+    places, values = combine_duplicates(xp, numbers, src.reshape(-1), combine)
     flat = y.reshape(-1)
     flat[places] = combine(flat[places], values) if include_self else values
     return flat.reshape(input.shape)
 
 
-def added(xp: Any, y: Array, where: Any, src: Array, average: bool, include_self: bool) -> Array:
+def scatter_sum(xp: Any, y: Array, where: Any, src: Array, average: bool, include_self: bool) -> Array:
     """Add `src` up at its places; for a mean, divide by how many numbers met there."""
     counts = xp.ones(y.shape, "int64")
     if not include_self:
@@ -76,7 +76,7 @@ def added(xp: Any, y: Array, where: Any, src: Array, average: bool, include_self
     return (y / counts.astype(y.dtype)).astype(y.dtype)
 
 
-def combined(xp: Any, places: Array, values: Array, combine: Any) -> tuple[Array, Array]:
+def combine_duplicates(xp: Any, places: Array, values: Array, combine: Any) -> tuple[Array, Array]:
     """Combine the values of each place, neighbours in pairs, until one is left of each."""
     order = xp.argsort(places, kind="stable")
     places, values = places[order], values[order]
@@ -91,7 +91,7 @@ def combined(xp: Any, places: Array, values: Array, combine: Any) -> tuple[Array
         places, values = places[first], values[first]
 
 
-def as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
+def treat_scalar_as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Let a rule treat a 0-d tensor as a row of one, as the forward does."""
 
     @functools.wraps(rule)
@@ -107,8 +107,8 @@ def as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
     return for_any
 
 
-@as_row
-def self_gradient(
+@treat_scalar_as_row
+def input_gradient(
     g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
 ) -> Any:
     """How much of g belongs to the number that was there before."""
@@ -117,35 +117,35 @@ def self_gradient(
     if reduce == "prod":
         return g * scatter_reduce(ones_like(input), dim, index, src, "prod")
     if reduce == "mean":
-        return g / met(g, dim, index, True)
+        return g / count_combined(g, dim, index, True)
     if reduce == "sum":
         return g
-    chosen, _, shares = choice(y, input, dim, index, src, True)
+    chosen, _, shares = extreme_masks(y, input, dim, index, src, True)
     return g * chosen / shares
 
 
-@as_row
+@treat_scalar_as_row
 def source_gradient(
     g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
 ) -> Any:
     """How much of g belongs to each number of src; what the index leaves out gets none."""
     shape = tuple(src.shape)
     if reduce == "sum":
-        return spread_back(g, shape, index, dim)
+        return gather_source_gradient(g, shape, index, dim)
     if reduce == "mean":
-        return spread_back(g / met(g, dim, index, include_self), shape, index, dim)
-    used = taken(src, tuple(index.shape))
+        return gather_source_gradient(g / count_combined(g, dim, index, include_self), shape, index, dim)
+    used = used_part(src, tuple(index.shape))
     if reduce == "prod":
-        part = gather(g, dim, index) * others(input, dim, index, used, include_self)
+        part = gather(g, dim, index) * product_of_others(input, dim, index, used, include_self)
     else:
-        _, chosen, shares = choice(y, input, dim, index, used, include_self)
+        _, chosen, shares = extreme_masks(y, input, dim, index, used, include_self)
         part = gather(g / shares, dim, index) * chosen
     if tuple(part.shape) == shape:
         return part
-    return place(part, tuple(slice(size) for size in part.shape), shape)
+    return index_put_forward(part, tuple(slice(size) for size in part.shape), shape)
 
 
-def met(like: Any, dim: int, index: Any, include_self: bool) -> Any:
+def count_combined(like: Any, dim: int, index: Any, include_self: bool) -> Any:
     """How many numbers were combined at each place; 1 where none was put."""
     ones = ones_like(like)
     each = ones_like(gather(like, dim, index))
@@ -154,10 +154,10 @@ def met(like: Any, dim: int, index: Any, include_self: bool) -> Any:
     return scatter_add(ones, dim, index, each)
 
 
-def choice(y: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+def extreme_masks(y: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
     """Which of the numbers are the extreme one, as 1 or 0, and how many share the honour."""
     mine = where(input == y, ones_like(y), zeros_like(y))
-    src = taken(src, tuple(index.shape))
+    src = used_part(src, tuple(index.shape))
     theirs = where(src == gather(y, dim, index), ones_like(src), zeros_like(src))
     if not include_self:
         mine = scatter(mine, dim, index, zeros_like(theirs))
@@ -165,7 +165,7 @@ def choice(y: Any, input: Any, dim: int, index: Any, src: Any, include_self: boo
     return mine, theirs, where(shares == 0, ones_like(shares), shares)
 
 
-def others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+def product_of_others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
     """For each number of src: the product of all that it is multiplied by.
 
     That is product / number. A number that is the only 0 of its place is left out instead;
@@ -184,7 +184,7 @@ def others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> An
 
 
 scatter_reduce.vjp(
-    input=self_gradient,
+    input=input_gradient,
     src=source_gradient,
     latex={
         "input": r"g\,\frac{\partial y}{\partial x}",
@@ -193,6 +193,6 @@ scatter_reduce.vjp(
 )
 
 from .comparison import where  # noqa: E402  (rules may use any op)
-from .indexing import place  # noqa: E402
+from .indexing import index_put_forward  # noqa: E402
 from .like import ones_like, zeros_like  # noqa: E402
 from .views import reshape  # noqa: E402

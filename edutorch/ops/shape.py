@@ -128,7 +128,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other.shape)
 
 
-def of_each(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+def map_tensors(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
     """Let a function of a tensor take several as well, or a list of them: for each a result."""
     name = function.__name__
 
@@ -151,7 +151,7 @@ def of_each(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
     return of_tensors
 
 
-@of_each
+@map_tensors
 def atleast_1d(input: Tensor) -> Tensor:
     """A number becomes a vector; all else stays. Of several tensors each, in a tuple.
 
@@ -161,7 +161,7 @@ def atleast_1d(input: Tensor) -> Tensor:
     return input if input.ndim else reshape(input, (1,))
 
 
-@of_each
+@map_tensors
 def atleast_2d(input: Tensor) -> Tensor:
     """A number or vector becomes a row; all else stays. Of several tensors each, in a tuple.
 
@@ -171,7 +171,7 @@ def atleast_2d(input: Tensor) -> Tensor:
     return input if input.ndim > 1 else unsqueeze(atleast_1d(input), 0)
 
 
-@of_each
+@map_tensors
 def atleast_3d(input: Tensor) -> Tensor:
     """A matrix gets a third axis, less becomes a matrix first; of several tensors each, in a tuple.
 
@@ -184,7 +184,7 @@ def atleast_3d(input: Tensor) -> Tensor:
 # Properties that turn matrices over -----------------------------------------------------------
 
 
-def _all_axes_reversed(self: Tensor) -> Tensor:
+def _reverse_axes(self: Tensor) -> Tensor:
     """The axes in the opposite order: the transpose of a matrix."""
     if self.ndim not in (0, 2):
         warn(
@@ -194,7 +194,7 @@ def _all_axes_reversed(self: Tensor) -> Tensor:
     return permute(self, tuple(reversed(range(self.ndim))))
 
 
-def _last_two_exchanged(self: Tensor) -> Tensor:
+def _transpose_matrices(self: Tensor) -> Tensor:
     """The transpose of each matrix in a batch: the last two axes exchanged."""
     if self.ndim < 2:
         raise ShapeError(
@@ -204,7 +204,7 @@ def _last_two_exchanged(self: Tensor) -> Tensor:
     return transpose(self, -2, -1)
 
 
-Tensor.T = property(_all_axes_reversed)  # type: ignore[attr-defined]
-Tensor.mT = property(_last_two_exchanged)  # type: ignore[attr-defined]
+Tensor.T = property(_reverse_axes)  # type: ignore[attr-defined]
+Tensor.mT = property(_transpose_matrices)  # type: ignore[attr-defined]
 
 from .views import expand, permute, reshape, transpose, unsqueeze, view  # noqa: E402

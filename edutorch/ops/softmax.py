@@ -7,11 +7,11 @@ from typing import Any
 from .. import dtypes
 from ..backends.numpy import Array
 from ..backends.reference_mode import slot
-from ..core.fast.lazy_gradients import Spots
+from ..core.fast.lazy_gradients import OneHotGradient
 from ..core.op import op
 from ..core.shapes import normal_dim
 
-SPOTTED = slot("softmax.log_softmax_spots", least=256)
+LOG_SOFTMAX_KERNEL = slot("softmax.log_softmax_spots", least=256)
 
 
 @op(promotion="float", dtypes="f", out=True)
@@ -61,21 +61,21 @@ def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
     return shifted
 
 
-def log_softmax_slope(g: Any, y: Any, dim: int) -> Any:
+def log_softmax_gradient(g: Any, y: Any, dim: int) -> Any:
     """g - eʸ Σ g; where g is 0 but for one number a row, nothing has to be summed up."""
-    if g.__class__ is not Spots:
+    if g.__class__ is not OneHotGradient:
         return g - exp(y) * sum(g, dim, True)
     if dim not in (1, -1):
-        return log_softmax_slope(g.computed(), y, dim)
-    back = SPOTTED(g, y) if y.size >= SPOTTED.least else None
+        return log_softmax_gradient(g.computed(), y, dim)
+    back = LOG_SOFTMAX_KERNEL(g, y) if y.size >= LOG_SOFTMAX_KERNEL.least else None
     if back is None:
         back = exp(y) * -g.values[:, None]
         g.add_to(back)
     return back
 
 
-log_softmax.vjp(input=log_softmax_slope, latex=r"g - e^{y} \textstyle\sum g")
-log_softmax.op.takes_spots = True
+log_softmax.vjp(input=log_softmax_gradient, latex=r"g - e^{y} \textstyle\sum g")
+log_softmax.op.takes_one_hot = True
 
 from .elementwise import exp  # noqa: E402  (rules may use any op)
 from .reduction import sum  # noqa: E402

@@ -15,7 +15,7 @@ from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, array_of
 from ..errors import LinAlgError, ShapeError
 from .lapack import lapack
-from .linalg_common import need_matrix, singular, turned, without_diagonal
+from .linalg_common import check_matrix, singular_error, matrix_transpose, zero_diagonal
 
 
 @op(method=False, out=True, node="LinalgInvExBackward0")
@@ -28,32 +28,32 @@ def inv(xp: Any, A: Array) -> Array:
     tensor([[0.5000, 0.0000],
             [0.0000, 0.2500]])
     """
-    need_matrix("linalg.inv", A, square=True)
+    check_matrix("linalg.inv", A, square=True)
     try:
         return lapack(xp, "inv", A)
     except xp.linalg.LinAlgError:
-        raise singular("linalg.inv", A) from None
+        raise singular_error("linalg.inv", A) from None
 
 
 inv.vjp(
-    A=lambda g, y: -matmul(matmul(turned(y), g), turned(y)),
+    A=lambda g, y: -matmul(matmul(matrix_transpose(y), g), matrix_transpose(y)),
     latex=r"-A^{-\top}\,g\,A^{-\top}",
 )
 
 
 @op(method=False, promotion="same", public="linalg.solve linalg.inv", node="LinalgSolveExBackward0")
-def solve_matrices(xp: Any, input: Array, other: Array) -> Array:
+def solve_forward(xp: Any, input: Array, other: Array) -> Array:
     """The X with A X = B: see `linalg.solve`."""
-    need_matrix("linalg.solve", input, square=True)
+    check_matrix("linalg.solve", input, square=True)
     try:
         return lapack(xp, "solve", input, other)
     except xp.linalg.LinAlgError:
-        raise singular("linalg.solve", input) from None
+        raise singular_error("linalg.solve", input) from None
 
 
-solve_matrices.vjp(
-    input=lambda g, y, input: -matmul(solve_matrices(turned(input), g), turned(y)),
-    other=lambda g, input: solve_matrices(turned(input), g),
+solve_forward.vjp(
+    input=lambda g, y, input: -matmul(solve_forward(matrix_transpose(input), g), matrix_transpose(y)),
+    other=lambda g, input: solve_forward(matrix_transpose(input), g),
     latex={"input": r"-A^{-\top} g\,X^\top", "other": r"A^{-\top} g"},
 )
 
@@ -71,7 +71,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> edutorch.linalg.solve(tensor([[2.0, 0.0], [0.0, 4.0]]), tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
     """
-    batch = need_matrix("linalg.solve", A, square=True)
+    batch = check_matrix("linalg.solve", A, square=True)
     vector = B.ndim == 1 or (B.ndim == A.ndim - 1 and tuple(B.shape) == tuple(A.shape[:-1]))
     if vector:
         B = unsqueeze(B, -1)
@@ -85,8 +85,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     A = A.expand((*batch, *A.shape[-2:]))
     B = B.expand((*batch, *B.shape[-2:]))
     if not left and not vector:
-        return turned(solve_matrices(turned(A), turned(B)))
-    X = solve_matrices(A if left else turned(A), B)
+        return matrix_transpose(solve_forward(matrix_transpose(A), matrix_transpose(B)))
+    X = solve_forward(A if left else matrix_transpose(A), B)
     return X.squeeze(-1) if vector else X
 
 
@@ -98,12 +98,12 @@ def eye_like(A: Tensor) -> Tensor:
     return eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
 
 
-def without_singular(A: Tensor) -> tuple[Tensor, Tensor]:
+def replace_singular(A: Tensor) -> tuple[Tensor, Tensor]:
     """Return A with unit matrices for its singular ones, and where their first zero pivot is."""
     A_now = A.detach()
     info = lu_factor_ex(A_now).info
-    for matrix in (A_now, turned(A_now)):  # LAPACK may round a pivot to 0 that was none
-        is_singular = logical_and(log_det(matrix)[1] == 0, info == 0)
+    for matrix in (A_now, matrix_transpose(A_now)):  # LAPACK may round a pivot to 0 that was none
+        is_singular = logical_and(slogdet_forward(matrix)[1] == 0, info == 0)
         info = where(is_singular, A.shape[-1], info).to(info.dtype)
     return where((info > 0)[..., None, None], eye_like(A), A), info
 
@@ -117,13 +117,13 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
     >>> edutorch.linalg.inv_ex(ones(2, 2)).info
     tensor(2, dtype=torch.int32)
     """
-    batch = need_matrix("linalg.inv_ex", A, square=True)
+    batch = check_matrix("linalg.inv_ex", A, square=True)
     try:
         return return_types.linalg_inv_ex(inv(A), A.new_zeros(batch, dtype=dtypes.int32))
     except LinAlgError:
         if check_errors:
             raise
-    regular, info = without_singular(A)
+    regular, info = replace_singular(A)
     inverse = where((info > 0)[..., None, None], math.inf, inv(regular))
     return return_types.linalg_inv_ex(inverse, info)
 
@@ -138,14 +138,14 @@ def solve_ex(
     >>> edutorch.linalg.solve_ex(ones(2, 2), ones(2)).info
     tensor(2, dtype=torch.int32)
     """
-    batch = need_matrix("linalg.solve_ex", A, square=True)
+    batch = check_matrix("linalg.solve_ex", A, square=True)
     try:
         X = solve(A, B, left=left)
         return return_types.linalg_solve_ex(X, A.new_zeros(batch, dtype=dtypes.int32))
     except LinAlgError:
         if check_errors:
             raise
-    regular, info = without_singular(A)
+    regular, info = replace_singular(A)
     X = solve(regular, B, left=left)
     failed = (info > 0).reshape((*batch, *(1,) * (X.ndim - len(batch)))) if batch else info > 0
     return return_types.linalg_solve_ex(where(failed, math.inf, X), info)
@@ -161,7 +161,7 @@ def det(xp: Any, A: Array) -> Array:
     >>> edutorch.linalg.det(tensor([[2.0, 1.0], [0.0, 4.0]]))
     tensor(8.)
     """
-    need_matrix("linalg.det", A, square=True)
+    check_matrix("linalg.det", A, square=True)
     return lapack(xp, "det", A)
 
 
@@ -183,23 +183,23 @@ SMALL = 8
 """Up to this size the rounding errors of `adjugate` stay small."""
 
 
-def cofactors(A: Any) -> Any:
+def cofactor_matrix(A: Any) -> Any:
     """det(A) A⁻ᵀ, for singular matrices too: with A = U S Vᴴ, the product of all other s.
 
     It is accurate where the inverse is not. Where it has to have a derivative itself, a small
     matrix takes `adjugate`: U and V have none where singular values are equal.
     """
     if isinstance(A, Tensor) and A.shape[-1] <= SMALL:
-        return turned(adjugate(A))
+        return matrix_transpose(adjugate(A))
     u, s, vh = svd(A, full_matrices=False)
     n = s.shape[-1]
     grid = expand(unsqueeze(s, -2), (*s.shape[:-1], n, n))
-    others = prod(without_diagonal(grid) + diag_embed(s * 0 + 1), -1)
+    others = prod(zero_diagonal(grid) + diag_embed(s * 0 + 1), -1)
     turning = reshape(det(u) * det(vh), (*s.shape[:-1], 1, 1))
     return turning * conj(matmul(u * unsqueeze(others, -2), vh))
 
 
-def det_slopes(y: Any, A: Any) -> Any:
+def det_gradient(y: Any, A: Any) -> Any:
     """The derivative of the determinant by each number: y A⁻ᵀ where that is accurate."""
     rows = vector_norm(A, 2, -1)
     tiny = math.sqrt(dtypes.finfo(dtypes.of(array_of(A).dtype)).eps)
@@ -207,15 +207,15 @@ def det_slopes(y: Any, A: Any) -> Any:
     flat = (abs(y) <= tiny * bound) & (bound < math.inf)
     column = reshape(y, (*y.shape, 1, 1))
     if not bool(flat.any()):
-        return column * turned(inv(A))
+        return column * matrix_transpose(inv(A))
     flat, ones = reshape(flat, column.shape), rows * 0 + 1
     regular = where(flat, diag_embed(ones), A)  # in both, harmless ones for the others
     others = where(flat, A, diag_embed(cumsum(ones, -1)))
-    return where(flat, cofactors(others), column * turned(inv(regular)))
+    return where(flat, cofactor_matrix(others), column * matrix_transpose(inv(regular)))
 
 
 det.vjp(
-    A=lambda g, y, A: reshape(g, (*g.shape, 1, 1)) * det_slopes(y, A),
+    A=lambda g, y, A: reshape(g, (*g.shape, 1, 1)) * det_gradient(y, A),
     latex=r"g\,y\,A^{-\top}",
 )
 
@@ -225,9 +225,9 @@ det.vjp(
     method=False,
     public="linalg.slogdet linalg.det logdet det slogdet",
 )
-def log_det(xp: Any, input: Array) -> tuple[Array, Array]:
+def slogdet_forward(xp: Any, input: Array) -> tuple[Array, Array]:
     """log det A = log |det A| + i · angle (real: without the angle), and the sign of det A."""
-    need_matrix("linalg.slogdet", input, square=True)
+    check_matrix("linalg.slogdet", input, square=True)
     sign, logarithm = lapack(xp, "slogdet", input)
     if input.dtype.kind == "c":
         logarithm = (logarithm + 1j * xp.angle(sign)).astype(input.dtype)
@@ -241,15 +241,15 @@ def log_det_gradient(g: Any, input: Any, sign: Any) -> Any:
     column = reshape(g, (*g.shape, 1, 1))
     singular = reshape(sign == 0, column.shape)
     if not bool(singular.any()):
-        return column * turned(inv(input))
+        return column * matrix_transpose(inv(input))
     ones = ones_like(diagonal(input, 0, -2, -1))
-    slopes = turned(inv(where(singular, diag_embed(ones), input)))
+    slopes = matrix_transpose(inv(where(singular, diag_embed(ones), input)))
     regular = diag_embed(cumsum(ones, -1))  # harmless for `cofactors`, all different
-    slopes = where(singular, cofactors(where(singular, input, regular)) * math.inf, slopes)
+    slopes = where(singular, cofactor_matrix(where(singular, input, regular)) * math.inf, slopes)
     return where(logical_and(singular, column == 0), 0.0, slopes * column)
 
 
-log_det.vjp(input=lambda g, input, sign: log_det_gradient(g, input, sign), latex=r"g\,A^{-\top}")
+slogdet_forward.vjp(input=lambda g, input, sign: log_det_gradient(g, input, sign), latex=r"g\,A^{-\top}")
 
 
 @takes_out
@@ -263,8 +263,8 @@ def slogdet(A: Tensor) -> return_types.linalg_slogdet:
     >>> edutorch.linalg.slogdet(tensor([[0.0, 1.0], [1.0, 0.0]])).sign
     tensor(-1.)
     """
-    logarithm, sign = log_det(A)
-    if not holds_complex(A):
+    logarithm, sign = slogdet_forward(A)
+    if not has_complex_dtype(A):
         if logarithm.requires_grad:  # so does PyTorch's sign; its gradient is 0
             sign = where(zeros_like(sign, dtype=dtypes.bool), logarithm, sign)
         return return_types.linalg_slogdet(sign, logarithm)
@@ -274,7 +274,7 @@ def slogdet(A: Tensor) -> return_types.linalg_slogdet:
 
 
 from .comparison import logical_and  # noqa: E402
-from .complex import conj, holds_complex, imag, polar, real  # noqa: E402
+from .complex import conj, has_complex_dtype, imag, polar, real  # noqa: E402
 from .creation import eye  # noqa: E402
 from .cumulative import cumsum  # noqa: E402
 from .decompositions import svd  # noqa: E402

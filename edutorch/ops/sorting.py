@@ -19,10 +19,10 @@ from ..dtypes import bfloat16
 from ..errors import DTypeError, ShapeError
 
 
-def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
+def scatter_gradient(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
     """Send the gradient of each value to the place it was taken from."""
     dim = dim % len(shape) if shape else 0
-    return place(g, along(indices, dim), shape) if shape else g
+    return index_put_forward(g, index_along(indices, dim), shape) if shape else g
 
 
 @op(
@@ -32,7 +32,7 @@ def from_place(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
     public="sort argsort msort",
     node="SortBackward0",
 )
-def sort_with_indices(
+def sort_forward(
     xp: Any, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> tuple[Array, Array]:
     """The numbers in order along `dim`, and where each was: see `sort`."""
@@ -45,11 +45,11 @@ def sort_with_indices(
     indices = xp.argsort(source, axis=dim, kind="stable")
     if descending:  # equal numbers keep their order in both directions
         indices = xp.flip(input.shape[dim] - 1 - indices, (dim,))
-    return input[along(indices, dim)], indices
+    return input[index_along(indices, dim)], indices
 
 
-sort_with_indices.vjp(
-    input=lambda g, input_shape, dim, indices: from_place(g, input_shape, dim, indices),
+sort_forward.vjp(
+    input=lambda g, input_shape, dim, indices: scatter_gradient(g, input_shape, dim, indices),
     latex=r"g\ \text{back in its place}",
 )
 
@@ -61,7 +61,7 @@ sort_with_indices.vjp(
     public="max min",
     node="MaxBackward0 if largest else MinBackward0",
 )
-def extreme_with_index(
+def minmax_dim(
     xp: Any, input: Array, dim: int, keepdim: bool, largest: bool
 ) -> tuple[Array, Array]:
     """The largest or smallest along `dim`, and where it is: see `max` and `min`."""
@@ -82,10 +82,10 @@ def extreme_gradient(g: Any, shape: tuple[int, ...], dim: int, keepdim: bool, in
         dim = dim % len(shape)
         kept = (*shape[:dim], 1, *shape[dim + 1 :])
         g, indices = reshape(g, kept), indices.reshape(kept)
-    return from_place(g, shape, dim, indices)
+    return scatter_gradient(g, shape, dim, indices)
 
 
-extreme_with_index.vjp(
+minmax_dim.vjp(
     input=lambda g, input_shape, dim, keepdim, indices: extreme_gradient(
         g, input_shape, dim, keepdim, indices
     ),
@@ -93,7 +93,7 @@ extreme_with_index.vjp(
 )
 
 
-def no_bools(name: str, input: Tensor) -> None:
+def refuse_bools(name: str, input: Tensor) -> None:
     """Raise DTypeError for bools, which have no order to speak of."""
     if input.dtype.category == 0:
         rows = {"input": f"{tuple(input.shape)} {input.dtype}"}
@@ -104,7 +104,7 @@ WHOLE_NODES = {"max": "MaxBackward1", "min": "MinBackward1"}
 """PyTorch's names for the largest and the smallest of all."""
 
 
-def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
+def _minmax(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
     pairwise, whole = (maximum, amax) if name == "max" else (minimum, amin)
     if isinstance(dim, Tensor):
         dim, other = None, dim
@@ -119,7 +119,7 @@ def _extreme(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out:
         if result._node is not None and result._node is not LEAF:
             name_node(result._node, WHOLE_NODES[name])
         return result
-    found = extreme_with_index(input, dim, keepdim, name == "max")
+    found = minmax_dim(input, dim, keepdim, name == "max")
     result = getattr(return_types, name)(*found)
     return result if out is None else into(name, out, result)
 
@@ -133,7 +133,7 @@ def max(
     >>> max(tensor([[1, 5], [7, 3]]), 1).indices
     tensor([1, 0])
     """
-    return _extreme("max", input, dim, keepdim, other, out)
+    return _minmax("max", input, dim, keepdim, other, out)
 
 
 @as_method
@@ -145,7 +145,7 @@ def min(
     >>> min(tensor([[1, 5], [7, 3]]), 1).values
     tensor([1, 3])
     """
-    return _extreme("min", input, dim, keepdim, other, out)
+    return _minmax("min", input, dim, keepdim, other, out)
 
 
 @as_method
@@ -158,7 +158,7 @@ def sort(
     >>> sort(tensor([3, 1, 2])).values
     tensor([1, 2, 3])
     """
-    return return_types.sort(*sort_with_indices(input, dim, descending, stable))
+    return return_types.sort(*sort_forward(input, dim, descending, stable))
 
 
 @as_method
@@ -183,13 +183,13 @@ def topk(
     >>> topk(tensor([3, 1, 2]), 2).values
     tensor([3, 2])
     """
-    no_bools("topk", input)
+    refuse_bools("topk", input)
     dim = -1 if dim is None else dim
     if not 0 <= k <= (input.shape[dim] if input.ndim else 1):
         raise ShapeError(
             "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
-    places = places_of_few(input, k, dim, largest)
+    places = partial_topk(input, k, dim, largest)
     if places is not None:
         values, order = sort(gather(input, dim, places), dim, largest)
         return return_types.topk(values, gather(places, dim, order))
@@ -203,7 +203,7 @@ FEW, MANY = 8, 10_000
 """Where at most one number in `FEW` is wanted of so `MANY`, not all of them are sorted."""
 
 
-def places_of_few(input: Tensor, k: int, dim: int, largest: bool) -> Tensor | None:
+def partial_topk(input: Tensor, k: int, dim: int, largest: bool) -> Tensor | None:
     """Return where the k largest (or smallest) are, in order of place.
 
     None where that is not clear: there are more as large as the last one, or there is NaN.
@@ -245,7 +245,7 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
     >>> kthvalue(tensor([3, 1, 2]), 2).values
     tensor(2)
     """
-    no_bools("kthvalue", input)
+    refuse_bools("kthvalue", input)
     dim = -1 if dim is None else dim
     if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
         raise ShapeError(
@@ -259,7 +259,7 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
 
 
 from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)
-from .gather_scatter import along, gather  # noqa: E402
-from .indexing import place  # noqa: E402
+from .gather_scatter import index_along, gather  # noqa: E402
+from .indexing import index_put_forward  # noqa: E402
 from .reduction import amax, amin  # noqa: E402
 from .views import narrow, reshape  # noqa: E402

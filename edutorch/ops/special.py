@@ -37,7 +37,7 @@ def tail_coefficients(degree: int) -> list[float]:
     return [float(each) for each in np.polynomial.chebyshev.cheb2poly(fitted)]
 
 
-def scale(x: Array) -> Array:
+def scale_argument(x: Array) -> Array:
     """Return t, stretched so that x = 0 … 6 becomes -1 … 1."""
     end = (LARGE - 2) / (LARGE + 2)
     return (2 * (x - 2) / (x + 2) + 1 - end) / (end + 1)
@@ -59,7 +59,7 @@ def erf(xp: Any, input: Array) -> Array:
     """
     exact = input.dtype.itemsize >= 8
     size = xp.minimum(xp.abs(input), LARGE)
-    tail = power_series(scale(size), tail_coefficients(26 if exact else 10)) * xp.exp(-size * size)
+    tail = power_series(scale_argument(size), tail_coefficients(26 if exact else 10)) * xp.exp(-size * size)
     square = size * size
     small = power_series(square, series_coefficients(12 if exact else 6))
     return xp.where(size < SMALL, input * small, xp.copysign(1 - tail, input))
@@ -72,7 +72,7 @@ erf.vjp(
 
 
 @functools.cache
-def far_tail_coefficients(terms: int = 36) -> list[float]:
+def asymptotic_coefficients(terms: int = 36) -> list[float]:
     """Return (-1)ⁿ (2n-1)!! / 2ⁿ: erfc(x) eˣ² = 1/(x √π) Σ … / x²ⁿ, from x = 6 on."""
     found = [1.0]
     for n in range(1, terms):
@@ -80,11 +80,11 @@ def far_tail_coefficients(terms: int = 36) -> list[float]:
     return found
 
 
-def scaled_tail(xp: Any, x: Array) -> Array:
+def scaled_erfc(xp: Any, x: Array) -> Array:
     """erfc(x) eˣ² for x ≥ 0, in float64: interpolated up to 6, an asymptotic series beyond."""
     near, far = xp.minimum(x, LARGE), xp.maximum(x, LARGE)
-    away = power_series(1 / (far * far), far_tail_coefficients()) / (far * math.sqrt(math.pi))
-    return xp.where(x < LARGE, power_series(scale(near), tail_coefficients(26)), away)
+    away = power_series(1 / (far * far), asymptotic_coefficients()) / (far * math.sqrt(math.pi))
+    return xp.where(x < LARGE, power_series(scale_argument(near), tail_coefficients(26)), away)
 
 
 @elementwise(dtypes="bif")
@@ -96,7 +96,7 @@ def erfc(xp: Any, input: Array) -> Array:
     tensor([1.0000, 0.1573])
     """
     size = xp.abs(input)
-    tail = scaled_tail(xp, size) * exp_of_minus_square(xp, size)
+    tail = scaled_erfc(xp, size) * exp_of_minus_square(xp, size)
     middle = 1 - erf.op.forward(xp, input)
     return xp.where(size < SMALL, middle, xp.where(input < 0, 2 - tail, tail))
 

@@ -40,7 +40,7 @@ def in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
-def no_derivative(name: str, input: str, hint: str) -> Callable[[Any], Any]:
+def refuse_derivative(name: str, input: str, hint: str) -> Callable[[Any], Any]:
     """The rule for an input by which there is no derivative: asked for, it says so."""
 
     def refuse(g: Any) -> Any:
@@ -78,7 +78,7 @@ def exp_of_minus_square(xp: Any, x: Array) -> Array:
 
 
 @functools.cache
-def bernoulli(count: int) -> list[Fraction]:
+def bernoulli_numbers(count: int) -> list[Fraction]:
     """Return B₂, B₄, …: from Σ (n+1 over k) Bₖ = 0 for k = 0 … n."""
     numbers = [Fraction(1)]
     for n in range(1, 2 * count + 1):
@@ -94,7 +94,7 @@ def zeta_minus_1(k: int) -> float:
     first = math.fsum(n**-k for n in range(2, end))
     rest = [end ** (1 - k) / (k - 1), 0.5 * end**-k]
     rising = k * float(end) ** (-k - 1)
-    for order, each in enumerate(bernoulli(6), 1):
+    for order, each in enumerate(bernoulli_numbers(6), 1):
         rest.append(float(each) / math.factorial(2 * order) * rising)
         rising *= (k + 2 * order - 1) * (k + 2 * order) / end**2
     return math.fsum([first, *rest])

@@ -16,7 +16,7 @@ from ..core.precision import add_up, widened
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import DTypeError, InvalidValueError, ShapeError
-from .reduction import Dims, count, mean_of, need_floating, share_evenly
+from .reduction import Dims, reduced_count, mean_of, check_inexact, share_evenly
 
 
 @reduction(method=False)
@@ -30,10 +30,10 @@ def var(
     >>> var(tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
-    need_floating("var", input)
+    check_inexact("var", input)
     kind = input.dtype
     input = input.astype("float32") if kind.itemsize == 2 else input
-    n = count(input.shape, dim)
+    n = reduced_count(input.shape, dim)
     centre = mean_of(xp, input, dim, True)
     distance = input - centre
     squared = (distance * xp.conj(distance)).real if kind.kind == "c" else distance**2
@@ -44,14 +44,14 @@ def var(
 var.vjp(
     input=lambda g, input, dim, correction: (
         g
-        * ratio(2, max(count(input.shape, dim) - correction, 0))
+        * divide_or_inf(2, max(reduced_count(input.shape, dim) - correction, 0))
         * conj(input - mean(input, dim, True))
     ),
     latex=r"g\,\frac{2\,\overline{(x-\bar x)}}{n-1}",
 )
 
 
-def ratio(a: float, b: float) -> float:
+def divide_or_inf(a: float, b: float) -> float:
     """Return a / b; a / 0 is infinite, as in NumPy and PyTorch."""
     return a / b if b else math.inf
 
@@ -95,11 +95,11 @@ def norm_gradient(g: Any, input: Any, y: Any, ord: float, dim: Dims, node: Any) 
     """g · dy/dx; where the length is 0 it still has a derivative (see `lengths.py`)."""
     if math.isinf(ord):
         return conj(sgn(input)) * share_evenly(g, y, abs(input), dim)
-    gradient = g * norm_slope(input, y, ord)
-    return with_curvature(gradient, g, y, node, conj(input), math.nan) if ord == 2 else gradient
+    gradient = g * norm_derivative(input, y, ord)
+    return add_curvature(gradient, g, y, node, conj(input), math.nan) if ord == 2 else gradient
 
 
-def norm_slope(input: Any, y: Any, ord: float) -> Any:
+def norm_derivative(input: Any, y: Any, ord: float) -> Any:
     """dy/dx for a finite exponent. Where the length is 0 it has a corner: 0 is taken."""
     turn = conj(sgn(input))
     if ord == 0:
@@ -129,7 +129,7 @@ def norm(
     from .norms import matrix_norm
 
     input = input if dtype is None else input.to(dtype)
-    need_floating("norm", input._array)
+    check_inexact("norm", input._array)
     dim = tuple(dim) if isinstance(dim, list) else dim
     if p == "nuc":
         if dim is None and input.ndim != 2:
@@ -166,7 +166,7 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
     >>> nanmean(tensor([1.0, math.nan, 3.0]))
     tensor(2.)
     """
-    need_floating("nanmean", input._array)
+    check_inexact("nanmean", input._array)
     there = sum(~isnan(input), dim, keepdim)
     kind = dtype or input.dtype  # a sum of float16 may be too large for it where the mean is not
     return (nansum(widened(input.to(kind)), dim, keepdim) / there).to(kind)
@@ -190,6 +190,6 @@ def aminmax(
 from .comparison import isnan, where  # noqa: E402  (rules may use any op)
 from .complex import conj, sgn  # noqa: E402
 from .elementwise import abs  # noqa: E402
-from .lengths import with_curvature  # noqa: E402
+from .lengths import add_curvature  # noqa: E402
 from .like import zeros_like  # noqa: E402
 from .reduction import amax, amin, mean, sum  # noqa: E402

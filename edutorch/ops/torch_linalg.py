@@ -23,11 +23,11 @@ from . import lstsq as least_squares
 from . import lu as elimination
 from . import solve as solving
 from .cholesky import cholesky_inverse, cholesky_solve
-from .complex import holds_complex
+from .complex import has_complex_dtype
 from .elementwise import log
 from .householder import geqrf, orgqr, ormqr
 from .like import ones_like
-from .linalg_common import adjoint_of, need_matrix
+from .linalg_common import adjoint_of, check_matrix
 from .lu import lu_unpack as lu_unpack
 from .matrix_functions import matrix_exp, matrix_power, multi_dot
 from .norms import matrix_norm, vector_norm
@@ -91,7 +91,7 @@ def logdet(input: Tensor) -> Tensor:
     tensor(0.6931)
     """
     sign, size = solving.slogdet(input)
-    return size + log(sign) if holds_complex(input) else size + log(sign).detach()
+    return size + log(sign) if has_complex_dtype(input) else size + log(sign).detach()
 
 
 @as_method
@@ -133,7 +133,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
     >>> svd(tensor([[0.0, 2.0], [3.0, 0.0]])).S
     tensor([3., 2.])
     """
-    batch = need_matrix("svd", input)
+    batch = check_matrix("svd", input)
     if not compute_uv:
         m, n = input.shape[-2:]
         U, V = (input.new_zeros((*batch, each, each)) for each in (m, n))
@@ -239,7 +239,7 @@ ADVICE = {
 }
 
 
-def removed(name: str) -> Callable[..., NoReturn]:
+def make_removed(name: str) -> Callable[..., NoReturn]:
     """A function that says what to write instead of it."""
 
     def function(*_: Any, **__: Any) -> NoReturn:
@@ -255,6 +255,6 @@ def removed(name: str) -> Callable[..., NoReturn]:
     return function
 
 
-symeig, eig, solve, lstsq, matrix_rank = (removed(name) for name in ADVICE)
+symeig, eig, solve, lstsq, matrix_rank = (make_removed(name) for name in ADVICE)
 for _function in (symeig, eig, solve, lstsq):
     as_method(_function)

@@ -12,7 +12,7 @@ from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 from ..errors import ShapeError
-from .linalg_common import need_matrix, turned
+from .linalg_common import check_matrix, matrix_transpose
 
 
 @op(
@@ -21,7 +21,7 @@ from .linalg_common import need_matrix, turned
     public="linalg.solve_triangular triangular_solve cholesky_solve",
     node="LinalgSolveTriangularBackward0",
 )
-def solve_rows(xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool) -> Array:
+def solve_triangular_forward(xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool) -> Array:
     """The X with A X = B for a triangle A, by substitution: see `linalg.solve_triangular`.
 
     Each row has one unknown more than the row before: x[i] = (b[i] - Σⱼ a[i, j] x[j]) / a[i, i].
@@ -42,13 +42,13 @@ def triangle_of(x: Any, upper: bool, unitriangular: bool) -> Any:
     return triu(x, first) if upper else tril(x, -first)
 
 
-solve_rows.vjp(
+solve_triangular_forward.vjp(
     input=lambda g, y, input, upper, unitriangular: triangle_of(
-        -matmul(solve_rows(turned(input), g, not upper, unitriangular), turned(y)),
+        -matmul(solve_triangular_forward(matrix_transpose(input), g, not upper, unitriangular), matrix_transpose(y)),
         upper, unitriangular,
     ),
-    other=lambda g, input, upper, unitriangular: solve_rows(
-        turned(input), g, not upper, unitriangular
+    other=lambda g, input, upper, unitriangular: solve_triangular_forward(
+        matrix_transpose(input), g, not upper, unitriangular
     ),
     latex={
         "input": r"-\mathrm{triangle}\left(A^{-\top} g\,X^\top\right)", "other": r"A^{-\top} g"
@@ -73,8 +73,8 @@ def solve_triangular(
             [3.]])
     """
     name = "linalg.solve_triangular"
-    batch = need_matrix(name, A, square=True)
-    rest = need_matrix(name, B)
+    batch = check_matrix(name, A, square=True)
+    rest = check_matrix(name, B)
     axis = -2 if left else -1
     if B.shape[axis] != A.shape[-1]:
         raise ShapeError(
@@ -84,8 +84,8 @@ def solve_triangular(
     both = tuple(broadcast_shapes(batch, rest))
     A, B = A.expand((*both, *A.shape[-2:])), B.expand((*both, *B.shape[-2:]))
     if left:
-        return solve_rows(A, B, upper, unitriangular)
-    return turned(solve_rows(turned(A), turned(B), not upper, unitriangular))
+        return solve_triangular_forward(A, B, upper, unitriangular)
+    return matrix_transpose(solve_triangular_forward(matrix_transpose(A), matrix_transpose(B), not upper, unitriangular))
 
 
 @takes_out
@@ -99,7 +99,7 @@ def triangular_solve(
     tensor([[-0.5000],
             [ 5.0000]])
     """
-    coefficients = turned(A) if transpose else A
+    coefficients = matrix_transpose(A) if transpose else A
     X = solve_triangular(coefficients, b, upper=upper != transpose, unitriangular=unitriangular)
     # The matrices are returned as well, one for each solution.
     return return_types.triangular_solve(X, A.expand(*X.shape[:-2], *A.shape[-2:]).clone())

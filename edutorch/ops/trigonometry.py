@@ -184,7 +184,7 @@ def sinc(xp: Any, input: Array) -> Array:
     return xp.where(input == 0, xp.ones_like(input), xp.sin(angle) / angle).astype(kind)
 
 
-def sinc_slope(input: Any, y: Any) -> Any:
+def sinc_derivative(input: Any, y: Any) -> Any:
     """(cos πx - y) / x, and near 0, where these cancel, its series."""
     near = abs(input) < SMALL
     small, away = where(near, input, 0.0), where(near, 1.0, input)
@@ -202,7 +202,7 @@ SINC_SERIES = [
 """Of y' / x in powers of (πx)²."""
 
 sinc.vjp(
-    input=lambda g, y, input: g * sinc_slope(input, y),
+    input=lambda g, y, input: g * sinc_derivative(input, y),
     latex=r"g\,\frac{\cos(\pi x) - y}{x}",
 )
 

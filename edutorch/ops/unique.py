@@ -38,12 +38,12 @@ def unique(
         if not array.size and array.shape[dim]:
             rows = {"input": array.shape}
             raise ShapeError("unique", "slices must not be empty: other axes have size 0", rows)
-        order = ordered_slices(xp, in_float32(array), dim)
-        kept, places, counts = runs(xp, xp.take(array, order, axis=dim), dim)
+        order = sort_slices(xp, in_float32(array), dim)
+        kept, places, counts = find_runs(xp, xp.take(array, order, axis=dim), dim)
         values = xp.take(array, order[kept], axis=dim)
         inverse = xp.zeros(order.shape, "int64")
         inverse[order] = places
-    return asked_for(values, inverse, counts, return_inverse, return_counts)
+    return pack_results(values, inverse, counts, return_inverse, return_counts)
 
 
 @as_method
@@ -60,14 +60,14 @@ def unique_consecutive(
     xp, array = backends.of(input._array).xp, input._array
     rows = array.reshape(-1) if dim is None else array
     axis = 0 if dim is None else normal_dim("unique_consecutive", dim, input.ndim)
-    kept, inverse, counts = runs(xp, rows, axis)
+    kept, inverse, counts = find_runs(xp, rows, axis)
     if dim is None:
         inverse = inverse.reshape(array.shape)
     values = xp.take(rows, kept, axis=axis)
-    return asked_for(values, inverse, counts, return_inverse, return_counts)
+    return pack_results(values, inverse, counts, return_inverse, return_counts)
 
 
-def ordered_slices(xp: Any, array: Array, dim: int) -> Array:
+def sort_slices(xp: Any, array: Array, dim: int) -> Array:
     """Return the order of the slices along `dim`, compared number by number as words are."""
     n = array.shape[dim]
     columns = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)
@@ -77,7 +77,7 @@ def ordered_slices(xp: Any, array: Array, dim: int) -> Array:
     return order
 
 
-def runs(xp: Any, array: Array, dim: int) -> tuple[Array, Array, Array]:
+def find_runs(xp: Any, array: Array, dim: int) -> tuple[Array, Array, Array]:
     """Return where runs of equal slices begin, in which run each slice is, and their lengths."""
     n = array.shape[dim]
     rows = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)
@@ -88,7 +88,7 @@ def runs(xp: Any, array: Array, dim: int) -> tuple[Array, Array, Array]:
     return starts, xp.cumsum(new) - 1, ends - starts
 
 
-def asked_for(values: Array, inverse: Array, counts: Array, *wanted: bool) -> Any:
+def pack_results(values: Array, inverse: Array, counts: Array, *wanted: bool) -> Any:
     """Return the values alone, or a tuple with what else is wanted."""
     more = [
         wrap(each.astype("int64"))

@@ -35,7 +35,7 @@ def var(
     >>> var(tensor([1.0, 2.0, 3.0])), var(tensor([1.0, 3.0]), unbiased=False)
     (tensor(1.), tensor(1.))
     """
-    dim, correction = one_way("var", dim, unbiased, correction)
+    dim, correction = read_correction("var", dim, unbiased, correction)
     return statistics.var(input, dim, keepdim, correction=correction)
 
 
@@ -53,14 +53,14 @@ def std(
     >>> std(tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
-    dim, correction = one_way("std", dim, unbiased, correction)
-    statistics.need_floating("std", input._array)
+    dim, correction = read_correction("std", dim, unbiased, correction)
+    statistics.check_inexact("std", input._array)
     squared = statistics.var(widened(input), dim, keepdim, correction=correction)
     if is_extreme(squared._array):
         kind, double = squared.dtype, dtypes.promote_types(input.dtype, dtypes.float64)
         squared = statistics.var(input.to(double), dim, keepdim, correction=correction)
-        return root(squared).to(input.dtype if is_half(input.dtype) else kind)
-    return root(squared).to(input.dtype) if is_half(input._array.dtype) else root(squared)
+        return safe_sqrt(squared).to(input.dtype if is_half(input.dtype) else kind)
+    return safe_sqrt(squared).to(input.dtype) if is_half(input._array.dtype) else safe_sqrt(squared)
 
 
 def is_extreme(variance: Array) -> bool:
@@ -89,7 +89,7 @@ def var_mean(
     >>> var_mean(tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    dim, correction = one_way("var_mean", dim, unbiased, correction)
+    dim, correction = read_correction("var_mean", dim, unbiased, correction)
     return var(input, dim, keepdim=keepdim, correction=correction), mean(input, dim, keepdim)
 
 
@@ -105,11 +105,11 @@ def std_mean(
     >>> std_mean(tensor([1.0, 2.0, 3.0]))
     (tensor(1.), tensor(2.))
     """
-    dim, correction = one_way("std_mean", dim, unbiased, correction)
+    dim, correction = read_correction("std_mean", dim, unbiased, correction)
     return std(input, dim, keepdim=keepdim, correction=correction), mean(input, dim, keepdim)
 
 
-def one_way(
+def read_correction(
     name: str, dim: Any, unbiased: bool | None, correction: float | None
 ) -> tuple[Dims, float]:
     """Read the older and the newer way to ask into `dim` and `correction`."""
@@ -122,5 +122,5 @@ def one_way(
     return tuple(dim) if isinstance(dim, list) else dim, correction
 
 
-from .lengths import root  # noqa: E402
+from .lengths import safe_sqrt  # noqa: E402
 from .reduction import mean  # noqa: E402

@@ -56,7 +56,7 @@ def detach_(input: Tensor) -> Tensor:
     return input.detach_()
 
 
-def _part(input: Tensor, dim: int, start: int | None, end: int | None, step: int) -> Any:
+def _slice_index(input: Tensor, dim: int, start: int | None, end: int | None, step: int) -> Any:
     """Return the index of a slice along one axis."""
     if step <= 0:
         raise ValueError("slice step must be positive; use x.flip(dim) to go backwards")
@@ -66,7 +66,7 @@ def _part(input: Tensor, dim: int, start: int | None, end: int | None, step: int
 def _slice(
     input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    return getitem(input, _part(input, dim, start, end, step))
+    return getitem(input, _slice_index(input, dim, start, end, step))
 
 
 def _alias(input: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ def slice_scatter(
     >>> slice_scatter(zeros(4), ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
     """
-    where = _part(input, dim, start, end, step)
+    where = _slice_index(input, dim, start, end, step)
     return _replaced("slice_scatter", input, src, where, input.detach()[where].shape)
 
 

@@ -242,7 +242,7 @@ narrow.vjp(
 
 def put_back(g: Any, shape: Sequence[int], dim: int, start: int, length: int) -> Any:
     """Zeros of `shape` with `g` in the part that was taken."""
-    return place(g, (slice(None),) * dim + (slice(start, start + length),), tuple(shape))
+    return index_put_forward(g, (slice(None),) * dim + (slice(start, start + length),), tuple(shape))
 
 
 @movement
@@ -259,7 +259,7 @@ def select(xp: Any, input: Array, dim: int, index: int) -> Array:
 
 
 select.vjp(
-    input=lambda g, input_shape, dim, index: place(
+    input=lambda g, input_shape, dim, index: index_put_forward(
         g, (slice(None),) * (dim % len(input_shape)) + (index,), input_shape
     ),
     latex=r"g\ \text{in its place, 0 elsewhere}",
@@ -278,7 +278,7 @@ def diagonal(xp: Any, input: Array, offset: int = 0, dim1: int = 0, dim2: int = 
 
 
 diagonal.vjp(
-    input=lambda g, input_shape, offset, dim1, dim2: place(
+    input=lambda g, input_shape, offset, dim1, dim2: index_put_forward(
         g, diagonal_index(input_shape, offset, dim1, dim2), input_shape
     ),
     latex=r"\mathrm{diag}(g)",
@@ -349,7 +349,7 @@ def as_strided_scatter(
 
 from .as_strided import as_strided as strided_view  # noqa: E402
 from .as_strided import as_strided_scatter as region_replaced  # noqa: E402
-from .indexing import place  # noqa: E402  (rules may use any op)
+from .indexing import index_put_forward  # noqa: E402  (rules may use any op)
 
 for _public, _block in (
     (as_strided, strided_view), (as_strided_scatter, region_replaced),

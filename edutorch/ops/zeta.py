@@ -8,7 +8,7 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.op import elementwise
 from ..errors import ValueRangeError
-from .special_common import bernoulli, in_float64, no_derivative
+from .special_common import bernoulli_numbers, in_float64, refuse_derivative
 
 
 def hurwitz(xp: Any, s: Array, q: Array) -> Array:
@@ -23,7 +23,7 @@ def hurwitz(xp: Any, s: Array, q: Array) -> Array:
     a = q + count
     power = a**-s
     rest, term = 0.5 * power, power * s / a
-    for j, b in enumerate(bernoulli(12), 1):
+    for j, b in enumerate(bernoulli_numbers(12), 1):
         rest = rest + float(b / math.factorial(2 * j)) * term
         term = term * ((s + 2 * j - 1) / a) * ((s + 2 * j) / a)
     return first + a ** (1 - s) / (s - 1) + xp.where(power > 0, rest, 0.0)
@@ -60,7 +60,7 @@ def zeta(xp: Any, input: Array, other: Array) -> Array:
 
 
 zeta.vjp(
-    input=no_derivative("zeta", "input", "only `other` may require grad; detach `input`"),
+    input=refuse_derivative("zeta", "input", "only `other` may require grad; detach `input`"),
     other=lambda g, input, other: -g * input * zeta(input + 1, other),  # -input: not of bytes
     latex={"input": r"\text{none}", "other": r"-g\,s\,\zeta(s+1, q)"},
 )

@@ -7,8 +7,15 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .differentiable import RuleOptimizer, check_not_negative, check_rate, decayed, rate, scalar
-from .fused import AtOnce
+from .differentiable import (
+    DifferentiableOptimizer,
+    apply_weight_decay,
+    check_lr,
+    check_not_negative,
+    host_scalar,
+    learning_rate,
+)
+from .fused import FusedKernel
 from .optimizer import check
 
 __all__ = ["Adadelta"]
@@ -20,7 +27,7 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
     return group["weight_decay"], rho, 1 - rho, group["eps"], float(group["lr"])
 
 
-class Adadelta(RuleOptimizer):
+class Adadelta(DifferentiableOptimizer):
     r"""Scale each gradient by the usual step over the usual gradient.
 
     v ← ρ · v + (1 - ρ) · g², Δ = √(u + ε) / √(v + ε) · g, u ← ρ · u + (1 - ρ) · Δ²,
@@ -46,14 +53,14 @@ class Adadelta(RuleOptimizer):
     tensor(0.9968, requires_grad=True)
     """
 
-    at_once = AtOnce("adadelta", settings, square_avg=None, acc_delta=None)
+    fused_kernel = FusedKernel("adadelta", settings, square_avg=None, acc_delta=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9,
         eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *,
         capturable: bool = False, maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        check_rate(lr)
+        check_lr(lr)
         check(0 <= rho <= 1, f"Invalid rho value: {rho}")
         check_not_negative(epsilon=eps, weight_decay=weight_decay)
         super().__init__(params, {
@@ -64,16 +71,16 @@ class Adadelta(RuleOptimizer):
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return zeros for the average squares of gradients and of steps."""
         return {
-            "step": scalar(0), "square_avg": zeros_like(param), "acc_delta": zeros_like(param)
+            "step": host_scalar(0), "square_avg": zeros_like(param), "acc_delta": zeros_like(param)
         }  # fmt: skip
 
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         """Take one step."""
-        lr, rho, eps = rate(group), group["rho"], group["eps"]
+        lr, rho, eps = learning_rate(group), group["rho"], group["eps"]
         v, u = state["square_avg"], state["acc_delta"]
-        grad = decayed(group, lr, param, grad)
+        grad = apply_weight_decay(group, lr, param, grad)
         v *= rho
         v += (1 - rho) * grad * grad
         change = xp.sqrt(u + eps) / xp.sqrt(v + eps) * grad

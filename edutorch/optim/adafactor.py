@@ -8,13 +8,19 @@ from typing import Any
 from .. import dtypes
 from ..core.tensor import Tensor
 from ..ops import zeros, zeros_like
-from .differentiable import RuleOptimizer, check_rate, decayed, rate, scalar
+from .differentiable import (
+    DifferentiableOptimizer,
+    apply_weight_decay,
+    check_lr,
+    host_scalar,
+    learning_rate,
+)
 from .optimizer import check
 
 __all__ = ["Adafactor"]
 
 
-class Adafactor(RuleOptimizer):
+class Adafactor(DifferentiableOptimizer):
     r"""Remember of g² only the averages of rows and of columns: n + m numbers, not n · m.
 
     With β = t^beta2_decay: R ← R + β · (mean of g² along rows - R), C likewise along columns,
@@ -49,7 +55,7 @@ class Adafactor(RuleOptimizer):
         eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0,
         weight_decay: float = 0.0, *, foreach: bool | None = None, maximize: bool = False,
     ) -> None:  # fmt: skip
-        check_rate(lr, "Learning rate should be >= 0 but is: {}")
+        check_lr(lr, "Learning rate should be >= 0 but is: {}")
         check(beta2_decay <= 0, f"beta2_decay should be <= 0 but is: {beta2_decay}")
         check(eps[0] is None or eps[0] >= 0, f"epsilon1 should be >= 0 but is: {eps[0]}")
         check(eps[1] >= 0, f"epsilon2 should be >= 0 but is: {eps[1]}")
@@ -65,37 +71,37 @@ class Adafactor(RuleOptimizer):
         if param.is_complex():
             raise RuntimeError("Adafactor does not support complex parameters")
         if param.ndim < 2:
-            return {"step": scalar(0), "variance": zeros_like(param)}
+            return {"step": host_scalar(0), "variance": zeros_like(param)}
         *rest, rows, columns = param.shape
-        like = {"dtype": param.dtype, "device": param.device}
+        factory_kwargs = {"dtype": param.dtype, "device": param.device}
         return {
-            "step": scalar(0), "row_var": zeros(*rest, rows, 1, **like),
-            "col_var": zeros(*rest, 1, columns, **like),
+            "step": host_scalar(0), "row_var": zeros(*rest, rows, 1, **factory_kwargs),
+            "col_var": zeros(*rest, 1, columns, **factory_kwargs),
         }  # fmt: skip
 
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         """Take one step."""
-        step, lr, (eps1, eps2) = state["step"], rate(group), group["eps"]
+        step, lr, (eps1, eps2) = state["step"], learning_rate(group), group["eps"]
         if eps1 is None:
             eps1 = dtypes.finfo(dtypes.of(group.get("rounded_to", param.dtype))).eps
-        new = step ** group["beta2_decay"]
-        size = max(eps2, rms(xp, param)) * min(lr, step**-0.5)
-        decayed({**group, "decoupled_weight_decay": True}, lr, param, grad)
+        one_minus_beta2 = step ** group["beta2_decay"]
+        alpha = max(eps2, rms(xp, param)) * min(lr, step**-0.5)
+        apply_weight_decay({**group, "decoupled_weight_decay": True}, lr, param, grad)
 
         squares = grad * grad
         if grad.ndim > 1:
             rows, columns = state["row_var"], state["col_var"]
-            rows += new * (xp.mean(squares, axis=-1, keepdims=True) - rows)
-            columns += new * (xp.mean(squares, axis=-2, keepdims=True) - columns)
+            rows += one_minus_beta2 * (xp.mean(squares, axis=-1, keepdims=True) - rows)
+            columns += one_minus_beta2 * (xp.mean(squares, axis=-2, keepdims=True) - columns)
             mean = xp.mean(rows, axis=-2, keepdims=True)
             v = rows * columns / xp.maximum(mean, eps1)
         else:
             v = state["variance"]
-            v += new * (squares - v)
+            v += one_minus_beta2 * (squares - v)
         change = grad / xp.sqrt(xp.maximum(v, eps1 * eps1))
-        param -= size / max(1.0, rms(xp, change) / group["d"]) * change
+        param -= alpha / max(1.0, rms(xp, change) / group["d"]) * change
 
 
 def rms(xp: Any, values: Any) -> float:

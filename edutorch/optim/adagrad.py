@@ -7,19 +7,26 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import full_like
-from .differentiable import RuleOptimizer, check_not_negative, check_rate, decayed, rate, scalar
-from .fused import AtOnce
+from .differentiable import (
+    DifferentiableOptimizer,
+    apply_weight_decay,
+    check_lr,
+    check_not_negative,
+    host_scalar,
+    learning_rate,
+)
+from .fused import FusedKernel
 
 __all__ = ["Adagrad"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
     """Return the numbers that a step of the kernel needs."""
-    now = float(group["lr"]) / (1 + (steps - 1) * group["lr_decay"])
-    return group["weight_decay"], group["eps"], now
+    current_lr = float(group["lr"]) / (1 + (steps - 1) * group["lr_decay"])
+    return group["weight_decay"], group["eps"], current_lr
 
 
-class Adagrad(RuleOptimizer):
+class Adagrad(DifferentiableOptimizer):
     r"""Divide by the root of all squared gradients so far: s ← s + g², θ ← θ - lrₜ · g / (√s + ε).
 
     A number whose gradient is seldom anything but zero, a rare word's say, keeps long steps.
@@ -46,7 +53,7 @@ class Adagrad(RuleOptimizer):
     tensor(0.9000, requires_grad=True)
     """
 
-    at_once = AtOnce("adagrad", settings, sum=None)
+    fused_kernel = FusedKernel("adagrad", settings, sum=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0,
@@ -54,7 +61,7 @@ class Adagrad(RuleOptimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
-        check_rate(lr)
+        check_lr(lr)
         check_not_negative(
             lr_decay=lr_decay, weight_decay=weight_decay,
             initial_accumulator_value=initial_accumulator_value, epsilon=eps,
@@ -83,14 +90,14 @@ class Adagrad(RuleOptimizer):
         start: Any = self.defaults["initial_accumulator_value"]
         if param.is_complex():
             start = complex(start, start)
-        return {"step": scalar(0), "sum": full_like(param.detach(), start)}
+        return {"step": host_scalar(0), "sum": full_like(param.detach(), start)}
 
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         """Take one step."""
-        lr, total = rate(group), state["sum"]
-        grad = decayed(group, lr, param, grad)
+        lr, total = learning_rate(group), state["sum"]
+        grad = apply_weight_decay(group, lr, param, grad)
         total += grad * grad
-        now = lr / (1 + (state["step"] - 1) * group["lr_decay"])
-        param -= now * grad / (xp.sqrt(total) + group["eps"])
+        current_lr = lr / (1 + (state["step"] - 1) * group["lr_decay"])
+        param -= current_lr * grad / (xp.sqrt(total) + group["eps"])

@@ -9,8 +9,8 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.tensor import Tensor
 from ..ops import tensor, view_as_real, zeros_like
-from .differentiable import AlsoRecorded, decayed, rate
-from .fused import AtOnce
+from .differentiable import FastDifferentiableOptimizer, apply_weight_decay, learning_rate
+from .fused import FusedKernel
 from .optimizer import check
 
 __all__ = ["Adam"]
@@ -18,17 +18,17 @@ __all__ = ["Adam"]
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
     """Return the numbers that a step of the kernel needs."""
-    (beta1, beta2), lr, pull = group["betas"], float(group["lr"]), group["weight_decay"]
+    (beta1, beta2), lr, weight_decay = group["betas"], float(group["lr"]), group["weight_decay"]
     decoupled = group["decoupled_weight_decay"]
     correction = math.sqrt(1 - beta2**steps)
     return (
-        1 - lr * pull if decoupled else 1.0, 0.0 if decoupled else pull,
+        1 - lr * weight_decay if decoupled else 1.0, 0.0 if decoupled else weight_decay,
         1 - beta1, beta2, 1 - beta2, group["eps"] * correction,
         lr * correction / (1 - beta1**steps), float(group["amsgrad"]),
     )  # fmt: skip
 
 
-class Adam(AlsoRecorded):
+class Adam(FastDifferentiableOptimizer):
     r"""Divide the average gradient by its usual size, so that each number moves about lr.
 
     m ← β₁ · m + (1 - β₁) · g is the average of the gradient, v ← β₂ · v + (1 - β₂) · g²
@@ -59,7 +59,7 @@ class Adam(AlsoRecorded):
     tensor(0.9000, requires_grad=True)
     """
 
-    at_once = AtOnce(
+    fused_kernel = FusedKernel(
         "adam", settings, exp_avg=None, exp_avg_sq=None, max_exp_avg_sq="amsgrad",
     )  # fmt: skip
 
@@ -101,50 +101,50 @@ class Adam(AlsoRecorded):
         beta1, beta2 = group["betas"]
         lr = float(group["lr"])
         m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array
-        largest = state["max_exp_avg_sq"]._array if group["amsgrad"] else v
+        max_v = state["max_exp_avg_sq"]._array if group["amsgrad"] else v
         if param.dtype.kind == "c":  # the two parts follow their gradients by themselves
-            param, grad, m, v, largest = map(view_as_real, (param, grad, m, v, largest))
+            param, grad, m, v, max_v = map(view_as_real, (param, grad, m, v, max_v))
         state["step"]._array += 1
         steps = state["step"]._array.item()
-        t = self.scratch(xp, param)
+        buffer = self.scratch(xp, param)
         if group["weight_decay"]:
             if group["decoupled_weight_decay"]:
                 param *= 1 - lr * group["weight_decay"]
             else:
                 grad = grad + group["weight_decay"] * param
 
-        xp.subtract(grad, m, out=t)  # m += (1 - β₁)(g - m)
-        t *= 1 - beta1
-        m += t
-        xp.multiply(grad, grad, out=t)  # v = β₂ v + (1 - β₂) g²
-        t *= 1 - beta2
+        xp.subtract(grad, m, out=buffer)  # m += (1 - β₁)(g - m)
+        buffer *= 1 - beta1
+        m += buffer
+        xp.multiply(grad, grad, out=buffer)  # v = β₂ v + (1 - β₂) g²
+        buffer *= 1 - beta2
         v *= beta2
-        v += t
+        v += buffer
 
         if group["amsgrad"]:
-            xp.maximum(largest, v, out=largest)
-            v = largest
+            xp.maximum(max_v, v, out=max_v)
+            v = max_v
         # lr · m̂ / (√v̂ + ε), with both corrections moved into two numbers.
         correction = math.sqrt(1 - beta2**steps)
-        xp.sqrt(v, out=t)
-        t += group["eps"] * correction
-        xp.divide(m, t, out=t)
-        t *= lr * correction / (1 - beta1**steps)
-        xp.subtract(param, t, out=param)
+        xp.sqrt(v, out=buffer)
+        buffer += group["eps"] * correction
+        xp.divide(m, buffer, out=buffer)
+        buffer *= lr * correction / (1 - beta1**steps)
+        xp.subtract(param, buffer, out=param)
 
-    def rule(
+    def update_differentiable(
         self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
     ) -> None:
         """Take one step that is recorded."""
-        lr, (beta1, beta2), steps = rate(group), group["betas"], state["step"]
+        lr, (beta1, beta2), steps = learning_rate(group), group["betas"], state["step"]
         m, v = state["exp_avg"], state["exp_avg_sq"]
-        grad = decayed(group, lr, param, grad)
+        grad = apply_weight_decay(group, lr, param, grad)
         m += (1 - beta1) * (grad - m)
         v *= beta2
         v += (1 - beta2) * grad * grad
         if group["amsgrad"]:
-            largest = state["max_exp_avg_sq"]
-            largest[...] = xp.maximum(largest.clone(), v)
-            v = largest
-        usual = xp.sqrt(v / (1 - beta2**steps)) + group["eps"]
-        param -= lr / (1 - beta1**steps) * m / usual
+            max_v = state["max_exp_avg_sq"]
+            max_v[...] = xp.maximum(max_v.clone(), v)
+            v = max_v
+        denominator = xp.sqrt(v / (1 - beta2**steps)) + group["eps"]
+        param -= lr / (1 - beta1**steps) * m / denominator

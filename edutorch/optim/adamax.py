@@ -8,15 +8,15 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..ops import zeros_like
 from .differentiable import (
-    RuleOptimizer,
+    DifferentiableOptimizer,
+    apply_weight_decay,
     check_betas,
+    check_lr,
     check_not_negative,
-    check_rate,
-    decayed,
-    rate,
-    scalar,
+    host_scalar,
+    learning_rate,
 )
-from .fused import AtOnce
+from .fused import FusedKernel
 
 __all__ = ["Adamax"]
 
@@ -24,11 +24,11 @@ __all__ = ["Adamax"]
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
     """Return the numbers that a step of the kernel needs."""
     beta1, beta2 = group["betas"]
-    now = float(group["lr"]) / (1 - beta1**steps)
-    return group["weight_decay"], 1 - beta1, beta2, group["eps"], now
+    step_size = float(group["lr"]) / (1 - beta1**steps)
+    return group["weight_decay"], 1 - beta1, beta2, group["eps"], step_size
 
 
-class Adamax(RuleOptimizer):
+class Adamax(DifferentiableOptimizer):
     r"""Adam with the infinity norm: the largest gradient so far, slowly forgotten.
 
     m ← β₁ · m + (1 - β₁) · g, u ← max(β₂ · u, |g| + ε), θ ← θ - lr / (1 - β₁ᵗ) · m / u.
@@ -53,7 +53,7 @@ class Adamax(RuleOptimizer):
     tensor(0.9000, requires_grad=True)
     """
 
-    at_once = AtOnce("adamax", settings, exp_avg=None, exp_inf=None)
+    fused_kernel = FusedKernel("adamax", settings, exp_avg=None, exp_inf=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,
@@ -61,7 +61,7 @@ class Adamax(RuleOptimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:  # fmt: skip
-        check_rate(lr)
+        check_lr(lr)
         check_not_negative(epsilon=eps)
         check_betas(betas)
         check_not_negative(weight_decay=weight_decay)
@@ -73,15 +73,15 @@ class Adamax(RuleOptimizer):
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return zeros for the average and for the largest gradient."""
-        return {"step": scalar(0), "exp_avg": zeros_like(param), "exp_inf": zeros_like(param)}
+        return {"step": host_scalar(0), "exp_avg": zeros_like(param), "exp_inf": zeros_like(param)}
 
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         """Take one step."""
-        lr, (beta1, beta2) = rate(group), group["betas"]
+        lr, (beta1, beta2) = learning_rate(group), group["betas"]
         m, largest = state["exp_avg"], state["exp_inf"]
-        grad = decayed(group, lr, param, grad)
+        grad = apply_weight_decay(group, lr, param, grad)
         m += (1 - beta1) * (grad - m)
         largest[...] = xp.maximum(beta2 * largest, xp.abs(grad) + group["eps"])
         param -= lr / (1 - beta1 ** state["step"]) * m / largest

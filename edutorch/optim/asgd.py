@@ -7,12 +7,18 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .differentiable import RuleOptimizer, check_not_negative, check_rate, decayed, scalar
+from .differentiable import (
+    DifferentiableOptimizer,
+    apply_weight_decay,
+    check_lr,
+    check_not_negative,
+    host_scalar,
+)
 
 __all__ = ["ASGD"]
 
 
-class ASGD(RuleOptimizer):
+class ASGD(DifferentiableOptimizer):
     r"""Averaged SGD: θ ← (1 - λ · η) · θ - η · g, and after t₀ steps an average of the θ.
 
     ηₜ = lr / (1 + λ · lr · t)^α falls slowly. The average is ax ← ax + μ · (θ - ax) with
@@ -46,7 +52,7 @@ class ASGD(RuleOptimizer):
         foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:  # fmt: skip
-        check_rate(lr)
+        check_lr(lr)
         check_not_negative(weight_decay=weight_decay)
         super().__init__(params, {
             "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
@@ -57,7 +63,7 @@ class ASGD(RuleOptimizer):
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return the first rate, and a place for the average."""
         return {
-            "step": scalar(0), "eta": scalar(group["lr"]), "mu": scalar(1),
+            "step": host_scalar(0), "eta": host_scalar(group["lr"]), "mu": host_scalar(1),
             "ax": zeros_like(param),
         }  # fmt: skip
 
@@ -67,7 +73,7 @@ class ASGD(RuleOptimizer):
         """Take one step."""
         step, average = state["step"], state["ax"]
         eta, mu = state["eta"].item(), state["mu"].item()
-        grad = decayed(group, eta, param, grad)
+        grad = apply_weight_decay(group, eta, param, grad)
         param *= 1 - group["lambd"] * eta
         param -= eta * grad
         if mu == 1:

@@ -14,16 +14,16 @@ from typing import Any
 from .. import ops
 from ..backends.numpy import Array
 from ..core.precision import is_half, widened
-from ..core.source_location import Place
+from ..core.source_location import CodeLocation
 from ..core.tensor import Tensor
 from ..modes import enable_grad
 from ..ops import tensor, view_as_real, zeros_like
 from .optimizer import Optimizer, check
 
-__all__ = ["RuleOptimizer"]
+__all__ = ["DifferentiableOptimizer"]
 
 
-class RuleOptimizer(Optimizer):
+class DifferentiableOptimizer(Optimizer):
     """The base of optimizers with one `update` for arrays and for recorded tensors.
 
     What `init_state` returns are tensors, with PyTorch's names. `update` finds arrays under
@@ -31,18 +31,20 @@ class RuleOptimizer(Optimizer):
     counted already and is a number.
     """
 
-    def step_one(self, group: dict[str, Any], param: Tensor, grad: Array, place: Place) -> None:
+    def step_param(
+        self, group: dict[str, Any], param: Tensor, grad: Array, place: CodeLocation
+    ) -> None:
         """Unpack a parameter and what belongs to it, and update it."""
-        held = self.remembered(group, param)
+        tensors = self.get_state(group, param)
         if group.get("differentiable"):
-            step_recorded(self.update, group, param, held)
+            step_differentiable(self.update, group, param, tensors)
             return
         array = param._array
-        state = {key: pairs(value._array) for key, value in held.items()}
-        self.updated(group, pairs(array), pairs(grad), with_count(state, held))
+        state = {key: as_real(value._array) for key, value in tensors.items()}
+        self.run_update(group, as_real(array), as_real(grad), increment_step(state, tensors))
         param._bump(place)
 
-    def remembered(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def get_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return the state of a parameter, which begins with its first step."""
         state = self.state.get(param)
         if not state:
@@ -56,27 +58,29 @@ class RuleOptimizer(Optimizer):
         return state
 
 
-class AlsoRecorded(Optimizer):
+class FastDifferentiableOptimizer(Optimizer):
     """The base of optimizers with a fast `update` for arrays, and a plain `rule` for tensors."""
 
-    def rule(
+    def update_differentiable(
         self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
     ) -> None:
         """Do what `update` does, so that it can be recorded."""
         raise NotImplementedError(f"{type(self).__name__} has no rule()")
 
-    def step_one(self, group: dict[str, Any], param: Tensor, grad: Array, place: Place) -> None:
+    def step_param(
+        self, group: dict[str, Any], param: Tensor, grad: Array, place: CodeLocation
+    ) -> None:
         """Update a parameter: fast, or (differentiable) as a part of the graph."""
         if not group.get("differentiable"):
-            super().step_one(group, param, grad, place)
+            super().step_param(group, param, grad, place)
             return
         if not self.state.get(param) and (state := self.init_state(group, param)):
             self.state[param] = state
-        step_recorded(self.rule, group, param, self.state.get(param, {}))
+        step_differentiable(self.update_differentiable, group, param, self.state.get(param, {}))
 
 
-def step_recorded(
-    update: Callable[..., None], group: dict[str, Any], param: Tensor, held: dict[str, Any]
+def step_differentiable(
+    update: Callable[..., None], group: dict[str, Any], param: Tensor, tensors: dict[str, Any]
 ) -> None:
     """Take a step as a part of the graph: gradients can flow through it."""
     with enable_grad():
@@ -84,44 +88,44 @@ def step_recorded(
         assert grad is not None
         grad = -grad if group.get("maximize") else grad
         # Earlier steps have saved the old values: they must stay what they were.
-        fresh = None in held.values()
-        held.update({
+        is_first_step = None in tensors.values()
+        tensors.update({
             key: zeros_like(param.detach()) if value is None else value.clone()
-            for key, value in held.items()
+            for key, value in tensors.items()
         })  # fmt: skip
-        state = {key: pairs(value) for key, value in held.items()} | {"fresh": fresh}
-        state = with_count(state, held)
+        state = {key: as_real(value) for key, value in tensors.items()} | {"fresh": is_first_step}
+        state = increment_step(state, tensors)
         if not is_half(param.dtype):
-            update(ops, group, pairs(param), pairs(grad), state)
+            update(ops, group, as_real(param), as_real(grad), state)
             return
-        wide, copies = widened(param), {key: widened(value) for key, value in state.items()}
+        param32, state32 = widened(param), {key: widened(value) for key, value in state.items()}
         group = {**group, "rounded_to": param.dtype.numpy}
-        update(ops, group, wide, widened(grad), copies)  # see `Optimizer.updated`
-        for held_tensor, copy in [(param, wide), *((state[key], copies[key]) for key in held)]:
-            if copy is not held_tensor:
-                held_tensor.copy_(copy)
+        update(ops, group, param32, widened(grad), state32)  # see `Optimizer.updated`
+        for original, copy in [(param, param32), *((state[key], state32[key]) for key in tensors)]:
+            if copy is not original:
+                original.copy_(copy)
 
 
-def with_count(state: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
+def increment_step(state: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
     """Count this step, if steps are counted, and hand out the count as a number."""
-    if "step" in held:
-        held["step"]._array += 1
-        state["step"] = held["step"]._array.item()
+    if "step" in tensors:
+        tensors["step"]._array += 1
+        state["step"] = tensors["step"]._array.item()
     return state
 
 
-def pairs(values: Any) -> Any:
+def as_real(values: Any) -> Any:
     """Show complex numbers as pairs of real ones, in the same memory."""
     dtype = values.dtype
     return view_as_real(values) if getattr(dtype, "numpy", dtype).kind == "c" else values
 
 
-def scalar(value: float) -> Tensor:
+def host_scalar(value: float) -> Tensor:
     """Return a number that is kept beside the arrays. It stays on the host: reading it is free."""
     return tensor(float(value), device="cpu")
 
 
-def rate(group: dict[str, Any]) -> Any:
+def learning_rate(group: dict[str, Any]) -> Any:
     """Return the learning rate: a number, or a tensor if gradients shall flow to it."""
     lr = group["lr"]
     if group.get("differentiable") and isinstance(lr, Tensor):
@@ -129,7 +133,7 @@ def rate(group: dict[str, Any]) -> Any:
     return float(lr)
 
 
-def decayed(group: dict[str, Any], lr: Any, param: Any, grad: Any) -> Any:
+def apply_weight_decay(group: dict[str, Any], lr: Any, param: Any, grad: Any) -> Any:
     """Pull towards zero: through the gradient, or (decoupled) the parameter itself."""
     decay = group["weight_decay"]
     if not decay:
@@ -143,9 +147,9 @@ def decayed(group: dict[str, Any], lr: Any, param: Any, grad: Any) -> Any:
 # Settings that make no sense -----------------------------------------------------------
 
 
-def check_rate(lr: Any, text: str = "Invalid learning rate: {}") -> None:
-    single = not isinstance(lr, Tensor) or lr.numel() == 1
-    check(single, "Tensor lr must be 1-element")
+def check_lr(lr: Any, text: str = "Invalid learning rate: {}") -> None:
+    is_single = not isinstance(lr, Tensor) or lr.numel() == 1
+    check(is_single, "Tensor lr must be 1-element")
     check(float(lr) >= 0, text.format(lr))
 
 

@@ -18,22 +18,22 @@ import numpy as np
 
 from ..backends.numpy import Array
 from ..backends.reference_mode import slot
-from ..core.source_location import Place
+from ..core.source_location import CodeLocation
 from ..core.tensor import Tensor
 
-__all__ = ["AtOnce"]
+__all__ = ["FusedKernel"]
 
-LEAST = 8192
+MIN_FUSED_SIZE = 8192
 """With fewer numbers in a group, the definition is as fast."""
 
-SMALL = 4096
+SMALL_GRADIENT_SIZE = 4096
 """Gradients with fewer numbers on average are copied into one row."""
 
-COLUMNS = 5
-COUNT = slot("optimizers.step_count", least=0)
+TABLE_COLUMNS = 5
+STEP_COUNT = slot("optimizers.step_count", least=0)
 
 
-class AtOnce:
+class FusedKernel:
     """The kernel of one optimizer, and what it wants to know.
 
     Args:
@@ -49,64 +49,78 @@ class AtOnce:
         self, name: str, settings: Callable[..., tuple[float, ...] | None], *,
         counted: bool = True, **columns: str | None,
     ) -> None:  # fmt: skip
-        self.slot = slot(f"optimizers.{name}", LEAST)
+        self.slot = slot(f"optimizers.{name}", MIN_FUSED_SIZE)
         self.settings, self.counted, self.columns = settings, counted, columns
-        self.tables: WeakKeyDictionary[Any, dict[Any, Table]] = WeakKeyDictionary()
+        self.tables: WeakKeyDictionary[Any, dict[Any, PointerTable]] = WeakKeyDictionary()
 
     def step(
-        self, optimizer: Any, key: Any, group: dict[str, Any], params: list[Tensor], place: Place
+        self,
+        optimizer: Any,
+        key: Any,
+        group: dict[str, Any],
+        params: list[Tensor],
+        place: CodeLocation,
     ) -> bool:
         """Update these parameters of a group. False: nothing was done, the definition has to.
 
         Args:
             key: names the group, so that its table is found again.
         """
-        if sum([param._array.size for param in params]) < LEAST or group.get("differentiable"):
+        if sum([param._array.size for param in params]) < MIN_FUSED_SIZE or group.get(
+            "differentiable"
+        ):
             return False
         run = self.slot.run
-        if run is None or COUNT.run is None:
+        if run is None or STEP_COUNT.run is None:
             self.slot.ask()
-            COUNT.ask()
+            STEP_COUNT.ask()
             run = self.slot.run  # there already, where the asking waits for it
-            if run is None or COUNT.run is None:
+            if run is None or STEP_COUNT.run is None:
                 return False
         tables = self.tables.setdefault(optimizer, {})
         table = tables.get(key)
-        wanted = [each for each, need in self.columns.items() if need is None or group[need]]
-        if table is None or not table.still(params, optimizer.state, wanted):
-            table = tables[key] = Table(self, params, optimizer.state, wanted)
-        if not table.fits:
+        columns = [
+            name for name, setting in self.columns.items() if setting is None or group[setting]
+        ]
+        if table is None or not table.is_current(params, optimizer.state, columns):
+            table = tables[key] = PointerTable(self, params, optimizer.state, columns)
+        if not table.can_fuse:
             return False
         grads = table.gradients(params, group.get("maximize", False))
         if grads is None:
             return False
-        steps = COUNT.run(table.steps, 0.0, table.one) if self.counted else 0.0
+        steps = STEP_COUNT.run(table.steps, 0.0, table.one) if self.counted else 0.0
         if steps < 0:  # some have had fewer gradients so far
-            return self._by_steps(optimizer, key, group, params, place)
+            return self._step_by_count(optimizer, key, group, params, place)
         settings = self.settings(group, steps + 1, table.states)
         if settings is None:
             return False
         if self.counted:
-            COUNT.run(table.steps, 1.0, table.one)
-        run(table.count, table.ends, table.addresses, np.array(settings, table.kind))
+            STEP_COUNT.run(table.steps, 1.0, table.one)
+        run(table.count, table.ends, table.addresses, np.array(settings, table.dtype))
         for param in params:
             param._bump(place)
         return True
 
-    def _by_steps(
-        self, optimizer: Any, key: Any, group: dict[str, Any], params: list[Tensor], place: Place
+    def _step_by_count(
+        self,
+        optimizer: Any,
+        key: Any,
+        group: dict[str, Any],
+        params: list[Tensor],
+        place: CodeLocation,
     ) -> bool:
         """Update parameters that have had different numbers of steps, those of each together."""
-        alike: dict[float, list[Tensor]] = {}
+        by_count: dict[float, list[Tensor]] = {}
         for param in params:
-            alike.setdefault(optimizer.state[param]["step"].item(), []).append(param)
-        for number, some in enumerate(alike.values()):
-            if not self.step(optimizer, (key, number), group, some, place):
-                optimizer.step_each(group, some, place)
+            by_count.setdefault(optimizer.state[param]["step"].item(), []).append(param)
+        for index, same_count in enumerate(by_count.values()):
+            if not self.step(optimizer, (key, index), group, same_count, place):
+                optimizer.step_params(group, same_count, place)
         return True
 
 
-class Table:
+class PointerTable:
     """Where the numbers of some parameters lie, and of what is remembered about them.
 
     Attributes:
@@ -114,78 +128,93 @@ class Table:
         ends: how many numbers there are up to the end of each parameter.
     """
 
-    def __init__(self, plan: AtOnce, params: list[Tensor], state: Any, wanted: list[str]) -> None:
+    def __init__(
+        self, kernel: FusedKernel, params: list[Tensor], state: Any, columns: list[str]
+    ) -> None:
         self.params, self.arrays = params, [param._array for param in params]
         self.states = [state.get(param, {}) for param in params]
-        self.wanted = wanted
-        self.names = (*wanted, "step") if plan.counted else tuple(wanted)
-        self.held = [[array_of(state, name) for state in self.states] for name in self.names]
+        self.columns = columns
+        self.names = (*columns, "step") if kernel.counted else tuple(columns)
+        self.state_arrays = [
+            [array_of(state, name) for state in self.states] for name in self.names
+        ]
         self.count = sum(array.size for array in self.arrays)
-        self.kind = self.arrays[0].dtype
-        self.fits = self._fit(len(wanted))
-        if not self.fits:
+        self.dtype = self.arrays[0].dtype
+        self.can_fuse = self._can_fuse(len(columns))
+        if not self.can_fuse:
             return
         self.one = np.ones(1)
-        self.addresses = np.zeros((len(params), COLUMNS), np.int64)
+        self.addresses = np.zeros((len(params), TABLE_COLUMNS), np.int64)
         self.addresses[:, 0] = [address(array) for array in self.arrays]
-        for name, arrays in zip(wanted, self.held, strict=False):
-            column = 2 + list(plan.columns).index(name)
+        for name, arrays in zip(columns, self.state_arrays, strict=False):
+            column = 2 + list(kernel.columns).index(name)
             self.addresses[:, column] = [address(array) for array in arrays]
-        if plan.counted:
-            self.one = np.ones(1, self.held[-1][0].dtype)
-            self.steps = np.array([address(each) for each in self.held[-1]])
+        if kernel.counted:
+            self.one = np.ones(1, self.state_arrays[-1][0].dtype)
+            self.steps = np.array([address(step) for step in self.state_arrays[-1]])
         sizes = [array.size for array in self.arrays]
         self.ends = np.cumsum(sizes).astype(np.uint64)
-        self.places: Array | None = None  # in one row of all gradients, if they are small
-        if self.count < SMALL * len(params):
-            before = (self.ends - np.array(sizes, np.uint64)).astype(np.int64)
-            self.places = before * self.kind.itemsize
+        self.row_offsets: Array | None = None  # in one row of all gradients, if they are small
+        if self.count < SMALL_GRADIENT_SIZE * len(params):
+            offsets = (self.ends - np.array(sizes, np.uint64)).astype(np.int64)
+            self.row_offsets = offsets * self.dtype.itemsize
 
-    def _fit(self, wanted: int) -> bool:
-        arrays = [*self.arrays, *(each for held in self.held[:wanted] for each in held)]
-        if self.kind not in (np.float32, np.float64) or not all(
-            array.__class__ is np.ndarray and array.dtype == self.kind and array.flags.c_contiguous
+    def _can_fuse(self, column_count: int) -> bool:
+        arrays = [
+            *self.arrays,
+            *(
+                column_array
+                for column in self.state_arrays[:column_count]
+                for column_array in column
+            ),
+        ]
+        if self.dtype not in (np.float32, np.float64) or not all(
+            array.__class__ is np.ndarray and array.dtype == self.dtype and array.flags.c_contiguous
             and array.flags.writeable for array in arrays
         ):  # fmt: skip
             return False
-        steps = self.held[wanted] if len(self.held) > wanted else []
+        steps = self.state_arrays[column_count] if len(self.state_arrays) > column_count else []
         if not all(
-            step.__class__ is np.ndarray and step.dtype == steps[0].dtype and step.dtype.kind == "f"
-            and step.itemsize > 2 and not step.ndim for step in steps
-        ):  # fmt: skip
+            step.__class__ is np.ndarray
+            and step.dtype == steps[0].dtype
+            and step.dtype.dtype == "f"
+            and step.itemsize > 2
+            and not step.ndim
+            for step in steps
+        ):
             return False
-        places = sorted((address(array), array.nbytes) for array in (*arrays, *steps))
-        return all(a + size <= b for (a, size), (b, _) in pairwise(places))
+        ranges = sorted((address(array), array.nbytes) for array in (*arrays, *steps))
+        return all(a + size <= b for (a, size), (b, _) in pairwise(ranges))
 
-    def still(self, params: list[Tensor], state: Any, wanted: list[str]) -> bool:
+    def is_current(self, params: list[Tensor], state: Any, columns: list[str]) -> bool:
         """Say whether the parameters, and their arrays, are those of the last step."""
         if len(params) != len(self.params) or not all(map(is_, params, self.params)):
             return False
-        if wanted != self.wanted:
+        if columns != self.columns:
             return False
         if not all(map(is_, [param._array for param in params], self.arrays)):
             return False
         try:
             self.states = [state.get(param) for param in params] if self.names else []
-            for name, arrays in zip(self.names, self.held, strict=True):
+            for name, arrays in zip(self.names, self.state_arrays, strict=True):
                 if not all(map(is_, [state[name]._array for state in self.states], arrays)):
                     return False
         except (KeyError, TypeError, AttributeError):  # nothing is remembered yet
-            return not self.fits
+            return not self.can_fuse
         return True
 
     def gradients(self, params: list[Tensor], maximize: bool) -> list[Array] | None:
         """Write down where the gradients are. Their arrays must live until the step is taken."""
         grads = [param._grad._array for param in params]  # type: ignore[union-attr]
-        kind = self.kind
+        dtype = self.dtype
         for grad in grads:
-            if grad.__class__ is not np.ndarray or grad.dtype != kind:
+            if grad.__class__ is not np.ndarray or grad.dtype != dtype:
                 return None
-        if self.places is not None:
+        if self.row_offsets is not None:
             row = np.concatenate(grads, axis=None)
             if maximize:
                 np.negative(row, out=row)
-            self.addresses[:, 1] = address(row) + self.places
+            self.addresses[:, 1] = address(row) + self.row_offsets
             return [row]
         grads = [np.ascontiguousarray(-grad if maximize else grad) for grad in grads]
         self.addresses[:, 1] = [address(grad) for grad in grads]

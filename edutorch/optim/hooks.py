@@ -14,7 +14,7 @@ __all__ = [
 
 Hook = Callable[..., Any]
 
-EVERYWHERE: dict[str, dict[int, Hook]] = {"step_pre": {}, "step_post": {}}
+GLOBAL_HOOKS: dict[str, dict[int, Hook]] = {"step_pre": {}, "step_post": {}}
 
 
 class OptimizerHooks:
@@ -23,7 +23,7 @@ class OptimizerHooks:
     def __init__(self) -> None:
         self._hooks: dict[str, OrderedDict[int, Hook]] = {}
 
-    def hang(self, when: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
+    def add_hook(self, when: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Add a hook behind the others (or before them)."""
         hooks = self._hooks.setdefault(when, OrderedDict())
         handle = RemovableHandle(hooks, hook)
@@ -31,47 +31,47 @@ class OptimizerHooks:
             hooks.move_to_end(handle.id, last=False)
         return handle
 
-    def hung(self, when: str) -> Iterator[Hook]:
+    def hooks_for(self, when: str) -> Iterator[Hook]:
         """Yield the hooks to call now. Those of all optimizers are the outer ones."""
-        own, all_ = self._hooks.get(when, ()), EVERYWHERE.get(when, ())
-        layers = (own, all_) if when == "step_post" else (all_, own)
+        own, global_ = self._hooks.get(when, ()), GLOBAL_HOOKS.get(when, ())
+        layers = (own, global_) if when == "step_post" else (global_, own)
         for hooks in layers:
             yield from tuple(hooks.values()) if hooks else ()
 
-    def changed(self, when: str, state_dict: dict[str, Any]) -> dict[str, Any]:
+    def run_state_dict_hooks(self, when: str, state_dict: dict[str, Any]) -> dict[str, Any]:
         """Show a state_dict to the hooks; one may return another."""
-        for hook in self.hung(when):
-            replaced = hook(self, state_dict)
-            state_dict = state_dict if replaced is None else replaced
+        for hook in self.hooks_for(when):
+            replacement = hook(self, state_dict)
+            state_dict = state_dict if replacement is None else replacement
         return state_dict
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return new ones."""
-        return self.hang("step_pre", hook)
+        return self.add_hook("step_pre", hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
-        return self.hang("step_post", hook)
+        return self.add_hook("step_post", hook)
 
     def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer)` before `state_dict` (before the other hooks: prepend)."""
-        return self.hang("save_pre", hook, prepend)
+        return self.add_hook("save_pre", hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` with what `state_dict` made; it may return another."""
-        return self.hang("save_post", hook, prepend)
+        return self.add_hook("save_post", hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
         """Call `hook(optimizer, state_dict)` before `load_state_dict`; it may return another."""
-        return self.hang("load_pre", hook, prepend)
+        return self.add_hook("load_pre", hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
         """Call `hook(optimizer)` after `load_state_dict` (before the other hooks: prepend)."""
-        return self.hang("load_post", hook, prepend)
+        return self.add_hook("load_post", hook, prepend)
 
 
 def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
@@ -84,7 +84,7 @@ def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
     >>> said
     ['now']
     """
-    return RemovableHandle(EVERYWHERE["step_pre"], hook)
+    return RemovableHandle(GLOBAL_HOOKS["step_pre"], hook)
 
 
 def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
@@ -97,4 +97,4 @@ def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
     >>> said
     ['now']
     """
-    return RemovableHandle(EVERYWHERE["step_post"], hook)
+    return RemovableHandle(GLOBAL_HOOKS["step_post"], hook)

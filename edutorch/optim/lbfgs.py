@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 from ..modes import enable_grad, no_grad
 from ..ops import cat, zeros_like
 from ..utils.deferred_interrupts import waiting
-from .differentiable import check_rate, pairs
+from .differentiable import as_real, check_lr
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
 
@@ -58,7 +58,7 @@ class LBFGS(Optimizer):
         tolerance_change: float = 1e-9, history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:  # fmt: skip
-        check_rate(lr)
+        check_lr(lr)
         super().__init__(params, {
             "lr": lr, "max_iter": max_iter,
             "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
@@ -84,14 +84,14 @@ class LBFGS(Optimizer):
         state = self.state[group["params"][0]]  # of all parameters together
         for key in ("func_evals", "n_iter"):
             state.setdefault(key, 0)
-        first = evaluate()
+        initial_loss = evaluate()
         state["func_evals"] += 1
-        loss, grad = float(first), self.flat_grad()
+        loss, grad = float(initial_loss), self.gather_flat_grad()
         if grad.abs().max() <= group["tolerance_grad"]:
-            return first
-        most = state["func_evals"] - 1 + group["max_eval"]
-        for left in range(group["max_iter"] - 1, -1, -1):
-            self.turn(state, group, grad)
+            return initial_loss
+        max_evals = state["func_evals"] - 1 + group["max_eval"]
+        for moves_left in range(group["max_iter"] - 1, -1, -1):
+            self.update_direction(state, group, grad)
             state["prev_flat_grad"], state["prev_loss"] = grad, loss
             t = float(group["lr"])
             if state["n_iter"] == 1:
@@ -100,14 +100,18 @@ class LBFGS(Optimizer):
             if (slope := float(grad.dot(d))) > -group["tolerance_change"]:
                 break
             start = Point(0.0, loss, grad, slope)
-            loss, grad = self.move(state, group, evaluate, start, most, left)
-            if left == 0 or state["func_evals"] >= most or self.settled(state, grad, loss):
+            loss, grad = self.move_along(state, group, evaluate, start, max_evals, moves_left)
+            if (
+                moves_left == 0
+                or state["func_evals"] >= max_evals
+                or self.has_converged(state, grad, loss)
+            ):
                 break
             if waiting():  # Ctrl-C: a move is done, the next would only keep the user waiting
                 break
-        return first
+        return initial_loss
 
-    def turn(self, state: dict[str, Any], group: dict[str, Any], grad: Tensor) -> None:
+    def update_direction(self, state: dict[str, Any], group: dict[str, Any], grad: Tensor) -> None:
         """Put the next direction, -H⁻¹ · g, into the state."""
         state["n_iter"] += 1
         if state["n_iter"] == 1:
@@ -134,59 +138,63 @@ class LBFGS(Optimizer):
             d += (al[i] - ys[i].dot(d) * ro[i]) * steps[i]
         state["d"] = d
 
-    def move(
+    def move_along(
         self, state: dict[str, Any], group: dict[str, Any], evaluate: Callable[[], Any],
-        start: Point, most: int, left: int,
+        start: Point, max_evals: int, moves_left: int,
     ) -> tuple[float, Tensor]:  # fmt: skip
         """Go in the direction, and return the loss and the gradient there."""
-        d, how = state["d"], group["line_search_fn"]
-        if how is None:
-            self.go(state["t"], d)
-            if left == 0:  # nobody will ask for the loss there
+        d, line_search = state["d"], group["line_search_fn"]
+        if line_search is None:
+            self.add_to_params(state["t"], d)
+            if moves_left == 0:  # nobody will ask for the loss there
                 return start.loss, start.gradient
             state["func_evals"] += 1
-            return float(evaluate()), self.flat_grad()
-        if how != "strong_wolfe":
+            return float(evaluate()), self.gather_flat_grad()
+        if line_search != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
         params = group["params"]
-        held = [param.clone() for param in params]
+        saved = [param.clone() for param in params]
 
-        def look(t: float) -> Point:
-            self.go(t, d)
-            loss, gradient = float(evaluate()), self.flat_grad()
-            for param, before in zip(params, held, strict=True):
+        def evaluate_at(t: float) -> Point:
+            self.add_to_params(t, d)
+            loss, gradient = float(evaluate()), self.gather_flat_grad()
+            for param, before in zip(params, saved, strict=True):
                 param.copy_(before)
             return Point(t, loss, gradient, float(gradient.dot(d)))
 
-        found, evaluations = strong_wolfe(
-            look, start, state["t"], float(d.abs().max()), max_ls=most - state["func_evals"]
+        point, evaluations = strong_wolfe(
+            evaluate_at,
+            start,
+            state["t"],
+            float(d.abs().max()),
+            max_ls=max_evals - state["func_evals"],
         )
         state["func_evals"] += evaluations
-        state["t"] = found.t
-        self.go(found.t, d)
-        return found.loss, found.gradient
+        state["t"] = point.t
+        self.add_to_params(point.t, d)
+        return point.loss, point.gradient
 
-    def settled(self, state: dict[str, Any], grad: Tensor, loss: float) -> bool:
+    def has_converged(self, state: dict[str, Any], grad: Tensor, loss: float) -> bool:
         """Say whether there is nothing left to win."""
         group = self.param_groups[0]
-        least = group["tolerance_change"]
+        tolerance = group["tolerance_change"]
         return bool(
             grad.abs().max() <= group["tolerance_grad"]
-            or (state["d"] * state["t"]).abs().max() <= least
-            or abs(loss - state["prev_loss"]) < least
+            or (state["d"] * state["t"]).abs().max() <= tolerance
+            or abs(loss - state["prev_loss"]) < tolerance
         )
 
-    def flat_grad(self) -> Tensor:
+    def gather_flat_grad(self) -> Tensor:
         """Return all gradients, one behind the other."""
         params = self.param_groups[0]["params"]
         grads = [zeros_like(param) if param.grad is None else param.grad for param in params]
-        return cat([pairs(grad.detach()).reshape(-1) for grad in grads])
+        return cat([as_real(grad.detach()).reshape(-1) for grad in grads])
 
-    def go(self, t: float, direction: Tensor) -> None:
+    def add_to_params(self, t: float, direction: Tensor) -> None:
         """Add t · direction to the parameters."""
         offset = 0
         for param in self.param_groups[0]["params"]:
-            values = pairs(param)
+            values = as_real(param)
             part = direction[offset : offset + values.numel()]
             values.add_(part.reshape(values.shape), alpha=t)
             offset += values.numel()

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["Point", "strong_wolfe"]
 
-FALL, FLAT = 1e-4, 0.9  # c₁ and c₂
+C1, C2 = 1e-4, 0.9  # c₁ and c₂
 
 
 class Point(NamedTuple):
@@ -25,11 +25,11 @@ class Point(NamedTuple):
     slope: float
 
 
-Look = Callable[[float], Point]
+Evaluate = Callable[[float], Point]
 
 
 def strong_wolfe(
-    look: Look, start: Point, t: float, size: float, tolerance_change: float = 1e-9,
+    evaluate: Evaluate, start: Point, t: float, size: float, tolerance_change: float = 1e-9,
     max_ls: int = 25,
 ) -> tuple[Point, int]:  # fmt: skip
     """Return a good point, and how often the function was evaluated.
@@ -52,79 +52,83 @@ def strong_wolfe(
     >>> found.t, evaluations
     (3.0, 2)
     """
-    ends, count = surround(look, start, t, max_ls)
+    ends, evaluations = bracket(evaluate, start, t, max_ls)
     done = len(ends) == 1
     low = 0 if ends[0].loss <= ends[-1].loss else 1
-    stuck = False
-    while not done and count < max_ls and abs(ends[1].t - ends[0].t) * size >= tolerance_change:
-        t, stuck = between(ends[0], ends[1], stuck)
-        found = look(t)
-        count += 1
+    is_close = False
+    while (
+        not done and evaluations < max_ls and abs(ends[1].t - ends[0].t) * size >= tolerance_change
+    ):
+        t, is_close = next_trial(ends[0], ends[1], is_close)
+        point = evaluate(t)
+        evaluations += 1
         high = 1 - low
-        if not fell(found, start) or found.loss >= ends[low].loss:
-            ends[high] = found
+        if not has_decreased(point, start) or point.loss >= ends[low].loss:
+            ends[high] = point
             low = 0 if ends[0].loss <= ends[1].loss else 1
             continue
-        done = flat(found, start)
-        if not done and found.slope * (ends[high].t - ends[low].t) >= 0:
+        done = is_flat(point, start)
+        if not done and point.slope * (ends[high].t - ends[low].t) >= 0:
             ends[high] = ends[low]
-        ends[low] = found
-    return ends[low], count + 1
+        ends[low] = point
+    return ends[low], evaluations + 1
 
 
-def surround(look: Look, start: Point, t: float, max_ls: int) -> tuple[list[Point], int]:
+def bracket(evaluate: Evaluate, start: Point, t: float, max_ls: int) -> tuple[list[Point], int]:
     """Go further and further until a good point was stepped over: [before it, behind it].
 
     A point that is good itself is returned alone. The number says how often it went on.
     """
-    before, found, count = start, look(t), 0
+    previous, point, count = start, evaluate(t), 0
     while count < max_ls:
-        if not fell(found, start) or (count > 1 and found.loss >= before.loss):
-            return [before, found], count
-        if flat(found, start):
-            return [found], count
-        if found.slope >= 0:
-            return [before, found], count
-        t = lowest(before, found, found.t + 0.01 * (found.t - before.t), found.t * 10)
-        before, found = found, look(t)
+        if not has_decreased(point, start) or (count > 1 and point.loss >= previous.loss):
+            return [previous, point], count
+        if is_flat(point, start):
+            return [point], count
+        if point.slope >= 0:
+            return [previous, point], count
+        t = cubic_interpolate(
+            previous, point, point.t + 0.01 * (point.t - previous.t), point.t * 10
+        )
+        previous, point = point, evaluate(t)
         count += 1
-    return [start, found], count
+    return [start, point], count
 
 
-def fell(found: Point, start: Point) -> bool:
-    return not found.loss > start.loss + FALL * found.t * start.slope
+def has_decreased(point: Point, start: Point) -> bool:
+    return not point.loss > start.loss + C1 * point.t * start.slope
 
 
-def flat(found: Point, start: Point) -> bool:
-    return abs(found.slope) <= -FLAT * start.slope
+def is_flat(point: Point, start: Point) -> bool:
+    return abs(point.slope) <= -C2 * start.slope
 
 
-def between(one: Point, two: Point, stuck: bool) -> tuple[float, bool]:
+def next_trial(one: Point, two: Point, was_close: bool) -> tuple[float, bool]:
     """Return where to look next between two points, and whether that is close to one of them.
 
     Close twice running would be slow progress: then it is a tenth of the way instead.
     """
     left, right = sorted((one.t, two.t))
-    t = lowest(one, two, left, right)
+    t = cubic_interpolate(one, two, left, right)
     tenth = 0.1 * (right - left)
     if not min(right - t, t - left) < tenth:
         return t, False
-    if not stuck and left < t < right:
+    if not was_close and left < t < right:
         return t, True
     return (right - tenth if abs(t - right) < abs(t - left) else left + tenth), False
 
 
-def lowest(one: Point, two: Point, least: float, most: float) -> float:
+def cubic_interpolate(one: Point, two: Point, low: float, high: float) -> float:
     """Return where the cubic through two points, with their slopes, is lowest within bounds."""
     if one.t > two.t:
         one, two = two, one
-    bend = one.slope + two.slope - 3 * (one.loss - two.loss) / (one.t - two.t)
-    square = bend * bend - one.slope * two.slope
-    if not square >= 0:
-        return (least + most) / 2
-    root = math.sqrt(square)
-    span, rest = two.slope - one.slope + 2 * root, two.slope + root - bend
-    if span == 0:  # a straight line: a falling one is lowest at its far end
-        return (least + most) / 2 if rest == 0 else most if rest < 0 else least
-    t = two.t - (two.t - one.t) * (rest / span)
-    return min(max(t, least), most)
+    d1 = one.slope + two.slope - 3 * (one.loss - two.loss) / (one.t - two.t)
+    d2_squared = d1 * d1 - one.slope * two.slope
+    if not d2_squared >= 0:
+        return (low + high) / 2
+    d2 = math.sqrt(d2_squared)
+    denominator, numerator = two.slope - one.slope + 2 * d2, two.slope + d2 - d1
+    if denominator == 0:  # a straight line: a falling one is lowest at its far end
+        return (low + high) / 2 if numerator == 0 else high if numerator < 0 else low
+    t = two.t - (two.t - one.t) * (numerator / denominator)
+    return min(max(t, low), high)

@@ -8,13 +8,13 @@ from typing import Any
 
 from ..core.tensor import Tensor, wrap
 from ..ops import zeros_like
-from .differentiable import RuleOptimizer, check_rate, rate
+from .differentiable import DifferentiableOptimizer, check_lr, learning_rate
 from .optimizer import check
 
 __all__ = ["Muon"]
 
 
-class Muon(RuleOptimizer):
+class Muon(DifferentiableOptimizer):
     r"""Replace the average gradient of a matrix by the nearest orthogonal one.
 
     b ← μ · b + (1 - μ) · g; u = g + μ · (b - g) (Nesterov, else b); if u = U Σ Vᵀ then
@@ -59,7 +59,7 @@ class Muon(RuleOptimizer):
         ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
         eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
     ) -> None:  # fmt: skip
-        check_rate(lr, "Learning rate should be >= 0 but is: {}")
+        check_lr(lr, "Learning rate should be >= 0 but is: {}")
         check(momentum >= 0, f"momentum should be >= 0 but is: {momentum}")
         check(weight_decay >= 0, f"weight decay should be >= 0 but is: {weight_decay}")
         check(
@@ -90,37 +90,43 @@ class Muon(RuleOptimizer):
     ) -> None:
         """Take one step."""
         check(grad.ndim == 2, "Param gradient must be a 2D matrix")
-        lr, momentum, average = rate(group), group["momentum"], state["momentum_buffer"]
+        lr, momentum, average = learning_rate(group), group["momentum"], state["momentum_buffer"]
         average += (1 - momentum) * (grad - average)
-        ahead = grad + momentum * (average - grad) if group["nesterov"] else average
-        turned = orthogonal(wrap(ahead), group["ns_coefficients"], group["ns_steps"], group["eps"])
+        momentum_grad = grad + momentum * (average - grad) if group["nesterov"] else average
+        direction = orthogonalize(
+            wrap(momentum_grad), group["ns_coefficients"], group["ns_steps"], group["eps"]
+        )
         param *= 1 - lr * group["weight_decay"]
-        param -= adjusted(lr, group["adjust_lr_fn"], param.shape) * turned.to(wrap(param))._array
+        param -= (
+            adjust_lr(lr, group["adjust_lr_fn"], param.shape) * direction.to(wrap(param))._array
+        )
 
 
-def orthogonal(
+def orthogonalize(
     matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
     """Return about U Vᵀ of a matrix U Σ Vᵀ: its singular values become 0.5 to 1.5."""
     check(steps < 100, "Number of steps must be less than 100 for computational efficiency")
     check(len(coefficients) == 3, "Coefficients must be a tuple of exactly 3 values")
     a, b, c = coefficients
-    tall = matrix.shape[0] > matrix.shape[1]
-    x = rounded(matrix.T if tall else matrix)
-    x = rounded(x / rounded(x.norm()).clamp(min=eps))  # no singular value above 1: it converges
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    x = round_to_bfloat16(matrix.T if is_tall else matrix)
+    x = round_to_bfloat16(
+        x / round_to_bfloat16(x.norm()).clamp(min=eps)
+    )  # no singular value above 1: it converges
     for _ in range(steps):
-        gram = rounded(x @ x.T)
-        x = rounded(a * x + rounded(b * gram + c * (gram @ gram)) @ x)
-    return x.T if tall else x
+        gram = round_to_bfloat16(x @ x.T)
+        x = round_to_bfloat16(a * x + round_to_bfloat16(b * gram + c * (gram @ gram)) @ x)
+    return x.T if is_tall else x
 
 
-def rounded(values: Tensor) -> Tensor:
+def round_to_bfloat16(values: Tensor) -> Tensor:
     """Return values in the accuracy of bfloat16, but as float32, which is faster on a CPU."""
     return values.bfloat16().float()
 
 
-def adjusted(lr: float, how: str | None, shape: tuple[int, ...]) -> float:
+def adjust_lr(lr: float, adjust_lr_fn: str | None, shape: tuple[int, ...]) -> float:
     """Return the rate for a matrix of this shape."""
-    if how == "match_rms_adamw":
+    if adjust_lr_fn == "match_rms_adamw":
         return lr * 0.2 * math.sqrt(max(shape))
     return lr * math.sqrt(max(1, shape[0] / shape[1]))

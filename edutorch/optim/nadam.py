@@ -8,15 +8,15 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..ops import zeros_like
 from .differentiable import (
-    RuleOptimizer,
+    DifferentiableOptimizer,
+    apply_weight_decay,
     check_betas,
+    check_lr,
     check_not_negative,
-    check_rate,
-    decayed,
-    rate,
-    scalar,
+    host_scalar,
+    learning_rate,
 )
-from .fused import AtOnce
+from .fused import FusedKernel
 
 __all__ = ["NAdam"]
 
@@ -26,26 +26,26 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
     products = [state["mu_product"]._array for state in states]
     if any(product != products[0] for product in products):
         return None
-    (beta1, beta2), lr, pull = group["betas"], float(group["lr"]), group["weight_decay"]
+    (beta1, beta2), lr, weight_decay = group["betas"], float(group["lr"]), group["weight_decay"]
     decoupled = group["decoupled_weight_decay"]
-    mu, mu_next = momentum(group, steps), momentum(group, steps + 1)
+    mu, mu_next = momentum_at(group, steps), momentum_at(group, steps + 1)
     for product in products:
         product *= mu
-    so_far = products[0].item()
+    mu_product = products[0].item()
     return (
-        1 - lr * pull if decoupled else 1.0, 0.0 if decoupled else pull,
+        1 - lr * weight_decay if decoupled else 1.0, 0.0 if decoupled else weight_decay,
         1 - beta1, beta2, 1 - beta2,
-        lr * (1 - mu) / (1 - so_far), lr * mu_next / (1 - so_far * mu_next),
+        lr * (1 - mu) / (1 - mu_product), lr * mu_next / (1 - mu_product * mu_next),
         1 - beta2**steps, group["eps"],
     )  # fmt: skip
 
 
-def momentum(group: dict[str, Any], step: float) -> float:
+def momentum_at(group: dict[str, Any], step: float) -> float:
     """Return how much of the average stays in a step: less in the beginning."""
     return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
 
 
-class NAdam(RuleOptimizer):
+class NAdam(DifferentiableOptimizer):
     r"""Adam whose average already contains the present gradient's share of the next step.
 
     With m and v as in `Adam`, v̂ = v / (1 - β₂ᵗ) and a momentum that grows,
@@ -75,7 +75,7 @@ class NAdam(RuleOptimizer):
     tensor(0.8944, requires_grad=True)
     """
 
-    at_once = AtOnce("nadam", settings, exp_avg=None, exp_avg_sq=None)
+    fused_kernel = FusedKernel("nadam", settings, exp_avg=None, exp_avg_sq=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,
@@ -84,7 +84,7 @@ class NAdam(RuleOptimizer):
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        check_rate(lr)
+        check_lr(lr)
         check_not_negative(epsilon=eps)
         check_betas(betas)
         check_not_negative(weight_decay=weight_decay, momentum_decay=momentum_decay)
@@ -98,7 +98,7 @@ class NAdam(RuleOptimizer):
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return zeros for both averages, and the product of no momentum yet."""
         return {
-            "step": scalar(0), "mu_product": scalar(1),
+            "step": host_scalar(0), "mu_product": host_scalar(1),
             "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param),
         }  # fmt: skip
 
@@ -106,18 +106,18 @@ class NAdam(RuleOptimizer):
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         """Take one step."""
-        step, lr, (beta1, beta2) = state["step"], rate(group), group["betas"]
+        step, lr, (beta1, beta2) = state["step"], learning_rate(group), group["betas"]
         m, v, product = state["exp_avg"], state["exp_avg_sq"], state["mu_product"]
-        grad = decayed(group, lr, param, grad)
+        grad = apply_weight_decay(group, lr, param, grad)
 
-        mu, mu_next = momentum(group, step), momentum(group, step + 1)
+        mu, mu_next = momentum_at(group, step), momentum_at(group, step + 1)
         product *= mu
-        so_far = product.item()
+        mu_product = product.item()
 
         m += (1 - beta1) * (grad - m)
         v *= beta2
         v += (1 - beta2) * grad * grad
-        size = xp.sqrt(v / (1 - beta2**step)) + group["eps"]
+        denominator = xp.sqrt(v / (1 - beta2**step)) + group["eps"]
         # Each is divided by itself: beside an infinite size, an infinite sum would be NaN.
-        param -= lr * (1 - mu) / (1 - so_far) * (grad / size)
-        param -= lr * mu_next / (1 - so_far * mu_next) * (m / size)
+        param -= lr * (1 - mu) / (1 - mu_product) * (grad / denominator)
+        param -= lr * mu_next / (1 - mu_product * mu_next) * (m / denominator)

@@ -17,14 +17,14 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.argument_checks import check_settings
 from ..core.precision import in_float32, is_half
-from ..core.source_location import Place, users_place
+from ..core.source_location import CodeLocation, user_location
 from ..core.tensor import Tensor, array_of, wrap
 from ..errors import ArgumentError, GradientError, refuse_unknown_keywords, warn
-from ..events import Stepped, emit, milestone, work
+from ..events import Stepped, emit, step_event, work
 from ..modes import current, enable_grad, no_grad
 from ..utils.deferred_interrupts import hold, once_interruptible, release
 from ..utils.malloc_tuning import keep_freed_memory
-from .fused import AtOnce
+from .fused import FusedKernel
 from .hooks import (
     OptimizerHooks,
     register_optimizer_step_post_hook,
@@ -46,7 +46,7 @@ class Optimizer(OptimizerHooks):
     Raises: ValueError, TypeError: no parameters, or not tensors that can be trained.
     """
 
-    at_once: AtOnce | None = None
+    fused_kernel: FusedKernel | None = None
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
         """Make one; a setting that `__init__` does not have is refused with a suggestion.
@@ -92,10 +92,12 @@ class Optimizer(OptimizerHooks):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if {"update", "step_one"} & vars(cls).keys() and "at_once" not in vars(cls):
-            cls.at_once = None  # a subclass with a rule of its own: the kernel knows another one
+        if {"update", "step_param"} & vars(cls).keys() and "fused_kernel" not in vars(cls):
+            cls.fused_kernel = (
+                None  # a subclass with a rule of its own: the kernel knows another one
+            )
         if "step" in vars(cls):  # a subclass in PyTorch's style, with a `step` of its own
-            cls.step = watched(cls.step)  # type: ignore[method-assign]
+            cls.step = wrap_step(cls.step)  # type: ignore[method-assign]
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Train further parameters, with settings of their own.
@@ -104,10 +106,10 @@ class Optimizer(OptimizerHooks):
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        given = param_group["params"]
-        if isinstance(given, set):
+        group_params = param_group["params"]
+        if isinstance(group_params, set):
             raise TypeError("optimizer parameters need to be in an order: use a list, not a set")
-        params = [given] if isinstance(given, Tensor) else list(given)
+        params = [group_params] if isinstance(group_params, Tensor) else list(group_params)
         names = [param[0] for param in params if isinstance(param, tuple)]
         if names:
             if len(names) < len(params):
@@ -124,7 +126,7 @@ class Optimizer(OptimizerHooks):
             )
         for param in params:
             check_param(param, self.defaults.get("differentiable", False))
-        known = {id(each) for group in self.param_groups for each in group["params"]}
+        known = {id(known_param) for group in self.param_groups for known_param in group["params"]}
         if len({id(param) for param in params}) < len(params):
             warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this "
@@ -157,54 +159,59 @@ class Optimizer(OptimizerHooks):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        place = users_place()
+        place = user_location()
         with no_grad():
-            for number, group in enumerate(self.param_groups):
-                params = [each for each in group["params"] if each._grad is not None]
-                at_once = self.at_once
-                if at_once is None or not at_once.step(self, number, group, params, place):
-                    self.step_each(group, params, place)
+            for index, group in enumerate(self.param_groups):
+                params = [param for param in group["params"] if param._grad is not None]
+                kernel = self.fused_kernel
+                if kernel is None or not kernel.step(self, index, group, params, place):
+                    self.step_params(group, params, place)
                 elif self._scratch:
                     self._scratch.clear()  # of the first steps, before there was a kernel
         return loss
 
-    def step_each(self, group: dict[str, Any], params: list[Tensor], place: Place) -> None:
+    def step_params(self, group: dict[str, Any], params: list[Tensor], place: CodeLocation) -> None:
         """Update parameters of a group, one after the other."""
         maximize = group.get("maximize", False)
         for param in params:
-            held = param._grad
-            assert held is not None
-            self.step_one(group, param, -held._array if maximize else held._array, place)
+            grad = param._grad
+            assert grad is not None
+            self.step_param(group, param, -grad._array if maximize else grad._array, place)
 
-    def step_one(self, group: dict[str, Any], param: Tensor, grad: Array, place: Place) -> None:
+    def step_param(
+        self, group: dict[str, Any], param: Tensor, grad: Array, place: CodeLocation
+    ) -> None:
         """Update one parameter and note that it was written, at this place of the user's."""
         state = self.state.get(param)
         if not state:
             state = self.init_state(group, param)
             if state:  # nothing to remember leaves no trace in the state_dict
                 self.state[param] = state
-        self.updated(group, param._array, grad, state)
+        self.run_update(group, param._array, grad, state)
         param._bump(place)
 
-    def updated(self, group: dict[str, Any], param: Array, grad: Array, state: Any) -> None:
+    def run_update(self, group: dict[str, Any], param: Array, grad: Array, state: Any) -> None:
         """Call `update`, for 16-bit floats with copies in float32, which are rounded back.
 
         In float16 an ε of 1e-8 is 0, and after a gradient of 0 a step would be 0 / 0. (PyTorch
         computes so, and makes NaN of such a parameter.)
         """
-        xp, kind = backends.of(param).xp, param.dtype
-        if kind.itemsize > 2 or not is_half(kind):
+        xp, dtype = backends.of(param).xp, param.dtype
+        if dtype.itemsize > 2 or not is_half(dtype):
             self.update(xp, group, param, grad, state)
             return
-        wide, copies = in_float32(param), {key: wide_copy(value) for key, value in state.items()}
-        self.update(xp, {**group, "rounded_to": kind}, wide, in_float32(grad), copies)
-        param[...] = wide
-        for key, value in copies.items():
-            held = state[key]
-            if held is None and value is not None:  # the first momentum
-                state[key] = wrap(value._array.astype(kind))
-            elif value is not held:
-                array_of(held)[...] = array_of(value)
+        param32, state32 = (
+            in_float32(param),
+            {key: float32_copy(value) for key, value in state.items()},
+        )
+        self.update(xp, {**group, "rounded_to": dtype}, param32, in_float32(grad), state32)
+        param[...] = param32
+        for key, value in state32.items():
+            original = state[key]
+            if original is None and value is not None:  # the first momentum
+                state[key] = wrap(value._array.astype(dtype))
+            elif value is not original:
+                array_of(original)[...] = array_of(value)
 
     def scratch(self, xp: Any, like: Array, number: int = 0) -> Array:
         """Lend memory for intermediate results in the shape of a parameter.
@@ -213,10 +220,10 @@ class Optimizer(OptimizerHooks):
         each step. What lies in it is garbage.
         """
         size = like.size
-        held = self._scratch.get((like.dtype, number))
-        if held is None or held.size < size or held.__class__ is not like.__class__:
-            held = self._scratch[like.dtype, number] = xp.empty(size, like.dtype)
-        return held[:size].reshape(like.shape)
+        buffer = self._scratch.get((like.dtype, number))
+        if buffer is None or buffer.size < size or buffer.__class__ is not like.__class__:
+            buffer = self._scratch[like.dtype, number] = xp.empty(size, like.dtype)
+        return buffer[:size].reshape(like.shape)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients (or set them to zeros): backward adds to what is there."""
@@ -233,52 +240,52 @@ class Optimizer(OptimizerHooks):
 
     def state_dict(self) -> dict[str, Any]:
         """Return settings and state, the parameters replaced by their numbers."""
-        for hook in self.hung("save_pre"):
+        for hook in self.hooks_for("save_pre"):
             hook(self)
-        numbers: dict[int, int] = {}
+        indices: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
             for param in group["params"]:
-                numbers.setdefault(id(param), len(numbers))
+                indices.setdefault(id(param), len(indices))
             packed = {key: value for key, value in group.items() if key != "params"}
-            packed["params"] = [numbers[id(param)] for param in group["params"]]
+            packed["params"] = [indices[id(param)] for param in group["params"]]
             groups.append(packed)
         state = {
-            numbers[id(param)] if isinstance(param, Tensor) else param: value
+            indices[id(param)] if isinstance(param, Tensor) else param: value
             for param, value in self.state.items()
         }
-        return self.changed("save_post", {"state": state, "param_groups": groups})
+        return self.run_state_dict_hooks("save_post", {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from what `state_dict` returned. Parameters are matched by their order.
 
         Raises: ValueError: the groups are of other sizes.
         """
-        state_dict = self.changed("load_pre", dict(state_dict))
-        saved = copy.deepcopy(state_dict["param_groups"])
-        if len(saved) != len(self.param_groups):
+        state_dict = self.run_state_dict_hooks("load_pre", dict(state_dict))
+        saved_groups = copy.deepcopy(state_dict["param_groups"])
+        if len(saved_groups) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
         params: dict[Any, Tensor] = {}
-        for own, other in zip(self.param_groups, saved, strict=True):
-            if len(own["params"]) != len(other["params"]):
+        for group, saved_group in zip(self.param_groups, saved_groups, strict=True):
+            if len(group["params"]) != len(saved_group["params"]):
                 raise ValueError(
                     "loaded state dict contains a parameter group that doesn't match "
                     "the size of optimizer's group"
                 )
-            params |= dict(zip(other["params"], own["params"], strict=True))
+            params |= dict(zip(saved_group["params"], group["params"], strict=True))
         self.param_groups = [  # an older state_dict may lack a setting
-            {**self.defaults, **named(own), **other, "params": own["params"]}
-            for own, other in zip(self.param_groups, saved, strict=True)
+            {**self.defaults, **param_names_of(group), **saved_group, "params": group["params"]}
+            for group, saved_group in zip(self.param_groups, saved_groups, strict=True)
         ]
         self.state = defaultdict(dict)
-        for number, state in state_dict["state"].items():
-            if number in params:
-                self.state[params[number]] = {
-                    key: like_param(key, value, params[number]) for key, value in state.items()
+        for index, state in state_dict["state"].items():
+            if index in params:
+                self.state[params[index]] = {
+                    key: convert_state(key, value, params[index]) for key, value in state.items()
                 }
             else:
-                self.state[number] = copy.deepcopy(state)
-        for hook in self.hung("load_post"):
+                self.state[index] = copy.deepcopy(state)
+        for hook in self.hooks_for("load_post"):
             hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -294,33 +301,33 @@ class Optimizer(OptimizerHooks):
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
-        for number, group in enumerate(self.param_groups):
-            lines += ["", f"Parameter Group {number}"][number == 0 :]
+        for index, group in enumerate(self.param_groups):
+            lines += ["", f"Parameter Group {index}"][index == 0 :]
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
         return "\n".join([*lines, ")"])
 
 
-def watched(step: Callable[..., Any]) -> Callable[..., Any]:
+def wrap_step(step: Callable[..., Any]) -> Callable[..., Any]:
     """Put hooks and the `Stepped` event around a `step`, but not around one inside another."""
 
     @functools.wraps(step)
-    def around(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def wrapped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if self._inside_step:
             return step(self, *args, **kwargs)
         if current().listeners:
             with work("optimizer", self, detail="step"):
-                result = one_step(self, args, kwargs)
+                result = run_step(self, args, kwargs)
             emit(Stepped(self))
         else:
-            result = one_step(self, args, kwargs)
-        milestone(Stepped, self)
+            result = run_step(self, args, kwargs)
+        step_event(Stepped, self)
         return result
 
-    def one_step(self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook in self.hung("step_pre"):
-            replaced = hook(self, args, kwargs)
-            if replaced is not None:
-                args, kwargs = replaced
+    def run_step(self: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook in self.hooks_for("step_pre"):
+            replacement = hook(self, args, kwargs)
+            if replacement is not None:
+                args, kwargs = replacement
         handler = hold()  # Ctrl-C waits: a step is taken whole or not at all
         try:
             self._inside_step = True
@@ -334,14 +341,14 @@ def watched(step: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             self._inside_step = False
             release(handler)
-        for hook in self.hung("step_post"):
+        for hook in self.hooks_for("step_post"):
             hook(self, args, kwargs)
         return result
 
-    return around
+    return wrapped
 
 
-Optimizer.step = watched(Optimizer.step)  # type: ignore[method-assign]
+Optimizer.step = wrap_step(Optimizer.step)  # type: ignore[method-assign]
 
 
 class NotALeafError(GradientError, ValueError):
@@ -360,7 +367,7 @@ def check_param(param: Any, differentiable: bool = False) -> None:
         )  # fmt: skip
 
 
-def wide_copy(value: Any) -> Any:
+def float32_copy(value: Any) -> Any:
     """Return a piece of state in 16-bit floats, a tensor or an array, as a copy in float32."""
     array = array_of(value)
     if not hasattr(array, "dtype") or not is_half(array.dtype):
@@ -369,14 +376,14 @@ def wide_copy(value: Any) -> Any:
     return wrap(copy) if isinstance(value, Tensor) else copy
 
 
-def named(group: dict[str, Any]) -> dict[str, Any]:
+def param_names_of(group: dict[str, Any]) -> dict[str, Any]:
     return {"param_names": group["param_names"]} if "param_names" in group else {}
 
 
-def like_param(key: str, value: Any, param: Tensor) -> Any:
+def convert_state(key: str, value: Any, param: Tensor) -> Any:
     """Copy a piece of state to the device and type of its parameter (a step count stays)."""
     if isinstance(value, list | tuple):
-        return type(value)(like_param(key, each, param) for each in value)
+        return type(value)(convert_state(key, item, param) for item in value)
     if not isinstance(value, Tensor):
         return copy.deepcopy(value)
     if key == "step":

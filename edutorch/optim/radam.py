@@ -9,41 +9,48 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..ops import zeros_like
 from .differentiable import (
-    RuleOptimizer,
+    DifferentiableOptimizer,
+    apply_weight_decay,
     check_betas,
+    check_lr,
     check_not_negative,
-    check_rate,
-    decayed,
-    rate,
-    scalar,
+    host_scalar,
+    learning_rate,
 )
-from .fused import AtOnce
+from .fused import FusedKernel
 
 __all__ = ["RAdam"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
     """Return the numbers that a step of the kernel needs."""
-    (beta1, beta2), lr, pull = group["betas"], float(group["lr"]), group["weight_decay"]
+    (beta1, beta2), lr, weight_decay = group["betas"], float(group["lr"]), group["weight_decay"]
     decoupled = group["decoupled_weight_decay"]
     return (
-        1 - lr * pull if decoupled else 1.0, 0.0 if decoupled else pull,
-        1 - beta1, beta2, 1 - beta2, 1 - beta1**steps, certainty(beta2, steps), group["eps"], lr,
-    )  # fmt: skip
+        1 - lr * weight_decay if decoupled else 1.0,
+        0.0 if decoupled else weight_decay,
+        1 - beta1,
+        beta2,
+        1 - beta2,
+        1 - beta1**steps,
+        rectified_scale(beta2, steps),
+        group["eps"],
+        lr,
+    )
 
 
-def certainty(beta2: float, steps: float) -> float:
+def rectified_scale(beta2: float, steps: float) -> float:
     """Return what √v must be divided into to be trusted as the usual size; 0 if it can't yet."""
     correction = 1 - beta2**steps
-    most = 2 / (1 - beta2) - 1
-    seen = most - 2 * steps * beta2**steps / correction
-    if seen <= 5:
+    rho_inf = 2 / (1 - beta2) - 1
+    rho = rho_inf - 2 * steps * beta2**steps / correction
+    if rho <= 5:
         return 0.0
-    sure = (seen - 4) * (seen - 2) * most / ((most - 4) * (most - 2) * seen)
-    return math.sqrt(correction * sure)
+    rectification = (rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)
+    return math.sqrt(correction * rectification)
 
 
-class RAdam(RuleOptimizer):
+class RAdam(DifferentiableOptimizer):
     r"""Rectified Adam: a warm-up that follows from how uncertain v still is.
 
     v̂ has seen about ρₜ = ρ∞ - 2t · β₂ᵗ / (1 - β₂ᵗ) gradients, with ρ∞ = 2 / (1 - β₂) - 1.
@@ -74,7 +81,7 @@ class RAdam(RuleOptimizer):
     tensor(0.8000, requires_grad=True)
     """
 
-    at_once = AtOnce("radam", settings, exp_avg=None, exp_avg_sq=None)
+    fused_kernel = FusedKernel("radam", settings, exp_avg=None, exp_avg_sq=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -82,7 +89,7 @@ class RAdam(RuleOptimizer):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        check_rate(lr)
+        check_lr(lr)
         check_not_negative(epsilon=eps)
         check_betas(betas)
         check_not_negative(weight_decay=weight_decay)
@@ -95,23 +102,23 @@ class RAdam(RuleOptimizer):
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return zeros for both averages."""
         return {
-            "step": scalar(0), "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param)
+            "step": host_scalar(0), "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param)
         }  # fmt: skip
 
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         """Take one step."""
-        step, lr, (beta1, beta2) = state["step"], rate(group), group["betas"]
+        step, lr, (beta1, beta2) = state["step"], learning_rate(group), group["betas"]
         m, v = state["exp_avg"], state["exp_avg_sq"]
-        grad = decayed(group, lr, param, grad)
+        grad = apply_weight_decay(group, lr, param, grad)
 
         m += (1 - beta1) * (grad - m)
         v *= beta2
         v += (1 - beta2) * grad * grad
         change = lr * m / (1 - beta1**step)
 
-        sure = certainty(beta2, step)
-        if sure:
-            change = change * (sure / (xp.sqrt(v) + group["eps"]))
+        scale = rectified_scale(beta2, step)
+        if scale:
+            change = change * (scale / (xp.sqrt(v) + group["eps"]))
         param -= change

@@ -7,8 +7,15 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .differentiable import RuleOptimizer, check_not_negative, check_rate, decayed, rate, scalar
-from .fused import AtOnce
+from .differentiable import (
+    DifferentiableOptimizer,
+    apply_weight_decay,
+    check_lr,
+    check_not_negative,
+    host_scalar,
+    learning_rate,
+)
+from .fused import FusedKernel
 
 __all__ = ["RMSprop"]
 
@@ -22,7 +29,7 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
     )  # fmt: skip
 
 
-class RMSprop(RuleOptimizer):
+class RMSprop(DifferentiableOptimizer):
     r"""Steps of about the same length everywhere, however steep it is.
 
     v ← α · v + (1 - α) · g², θ ← θ - lr · g / (√v + ε). Centered, v is measured from the
@@ -52,7 +59,7 @@ class RMSprop(RuleOptimizer):
     tensor(0.8586, requires_grad=True)
     """
 
-    at_once = AtOnce(
+    fused_kernel = FusedKernel(
         "rmsprop", settings, square_avg=None, momentum_buffer="momentum", grad_avg="centered",
     )  # fmt: skip
 
@@ -62,7 +69,7 @@ class RMSprop(RuleOptimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        check_rate(lr)
+        check_lr(lr)
         check_not_negative(epsilon=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
@@ -72,7 +79,7 @@ class RMSprop(RuleOptimizer):
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return zeros for each average that is needed."""
-        state = {"step": scalar(0), "square_avg": zeros_like(param)}
+        state = {"step": host_scalar(0), "square_avg": zeros_like(param)}
         if group["momentum"] > 0:
             state["momentum_buffer"] = zeros_like(param)
         if group["centered"]:
@@ -83,19 +90,19 @@ class RMSprop(RuleOptimizer):
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         """Take one step."""
-        lr, alpha, v = rate(group), group["alpha"], state["square_avg"]
-        grad = decayed(group, lr, param, grad)
+        lr, alpha, v = learning_rate(group), group["alpha"], state["square_avg"]
+        grad = apply_weight_decay(group, lr, param, grad)
         v *= alpha
         v += (1 - alpha) * grad * grad
-        spread = v
+        variance = v
         if group["centered"]:
             average = state["grad_avg"]
             average += (1 - alpha) * (grad - average)
-            spread = v - average * average
-        change = grad / (xp.sqrt(spread) + group["eps"])
+            variance = v - average * average
+        change = grad / (xp.sqrt(variance) + group["eps"])
         if group["momentum"] > 0:
-            held = state["momentum_buffer"]
-            held *= group["momentum"]
-            held += change
-            change = held
+            buffer = state["momentum_buffer"]
+            buffer *= group["momentum"]
+            buffer += change
+            change = buffer
         param -= lr * change

@@ -7,13 +7,13 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..ops import full_like, zeros_like
-from .differentiable import RuleOptimizer, check_rate, scalar
+from .differentiable import DifferentiableOptimizer, check_lr, host_scalar
 from .optimizer import check
 
 __all__ = ["Rprop"]
 
 
-class Rprop(RuleOptimizer):
+class Rprop(DifferentiableOptimizer):
     r"""A step size η for each number: it grows while the sign of g stays, else it shrinks.
 
     If g · g₋₁ > 0: η ← min(η · η₊, η_max); if it is < 0 the last step went too far:
@@ -46,7 +46,7 @@ class Rprop(RuleOptimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        check_rate(lr)
+        check_lr(lr)
         check(0 < etas[0] < 1 < etas[1], f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params, {
             "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
@@ -59,7 +59,7 @@ class Rprop(RuleOptimizer):
         if param.is_complex():
             start = complex(start, start)
         return {
-            "step": scalar(0), "prev": zeros_like(param),
+            "step": host_scalar(0), "prev": zeros_like(param),
             "step_size": full_like(param.detach(), start),
         }  # fmt: skip
 
@@ -67,12 +67,12 @@ class Rprop(RuleOptimizer):
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         """Take one step."""
-        (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
-        size, before = state["step_size"], state["prev"]
-        same = grad * before
-        turned = same < 0
-        changed = xp.where(same > 0, size * grow, xp.where(turned, size * shrink, size))
-        size[...] = xp.clip(changed, least, most)
-        grad = xp.where(turned, grad * 0, grad)
+        (shrink, grow), (min_size, max_size) = group["etas"], group["step_sizes"]
+        size, previous = state["step_size"], state["prev"]
+        product = grad * previous
+        is_reversed = product < 0
+        new_size = xp.where(product > 0, size * grow, xp.where(is_reversed, size * shrink, size))
+        size[...] = xp.clip(new_size, min_size, max_size)
+        grad = xp.where(is_reversed, grad * 0, grad)
         param -= xp.sign(grad) * size
-        before[...] = grad
+        previous[...] = grad

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.tensor import Tensor, wrap
-from .differentiable import AlsoRecorded, decayed, rate
-from .fused import AtOnce
+from .differentiable import FastDifferentiableOptimizer, apply_weight_decay, learning_rate
+from .fused import FusedKernel
 from .optimizer import check
 
 __all__ = ["SGD"]
@@ -22,7 +22,7 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
     )  # fmt: skip
 
 
-class SGD(AlsoRecorded):
+class SGD(FastDifferentiableOptimizer):
     r"""Walk downhill: θ ← θ - lr · g.
 
     With momentum μ the steps add up, like a ball that rolls:
@@ -47,7 +47,7 @@ class SGD(AlsoRecorded):
     tensor(0.8000, requires_grad=True)
     """
 
-    at_once = AtOnce("sgd", settings, counted=False, momentum_buffer="momentum")
+    fused_kernel = FusedKernel("sgd", settings, counted=False, momentum_buffer="momentum")
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0,
@@ -58,8 +58,8 @@ class SGD(AlsoRecorded):
         check(float(lr) >= 0, f"Invalid learning rate: {lr}")
         check(momentum >= 0, f"Invalid momentum value: {momentum}")
         check(weight_decay >= 0, f"Invalid weight_decay value: {weight_decay}")
-        fits = not nesterov or (momentum > 0 and dampening == 0)
-        check(fits, "Nesterov momentum requires a momentum and zero dampening")
+        is_valid = not nesterov or (momentum > 0 and dampening == 0)
+        check(is_valid, "Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
@@ -75,29 +75,29 @@ class SGD(AlsoRecorded):
     ) -> None:
         """Take one step."""
         momentum = group["momentum"]
-        held = state["momentum_buffer"] if momentum else None
+        buffer = state["momentum_buffer"] if momentum else None
         if group["weight_decay"]:
             grad = grad + group["weight_decay"] * param
         if momentum:
-            if held is None:  # the first step has no past to add to
-                state["momentum_buffer"] = held = wrap(xp.array(grad))
+            if buffer is None:  # the first step has no past to add to
+                state["momentum_buffer"] = buffer = wrap(xp.array(grad))
             else:
-                held._array *= momentum
-                held._array += grad * (1 - group["dampening"])
-            grad = grad + momentum * held._array if group["nesterov"] else held._array
+                buffer._array *= momentum
+                buffer._array += grad * (1 - group["dampening"])
+            grad = grad + momentum * buffer._array if group["nesterov"] else buffer._array
         step = self.scratch(xp, param)
         xp.multiply(grad, float(group["lr"]), out=step)
         xp.subtract(param, step, out=param)
 
-    def rule(
+    def update_differentiable(
         self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
     ) -> None:
         """Take one step that is recorded."""
-        momentum, lr = group["momentum"], rate(group)
-        grad = decayed(group, lr, param, grad)
+        momentum, lr = group["momentum"], learning_rate(group)
+        grad = apply_weight_decay(group, lr, param, grad)
         if momentum:
-            held = state["momentum_buffer"]
-            held *= momentum
-            held += grad if state["fresh"] else (1 - group["dampening"]) * grad
-            grad = grad + momentum * held if group["nesterov"] else held
+            buffer = state["momentum_buffer"]
+            buffer *= momentum
+            buffer += grad if state["fresh"] else (1 - group["dampening"]) * grad
+            grad = grad + momentum * buffer if group["nesterov"] else buffer
         param -= lr * grad

@@ -60,25 +60,25 @@ def swap_in_optimizer_params_and_state(
 def check_fits(optimizer: Optimizer, params: dict[str, Tensor], state: Any) -> list[dict[str, Any]]:
     """Return the groups of a state_dict that has the form of the optimizer's own."""
 
-    def fits(condition: bool, text: str) -> None:
+    def require(condition: bool, text: str) -> None:
         if not condition:
             raise RuntimeError(f"swap_in_optimizer_params_and_state requires {text}")
 
-    fits(bool(optimizer.state), "initialized optimizer state: make a step first")
-    fits(
+    require(bool(optimizer.state), "initialized optimizer state: make a step first")
+    require(
         isinstance(state, dict) and {"state", "param_groups"} <= set(state),
         "an optimizer state_dict: a dict with 'state' and 'param_groups'",
     )
     groups, live = state["param_groups"], optimizer.param_groups
-    fits(len(groups) == len(live), f"{len(live)} parameter groups, got {len(groups)}")
+    require(len(groups) == len(live), f"{len(live)} parameter groups, got {len(groups)}")
     for number, (group, own) in enumerate(zip(groups, live, strict=True)):
-        fits(set(group) == set(own), f"the live optimizer's settings in group {number}")
-        fits(
+        require(set(group) == set(own), f"the live optimizer's settings in group {number}")
+        require(
             len(group["params"]) == len(own["params"]),
             f"{len(own['params'])} params in group {number}, got {len(group['params'])}",
         )
-    numbers = {number for group in groups for number in group["params"]}
-    fits(len(params) >= len(numbers), f"{len(numbers)} parameters, got {len(params)}")
-    extra = sorted(set(state["state"]) - numbers, key=str)
-    fits(not extra, f"a state keyed only by the numbers of parameters, got {extra}")
+    indices = {number for group in groups for number in group["params"]}
+    require(len(params) >= len(indices), f"{len(indices)} parameters, got {len(params)}")
+    extra = sorted(set(state["state"]) - indices, key=str)
+    require(not extra, f"a state keyed only by the numbers of parameters, got {extra}")
     return groups

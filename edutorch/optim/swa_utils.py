@@ -77,7 +77,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
     >>> averages
     [tensor(2.), tensor(3.)]
     """
-    return in_place(get_ema_avg_fn(decay))
+    return make_multi_avg_fn(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> MultiAverage:
@@ -88,7 +88,7 @@ def get_swa_multi_avg_fn() -> MultiAverage:
     >>> averages
     [tensor(2.), tensor(3.)]
     """
-    return in_place(get_swa_avg_fn())
+    return make_multi_avg_fn(get_swa_avg_fn())
 
 
 def check_decay(decay: float) -> None:
@@ -98,7 +98,7 @@ def check_decay(decay: float) -> None:
         )
 
 
-def in_place(average: Average) -> MultiAverage:
+def make_multi_avg_fn(average: Average) -> MultiAverage:
     """Turn an average of two tensors into one that changes lists of tensors."""
 
     @no_grad()
@@ -156,7 +156,7 @@ class AveragedModel(Module):
     @no_grad()
     def update_parameters(self, model: Module) -> None:
         """Take the present parameters of the model into the average; the first ones are copied."""
-        averaged, present = self.trained(self.module), self.trained(model)
+        averaged, present = self.averaged_tensors(self.module), self.averaged_tensors(model)
         present = [
             other.detach().to(own.device) for own, other in zip(averaged, present, strict=False)
         ]
@@ -176,22 +176,23 @@ class AveragedModel(Module):
                 own.copy_(other.detach().to(own.device))
         self.n_averaged += 1
 
-    def trained(self, model: Module) -> list[Tensor]:
+    def averaged_tensors(self, model: Module) -> list[Tensor]:
         """Return what is averaged."""
-        found = model.parameters()
+        parameters = model.parameters()
         return [
-            each.detach() for each in (chain(found, model.buffers()) if self.use_buffers else found)
+            tensor.detach()
+            for tensor in (chain(parameters, model.buffers()) if self.use_buffers else parameters)
         ]
 
     def average_lists(self, averaged: list[Tensor], present: list[Tensor]) -> None:
         """Give `multi_avg_fn` one list for each device and dtype."""
-        kinds: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
+        by_device_and_dtype: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
         for own, other in zip(averaged, present, strict=False):
-            lists = kinds.setdefault((str(own.device), own.dtype), ([], []))
+            lists = by_device_and_dtype.setdefault((str(own.device), own.dtype), ([], []))
             lists[0].append(own)
             lists[1].append(other)
         assert self.multi_avg_fn is not None
-        for own_list, other_list in kinds.values():
+        for own_list, other_list in by_device_and_dtype.values():
             self.multi_avg_fn(own_list, other_list, self.n_averaged.to(own_list[0].device))
 
 
@@ -209,7 +210,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     >>> model.running_mean
     tensor([4.])
     """
-    layers = [module for module in model.modules() if measures(module)]
+    layers = [module for module in model.modules() if is_batch_norm(module)]
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]
@@ -226,7 +227,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     model.train(was_training)
 
 
-def measures(module: Any) -> bool:
+def is_batch_norm(module: Any) -> bool:
     return isinstance(module, _BatchNorm) and not isinstance(module, _InstanceNorm)
 
 
@@ -278,15 +279,23 @@ class SWALR(LRScheduler):
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)
-        before, now = self.way(step - 1), self.way(step)
+        fraction_before, fraction = self.annealed_fraction(step - 1), self.annealed_fraction(step)
         rates = []
         for group in self.optimizer.param_groups:
-            lr, goal = group["lr"], group["swa_lr"]
-            began = goal if before == 1 else (lr - before * goal) / (1 - before)
-            rates.append(goal * now + began * (1 - now))
+            lr, swa_lr = group["lr"], group["swa_lr"]
+            initial_lr = (
+                swa_lr
+                if fraction_before == 1
+                else (lr - fraction_before * swa_lr) / (1 - fraction_before)
+            )
+            rates.append(swa_lr * fraction + initial_lr * (1 - fraction))
         return rates
 
-    def way(self, step: int) -> float:
+    def annealed_fraction(self, step: int) -> float:
         """Return which part of the way is done at a step."""
-        part = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        return part if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * part)) / 2
+        progress = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return (
+            progress
+            if self._anneal_strategy == "linear"
+            else (1 - math.cos(math.pi * progress)) / 2
+        )

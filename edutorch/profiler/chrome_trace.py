@@ -84,7 +84,7 @@ def arrows(
 ) -> list[dict[str, Any]]:
     """Return an arrow from each op to the node that runs it backward."""
     makers = {span.sequence: span for span in spans if span.kind == "op" and span.sequence}
-    found = []
+    flow_events = []
     for number, node in enumerate(span for span in spans if span.kind == "node"):
         maker = makers.get(node.sequence or 0)
         if maker is None:
@@ -92,19 +92,19 @@ def arrows(
         for phase, span in (("s", maker), ("f", node)):
             arrow = {"ph": phase, "id": number, "cat": "fwdbwd", "name": "fwdbwd", "pid": process,
                      "tid": threads[span.thread], "ts": (span.start - origin) / 1000}  # fmt: skip
-            found.append(arrow | ({"bp": "e"} if phase == "f" else {}))
-    return found
+            flow_events.append(arrow | ({"bp": "e"} if phase == "f" else {}))
+    return flow_events
 
 
 def plain_trace(events: Sequence[Any]) -> dict[str, Any]:
     """Return the trace of a list of `FunctionEvent`, of which only names and times are known."""
-    found = [
+    trace_events = [
         {"ph": "X", "cat": CATEGORIES.get(event.kind, "cpu_op"), "name": event.trace_name,
          "pid": os.getpid(), "tid": event.thread, "ts": event.time_range.start,
          "dur": event.time_range.elapsed_us(), "args": {}}
         for event in events
     ]  # fmt: skip
-    return {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": found}
+    return {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": trace_events}
 
 
 def write(path: str | os.PathLike[str], data: dict[str, Any]) -> None:

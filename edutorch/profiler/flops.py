@@ -37,7 +37,7 @@ def flops_of(op: Any, shapes: Shapes, output: Sequence[int]) -> int:
     if name in PRODUCTS and shapes:
         matrices = shapes[1:] if name.startswith(("addm", "badd")) else shapes
         return 2 * math.prod(output) * (matrices[0][-1] if matrices and matrices[0] else 1)
-    if name == "transposed":  # each number of the input meets each weight of its filter
+    if name == "conv_transpose_nd":  # each number of the input meets each weight of its filter
         return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
     if name in CONVOLUTIONS:
         return 2 * math.prod(output) * math.prod(shapes[1][1:])
@@ -49,4 +49,4 @@ def flops_of(op: Any, shapes: Shapes, output: Sequence[int]) -> int:
 def multiplies(op: Any) -> bool:
     """Say whether each gradient of the op costs as much as its forward."""
     name = getattr(op, "name", "")
-    return name in PRODUCTS or name in CONVOLUTIONS or name == "transposed"
+    return name in PRODUCTS or name in CONVOLUTIONS or name == "conv_transpose_nd"

@@ -118,8 +118,8 @@ class FunctionEventAvg(_Row):
     A call inside another of the same name counts its time only once in the total.
     """
 
-    def __init__(self, key: str = "", kind: str = "") -> None:
-        self.key, self.kind = key, kind
+    def __init__(self, key: str = "", span_kind: str = "") -> None:
+        self.key, self.kind = key, span_kind
         self.input_shapes = ""
         self.stack: list[str] = []
         self.cpu_time_total = self.self_cpu_time_total = 0.0
@@ -289,18 +289,18 @@ class EventList(list[Any]):
 
 def events(roots: list[Span], origin: int) -> list[FunctionEvent]:
     """Return all spans as events, with their parents and children."""
-    found: dict[int, FunctionEvent] = {}
+    by_span: dict[int, FunctionEvent] = {}
     for number, span in enumerate(walk(sorted(roots, key=starting))):
-        event = found[id(span)] = FunctionEvent(span, number, origin)
-        parent = found.get(id(span.parent))
+        event = by_span[id(span)] = FunctionEvent(span, number, origin)
+        parent = by_span.get(id(span.parent))
         if parent is not None:
             event.cpu_parent = parent
             parent.cpu_children.append(event)
-    return list(found.values())
+    return list(by_span.values())
 
 
 starting: Callable[[Span], int] = lambda span: span.start  # noqa: E731
 
 
 def as_list(shape: Any) -> Any:
-    return [as_list(each) for each in shape] if isinstance(shape, tuple | list) else shape
+    return [as_list(size) for size in shape] if isinstance(shape, tuple | list) else shape

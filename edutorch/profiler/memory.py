@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from weakref import ref
 
-from ..core.fast.lazy_gradients import Parts
+from ..core.fast.lazy_gradients import OutputGradients
 from ..core.tensor import array_of
 
 
@@ -32,12 +32,12 @@ def owner(array: Any) -> Any:
 def arrays_in(value: Any) -> Iterator[Any]:
     """Yield every array in what an op or a node got or made."""
     if isinstance(value, tuple | list):
-        for each in value:
-            yield from arrays_in(each)
+        for item in value:
+            yield from arrays_in(item)
         return
-    if value.__class__ is Parts:
-        for each in value.by_output.values():
-            yield from arrays_in(each)
+    if value.__class__ is OutputGradients:
+        for item in value.by_output.values():
+            yield from arrays_in(item)
         return
     array = array_of(value)
     if hasattr(array, "dtype") and hasattr(array, "nbytes"):
@@ -123,7 +123,7 @@ class Memory:
         blocks = {id(owner(array)) for array in arrays_in(value)} & self._blocks.keys()
         new = blocks - self._kept
         self._kept |= new
-        return sum(self._blocks[each][1] for each in new)
+        return sum(self._blocks[address][1] for address in new)
 
     def close(self) -> None:
         """Watch no longer."""

@@ -16,9 +16,9 @@ class ModuleNames:
         """Return such as 'features.0 (Conv2d)', or 'Net' for the outermost."""
         path = self._paths.get(module)
         if path is None:
-            for below, each in module.named_modules():
-                if not self._paths.get(each):
-                    self._paths[each] = below
+            for below, submodule in module.named_modules():
+                if not self._paths.get(submodule):
+                    self._paths[submodule] = below
             path = self._paths[module]
-        kind = type(module).__name__
-        return f"{path} ({kind})" if path else kind
+        class_name = type(module).__name__
+        return f"{path} ({class_name})" if path else class_name

@@ -213,8 +213,8 @@ class profile:
     @property
     def spans(self) -> list[Span]:
         """The outermost spans, in the order in which they began."""
-        found = [span for each in self._finished("spans") for span in each.roots]
-        return sorted(found, key=lambda span: span.start)
+        roots = [span for recording in self._finished("spans") for span in recording.roots]
+        return sorted(roots, key=lambda span: span.start)
 
     def _began(self) -> int:
         return self._done[0].began
@@ -225,11 +225,11 @@ class profile:
         Raises: AssertionError: nothing has been recorded.
         """
         self._finished("events")
-        found = events(self.spans, self._began())
+        function_events = events(self.spans, self._began())
         return EventList(
-            found, with_memory=self.profile_memory, with_flops=self.with_flops,
-            with_stack=self.with_stack, with_device=any(e.device_time_total for e in found),
-            total_us=sum(event.self_cpu_time_total for event in found),
+            function_events, with_memory=self.profile_memory, with_flops=self.with_flops,
+            with_stack=self.with_stack, with_device=any(e.device_time_total for e in function_events),
+            total_us=sum(event.self_cpu_time_total for event in function_events),
         )  # fmt: skip
 
     def key_averages(
@@ -258,7 +258,7 @@ class profile:
 
         Raises: AssertionError: it was not asked to `profile_memory`.
         """
-        memories = [each.memory for each in self._finished("memory") if each.memory is not None]
+        memories = [recording.memory for recording in self._finished("memory") if recording.memory is not None]
         if not memories:
             raise ProfileError(
                 "profile.memory", "memory was not recorded", hint="profile(profile_memory=True)"
@@ -274,8 +274,8 @@ class profile:
     def overhead(self) -> Overhead:
         """Return what the profiler itself cost."""
         done = self._finished("overhead")
-        seconds = sum(each.spent for each in done) / 1e9
-        return Overhead(sum(each.events for each in done), seconds, cost_per_span())
+        seconds = sum(recording.spent for recording in done) / 1e9
+        return Overhead(sum(recording.events for recording in done), seconds, cost_per_span())
 
     def tree(self) -> Frame:
         """Return everything as a tree: modules, the ops in them, backward, optimizer."""
@@ -347,8 +347,8 @@ def supported_activities() -> set[ProfilerActivity]:
     >>> profiler.ProfilerActivity.CPU in profiler.supported_activities()
     True
     """
-    found = {ProfilerActivity.CPU}
-    return found | {ProfilerActivity.CUDA} if cuda.is_available() else found
+    activities = {ProfilerActivity.CPU}
+    return activities | {ProfilerActivity.CUDA} if cuda.is_available() else activities
 
 
 def tensorboard_trace_handler(

@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import dtypes
 from ..core.autograd.graph import LEAF, Node
-from ..core.source_location import users_frame
+from ..core.source_location import user_frame
 from ..core.tensor import Tensor
 from ..events import (
     GradientAccumulated,
@@ -201,24 +201,24 @@ class Recording:
     # What each event means --------------------------------------------------------------
 
     def _work_started(self, thread: Thread, event: WorkStarted, at: int) -> Span:
-        kind, subject = event.kind, event.subject
-        span = self._open(thread, kind, name_of(event), subject)
+        span_kind, subject = event.kind, event.subject
+        span = self._open(thread, span_kind, name_of(event), subject)
         options = self.options
-        if kind == "op" and (options.shapes or options.flops):
+        if span_kind == "op" and (options.shapes or options.flops):
             span.shapes = [shape_of(input_) for input_ in event.inputs]
             span.dtypes = [dtype_of(input_) for input_ in event.inputs]
-        if kind == "node":
+        if span_kind == "node":
             span.sequence = subject._order
             maker = self._makers.get(subject._order)
             span.module = maker.module if maker is not None else ()
         if options.stack:
             span.stack = stack()
         if self.memory is not None:
-            if kind == "node" and len(thread.open) > 1:  # sums and fits of the engine
+            if span_kind == "node" and len(thread.open) > 1:  # sums and fits of the engine
                 thread.open[-2][1].made += self.memory.came(event.inputs)
             else:
                 self.memory.seen(event.inputs)
-            if kind == "optimizer":
+            if span_kind == "optimizer":
                 self.memory.seen(state_of(subject))
         return span
 
@@ -233,7 +233,7 @@ class Recording:
         elif event.kind == "node" and self.options.flops:
             maker = self._makers.get(span.sequence or 0)
             if maker is not None and multiplies(event.subject.op):
-                wanted = [each is not None for each in (result or ())[:2]]  # a bias is only a sum
+                wanted = [gradient is not None for gradient in (result or ())[:2]]  # a bias is only a sum
                 span.flops = maker.flops * sum(wanted)
         if self.memory is not None:
             if event.kind == "optimizer":
@@ -309,7 +309,7 @@ def name_of(event: WorkStarted) -> str:
 
 def shape_of(value: Any) -> Any:
     if isinstance(value, tuple | list):
-        return [shape_of(each) for each in value]
+        return [shape_of(item) for item in value]
     return tuple(value._array.shape) if isinstance(value, Tensor) else ()
 
 
@@ -321,12 +321,12 @@ def dtype_of(value: Any) -> str:
 
 def state_of(optimizer: Any) -> list[Any]:
     """Return every tensor and array that an optimizer remembers."""
-    return [each for held in list(optimizer.state.values()) for each in held.values()]
+    return [value for held in list(optimizer.state.values()) for value in held.values()]
 
 
 def stack() -> list[str]:
     """Return the user's calls that led here, the innermost first."""
-    lines, frame = [], users_frame(2)
+    lines, frame = [], user_frame(2)
     while frame is not None:
         if not frame.f_globals.get("__name__", "").startswith("edutorch."):
             code = frame.f_code

@@ -60,9 +60,9 @@ class Span:
 
 def walk(roots: list[Span]) -> list[Span]:
     """Return all spans, a parent before its children, in the order in which they began."""
-    found, waiting = [], list(reversed(roots))
+    spans, waiting = [], list(reversed(roots))
     while waiting:
         span = waiting.pop()
-        found.append(span)
+        spans.append(span)
         waiting.extend(reversed(span.children))
-    return found
+    return spans

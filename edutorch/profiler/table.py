@@ -63,7 +63,7 @@ def columns(
     about: Any, rows: Sequence[Any], unit: str | None, whole: float, device: float
 ) -> list[Column]:
     """Return each column's title and what it says of a row."""
-    found: list[Column] = [
+    table_columns: list[Column] = [
         ("Self CPU %", lambda row: share(row.self_cpu_time_total, whole)),
         ("Self CPU", lambda row: time_text(row.self_cpu_time_total, unit)),
         ("CPU total %", lambda row: share(row.cpu_time_total, whole)),
@@ -71,19 +71,19 @@ def columns(
         ("CPU time avg", lambda row: time_text(row.cpu_time, unit)),
     ]
     if about.with_device:
-        found += [
+        table_columns += [
             ("Self CUDA", lambda row: time_text(row.self_device_time_total, unit)),
             ("Self CUDA %", lambda row: share(row.self_device_time_total, device)),
             ("CUDA total", lambda row: time_text(row.device_time_total, unit)),
             ("CUDA time avg", lambda row: time_text(row.device_time, unit)),
         ]
     if about.with_memory:
-        found += [
+        table_columns += [
             ("CPU Mem", lambda row: bytes_text(row.cpu_memory_usage)),
             ("Self CPU Mem", lambda row: bytes_text(row.self_cpu_memory_usage)),
             ("Saved Mem", lambda row: bytes_text(row.saved_memory_usage)),
         ]
-    return [*found, ("# of Calls", lambda row: str(row.count))]
+    return [*table_columns, ("# of Calls", lambda row: str(row.count))]
 
 
 def table(

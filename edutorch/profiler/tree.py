@@ -40,13 +40,13 @@ class Frame:
 
     def child(self, kind: str, name: str) -> Frame:
         """Return the frame of something inside of this one; it is made if it is new."""
-        found = self.children.get((kind, name))
-        if found is None:
+        frame = self.children.get((kind, name))
+        if frame is None:
             within = self.within
             if self.kind == "module" and "(" in self.name:
                 within = self.name.partition(" (")[0] + "."
-            found = self.children[kind, name] = Frame(kind, name, within)
-        return found
+            frame = self.children[kind, name] = Frame(kind, name, within)
+        return frame
 
     @property
     def label(self) -> str:
@@ -178,4 +178,4 @@ def shown(
 
 def printable(name: str) -> str:
     """Return a name that cannot move the cursor of a terminal."""
-    return "".join(each if each.isprintable() else "�" for each in name)
+    return "".join(character if character.isprintable() else "�" for character in name)

@@ -1,7 +1,7 @@
-"""Checkpoints: tensors and what surrounds them, saved and loaded without running any code.
+"""Checkpoints: tensors and containers of them, saved and loaded without running any code.
 
-Our own files are safetensors with JSON beside it (see `safetensors_file.py`). PyTorch's files are
-read, too: their pickles by an interpreter that can only build data (see `restricted_unpickler.py`). Whole
+Our own files are safetensors with JSON metadata (see `safetensors_file.py`). PyTorch's files are
+read as well, by an unpickler that can only build data (see `restricted_unpickler.py`). Whole
 objects, such as a module, are pickled (see `objects.py`), and loaded with `weights_only=False`.
 """
 
@@ -23,12 +23,12 @@ __all__ = [
 def save(
     obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = None, **ignored: Any
 ) -> None:
-    """Save a state_dict, anything made of tensors, numbers, texts, lists and dicts, or an object.
+    """Save a state_dict, nested containers of tensors, numbers and strings, or an object.
 
-    The file appears whole or not at all: an interrupt, a crash or a full disk leaves
-    the old one as it was. It is a safetensors file: `safetensors.torch.load_file` reads its
-    tensors in PyTorch, whatever the file is called. Tensors that share memory share it again
-    after loading. Attributes that were set on a tensor are not saved.
+    The write is atomic: an interrupt, a crash or a full disk leaves the old file as it was.
+    The format is safetensors: `safetensors.torch.load_file` reads the tensors in PyTorch,
+    whatever the file is called. Tensors that share memory share it again after loading.
+    Attributes that were set on a tensor are not saved.
 
     A whole module, optimizer or scheduler is pickled: the file holds the names of its classes
     and not their code, so it can be loaded only where they are defined, and only with
@@ -52,7 +52,7 @@ def save(
     >>> load(io.BytesIO(file.getvalue()), weights_only=False)
     Linear(in_features=2, out_features=1, bias=True)
     """
-    write_atomically(f, safetensors_file.written(obj))
+    write_atomically(f, safetensors_file.encode_file(obj))
 
 
 def load(
@@ -64,12 +64,12 @@ def load(
     mmap: bool | None = None,
     **ignored: Any,
 ) -> Any:
-    """Load what `save` has written, PyTorch's `.pt` and `.pth` files, or other safetensors files.
+    """Load files that `save` has written, PyTorch's `.pt` and `.pth` files, and safetensors files.
 
-    Nothing but data is loaded. A file that asks for more (a whole module, a class of
-    somebody's) is refused, and the error says which names it asked for. With
-    `weights_only=False` its classes are imported and its objects made, which can run any code:
-    only for files whose author you trust.
+    Only data is loaded. A file that needs more (a whole module, a user-defined class) is
+    refused, and the error lists the names that it refers to. With `weights_only=False` its
+    classes are imported and instantiated, which can run any code: use it only for files whose
+    author you trust.
 
     Args:
         f: a path, a URL that fsspec knows, or a file opened for reading bytes.
@@ -81,13 +81,13 @@ def load(
     Raises: CheckpointError: damaged, cut short, or another kind of file; a class that it needs
             is not defined here.
         RefusedError: it asks for classes or functions that nobody has allowed.
-        DeviceError: the device that the tensors were saved from is not here.
+        DeviceError: the device that the tensors were saved from is not available.
     """
     data = read_whole(f)
     is_path = isinstance(f, str) or hasattr(f, "__fspath__")
     name = str(f if is_path else getattr(f, "name", "the file"))
     only_data = weights_only is None or bool(weights_only)
-    if looks_like_torchs(data, name):
+    if is_torch_file(data, name):
         from . import torch_file
 
         return torch_file.read(data, name, map_location, only_data)
@@ -104,7 +104,7 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     data = read_whole(f)
     from . import torch_file
 
-    reader = torch_file if looks_like_torchs(data, "the file") else safetensors_file
+    reader = torch_file if is_torch_file(data, "the file") else safetensors_file
     try:
         reader.read(data, "the file", "cpu")
     except RefusedError as error:
@@ -115,13 +115,13 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
 LEGACY_MAGIC = (0x1950A86A20F9469CFC6C).to_bytes(10, "little")
 
 
-def looks_like_torchs(data: bytes, name: str) -> bool:
-    """Say whether PyTorch has written a file.
+def is_torch_file(data: bytes, name: str) -> bool:
+    """Return True if PyTorch has written a file.
 
     Raises: CheckpointError: it is a pickle of something else.
     """
     if data[8:9] == b"{" and int.from_bytes(data[:8], "little") <= len(data):
-        return False  # a safetensors file, whose size may look like the mark of another kind
+        return False  # a safetensors file, whose length field may look like another format's magic
     if data[:4] == b"PK\x03\x04":
         return True
     pickled = data[:1] == b"\x80" and data[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05")

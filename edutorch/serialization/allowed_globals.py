@@ -1,7 +1,7 @@
-"""What a name in a pickle may stand for, and the functions that are called for it.
+"""The globals that a pickle may refer to, and the functions that are called in their place.
 
-Each function here takes what a file says and makes data of it, or raises an error. None
-of them can be made to call anything that the file chooses.
+Each function here builds data from untrusted arguments, or raises an error. None of them can be
+made to call anything that the file chooses.
 """
 
 from __future__ import annotations
@@ -22,34 +22,34 @@ from .decode import SCALARS
 from .errors import CheckpointError
 
 
-class Refused:
-    """Stands for a class or function that is not known, and for all that it would have made."""
+class RefusedGlobal:
+    """Stands for an unknown class or function, and for every object that it would have made."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
-class Known:
-    """Stands for a class or function of PyTorch's, NumPy's or Python's.
+class AllowedGlobal:
+    """Stands for a class or function of PyTorch, NumPy or Python.
 
     Args:
-        make: what is called in its place.
-        kind: the type itself where it occurs as a value (a defaultdict's factory).
+        make: the function to call in its place.
+        type: the type itself, where it may occur as a value (a defaultdict's factory).
     """
 
-    def __init__(self, make: Callable[..., Any], kind: Any = None) -> None:
-        self.make, self.kind = make, kind
+    def __init__(self, make: Callable[..., Any], type: Any = None) -> None:
+        self.make, self.type = make, type
 
 
-class ListedClass:
-    """A class or function that the user has listed as safe: called as PyTorch would."""
+class SafeGlobal:
+    """A class or function that the user has added to the safe globals: called as in PyTorch."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def set_state(target: Any, state: Any) -> None:
-    """Give an object of a listed class its state."""
+    """Set the state of an object of an allowed class."""
     own = getattr(type(target), "__setstate__", None)
     if own is not None:
         own(target, state)
@@ -62,26 +62,26 @@ def set_state(target: Any, state: Any) -> None:
             object.__setattr__(target, name, value)
 
 
-# Values that may be keys --------------------------------------------------------------------
+# Keys of dicts and members of sets ------------------------------------------------------------
 
-SIMPLE = (
-    str, bytes, int, float, complex, bool, type(None), dtypes.dtype, Device, Tensor, Refused,
+HASHABLE_TYPES = (
+    str, bytes, int, float, complex, bool, type(None), dtypes.dtype, Device, Tensor, RefusedGlobal,
 )  # fmt: skip
-MOST_IN_A_KEY = 1000
+MAX_KEY_PARTS = 1000
 
 
-def checked_key(key: Any) -> Any:
-    """Return a key of a dict or a member of a set, if hashing it is sure to be quick.
+def check_key(key: Any) -> Any:
+    """Return a key of a dict or a member of a set, if it is certain to hash quickly.
 
-    A tuple of tuples that contain each other can be tiny and yet take forever to hash.
+    Shared nested tuples can be tiny in the file and yet take exponential time to hash.
     """
     waiting, count = [key], 0
     while waiting:
         value = waiting.pop()
         count += 1
-        if isinstance(value, tuple | frozenset) and count < MOST_IN_A_KEY:
+        if isinstance(value, tuple | frozenset) and count < MAX_KEY_PARTS:
             waiting += value
-        elif not isinstance(value, (*SIMPLE, np.generic)) and not safe_globals.has_class(
+        elif not isinstance(value, (*HASHABLE_TYPES, np.generic)) and not safe_globals.has_class(
             type(value)
         ):
             raise TypeError(f"a {type(value).__name__} is a key of a dict, or lies in a set")
@@ -91,46 +91,46 @@ def checked_key(key: Any) -> Any:
 # Python's containers ------------------------------------------------------------------------
 
 
-def listed(values: Any = ()) -> Any:
-    """Return values that may fill a container: a list or a tuple, or the keys of a dict."""
+def check_container(values: Any = ()) -> Any:
+    """Return `values` if a container may be filled from them."""
     if not isinstance(values, list | tuple | set | frozenset | deque):
         raise TypeError(f"a {type(values).__name__} is to fill a container")
     return values
 
 
-def keys(values: Any = ()) -> list[Any]:
-    return [checked_key(each) for each in listed(values)]
+def check_keys(values: Any = ()) -> list[Any]:
+    return [check_key(value) for value in check_container(values)]
 
 
-def pairs(values: Any) -> Iterable[tuple[Any, Any]]:
+def check_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
     """Return the items of a dict, or of a list of pairs."""
     if isinstance(values, dict):
         return values.items()
-    found = [tuple(listed(each)) for each in listed(values)]
-    return [(checked_key(key), value) for key, value in found]
+    items = [tuple(check_container(pair)) for pair in check_container(values)]
+    return [(check_key(key), value) for key, value in items]
 
 
 def make_default(factory: Any = None, values: Any = ()) -> Any:
-    if factory is not None and (not isinstance(factory, Known) or factory.kind is None):
+    if factory is not None and (not isinstance(factory, AllowedGlobal) or factory.type is None):
         raise TypeError("the default of a defaultdict is not a type of data")
-    made: Any = defaultdict(None if factory is None else factory.kind)
-    made.update(pairs(values))
-    return made
+    result: Any = defaultdict(None if factory is None else factory.type)
+    result.update(check_pairs(values))
+    return result
 
 
 def make_deque(values: Any = (), maxlen: int | None = None) -> deque[Any]:
-    return deque(listed(values), maxlen)
+    return deque(check_container(values), maxlen)
 
 
 def encode(text: Any, encoding: Any = "latin1") -> bytes:
-    """Make bytes of a text: protocol 2 has no other way to write them."""
+    """Encode a string: protocol 2 has no other way to write bytes."""
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
         raise TypeError("only texts are encoded, as latin1")
     return text.encode("latin1")
 
 
 def make_bytes(*args: Any) -> bytes:
-    """Make bytes of bytes, of a text and its encoding, or of nothing."""
+    """Make bytes from bytes, from a string and its encoding, or from nothing."""
     if args and type(args[0]) is str:
         return encode(*args)
     if len(args) > 1 or not all(isinstance(argument, bytes | bytearray) for argument in args):
@@ -138,22 +138,22 @@ def make_bytes(*args: Any) -> bytes:
     return bytes(*args)
 
 
-def number(kind: type) -> Callable[..., Any]:
-    """Return what makes a number of this type from numbers, and from nothing else."""
+def number_factory(number_type: type) -> Callable[..., Any]:
+    """Return a function that makes this type from numbers only."""
 
     def make(*parts: Any) -> Any:
         if not all(type(part) in (bool, int, float, type(None)) for part in parts):
-            raise TypeError(f"{kind.__name__}: a number is not made of numbers")
-        return kind(*parts)
+            raise TypeError(f"{number_type.__name__}: a number is not made of numbers")
+        return number_type(*parts)
 
     return make
 
 
-# PyTorch's small values -----------------------------------------------------------------------
+# Sizes and devices of PyTorch -----------------------------------------------------------------
 
 
-def whole(value: Any, name: str) -> int:
-    """Return a size, which must be a number and not negative.
+def check_size(value: Any, name: str) -> int:
+    """Return a size, which must be a non-negative int.
 
     Raises: ValueError: it is something else.
     """
@@ -163,24 +163,24 @@ def whole(value: Any, name: str) -> int:
 
 
 def make_size(sizes: Any = ()) -> Size:
-    return Size([whole(each, "a size") for each in listed(sizes)])
+    return Size([check_size(size, "a size") for size in check_container(sizes)])
 
 
-def make_device(kind: Any, index: Any = None) -> Device:
-    if type(kind) is not str or not (index is None or type(index) is int):
+def make_device(device_type: Any, index: Any = None) -> Device:
+    if type(device_type) is not str or not (index is None or type(index) is int):
         raise TypeError("a device is not a name and a number")
-    return Device(kind, index)
+    return Device(device_type, index)
 
 
-# NumPy's ------------------------------------------------------------------------------------
+# NumPy ----------------------------------------------------------------------------------------
 
-CODES = {kind.str[1:]: kind for kind in SCALARS.values() if kind.kind != "V"} | {
+CODES = {dtype.str[1:]: dtype for dtype in SCALARS.values() if dtype.kind != "V"} | {
     "b1": np.dtype("?"), "?": np.dtype("?")
 }  # fmt: skip
 
 
-def make_type(code: Any, align: Any = False, copy: Any = True) -> np.dtype:
-    """Return NumPy's type of a code such as "f8". It is a new object: its state may be set."""
+def make_dtype(code: Any, align: Any = False, copy: Any = True) -> np.dtype:
+    """Return the NumPy dtype of a code such as "f8". It is a new object: its state may be set."""
     if type(code) is not str or code.lstrip("<>=|") not in CODES:
         raise CheckpointError(
             "load", f"the file holds NumPy data of type {code[:20] if type(code) is str else '?'}",
@@ -189,46 +189,50 @@ def make_type(code: Any, align: Any = False, copy: Any = True) -> np.dtype:
     return np.dtype(CODES[code.lstrip("<>=|")].str, copy=True)
 
 
-def set_type(kind: np.dtype, state: Any) -> None:
-    """Set the order of bytes: all that the state of a number's type can say."""
+def set_dtype_state(dtype: np.dtype, state: Any) -> None:
+    """Set the byte order: the only state that a numeric dtype has."""
     if type(state) is not tuple or len(state) < 2 or state[1] not in ("<", ">", "|", "="):
         raise ValueError("the state of a NumPy dtype")
-    if any(each is not None for each in state[2:5]) or kind.kind not in "biufc":
+    if any(field is not None for field in state[2:5]) or dtype.kind not in "biufc":
         raise ValueError("a NumPy dtype with fields")
-    kind.__setstate__((3, state[1], None, None, None, -1, -1, 0))  # type: ignore[attr-defined]
+    dtype.__setstate__((3, state[1], None, None, None, -1, -1, 0))  # type: ignore[attr-defined]
 
 
-def make_scalar(kind: Any, data: Any) -> Any:
-    if not isinstance(kind, np.dtype) or type(data) is not bytes or len(data) != kind.itemsize:
+def make_scalar(dtype: Any, data: Any) -> Any:
+    if not isinstance(dtype, np.dtype) or type(data) is not bytes or len(data) != dtype.itemsize:
         raise ValueError("a NumPy number whose bytes do not fit its type")
-    return np.frombuffer(data, kind)[0]
+    return np.frombuffer(data, dtype)[0]
 
 
-def make_array(kind: Any, shape: Any = (0,), code: Any = b"b") -> np.ndarray:
+def make_array(array_type: Any, shape: Any = (0,), code: Any = b"b") -> np.ndarray:
     """Return an empty array, whose state is set next."""
-    if shape != (0,) or not isinstance(kind, Known) or kind.kind is not np.ndarray:
+    if (
+        shape != (0,)
+        or not isinstance(array_type, AllowedGlobal)
+        or array_type.type is not np.ndarray
+    ):
         raise TypeError("an array that does not begin empty")
     return np.empty((0,), np.int8)
 
 
-def set_array(array: np.ndarray, state: Any) -> None:
-    """Give an array its type, shape and numbers, after comparing sizes."""
-    _, shape, kind, fortran, data = state
-    check_numbers(shape, kind, data)
-    array.__setstate__((1, shape, kind, bool(fortran), bytes(data)))  # type: ignore[arg-type]
+def set_array_state(array: np.ndarray, state: Any) -> None:
+    """Set an array's dtype, shape and data, after checking that their sizes agree."""
+    _, shape, dtype, fortran, data = state
+    check_array_data(shape, dtype, data)
+    array.__setstate__((1, shape, dtype, bool(fortran), bytes(data)))  # type: ignore[arg-type]
 
 
-def check_numbers(shape: Any, kind: Any, data: Any) -> None:
-    sizes = [whole(each, "an axis of an array") for each in listed(shape)]
-    if not isinstance(kind, np.dtype) or not isinstance(data, bytes | bytearray):
+def check_array_data(shape: Any, dtype: Any, data: Any) -> None:
+    sizes = [check_size(size, "an axis of an array") for size in check_container(shape)]
+    if not isinstance(dtype, np.dtype) or not isinstance(data, bytes | bytearray):
         raise TypeError("an array of something other than numbers")
-    if len(sizes) > 64 or math.prod(sizes) * kind.itemsize != len(data):
-        raise ValueError(f"{len(data)} bytes do not make an array {tuple(sizes)} of {kind}")
+    if len(sizes) > 64 or math.prod(sizes) * dtype.itemsize != len(data):
+        raise ValueError(f"{len(data)} bytes do not make an array {tuple(sizes)} of {dtype}")
 
 
-def from_buffer(data: Any, kind: Any, shape: Any, order: Any = "C") -> np.ndarray:
-    check_numbers(shape, kind, data)
-    return np.frombuffer(bytearray(data), kind).reshape(shape, order="F" if order == "F" else "C")
+def from_buffer(data: Any, dtype: Any, shape: Any, order: Any = "C") -> np.ndarray:
+    check_array_data(shape, dtype, data)
+    return np.frombuffer(bytearray(data), dtype).reshape(shape, order="F" if order == "F" else "C")
 
 
 # The table ----------------------------------------------------------------------------------
@@ -239,32 +243,42 @@ def refuse_call(*args: Any) -> Any:
 
 
 BUILTINS = {
-    "set": Known(lambda values=(): set(keys(values)), set),
-    "frozenset": Known(lambda values=(): frozenset(keys(values)), frozenset),
-    "list": Known(lambda values=(): list(listed(values)), list),
-    "tuple": Known(lambda values=(): tuple(listed(values)), tuple),
-    "dict": Known(lambda values=(): dict(pairs(values)), dict),
-    "bytearray": Known(lambda *args: bytearray(make_bytes(*args))), "bytes": Known(make_bytes),
-    "complex": Known(number(complex)), "int": Known(number(int), int),
-    "float": Known(number(float), float), "bool": Known(number(bool), bool),
-    "str": Known(refuse_call, str),
-    "slice": Known(number(slice)), "range": Known(number(range)),
-}  # fmt: skip
+    "set": AllowedGlobal(lambda values=(): set(check_keys(values)), set),
+    "frozenset": AllowedGlobal(lambda values=(): frozenset(check_keys(values)), frozenset),
+    "list": AllowedGlobal(lambda values=(): list(check_container(values)), list),
+    "tuple": AllowedGlobal(lambda values=(): tuple(check_container(values)), tuple),
+    "dict": AllowedGlobal(lambda values=(): dict(check_pairs(values)), dict),
+    "bytearray": AllowedGlobal(lambda *args: bytearray(make_bytes(*args))),
+    "bytes": AllowedGlobal(make_bytes),
+    "complex": AllowedGlobal(number_factory(complex)),
+    "int": AllowedGlobal(number_factory(int), int),
+    "float": AllowedGlobal(number_factory(float), float),
+    "bool": AllowedGlobal(number_factory(bool), bool),
+    "str": AllowedGlobal(refuse_call, str),
+    "slice": AllowedGlobal(number_factory(slice)),
+    "range": AllowedGlobal(number_factory(range)),
+}
 BUILTINS |= {"xrange": BUILTINS["range"], "long": BUILTINS["int"], "unicode": BUILTINS["str"]}
-KNOWN: dict[str, Any] = {
+ALLOWED_GLOBALS: dict[str, Any] = {
     **{f"builtins.{name}": builtin for name, builtin in BUILTINS.items()},
     **{f"__builtin__.{name}": builtin for name, builtin in BUILTINS.items()},
-    "collections.OrderedDict": Known(lambda values=(): OrderedDict(pairs(values)), OrderedDict),
-    "collections.Counter": Known(lambda values=(): Counter(dict(pairs(values))), Counter),
-    "collections.defaultdict": Known(make_default),
-    "collections.deque": Known(make_deque),
-    "_codecs.encode": Known(encode),
-    "torch.Size": Known(make_size), "torch.device": Known(make_device),
-    "numpy.dtype": Known(make_type), "numpy.ndarray": Known(refuse_call, np.ndarray),
-}  # fmt: skip
+    "collections.OrderedDict": AllowedGlobal(
+        lambda values=(): OrderedDict(check_pairs(values)), OrderedDict
+    ),
+    "collections.Counter": AllowedGlobal(
+        lambda values=(): Counter(dict(check_pairs(values))), Counter
+    ),
+    "collections.defaultdict": AllowedGlobal(make_default),
+    "collections.deque": AllowedGlobal(make_deque),
+    "_codecs.encode": AllowedGlobal(encode),
+    "torch.Size": AllowedGlobal(make_size),
+    "torch.device": AllowedGlobal(make_device),
+    "numpy.dtype": AllowedGlobal(make_dtype),
+    "numpy.ndarray": AllowedGlobal(refuse_call, np.ndarray),
+}
 for _home in ("numpy.core", "numpy._core"):
-    KNOWN[f"{_home}.multiarray.scalar"] = Known(make_scalar)
-    KNOWN[f"{_home}.multiarray._reconstruct"] = Known(make_array)
-    KNOWN[f"{_home}.numeric._frombuffer"] = Known(from_buffer)
-for _kind in dtypes.ALL:
-    KNOWN[f"torch.{_kind.name}"] = _kind
+    ALLOWED_GLOBALS[f"{_home}.multiarray.scalar"] = AllowedGlobal(make_scalar)
+    ALLOWED_GLOBALS[f"{_home}.multiarray._reconstruct"] = AllowedGlobal(make_array)
+    ALLOWED_GLOBALS[f"{_home}.numeric._frombuffer"] = AllowedGlobal(from_buffer)
+for _dtype in dtypes.ALL:
+    ALLOWED_GLOBALS[f"torch.{_dtype.name}"] = _dtype

@@ -1,4 +1,4 @@
-"""Where the tensors of a checkpoint go: PyTorch's `map_location`."""
+"""PyTorch's `map_location`: the devices that the tensors of a checkpoint are loaded to."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..core.tensor import Tensor
 from ..errors import ArgumentError, DeviceError
 
 
-def target(tensor: Tensor, saved_from: str, where: Any) -> Any:
+def target_device(tensor: Tensor, saved_from: str, where: Any) -> Any:
     """Return the device that a tensor saved from `saved_from` goes to (or another tensor).
 
     Args:
-        tensor: its numbers, on the CPU.
+        tensor: the loaded tensor, on the CPU.
         saved_from: the name of the device it was saved from.
         where: None, a device, a dict from names to devices, or a function of both.
     """
@@ -26,27 +26,28 @@ def target(tensor: Tensor, saved_from: str, where: Any) -> Any:
     if isinstance(where, str | Device):
         return where
     if callable(where):
-        found = where(tensor, saved_from)
-        return saved_from if found is None else found
+        device = where(tensor, saved_from)
+        return saved_from if device is None else device
     raise ArgumentError(
         "load", f"argument `map_location` cannot be a {type(where).__name__}",
         hint='use "cpu", a device, a dict such as {"cuda:0": "cpu"}, or a function',
     )  # fmt: skip
 
 
-def placed(tensor: Tensor, saved_from: str, where: Any) -> Tensor:
-    """Return a tensor where it is wanted.
+def move_to_location(tensor: Tensor, saved_from: str, where: Any) -> Tensor:
+    """Move a loaded tensor to its target device.
 
-    Raises: DeviceError: the device is not here.
+    Raises: DeviceError: the device is not available.
     """
-    found = target(tensor, saved_from, where)
-    if isinstance(found, Tensor):
-        return found
+    destination = target_device(tensor, saved_from, where)
+    if isinstance(destination, Tensor):
+        return destination
     try:
-        return tensor.to(found)
+        return tensor.to(destination)
     except (RuntimeError, TypeError, ValueError) as error:
         raise DeviceError(
-            "load", f"tensors of this checkpoint go to {str(found)!r}, which cannot be used here",
+            "load",
+            f"tensors of this checkpoint go to {str(destination)!r}, which cannot be used here",
             {"saved from": saved_from, "map_location": where},
             'load(path, map_location="cpu")',
-        ) from error  # fmt: skip
+        ) from error

@@ -1,9 +1,9 @@
-"""Whole objects in a file: a module, an optimizer, whatever `pickle` can write.
+"""Pickling of whole objects: a module, an optimizer, whatever `pickle` can write.
 
 An object is pickled by the name of its class, which must be importable when the file is loaded.
 Tensors are not part of the pickle: they are stored beside it, as all tensors of a checkpoint are
-(see `storage_table.py`). So they share memory after loading as before, other programs can read them, and
-`map_location` moves them.
+(see `storage_table.py`). So they share memory after loading as before, other programs can read
+them, and `map_location` moves them.
 
 Loading a pickle can run any code, so `load` does it for `weights_only=False` alone.
 """
@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import PLAIN_TENSORS, Tensor, fill, same_memory, wrap
+from ..core.tensor import PLAIN_TENSORS, Tensor, fill, share_version, wrap
 from ..errors import EdutorchError
 from ..nn.modules.global_hooks import Hook
-from .encode import Packer
+from .encode import Encoder
 from .errors import CheckpointError
 
 PROTOCOL = 4
 
 
-def pack_object(packer: Packer, value: Any) -> dict[str, Any]:
-    """Pickle a whole object; return its tree: the name of the pickle, and the tensors' trees.
+def encode_object(packer: Encoder, value: Any) -> dict[str, Any]:
+    """Pickle an object; return its tree: the name of the pickle, and the tensors' trees.
 
     Raises: CheckpointError: an attribute cannot be pickled. The error names it and its class.
     """
@@ -40,7 +40,7 @@ def pack_object(packer: Packer, value: Any) -> dict[str, Any]:
     try:
         pickler.dump(value)
     except CANNOT_PICKLE as error:
-        raise explain(value, error) from error
+        raise explain_error(value, error) from error
     data = np.frombuffer(file.getvalue(), np.uint8)
     return {"pickle": packer.arrays.store(data, "pickle", "cpu"), "tensors": pickler.trees}
 
@@ -52,15 +52,15 @@ CANNOT_PICKLE = (
 
 
 class ObjectPickler(pickle.Pickler):
-    """Writes a pickle in which a tensor is a number: its index among the stored tensors.
+    """A pickler that writes a tensor as its index among the stored tensors.
 
     Args:
         file: where the pickle goes.
         packer: stores the tensors.
-        names: what a tensor is called in the file, by its id.
+        names: the names of the tensors in the file, by `id`.
     """
 
-    def __init__(self, file: io.BytesIO, packer: Packer, names: dict[int, str]) -> None:
+    def __init__(self, file: io.BytesIO, packer: Encoder, names: dict[int, str]) -> None:
         super().__init__(file, PROTOCOL)
         self.packer, self.names = packer, names
         self.trees: list[dict[str, Any]] = []
@@ -69,38 +69,41 @@ class ObjectPickler(pickle.Pickler):
 
     def persistent_id(self, obj: Any) -> int | None:
         """Return a tensor's index; None for anything else, and for what tensors do not store."""
-        if not is_plain(obj):
+        if not is_plain_tensor(obj):
             return None
         index = self.indices.get(id(obj))
         if index is None:
             index = self.indices[id(obj)] = len(self.trees)
             self.tensors.append(obj)
             path = self.names.get(id(obj), f"tensor.{index}")
-            self.trees.append(self.packer.pack_tensor(obj, path))
+            self.trees.append(self.packer.encode_tensor(obj, path))
         return index
 
     def reducer_override(self, obj: Any) -> Any:
-        """Make a tensor of a class of its own from a plain one, which is stored as all are."""
+        """Rebuild a tensor of a subclass from a plain tensor, which is stored like any other."""
         if isinstance(obj, Tensor) and type(obj).__reduce_ex__ is Tensor.__reduce_ex__:
-            _, (kind, *_), state = obj.__reduce_ex__(PROTOCOL)
-            return rebuild_subclass, (kind, wrap(obj._array), obj.requires_grad), state
+            _, (cls, *_), state = obj.__reduce_ex__(PROTOCOL)
+            return rebuild_subclass, (cls, wrap(obj._array), obj.requires_grad), state
         return NotImplemented
 
 
-def is_plain(value: Any) -> bool:
+def is_plain_tensor(value: Any) -> bool:
     """Return True for a tensor of a class of ours without attributes that a user has set."""
     return type(value) in PLAIN_TENSORS and not value.__dict__.keys() - {"persistent", "_tangents"}
 
 
-def rebuild_subclass(kind: type, plain: Tensor, requires_grad: bool) -> Tensor:
-    """Make a tensor of a class of its own in the memory of a plain one."""
-    tensor = fill(object.__new__(kind), plain._array)
-    same_memory(tensor, plain)
+def rebuild_subclass(cls: type, plain: Tensor, requires_grad: bool) -> Tensor:
+    """Make a tensor of a subclass that shares the memory of a plain one.
+
+    Saved pickles refer to this function by its name, which must not change.
+    """
+    tensor = fill(object.__new__(cls), plain._array)
+    share_version(tensor, plain)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def tensor_names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[int, str]]:
-    """Yield what the tensors of a module, or of modules in dicts and lists, are called."""
+    """Yield (id, name) of the tensors of a module, or of modules in dicts and lists."""
     start = f"{path}." if path else ""
     if hasattr(value, "named_parameters") and hasattr(value, "named_buffers"):
         for members in (value.named_buffers, value.named_parameters):
@@ -111,30 +114,30 @@ def tensor_names(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[i
             yield from tensor_names(member, f"{start}{key}", depth + 1)
 
 
-# What cannot be pickled, and where it is ------------------------------------------------------
+# Finding what cannot be pickled ----------------------------------------------------------------
 
 
-class Attempt(pickle.Pickler):
-    """Tries to pickle, and writes nothing."""
+class PickleProbe(pickle.Pickler):
+    """A pickler whose output is thrown away: it only tells whether pickling works."""
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO(), PROTOCOL)
 
     def persistent_id(self, obj: Any) -> str | None:
-        return "tensor" if is_plain(obj) else None
+        return "tensor" if is_plain_tensor(obj) else None
 
 
-def failure(value: Any) -> Exception | None:
-    """Return the error that pickling a value ends in, or None."""
+def pickling_error(value: Any) -> Exception | None:
+    """Return the exception that pickling a value raises, or None."""
     try:
-        Attempt().dump(value)
+        PickleProbe().dump(value)
     except CANNOT_PICKLE as error:
         return error
     return None
 
 
-def members(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what is pickled with a value: items of containers, attributes of objects."""
+def iter_members(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, value) of what is pickled with a value: items and attributes."""
     if isinstance(value, Hook):
         yield "", value.function
         return
@@ -152,17 +155,17 @@ def members(value: Any) -> Iterator[tuple[str, Any]]:
             yield f".{name}", member
 
 
-def explain(root: Any, error: Exception) -> CheckpointError:
+def explain_error(root: Any, error: Exception) -> CheckpointError:
     """Return an error that names the innermost attribute that cannot be pickled, and its owner.
 
-    It is found by trying the members of what fails, again and again: only after a failure.
+    The search pickles the members of what fails, level by level: slow, but only after a failure.
     """
     value, path, owner, attribute = root, "", root, ""
     visited: set[int] = set()
     while id(value) not in visited:
         visited.add(id(value))
-        for step, member in members(value):
-            inner = failure(member)
+        for step, member in iter_members(value):
+            inner = pickling_error(member)
             if inner is not None:
                 if step.startswith("."):
                     owner, attribute = value, ""
@@ -170,9 +173,11 @@ def explain(root: Any, error: Exception) -> CheckpointError:
                 value, path, error = member, path + step, inner
                 break
     name = attribute.removeprefix(".")
-    what = f"`{name}` of {type(owner).__qualname__}" if name else a(type(root).__qualname__)
+    what = (
+        f"`{name}` of {type(owner).__qualname__}" if name else with_article(type(root).__qualname__)
+    )
     where = f" (at {path.removeprefix('.')!r})" if path.removeprefix(".") != name else ""
-    why = reason(value, error)
+    why = lookup_error_reason(value, error)
     hint = BY_NAME if why else "save model.state_dict(), which is data only"
     if not why:
         text = error.message if isinstance(error, EdutorchError) else str(error)
@@ -186,19 +191,19 @@ BY_NAME = (
 )
 
 
-def a(noun: str) -> str:
+def with_article(noun: str) -> str:
     return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
 
 
-def reason(value: Any, error: Exception) -> str:
-    """Return why a function or class cannot be found again by name; "" if that is not why."""
-    kind = value if isinstance(value, type) else type(value)
+def lookup_error_reason(value: Any, error: Exception) -> str:
+    """Return why a function or class cannot be looked up by name; "" if it can."""
+    cls = value if isinstance(value, type) else type(value)
     if isinstance(value, types.FunctionType) and value.__name__ == "<lambda>":
         return "it is a lambda, which has no name"
     if isinstance(value, types.FunctionType) and "<locals>" in value.__qualname__:
         return f"the function {value.__qualname__} is defined inside another one"
-    if "<locals>" in kind.__qualname__:
-        return f"the class {kind.__qualname__} is defined inside a function"
+    if "<locals>" in cls.__qualname__:
+        return f"the class {cls.__qualname__} is defined inside a function"
     if "not the same object" in str(error):
-        return f"{kind.__qualname__} was defined again since this object was made; make it anew"
+        return f"{cls.__qualname__} was defined again since this object was made; make it anew"
     return ""

@@ -1,12 +1,12 @@
-"""An interpreter for pickles that only knows how to build data.
+"""A restricted unpickler: an interpreter for pickles that can only build data.
 
-A pickle is a program for a small machine with a stack. Python's own machine imports whatever
-the program names and calls it, so loading a file can do anything. This one does what plain
-data needs. A name stands for what `allowed_globals.py` has under it, nothing is imported,
-no attribute is looked up, and only functions written for this are called. A name that is not known
-becomes a `Refused`, so that all of them can be listed at the end.
+A pickle is a program for a stack machine. Python's own unpickler imports and calls whatever the
+program names, so loading a file can run any code. This one supports what plain data needs. A
+global stands for its entry in `allowed_globals.py`: nothing is imported, no attribute is looked
+up, and only functions written for this purpose are called. An unknown global becomes a
+`RefusedGlobal`, so that all of them can be listed at the end.
 
-`pickletools` takes the program apart; it reads no more than there is, whatever sizes it claims.
+`pickletools` decodes the opcodes; it never reads beyond the data, whatever sizes they claim.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ import numpy as np
 from ..errors import EdutorchError
 from . import safe_globals
 from .allowed_globals import (
-    Known,
-    ListedClass,
-    Refused,
-    checked_key,
-    set_array,
+    AllowedGlobal,
+    RefusedGlobal,
+    SafeGlobal,
+    check_key,
+    set_array_state,
+    set_dtype_state,
     set_state,
-    set_type,
 )
-from .errors import damaged
+from .errors import damaged_error
 
-DEEPEST = 1000  # levels of lists in lists
-COPIES = 16
+MAX_DEPTH = 1000  # of nested lists
+COPIES_PER_BYTE = 16
 MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 
 
-class Interpreter:
+class RestrictedUnpickler:
     """Runs one pickle.
 
     Args:
-        find: what stands for a module and a name in it.
-        persistent: what stands for an object that lies outside the pickle: a storage.
-        name: the file's, for errors.
+        find: resolves a global, given its module and name.
+        persistent: resolves a persistent id: a storage, which is stored outside the pickle.
+        name: the file name, for errors.
     """
 
     def __init__(
@@ -53,25 +53,25 @@ class Interpreter:
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
-        self.refused: dict[str, Refused] = {}
-        self.left = 0  # numbers and letters that may still be copied
+        self.refused: dict[str, RefusedGlobal] = {}
+        self.left = 0  # how many items and characters calls may still copy
 
     def run(self, program: io.BytesIO) -> Any:
-        """Return what the pickle at the present position of `program` builds.
+        """Return what the pickle at the current position of `program` builds.
 
         Raises: CheckpointError: it is not a pickle of data.
         """
-        self.left = 1000 + COPIES * len(program.getbuffer())
+        self.left = 1000 + COPIES_PER_BYTE * len(program.getbuffer())
         try:
             for opcode, arg, _ in pickletools.genops(program):
                 if opcode.name in PUSHES_ARGUMENT:
                     self.stack.append(arg)
-                elif opcode.name in MAKES:
-                    self.stack.append(MAKES[opcode.name]())
+                elif opcode.name in CONSTANTS:
+                    self.stack.append(CONSTANTS[opcode.name]())
                 elif opcode.name == "STOP":
                     break
                 elif opcode.name not in ("PROTO", "FRAME"):
-                    step = STEPS.get(opcode.name)
+                    step = OPCODES.get(opcode.name)
                     if step is None:
                         raise ValueError(f"it uses the pickle operation {opcode.name}")
                     step(self, arg)
@@ -91,8 +91,8 @@ class Interpreter:
         return result
 
     def failure(self, error: Exception) -> EdutorchError:
-        """Return what is raised for a pickle that cannot be run to its end."""
-        return damaged(self.name, f"not a pickle of data ({error})")
+        """Return the exception to raise for a pickle that cannot be run to its end."""
+        return damaged_error(self.name, f"not a pickle of data ({error})")
 
     # The stack ----------------------------------------------------------------------------
 
@@ -100,8 +100,8 @@ class Interpreter:
         self.marks.append(self.stack)
         self.stack = []
 
-    def to_mark(self) -> list[Any]:
-        """Return everything above the last mark, and go back to what was below."""
+    def take_to_mark(self) -> list[Any]:
+        """Pop and return everything above the last mark."""
         above, self.stack = self.stack, self.marks.pop()
         return above
 
@@ -109,10 +109,10 @@ class Interpreter:
         if self.stack:
             self.stack.pop()
         else:
-            self.to_mark()
+            self.take_to_mark()
 
     def pop_mark(self, arg: Any) -> None:
-        self.to_mark()
+        self.take_to_mark()
 
     def memoize(self, arg: Any) -> None:
         self.memo[len(self.memo)] = self.stack[-1]
@@ -126,24 +126,24 @@ class Interpreter:
     # Containers -----------------------------------------------------------------------------
 
     def make_tuple(self, arg: Any) -> None:
-        items = self.to_mark()
+        items = self.take_to_mark()
         self.stack.append(tuple(items))
 
     def make_list(self, arg: Any) -> None:
-        items = self.to_mark()
+        items = self.take_to_mark()
         self.stack.append(items)
 
     def make_dict(self, arg: Any) -> None:
-        items = self.to_mark()
+        items = self.take_to_mark()
         self.stack.append({})
         self.set_items(items)
 
     def make_frozenset(self, arg: Any) -> None:
-        items = self.to_mark()
-        self.stack.append(frozenset(map(checked_key, items)))
+        items = self.take_to_mark()
+        self.stack.append(frozenset(map(check_key, items)))
 
     def take(self, count: int) -> None:
-        """Make a tuple of the uppermost values."""
+        """Make a tuple of the topmost values."""
         if len(self.stack) < count:
             raise ValueError("it takes more from its stack than there is")
         self.stack[-count:] = [tuple(self.stack[-count:])]
@@ -152,21 +152,21 @@ class Interpreter:
         self.extend([self.stack.pop()])
 
     def appends(self, arg: Any) -> None:
-        self.extend(self.to_mark())
+        self.extend(self.take_to_mark())
 
     def extend(self, values: list[Any]) -> None:
         target = self.stack[-1]
         if type(target) in (list, deque):
             target.extend(values)
-        elif not isinstance(target, Refused):
+        elif not isinstance(target, RefusedGlobal):
             raise TypeError(f"it appends to a {type(target).__name__}")
 
     def add_items(self, arg: Any) -> None:
-        values = self.to_mark()
+        values = self.take_to_mark()
         target = self.stack[-1]
         if type(target) is set:
-            target.update(map(checked_key, values))
-        elif not isinstance(target, Refused):
+            target.update(map(check_key, values))
+        elif not isinstance(target, RefusedGlobal):
             raise TypeError(f"it adds to a {type(target).__name__}")
 
     def set_item(self, arg: Any) -> None:
@@ -174,7 +174,7 @@ class Interpreter:
         self.set_items([key, value])
 
     def set_items_to_mark(self, arg: Any) -> None:
-        self.set_items(self.to_mark())
+        self.set_items(self.take_to_mark())
 
     def set_items(self, items: list[Any]) -> None:
         if len(items) % 2:
@@ -182,43 +182,43 @@ class Interpreter:
         target = self.stack[-1]
         if type(target) in MAPPINGS:
             for key, value in zip(items[::2], items[1::2], strict=True):
-                target[checked_key(key)] = value
-        elif not isinstance(target, Refused):
+                target[check_key(key)] = value
+        elif not isinstance(target, RefusedGlobal):
             raise TypeError(f"it sets items of a {type(target).__name__}")
 
-    # Names and calls --------------------------------------------------------------------------
+    # Globals and calls ------------------------------------------------------------------------
 
-    def named(self, arg: Any) -> None:
-        self.push_named(*str(arg).split(" ", 1))
+    def push_global(self, arg: Any) -> None:
+        self.push_resolved(*str(arg).split(" ", 1))
 
-    def named_on_stack(self, arg: Any) -> None:
+    def push_global_from_stack(self, arg: Any) -> None:
         name, module = self.stack.pop(), self.stack.pop()
         if type(name) is not str or type(module) is not str:
             raise TypeError("the name of a class is not a text")
-        self.push_named(module, name)
+        self.push_resolved(module, name)
 
-    def push_named(self, module: str, name: str) -> None:
-        found = self.find(module, name)
-        if isinstance(found, Refused):
-            found = self.refused.setdefault(found.name, found)
-        self.stack.append(found)
+    def push_resolved(self, module: str, name: str) -> None:
+        value = self.find(module, name)
+        if isinstance(value, RefusedGlobal):
+            value = self.refused.setdefault(value.name, value)
+        self.stack.append(value)
 
     def call(self, arg: Any) -> None:
         args, function = self.stack.pop(), self.stack.pop()
         if type(args) is not tuple:
             raise TypeError("the arguments of a call are not a tuple")
-        if isinstance(function, Known):
-            self.spend(args)
+        if isinstance(function, AllowedGlobal):
+            self.charge_copies(args)
             self.stack.append(function.make(*args))
-        elif isinstance(function, ListedClass):
+        elif isinstance(function, SafeGlobal):
             self.stack.append(function.value(*args))
-        elif isinstance(function, Refused):
+        elif isinstance(function, RefusedGlobal):
             self.stack.append(function)
         else:
             raise TypeError(f"it calls a {type(function).__name__}")
 
-    def spend(self, args: Any) -> None:
-        """Count what calls may copy: far more than there is in the file is no honest file."""
+    def charge_copies(self, args: Any) -> None:
+        """Limit what calls copy: a small file must not build arbitrarily large objects."""
         for argument in args:
             if isinstance(
                 argument, str | bytes | bytearray | dict | list | tuple | set | frozenset
@@ -227,34 +227,34 @@ class Interpreter:
         if self.left < 0:
             raise ValueError("it copies its own contents over and over")
 
-    def new(self, arg: Any) -> None:
-        args, kind = self.stack.pop(), self.stack.pop()
-        if type(args) is tuple and isinstance(kind, ListedClass):
-            self.stack.append(kind.value.__new__(kind.value, *args))
+    def new_object(self, arg: Any) -> None:
+        args, cls = self.stack.pop(), self.stack.pop()
+        if type(args) is tuple and isinstance(cls, SafeGlobal):
+            self.stack.append(cls.value.__new__(cls.value, *args))
         else:
-            self.stack += [kind, args]
+            self.stack += [cls, args]
             self.call(arg)
 
-    def new_with_names(self, arg: Any) -> None:
-        named, args, kind = self.stack.pop(), self.stack.pop(), self.stack.pop()
-        if isinstance(kind, Refused):
-            self.stack.append(kind)
-        elif isinstance(kind, ListedClass) and type(args) is tuple and type(named) is dict:
-            self.stack.append(kind.value.__new__(kind.value, *args, **named))
+    def new_object_with_kwargs(self, arg: Any) -> None:
+        named, args, cls = self.stack.pop(), self.stack.pop(), self.stack.pop()
+        if isinstance(cls, RefusedGlobal):
+            self.stack.append(cls)
+        elif isinstance(cls, SafeGlobal) and type(args) is tuple and type(named) is dict:
+            self.stack.append(cls.value.__new__(cls.value, *args, **named))
         else:
             raise TypeError("it makes an object with named arguments")
 
     def build(self, arg: Any) -> None:
-        """Give an object its state."""
+        """Set the state of an object."""
         state = self.stack.pop()
         target = self.stack[-1]
-        if isinstance(target, Refused):
+        if isinstance(target, RefusedGlobal):
             return
         if type(target) is np.ndarray:
-            self.spend(state)
-            set_array(target, state)
+            self.charge_copies(state)
+            set_array_state(target, state)
         elif isinstance(target, np.dtype):
-            set_type(target, state)
+            set_dtype_state(target, state)
         elif type(target) is OrderedDict and type(state) is dict and set(state) <= {"_metadata"}:
             vars(target).update(state)
         elif safe_globals.has_class(type(target)):
@@ -262,7 +262,7 @@ class Interpreter:
         else:
             raise TypeError(f"it sets the state of a {type(target).__name__}")
 
-    def outside(self, arg: Any) -> None:
+    def load_persistent(self, arg: Any) -> None:
         self.stack.append(self.persistent(self.stack.pop()))
 
 
@@ -271,32 +271,47 @@ PUSHES_ARGUMENT = {
     "STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8",
     "BYTEARRAY8", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8",
 }  # fmt: skip
-MAKES: dict[str, Callable[[], Any]] = {
+CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False,
     "EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set,
 }  # fmt: skip
-STEPS: dict[str, Callable[[Interpreter, Any], None]] = {
-    "MARK": Interpreter.mark, "POP": Interpreter.pop, "POP_MARK": Interpreter.pop_mark,
-    "MEMOIZE": Interpreter.memoize, "PUT": Interpreter.put, "BINPUT": Interpreter.put,
-    "LONG_BINPUT": Interpreter.put, "GET": Interpreter.get, "BINGET": Interpreter.get,
-    "LONG_BINGET": Interpreter.get, "TUPLE": Interpreter.make_tuple,
-    "TUPLE1": lambda self, arg: self.take(1), "TUPLE2": lambda self, arg: self.take(2),
-    "TUPLE3": lambda self, arg: self.take(3), "LIST": Interpreter.make_list,
-    "DICT": Interpreter.make_dict, "FROZENSET": Interpreter.make_frozenset,
-    "APPEND": Interpreter.append, "APPENDS": Interpreter.appends,
-    "ADDITEMS": lambda self, arg: self.add_items(arg), "SETITEM": Interpreter.set_item,
-    "SETITEMS": Interpreter.set_items_to_mark, "GLOBAL": Interpreter.named,
-    "STACK_GLOBAL": Interpreter.named_on_stack, "REDUCE": lambda self, arg: self.call(arg),
-    "NEWOBJ": lambda self, arg: self.new(arg),
-    "NEWOBJ_EX": lambda self, arg: self.new_with_names(arg),
-    "BUILD": lambda self, arg: self.build(arg), "BINPERSID": Interpreter.outside,
-}  # fmt: skip
+OPCODES: dict[str, Callable[[RestrictedUnpickler, Any], None]] = {
+    "MARK": RestrictedUnpickler.mark,
+    "POP": RestrictedUnpickler.pop,
+    "POP_MARK": RestrictedUnpickler.pop_mark,
+    "MEMOIZE": RestrictedUnpickler.memoize,
+    "PUT": RestrictedUnpickler.put,
+    "BINPUT": RestrictedUnpickler.put,
+    "LONG_BINPUT": RestrictedUnpickler.put,
+    "GET": RestrictedUnpickler.get,
+    "BINGET": RestrictedUnpickler.get,
+    "LONG_BINGET": RestrictedUnpickler.get,
+    "TUPLE": RestrictedUnpickler.make_tuple,
+    "TUPLE1": lambda self, arg: self.take(1),
+    "TUPLE2": lambda self, arg: self.take(2),
+    "TUPLE3": lambda self, arg: self.take(3),
+    "LIST": RestrictedUnpickler.make_list,
+    "DICT": RestrictedUnpickler.make_dict,
+    "FROZENSET": RestrictedUnpickler.make_frozenset,
+    "APPEND": RestrictedUnpickler.append,
+    "APPENDS": RestrictedUnpickler.appends,
+    "ADDITEMS": lambda self, arg: self.add_items(arg),
+    "SETITEM": RestrictedUnpickler.set_item,
+    "SETITEMS": RestrictedUnpickler.set_items_to_mark,
+    "GLOBAL": RestrictedUnpickler.push_global,
+    "STACK_GLOBAL": RestrictedUnpickler.push_global_from_stack,
+    "REDUCE": lambda self, arg: self.call(arg),
+    "NEWOBJ": lambda self, arg: self.new_object(arg),
+    "NEWOBJ_EX": lambda self, arg: self.new_object_with_kwargs(arg),
+    "BUILD": lambda self, arg: self.build(arg),
+    "BINPERSID": RestrictedUnpickler.load_persistent,
+}
 
 
 def check_depth(result: Any) -> None:
     """Raise ValueError for data so deep that Python could not print or compare it."""
     level, seen = [result], set()
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         inner: list[Any] = []
         for value in level:
             if isinstance(value, dict | list | tuple | set | frozenset | deque):
@@ -307,4 +322,4 @@ def check_depth(result: Any) -> None:
         if not inner:
             return
         level = inner
-    raise ValueError(f"its lists are nested more than {DEEPEST} levels deep")
+    raise ValueError(f"its lists are nested more than {MAX_DEPTH} levels deep")

@@ -1,9 +1,9 @@
 """The user's own classes that may appear in a checkpoint: PyTorch's "safe globals".
 
-A file can only name a class; it never brings one along. What a name stands for is looked
-up here, never imported. In our own files enums, dataclasses and named tuples may be listed.
-In PyTorch's files whatever is listed is called with what the file says, as in PyTorch:
-list nothing that does harm when it is called with arguments of somebody else's choice.
+A file can only name a class; it does not contain its code. Names are looked up here and never
+imported. In our own files enums, dataclasses and named tuples may be allowed. In PyTorch's files
+an allowed class is called with the arguments in the file, as in PyTorch: allow nothing that does
+harm when it is called with arguments of somebody else's choice.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..errors import ArgumentError
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
 
-_LISTED: list[Any] = []
+_SAFE_GLOBALS: list[Any] = []
 FORBIDDEN = ("sys", "os", "posix", "nt", "subprocess", "builtins", "_pickle", "pickle")
-"""Modules whose names are refused even if somebody has listed them."""
+"""Modules whose names are refused even if somebody has allowed them."""
 
 
-def name_of(listed: Any) -> tuple[str, Any]:
-    """Return the full name of something listed, and the thing itself."""
+def qualified_name(listed: Any) -> tuple[str, Any]:
+    """Return the qualified name of an entry, and the class or function itself."""
     if isinstance(listed, tuple):
         if len(listed) == 2 and callable(listed[0]) and isinstance(listed[1], str):
             return listed[1], listed[0]
@@ -33,26 +33,26 @@ def name_of(listed: Any) -> tuple[str, Any]:
     )  # fmt: skip
 
 
-def find(name: str) -> Any:
-    """Return what the user has listed under a full name, or None."""
+def find_safe_global(name: str) -> Any:
+    """Return what the user has allowed under a qualified name, or None."""
     if name.partition(".")[0] in FORBIDDEN:
         return None
-    for listed in reversed(_LISTED):
-        known, value = name_of(listed)
+    for listed in reversed(_SAFE_GLOBALS):
+        known, value = qualified_name(listed)
         if known == name:
             return value
     return None
 
 
-def has_class(kind: type) -> bool:
-    """Say whether the user has listed this class."""
-    return any(name_of(listed)[1] is kind for listed in _LISTED)
+def has_class(cls: type) -> bool:
+    """Return True if the user has allowed this class."""
+    return any(qualified_name(listed)[1] is cls for listed in _SAFE_GLOBALS)
 
 
 def add_safe_globals(
     safe_globals: list[Callable[..., Any] | tuple[Callable[..., Any], str]],
 ) -> None:
-    """Let `load` make objects of these classes from now on.
+    """Allow `load` to make objects of these classes from now on.
 
     Args:
         safe_globals: classes or functions, or pairs of one and the name it has in the file.
@@ -66,30 +66,30 @@ def add_safe_globals(
     >>> edutorch.serialization.clear_safe_globals()
     """
     for safe_global_ in safe_globals:
-        name_of(safe_global_)
-        if safe_global_ not in _LISTED:
-            _LISTED.append(safe_global_)
+        qualified_name(safe_global_)
+        if safe_global_ not in _SAFE_GLOBALS:
+            _SAFE_GLOBALS.append(safe_global_)
 
 
 def get_safe_globals() -> list[Any]:
-    """Return the classes and functions that are listed.
+    """Return the classes and functions that are allowed.
 
     >>> edutorch.serialization.get_safe_globals()
     []
     """
-    return list(_LISTED)
+    return list(_SAFE_GLOBALS)
 
 
 def clear_safe_globals() -> None:
-    """Take all classes and functions off the list.
+    """Remove all classes and functions that were added.
 
     >>> edutorch.serialization.clear_safe_globals()
     """
-    _LISTED.clear()
+    _SAFE_GLOBALS.clear()
 
 
 class safe_globals:
-    """Let `load` make objects of these classes inside a `with` block.
+    """Allow `load` to make objects of these classes inside a `with` block.
 
     Args:
         safe_globals: as for `add_safe_globals`.
@@ -104,8 +104,8 @@ class safe_globals:
         self.safe_globals = safe_globals
 
     def __enter__(self) -> None:
-        self._before = list(_LISTED)
+        self._before = list(_SAFE_GLOBALS)
         add_safe_globals(self.safe_globals)
 
     def __exit__(self, *exception: object) -> None:
-        _LISTED[:] = self._before
+        _SAFE_GLOBALS[:] = self._before

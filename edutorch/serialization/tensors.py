@@ -1,4 +1,4 @@
-"""Tensors out of PyTorch's files: storages, and the functions that a pickle makes tensors with."""
+"""Tensors of PyTorch's files: storages, and the rebuild functions that its pickles call."""
 
 from __future__ import annotations
 
@@ -9,107 +9,107 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..core.tensor import Tensor, same_memory, wrap
+from ..core.tensor import Tensor, share_version, wrap
 from ..nn.parameter import Buffer, Parameter
-from .allowed_globals import KNOWN, Known, Refused, refuse_call, whole
+from .allowed_globals import ALLOWED_GLOBALS, AllowedGlobal, RefusedGlobal, check_size, refuse_call
 from .errors import CheckpointError
-from .map_location import placed
+from .map_location import move_to_location
 
-MOST_NUMBERS = 2**40  # of a view that shows few numbers many times
+MAX_ELEMENTS = 2**40  # of a view with stride 0, which needs hardly any memory
 
 
-class StorageKind:
-    """A storage class of PyTorch's: of numbers of one type, or of bytes (None)."""
+class StorageClass:
+    """A storage class of PyTorch: of elements of one dtype, or of bytes (None)."""
 
-    def __init__(self, kind: dtypes.dtype | None) -> None:
-        self.kind = kind
+    def __init__(self, dtype: dtypes.dtype | None) -> None:
+        self.dtype = dtype
 
 
 class Storage:
-    """The memory of some tensors.
+    """The memory that one or more tensors share.
 
     Args:
         memory: its bytes.
-        kind: the type of its numbers if the storage has one.
+        dtype: the dtype of its elements if the storage has one.
         location: the device that it was saved from.
         where: `map_location`.
     """
 
     def __init__(
-        self, memory: np.ndarray, kind: dtypes.dtype | None, location: str, where: Any
+        self, memory: np.ndarray, dtype: dtypes.dtype | None, location: str, where: Any
     ) -> None:
-        self.memory, self.kind, self.location, self.where = memory, kind, location, where
+        self.memory, self.dtype, self.location, self.where = memory, dtype, location, where
         self.first: Tensor | None = None
-        self._placed: Any = None
+        self._device_array: Any = None
 
-    def placed(self, kind: dtypes.dtype) -> Any:
-        """Return all numbers in a row, as an array of the device they are wanted on."""
-        if self._placed is None:
-            size = (self.kind or kind).itemsize
-            numbers = self.memory[: self.memory.nbytes // size * size].view(
-                (self.kind or kind).numpy
+    def device_array(self, dtype: dtypes.dtype) -> Any:
+        """Return all elements as a flat array on the target device."""
+        if self._device_array is None:
+            size = (self.dtype or dtype).itemsize
+            values = self.memory[: self.memory.nbytes // size * size].view(
+                (self.dtype or dtype).numpy
             )
-            self._placed = placed(wrap(numbers), self.location, self.where)._array
-        found = self._placed
-        return found if found.dtype == kind.numpy else found.view(kind.numpy)
+            self._device_array = move_to_location(wrap(values), self.location, self.where)._array
+        array = self._device_array
+        return array if array.dtype == dtype.numpy else array.view(dtype.numpy)
 
-    def tensor(self, kind: dtypes.dtype, offset: int, size: Any, stride: Any) -> Tensor:
+    def tensor(self, dtype: dtypes.dtype, offset: int, size: Any, stride: Any) -> Tensor:
         """Return a tensor in this memory.
 
-        Raises: ValueError: it would not lie inside.
+        Raises: ValueError: it would reach outside.
         """
-        sizes = [whole(each, "a size") for each in size]
-        steps = [whole(each, "a stride") for each in stride]
+        sizes = [check_size(length, "a size") for length in size]
+        steps = [check_size(step, "a stride") for step in stride]
         count = math.prod(sizes)
-        if len(sizes) != len(steps) or len(sizes) > 64 or count > MOST_NUMBERS:
+        if len(sizes) != len(steps) or len(sizes) > 64 or count > MAX_ELEMENTS:
             raise ValueError(
                 f"a tensor of {len(sizes)} sizes, {len(steps)} strides, {count} numbers"
             )
-        reach = sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
-        end = whole(offset, "an offset") + reach + 1
-        if count and end * kind.itemsize > self.memory.nbytes:
+        extent = sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
+        end = check_size(offset, "an offset") + extent + 1
+        if count and end * dtype.itemsize > self.memory.nbytes:
             raise ValueError(f"a tensor that ends behind its storage of {self.memory.nbytes} bytes")
-        if kind is dtypes.bool and self.memory.max(initial=0) > 1:
+        if dtype is dtypes.bool and self.memory.max(initial=0) > 1:
             raise ValueError("bytes that are neither true nor false")
-        base = self.placed(kind)
+        base = self.device_array(dtype)
         if not count:
             return wrap(base[:0].reshape(sizes))
-        places = [step * kind.itemsize for step in steps]
-        array = backends.of(base).as_strided(base, sizes, places, offset * kind.itemsize)
-        made = wrap(array)
+        byte_strides = [step * dtype.itemsize for step in steps]
+        array = backends.of(base).as_strided(base, sizes, byte_strides, offset * dtype.itemsize)
+        result = wrap(array)
         if self.first is None:
-            self.first = made
-        return same_memory(made, self.first)
+            self.first = result
+        return share_version(result, self.first)
 
 
-# What pickles call ------------------------------------------------------------------------
+# Functions that pickles call ---------------------------------------------------------------
 
 
-def rebuild(
+def rebuild_tensor(
     storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any = False,
-    backward_hooks: Any = None, metadata: Any = None, kind: Any = None,
+    backward_hooks: Any = None, metadata: Any = None, dtype: Any = None,
 ) -> Tensor:  # fmt: skip
     """Return a tensor in a storage."""
-    kind = kind or getattr(storage, "kind", None)
-    if not isinstance(storage, Storage) or not isinstance(kind, dtypes.dtype):
+    dtype = dtype or getattr(storage, "dtype", None)
+    if not isinstance(storage, Storage) or not isinstance(dtype, dtypes.dtype):
         raise TypeError("a tensor without a storage, or without a type")
     if not isinstance(size, tuple | list) or not isinstance(stride, tuple | list):
         raise TypeError("a tensor without sizes or strides")
-    made = storage.tensor(kind, storage_offset, size, stride)
+    tensor = storage.tensor(dtype, storage_offset, size, stride)
     flags = metadata if type(metadata) is dict else {}
-    if flags.get("conj"):  # PyTorch notes both instead of computing them
-        made = made.conj().resolve_conj()
+    if flags.get("conj"):  # PyTorch stores both as flags instead of computing them
+        tensor = tensor.conj().resolve_conj()
     if flags.get("neg"):
-        made = -made
-    return made.requires_grad_() if requires_grad is True else made
+        tensor = -tensor
+    return tensor.requires_grad_() if requires_grad is True else tensor
 
 
-def rebuild_v3(
+def rebuild_tensor_v3(
     storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any,
-    backward_hooks: Any, kind: Any, metadata: Any = None,
+    backward_hooks: Any, dtype: Any, metadata: Any = None,
 ) -> Tensor:  # fmt: skip
-    return rebuild(
-        storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata, kind
+    return rebuild_tensor(
+        storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata, dtype
     )
 
 
@@ -127,58 +127,73 @@ def make_buffer(data: Any, requires_grad: Any = False, persistent: Any = True) -
     return Buffer(data.detach(), persistent=persistent is True)
 
 
-def from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
-    """Return a tensor with attributes of its own; the attributes are left out."""
-    if isinstance(function, Refused) or isinstance(kind, Refused):
-        return function if isinstance(function, Refused) else kind
-    if not isinstance(function, Known) or function.make not in REBUILDERS:
+def rebuild_from_type(function: Any, cls: Any, args: Any, state: Any) -> Any:
+    """Return a tensor that was saved with Python attributes, without them."""
+    if isinstance(function, RefusedGlobal) or isinstance(cls, RefusedGlobal):
+        return function if isinstance(function, RefusedGlobal) else cls
+    if not isinstance(function, AllowedGlobal) or function.make not in REBUILDERS:
         raise TypeError("a tensor made by something else")
-    made = function.make(*args)
+    tensor = function.make(*args)
     own = state[0] if type(state) is tuple and state else state
-    if type(own) is dict and own.get("_is_buffer") is True and not isinstance(made, Parameter):
-        return make_buffer(made, persistent=own.get("persistent", True))
-    return made
+    if type(own) is dict and own.get("_is_buffer") is True and not isinstance(tensor, Parameter):
+        return make_buffer(tensor, persistent=own.get("persistent", True))
+    return tensor
 
 
-def cannot(what: str, hint: str) -> Known:
+def unsupported(what: str, hint: str) -> AllowedGlobal:
     def refuse(*args: Any) -> Any:
         raise CheckpointError("load", f"the file holds {what}, which edutorch has not", hint=hint)
 
-    return Known(refuse)
+    return AllowedGlobal(refuse)
 
 
-REBUILDERS = (rebuild, rebuild_v3, make_parameter, make_buffer)
+REBUILDERS = (rebuild_tensor, rebuild_tensor_v3, make_parameter, make_buffer)
 
-STORAGES: dict[str, StorageKind] = {
-    "Double": StorageKind(dtypes.float64), "Float": StorageKind(dtypes.float32),
-    "Half": StorageKind(dtypes.float16), "BFloat16": StorageKind(dtypes.bfloat16),
-    "Long": StorageKind(dtypes.int64), "Int": StorageKind(dtypes.int32),
-    "Short": StorageKind(dtypes.int16), "Char": StorageKind(dtypes.int8),
-    "Byte": StorageKind(dtypes.uint8), "Bool": StorageKind(dtypes.bool),
-    "ComplexFloat": StorageKind(dtypes.complex64), "ComplexDouble": StorageKind(dtypes.complex128),
-}  # fmt: skip
+STORAGES: dict[str, StorageClass] = {
+    "Double": StorageClass(dtypes.float64),
+    "Float": StorageClass(dtypes.float32),
+    "Half": StorageClass(dtypes.float16),
+    "BFloat16": StorageClass(dtypes.bfloat16),
+    "Long": StorageClass(dtypes.int64),
+    "Int": StorageClass(dtypes.int32),
+    "Short": StorageClass(dtypes.int16),
+    "Char": StorageClass(dtypes.int8),
+    "Byte": StorageClass(dtypes.uint8),
+    "Bool": StorageClass(dtypes.bool),
+    "ComplexFloat": StorageClass(dtypes.complex64),
+    "ComplexDouble": StorageClass(dtypes.complex128),
+}
 for _home in ("torch", "torch.cuda"):
-    KNOWN.update({f"{_home}.{name}Storage": kind for name, kind in STORAGES.items()})
-QUANTIZED = cannot("a quantized tensor", "in PyTorch: save x.dequantize() instead")
-SPARSE = cannot("a sparse tensor", "in PyTorch: save x.to_dense() instead")
-META = cannot("a tensor without numbers (device meta)", "in PyTorch: save the numbers as well")
-SUBCLASS = cannot("a tensor of a class of its own", "in PyTorch: save an ordinary tensor instead")
-KNOWN |= {
-    "torch.storage.UntypedStorage": StorageKind(None), "torch.UntypedStorage": StorageKind(None),
-    "torch._utils._rebuild_tensor": Known(rebuild),
-    "torch._utils._rebuild_tensor_v2": Known(rebuild),
-    "torch._utils._rebuild_tensor_v3": Known(rebuild_v3),
-    "torch._utils._rebuild_parameter": Known(make_parameter),
-    "torch._utils._rebuild_parameter_with_state": Known(make_parameter),
-    "torch.nn.parameter.Parameter": Known(make_parameter),
-    "torch.nn.parameter.Buffer": Known(make_buffer),
-    "torch._tensor._rebuild_from_type_v2": Known(from_type),
-    "torch.Tensor": Known(refuse_call), "torch._tensor.Tensor": Known(refuse_call),
-    "torch._utils._rebuild_qtensor": QUANTIZED, "torch._utils._rebuild_sparse_tensor": SPARSE,
+    ALLOWED_GLOBALS.update(
+        {f"{_home}.{name}Storage": storage_class for name, storage_class in STORAGES.items()}
+    )
+QUANTIZED = unsupported("a quantized tensor", "in PyTorch: save x.dequantize() instead")
+SPARSE = unsupported("a sparse tensor", "in PyTorch: save x.to_dense() instead")
+META = unsupported("a tensor without numbers (device meta)", "in PyTorch: save the numbers as well")
+SUBCLASS = unsupported(
+    "a tensor of a class of its own", "in PyTorch: save an ordinary tensor instead"
+)
+ALLOWED_GLOBALS |= {
+    "torch.storage.UntypedStorage": StorageClass(None),
+    "torch.UntypedStorage": StorageClass(None),
+    "torch._utils._rebuild_tensor": AllowedGlobal(rebuild_tensor),
+    "torch._utils._rebuild_tensor_v2": AllowedGlobal(rebuild_tensor),
+    "torch._utils._rebuild_tensor_v3": AllowedGlobal(rebuild_tensor_v3),
+    "torch._utils._rebuild_parameter": AllowedGlobal(make_parameter),
+    "torch._utils._rebuild_parameter_with_state": AllowedGlobal(make_parameter),
+    "torch.nn.parameter.Parameter": AllowedGlobal(make_parameter),
+    "torch.nn.parameter.Buffer": AllowedGlobal(make_buffer),
+    "torch._tensor._rebuild_from_type_v2": AllowedGlobal(rebuild_from_type),
+    "torch.Tensor": AllowedGlobal(refuse_call),
+    "torch._tensor.Tensor": AllowedGlobal(refuse_call),
+    "torch._utils._rebuild_qtensor": QUANTIZED,
+    "torch._utils._rebuild_sparse_tensor": SPARSE,
     "torch._utils._rebuild_sparse_csr_tensor": SPARSE,
     "torch._utils._rebuild_meta_tensor_no_storage": META,
     "torch._utils._rebuild_wrapper_subclass": SUBCLASS,
-    "torch._utils._rebuild_nested_tensor": cannot("a nested tensor", "save x.to_padded_tensor(0)"),
-    "torch.serialization._get_layout": Known(lambda name: str(name)),
-}  # fmt: skip
-KNOWN["collections.OrderedDict"].kind = OrderedDict
+    "torch._utils._rebuild_nested_tensor": unsupported(
+        "a nested tensor", "save x.to_padded_tensor(0)"
+    ),
+    "torch.serialization._get_layout": AllowedGlobal(lambda name: str(name)),
+}
+ALLOWED_GLOBALS["collections.OrderedDict"].type = OrderedDict

@@ -1,7 +1,7 @@
-"""Whole objects out of PyTorch's files: its classes become ours of the same name.
+"""Whole objects in PyTorch's files: its classes are mapped to ours of the same name.
 
-`torch.nn.modules.linear.Linear` is `edutorch.nn.modules.linear.Linear` here, and a class of the
-user's is imported: it must have been written for edutorch (`import edutorch as torch`).
+`torch.nn.modules.linear.Linear` is `edutorch.nn.modules.linear.Linear` here. A class of the user
+is imported: it must have been written for edutorch (`import edutorch as torch`).
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from typing import Any
 
 from ..nn.modules.global_hooks import Hook
 from ..nn.modules.module import HOOKS, Module
-from .allowed_globals import KNOWN, Known, set_state
+from .allowed_globals import ALLOWED_GLOBALS, AllowedGlobal, set_state
 from .errors import CheckpointError
-from .restricted_unpickler import Interpreter
-from .torch_file import find_data
-from .unpickle import cannot_make, not_here, refuse_harmful
+from .restricted_unpickler import RestrictedUnpickler
+from .torch_file import find_global
+from .unpickle import construction_error, missing_class_error, refuse_harmful
 
 
-class ObjectInterpreter(Interpreter):
+class TorchObjectUnpickler(RestrictedUnpickler):
     """Runs a pickle that makes objects of any class that can be imported.
 
     Args:
-        persistent: what stands for an object that lies outside the pickle: a storage.
-        name: the file's, for errors.
+        persistent: resolves a persistent id: a storage, which is stored outside the pickle.
+        name: the file name, for errors.
     """
 
     def __init__(self, persistent: Callable[[Any], Any], name: str) -> None:
         super().__init__(self.find_object, persistent, name)
 
     def failure(self, error: Exception) -> CheckpointError:
-        return cannot_make(self.name, error)
+        return construction_error(self.name, error)
 
     def find_object(self, module: str, name: str) -> Any:
-        """Return what stands for a name: what makes data, a class of ours, one of the user's."""
+        """Return what stands for a global: an allowed function, a class of ours, or a user's."""
         if module.partition(".")[0] == "torch":
-            known = KNOWN.get(f"{module}.{name}")
-            return self.counterpart(module, name) if known is None else known
+            known = ALLOWED_GLOBALS.get(f"{module}.{name}")
+            return self.find_counterpart(module, name) if known is None else known
         module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
         module = module.replace("numpy.core", "numpy._core")
         refuse_harmful(module, name, self.name)
@@ -48,7 +48,7 @@ class ObjectInterpreter(Interpreter):
             for part in name.split("."):
                 value = getattr(value, part)
         except (AttributeError, ImportError) as error:
-            raise not_here(f"{module}.{name}", self.name) from error
+            raise missing_class_error(f"{module}.{name}", self.name) from error
         if isinstance(value, type) and any(base.__module__[:6] == "torch." for base in value.mro()):
             raise CheckpointError(
                 "load", f"{self.name} holds an object of the class {module}.{name}, which is "
@@ -56,14 +56,16 @@ class ObjectInterpreter(Interpreter):
             )  # fmt: skip
         return value
 
-    def counterpart(self, module: str, name: str) -> Any:
-        """Return our class or function for one of PyTorch's.
+    def find_counterpart(self, module: str, name: str) -> Any:
+        """Return our counterpart of a class or function of PyTorch.
 
         Raises: CheckpointError: there is none.
         """
-        find_data(module, name)  # says what it is that edutorch has not, such as a quantized type
+        find_global(module, name)  # says what it is that edutorch has not, such as a quantized type
         try:
-            module, name = BUILT_IN.get(f"{module}.{name}", (BUILT_IN.get(module, module), name))
+            module, name = BUILTIN_HOMES.get(
+                f"{module}.{name}", (BUILTIN_HOMES.get(module, module), name)
+            )
             value = importlib.import_module(f"edu{module}")
             for part in name.split("."):
                 value = getattr(value, part)
@@ -74,7 +76,7 @@ class ObjectInterpreter(Interpreter):
             ) from error  # fmt: skip
         return value
 
-    # What an interpreter of data refuses ---------------------------------------------------
+    # Opcodes that the restricted unpickler limits to data ------------------------------------
 
     def extend(self, values: list[Any]) -> None:
         target = self.stack[-1]
@@ -92,7 +94,7 @@ class ObjectInterpreter(Interpreter):
             super().set_items(items)
 
     def add_items(self, arg: Any) -> None:
-        values = self.to_mark()
+        values = self.take_to_mark()
         target = self.stack[-1]
         if isinstance(target, MutableSet):
             for value in values:
@@ -103,37 +105,37 @@ class ObjectInterpreter(Interpreter):
     def call(self, arg: Any) -> None:
         self.make(lambda function, args: function(*args))
 
-    def new(self, arg: Any) -> None:
-        self.make(lambda kind, args: kind.__new__(kind, *args))
+    def new_object(self, arg: Any) -> None:
+        self.make(lambda cls, args: cls.__new__(cls, *args))
 
-    def new_with_names(self, arg: Any) -> None:
+    def new_object_with_kwargs(self, arg: Any) -> None:
         named = self.stack.pop()
-        self.make(lambda kind, args: kind.__new__(kind, *args, **named))
+        self.make(lambda cls, args: cls.__new__(cls, *args, **named))
 
     def make(self, apply: Callable[[Any, Any], Any]) -> None:
-        """Apply what lies below the uppermost value to it."""
+        """Replace the topmost (function, arguments) by `apply(function, arguments)`."""
         args, function = self.stack.pop(), self.stack.pop()
-        if isinstance(function, Known):
+        if isinstance(function, AllowedGlobal):
             function, apply = function.make, lambda function, args: function(*args)
         self.stack.append(apply(function, args))
 
     def build(self, arg: Any) -> None:
         target = self.stack[-2]
         if isinstance(target, Module) and isinstance(self.stack[-1], dict):
-            self.stack[-1] = module_state(self.stack[-1], self.name)
+            self.stack[-1] = convert_module_state(self.stack[-1], self.name)
         set_state(target, self.stack.pop())
 
 
-BUILT_IN: dict[str, Any] = {
+BUILTIN_HOMES: dict[str, Any] = {
     "torch._C._VariableFunctionsClass": ("torch", "ops"),
     "torch._C.TensorBase": ("torch", "Tensor"),
     "torch._C._nn": "torch.nn.functional",
 }
-"""Where PyTorch's built-in functions lie here."""
+"""The modules of our counterparts of PyTorch's built-in functions."""
 
 
-def module_state(state: dict[str, Any], file: str) -> dict[str, Any]:
-    """Return PyTorch's attributes of a module as ours, where a hook knows how it is called.
+def convert_module_state(state: dict[str, Any], file: str) -> dict[str, Any]:
+    """Convert the attributes of a PyTorch module to ours, where hooks carry their own flags.
 
     Raises: CheckpointError: there are hooks on its state_dict.
     """

@@ -1,6 +1,6 @@
-"""Whole objects out of our own files: their pickles are read as data, or run.
+"""Unpickling of whole objects from our own files: as data only, or with `pickle`.
 
-To run one is what `weights_only=False` asks for: classes are imported by name and their code
+The latter is what `weights_only=False` asks for: classes are imported by name and their code
 makes the objects.
 """
 
@@ -16,22 +16,22 @@ from ..core.tensor import Tensor
 from ..errors import EdutorchError
 from .errors import CheckpointError, RefusedError
 from .safe_globals import FORBIDDEN
-from .torch_file import find_data, run_as_data
+from .torch_file import find_global, run_as_data
 
-HARMFUL = frozenset(
+HARMFUL_BUILTINS = frozenset(
     "eval exec compile open input breakpoint __import__ globals locals vars".split()
 )
-"""Functions among Python's own that no honest pickle calls."""
+"""Builtins that no honest pickle calls."""
 
 
 def read_as_data(data: bytes, tensors: list[Tensor], name: str) -> Any:
     """Return what a pickle builds, without importing or calling anything.
 
-    Raises: RefusedError: it asks for classes that nobody has allowed.
+    Raises: RefusedError: it refers to classes that nobody has allowed.
     """
 
     def find(module: str, called: str) -> Any:
-        return find_data("torch" if module in ("edutorch.dtypes", SIZE) else module, called)
+        return find_global("torch" if module in ("edutorch.dtypes", SIZE) else module, called)
 
     return run_as_data(io.BytesIO(data), find, tensors.__getitem__, name)
 
@@ -40,12 +40,12 @@ SIZE = Size.__module__
 
 
 class ObjectUnpickler(pickle.Unpickler):
-    """Runs a pickle of ours.
+    """An unpickler for the pickles of `objects.py`.
 
     Args:
         data: the pickle.
-        tensors: what its numbers stand for.
-        name: the file's, for errors.
+        tensors: the tensors that its persistent ids refer to.
+        name: the file name, for errors.
     """
 
     def __init__(self, data: bytes, tensors: list[Tensor], name: str) -> None:
@@ -53,16 +53,16 @@ class ObjectUnpickler(pickle.Unpickler):
         self.tensors, self.name = tensors, name
 
     def persistent_load(self, pid: Any) -> Tensor:
-        """Return the tensor of an index."""
+        """Return the tensor with this index."""
         return self.tensors[pid]
 
     def find_class(self, module_name: str, global_name: str) -> Any:
-        """Return what has this name in a module, which is imported."""
+        """Import a module and return its attribute of this name."""
         refuse_harmful(module_name, global_name, self.name)
         try:
             return super().find_class(module_name, global_name)
         except (AttributeError, ImportError) as error:
-            raise not_here(f"{module_name}.{global_name}", self.name) from error
+            raise missing_class_error(f"{module_name}.{global_name}", self.name) from error
 
     def load(self) -> Any:
         """Return the object.
@@ -74,23 +74,23 @@ class ObjectUnpickler(pickle.Unpickler):
         except EdutorchError:
             raise
         except Exception as error:
-            raise cannot_make(self.name, error) from error
+            raise construction_error(self.name, error) from error
 
 
 def refuse_harmful(module: str, name: str, file: str) -> None:
-    """Refuse the functions that attacks begin with. (Others remain: a pickle can do anything.)
+    """Refuse the functions that attacks usually begin with. (A pickle can still run any code.)
 
     Raises: RefusedError: it is one of them.
     """
     package = module.partition(".")[0]
-    if package in FORBIDDEN and (package != "builtins" or name in HARMFUL):
+    if package in FORBIDDEN and (package != "builtins" or name in HARMFUL_BUILTINS):
         raise RefusedError(
             "load", f"{file} was not loaded: it runs functions that no checkpoint needs",
             {"refused": f"{module}.{name}"}, "delete the file: it was made to do harm",
         )  # fmt: skip
 
 
-def not_here(full: str, file: str) -> CheckpointError:
+def missing_class_error(full: str, file: str) -> CheckpointError:
     """Return the error for a class that is not defined where the file is loaded."""
     module, _, name = full.rpartition(".")
     if module == "__main__":
@@ -104,7 +104,7 @@ def not_here(full: str, file: str) -> CheckpointError:
     )
 
 
-def cannot_make(file: str, error: Exception) -> CheckpointError:
+def construction_error(file: str, error: Exception) -> CheckpointError:
     return CheckpointError(
         "load", f"{file}: an object in it cannot be made again ({type(error).__name__}: {error})",
         hint="its class is another one here than where it was saved: save its state_dict() there, "

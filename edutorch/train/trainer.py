@@ -9,7 +9,7 @@ from typing import Any
 from .. import cuda
 from ..errors import warn
 from ..ops import tensor
-from ..serialization.safetensors_file import written
+from ..serialization.safetensors_file import encode_file
 from ..settings import use_deterministic_algorithms
 from ..utils.atomic_files import write_atomically
 from . import checkpoint as checkpoints
@@ -195,7 +195,7 @@ class Trainer(Stages):
         Exactly between two batches: in `on_train_batch_end`, `on_validation_end`,
         `on_train_epoch_end`, or when `fit` has returned.
         """
-        write_atomically(filepath, written(checkpoints.dump(self, weights_only), only_data=True))
+        write_atomically(filepath, encode_file(checkpoints.dump(self, weights_only), only_data=True))
 
     # What can be read ---------------------------------------------------------------------
 

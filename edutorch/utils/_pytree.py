@@ -56,7 +56,7 @@ class TreeSpec:
         if self.type in DICTS:
             keys = self.context[1]
             pairs = zip(keys, inside, strict=True)
-            return "{" + ", ".join(f"{key!r}: {each}" for key, each in pairs) + "}"
+            return "{" + ", ".join(f"{key!r}: {child}" for key, child in pairs) + "}"
         if self.type is list:
             return f"[{', '.join(inside)}]"
         name = "" if self.type is tuple else self.type.__name__
@@ -84,28 +84,28 @@ def is_namedtuple(value: Any) -> bool:
 
 def opened(tree: Any) -> tuple[list[Any], Any] | None:
     """Return a container's children and what else it takes to rebuild it; None for a leaf."""
-    kind = type(tree)
-    if kind in (tuple, list) or is_namedtuple(tree):
+    node_type = type(tree)
+    if node_type in (tuple, list) or is_namedtuple(tree):
         return list(tree), None
-    if kind in DICTS:
+    if node_type in DICTS:
         return list(tree.values()), (getattr(tree, "default_factory", None), tuple(tree))
-    if kind is deque:
+    if node_type is deque:
         return list(tree), tree.maxlen
     return None
 
 
 def closed(spec: TreeSpec, children: list[Any]) -> Any:
     """Build a container again."""
-    kind: Any = spec.type
-    if kind in DICTS:
+    node_type: Any = spec.type
+    if node_type in DICTS:
         factory, keys = spec.context
         together = dict(zip(keys, children, strict=True))
-        if kind is defaultdict:
+        if node_type is defaultdict:
             return defaultdict(factory, together)
-        return kind(together)  # type: ignore[arg-type]
-    if kind in (tuple, list):
-        return kind(children)
-    return deque(children, spec.context) if kind is deque else kind(*children)
+        return node_type(together)  # type: ignore[arg-type]
+    if node_type in (tuple, list):
+        return node_type(children)
+    return deque(children, spec.context) if node_type is deque else node_type(*children)
 
 
 def tree_flatten(
@@ -119,10 +119,10 @@ def tree_flatten(
     >>> tree_flatten({"a": 1, "b": (2, [3])})
     ([1, 2, 3], {'a': *, 'b': (*, [*])})
     """
-    found = None if is_leaf is not None and is_leaf(tree) else opened(tree)
-    if found is None:
+    node = None if is_leaf is not None and is_leaf(tree) else opened(tree)
+    if node is None:
         return [tree], LEAF
-    children, context = found
+    children, context = node
     leaves: list[Any] = []
     specs = []
     for child in children:
@@ -140,13 +140,13 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     >>> tree_unflatten([1, 2, 3], tree_structure((0, [0, 0])))
     (1, [2, 3])
     """
-    given = list(leaves)
-    if len(given) != treespec.num_leaves:
+    leaf_list = list(leaves)
+    if len(leaf_list) != treespec.num_leaves:
         raise ValueError(
             f"tree_unflatten: the tree {treespec} has {treespec.num_leaves} leaves, "
-            f"but {len(given)} were given"
+            f"but {len(leaf_list)} were given"
         )
-    remaining = iter(given)
+    remaining = iter(leaf_list)
 
     def build(spec: TreeSpec) -> Any:
         if spec.is_leaf():
@@ -194,7 +194,7 @@ def tree_map(
         if other != spec:
             raise ValueError(f"tree_map: the trees differ: {spec} and {other}")
         others.append(below)
-    return tree_unflatten([func(*each) for each in zip(leaves, *others, strict=True)], spec)
+    return tree_unflatten([func(*parts) for parts in zip(leaves, *others, strict=True)], spec)
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
@@ -209,13 +209,13 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
     return tree
 
 
-def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any) -> Any:
+def tree_map_only(leaf_type: Any, func: Callable[[Any], Any], tree: Any) -> Any:
     """Return the tree with `func` of each leaf of a type (or of one of several types).
 
     >>> tree_map_only(int, lambda n: -n, [1, "a"])
     [-1, 'a']
     """
-    return tree_map(lambda each: func(each) if isinstance(each, kind) else each, tree)
+    return tree_map(lambda leaf: func(leaf) if isinstance(leaf, leaf_type) else leaf, tree)
 
 
 def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:

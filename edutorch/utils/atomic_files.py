@@ -101,20 +101,20 @@ def temporary_name(name: str, process: int, number: int) -> str:
     return f".{name}.{socket.gethostname()}.{process}.{number}.tmp"
 
 
-def left_behind(name: str, found: Iterable[str]) -> list[str]:
+def left_behind(name: str, names: Iterable[str]) -> list[str]:
     """Return those of the names `found` that nobody is writing `name` through any more.
 
     Files of other machines are left alone: nobody here can tell.
     """
     start = f".{name}.{socket.gethostname()}."
     stale = []
-    for each in found:
-        process = each.removeprefix(start).split(".")[0]
-        if not (each.startswith(start) and each.endswith(".tmp") and process.isdigit()):
+    for candidate in names:
+        process = candidate.removeprefix(start).split(".")[0]
+        if not (candidate.startswith(start) and candidate.endswith(".tmp") and process.isdigit()):
             continue
         own = int(process) == os.getpid()
-        if (own and each not in _writing) or (not own and not alive(int(process))):
-            stale.append(each)
+        if (own and candidate not in _writing) or (not own and not alive(int(process))):
+            stale.append(candidate)
     return stale
 
 
@@ -170,7 +170,7 @@ def write_remotely(url: str, data: bytes) -> None:
     folder, _, name = path.rpartition("/")
     start = f"{folder}/" if folder else ""
     with contextlib.suppress(OSError):  # no such folder yet, or it may not be listed
-        known = [each.rpartition("/")[2] for each in files.ls(folder, detail=False)]
+        known = [path.rpartition("/")[2] for path in files.ls(folder, detail=False)]
         for stale in left_behind(name, known):
             files.rm_file(start + stale)
     short = temporary_name(name, os.getpid(), next(_numbers))

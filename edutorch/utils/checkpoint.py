@@ -17,12 +17,12 @@ from typing import Any
 
 from .. import backends
 from ..autograd.graph import saved_tensors_hooks
-from ..core.autograd.graph import LEAF, Writes
+from ..core.autograd.graph import LEAF, VersionCounter
 from ..core.autograd.saved_tensors import PackedTensor
 from ..core.source_location import read_line
 from ..core.tensor import Tensor
 from ..errors import EdutorchError, StaleValueError
-from ..modes import changed, current, is_grad_enabled
+from ..modes import override_modes, current, is_grad_enabled
 from ..ops.random import default_generator
 from ..ops.random_state import fork_rng
 from ._pytree import tree_flatten, tree_unflatten
@@ -157,11 +157,11 @@ class Part:
         def refuse(packed: None) -> Tensor:
             raise CheckpointError("checkpoint", "backward inside of a checkpointed function")
 
-        leaves = [each.get() if isinstance(each, Given) else each for each in self.given]
+        leaves = [leaf.get() if isinstance(leaf, Given) else leaf for leaf in self.given]
         args, kwargs = tree_unflatten(leaves, self.spec)
         devices = [generator.device for generator in self.generators]
-        autocast = self.autocast and self.autocast.afresh()
-        modes = changed(grad=True, listeners=(), saving=None, levels=(), autocast=autocast)
+        autocast = self.autocast and self.autocast.with_empty_cache()
+        modes = override_modes(grad=True, listeners=(), saving=None, levels=(), autocast=autocast)
         with modes, fork_rng(devices, bool(devices)):
             for generator, state in zip(self.generators, self.states, strict=True):
                 generator.set_state(state)
@@ -223,7 +223,7 @@ class Given:
             raise overwritten(tensor, "an input of the checkpointed function")
         again = tensor.detach()
         if self.packed is not None:
-            again._writes = Writes()
+            again._writes = VersionCounter()
             again._writes.count = self.version
         if tensor._node is not None:
             again._node = LEAF

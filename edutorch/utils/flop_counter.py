@@ -52,7 +52,7 @@ class FlopCounterMode:
             if span.flops:
                 for place in places(span):
                     counts[place][span.name] += span.flops
-        self.flop_counts = {place: dict(found) for place, found in counts.items()}
+        self.flop_counts = {place: dict(flops_by_op) for place, flops_by_op in counts.items()}
         self._recording = None
         if self.display:
             print(self.get_table())
@@ -74,10 +74,10 @@ class FlopCounterMode:
             level = 0 if place == "Global" else place.count(".") + 1
             if level > depth:
                 continue
-            found = [(place, sum(counts.values())), *((f" - {op}", n) for op, n in counts.items())]
+            totals = [(place, sum(counts.values())), *((f" - {op}", n) for op, n in counts.items())]
             rows += [
                 (" " * level + name, str(count), f"{100 * count / total:.2f}%")
-                for name, count in found
+                for name, count in totals
             ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
@@ -89,8 +89,8 @@ class FlopCounterMode:
 
 def places(span: Span) -> list[str]:
     """Return 'Global' and the path of each module around a span: 'Net', 'Net.features.0'."""
-    found = ["Global"]
+    paths = ["Global"]
     for module in span.module:
-        path, _, kind = module.partition(" (")
-        found.append(f"{span.module[0]}.{path}" if kind else path)
-    return found
+        path, _, class_name = module.partition(" (")
+        paths.append(f"{span.module[0]}.{path}" if class_name else path)
+    return paths

@@ -16,11 +16,11 @@ from ..events import listening
 from ..nn import Module
 from ..ops import ones_like
 from ..utils._pytree import tree_leaves, tree_map
-from .backward_walk.backward_graph import Part, mirrored
+from .backward_walk.backward_graph import GraphDirection, backward_snapshot
 from .graph.fx_graph import graph_of, snapshot
-from .graph.graph_reader import gathered, root_key, trace
+from .graph.graph_reader import collect_vertices, root_key, read_graph
 from .graph.model import Key, Snapshot, Vertex, arrange
-from .graph.names import Names, models_among, variables
+from .graph.names import Names, find_models, variables
 from .live.recorder import Recorder
 from .render.static import Drawing
 
@@ -34,7 +34,7 @@ def draw(
     *inputs: Any,
     model: Module | None = None,
     names: Mapping[str, Tensor] | None = None,
-    graph: Part = "forward",
+    graph: GraphDirection = "forward",
     open: str | Iterable[str] = (),
     rankdir: Literal["LR", "TB"] | None = None,
     **settings: Any,
@@ -76,9 +76,9 @@ def draw(
         raise NotDrawableError(
             "viz.draw", f"unknown graph {graph!r}", hint="use 'forward', 'backward' or 'both'"
         )
-    given = GivenNames(model_given(what, model, inputs), names or {}, sys._getframe(1))
+    given = CallerNames(resolve_model(what, model, inputs), names or {}, sys._getframe(1))
     whole = snapshot_of(what, inputs, settings, given, graph)
-    drawing = Drawing(mirrored(whole, graph), rankdir)
+    drawing = Drawing(backward_snapshot(whole, graph), rankdir)
     return drawing.open(*([open] if isinstance(open, str) else open)) if open else drawing
 
 
@@ -86,8 +86,8 @@ def snapshot_of(
     what: Any,
     inputs: tuple[Any, ...],
     settings: Mapping[str, Any],
-    names: GivenNames,
-    graph: Part,
+    names: CallerNames,
+    graph: GraphDirection,
 ) -> Snapshot:
     """Return the graph of whatever `draw` was given, as far as it is needed for `graph`."""
     known = graph_of(what)
@@ -98,7 +98,7 @@ def snapshot_of(
         refuse_settings("a tensor", settings)
         whole = traced_results(what, names)
     elif callable(what):
-        whole = called(what, inputs, settings, names, graph)
+        whole = record_call(what, inputs, settings, names, graph)
     else:
         raise NotDrawableError(
             "viz.draw",
@@ -122,7 +122,7 @@ def refuse_settings(subject: str, settings: Mapping[str, Any]) -> None:
         )  # fmt: skip
 
 
-def model_given(what: Any, model: Module | None, inputs: tuple[Any, ...]) -> Module | None:
+def resolve_model(what: Any, model: Module | None, inputs: tuple[Any, ...]) -> Module | None:
     """Return the model of `draw(tensor, model)`, or the one given by name.
 
     Raises: NotDrawableError: something else was given beside a tensor.
@@ -139,10 +139,10 @@ def model_given(what: Any, model: Module | None, inputs: tuple[Any, ...]) -> Mod
     return model
 
 
-def traced_results(what: Any, names: GivenNames) -> Snapshot:
+def traced_results(what: Any, names: CallerNames) -> Snapshot:
     """Return the graph behind a tensor, or behind all in a list, tuple or dict."""
     if isinstance(what, Tensor):
-        return trace(what, names)
+        return read_graph(what, names)
     results = list(named_leaves(what, ""))
     wrong = next((item for _, item in results if not isinstance(item, Tensor)), None)
     if not all(isinstance(item, Tensor) for _, item in results) or not results:
@@ -153,7 +153,7 @@ def traced_results(what: Any, names: GivenNames) -> Snapshot:
         )  # fmt: skip
     vertices: dict[Key, Vertex] = {}
     for path, result in results:
-        for key, vertex in gathered(result, names).items():
+        for key, vertex in collect_vertices(result, names).items():
             known = vertices.setdefault(key, vertex)
             known.value, known.grad = known.value or vertex.value, known.grad or vertex.grad
         root = vertices[root_key(result)]
@@ -164,15 +164,15 @@ def traced_results(what: Any, names: GivenNames) -> Snapshot:
     return arrange({key: vertices[key] for key in in_order}, roots, names.classes)
 
 
-def called(
+def record_call(
     what: Any,
     inputs: tuple[Any, ...],
     settings: Mapping[str, Any],
-    names: GivenNames,
-    graph: Part,
+    names: CallerNames,
+    graph: GraphDirection,
 ) -> Snapshot:
     """Record one call. For the graph of backward, gradients are computed and thrown away."""
-    inputs, settings = differentiable(what, inputs, names, settings)
+    inputs, settings = make_differentiable(what, inputs, names, settings)
     recorder = CallRecorder(names, detailed=True)
     with enable_grad(), listening(recorder):
         result = what(*inputs, **settings)
@@ -208,10 +208,10 @@ def wants_gradient(thing: Any) -> bool:
     return isinstance(thing, Tensor) and thing.grad_fn is not None
 
 
-def differentiable(
+def make_differentiable(
     what: Any,
     inputs: tuple[Any, ...],
-    names: GivenNames,
+    names: CallerNames,
     settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """Return the arguments, such that something is recorded: a plain function needs a leaf.
@@ -257,11 +257,11 @@ def named_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from named_leaves(item, inner)
 
 
-class GivenNames(Names):
+class CallerNames(Names):
     """Names that the caller of `draw` gave, and those found where it was called."""
 
     def __init__(self, model: Module | None, given: Mapping[str, Tensor], frame: FrameType) -> None:
-        super().__init__([model] if model is not None else models_among(variables(frame)), frame)
+        super().__init__([model] if model is not None else find_models(variables(frame)), frame)
         for name, tensor in given.items():
             kind, module, _ = self.of(tensor)
             self._leaves[id(tensor)] = kind, module, name

@@ -26,7 +26,7 @@ class Options(argparse.ArgumentParser):
         raise MagicError("%%live", message, hint=self.format_usage().strip())
 
 
-def parser() -> Options:
+def make_parser() -> Options:
     """Describe the line: `%%live [models] [--speed N] [--keep] [--top-to-bottom]`."""
     options = Options(prog="%%live", add_help=False)
     options.add_argument("models", nargs="*", help="variables; without one, those that run")
@@ -46,7 +46,7 @@ def live_magic(line: str, cell: str) -> Any:
 
     Raises: MagicError, and whatever the cell raises.
     """
-    options = parser().parse_args(shlex.split(line))
+    options = make_parser().parse_args(shlex.split(line))
     shell = sys.modules["IPython"].get_ipython()
     space: dict[str, Any] = shell.user_ns
     models = []
@@ -63,13 +63,13 @@ def live_magic(line: str, cell: str) -> Any:
     # Names are looked up where a function's frame would hold them.
     frame: Any = SimpleNamespace(f_locals=space, f_globals=space)
     down = "TB" if options.top_to_bottom else None
-    body, last = compiled(shell, cell)
+    body, last = compile_cell(shell, cell)
     with View(tuple(models), frame, options.speed, options.keep, down):
         exec(body, space)
         return eval(last, space) if last is not None else None
 
 
-def compiled(shell: Any, cell: str) -> tuple[Any, Any]:
+def compile_cell(shell: Any, cell: str) -> tuple[Any, Any]:
     """Compile a cell as IPython does: all of it but the value at its end, and that value."""
     tree = ast.parse(shell.transform_cell(cell))
     name = shell.compile.cache(cell, shell.execution_count, raw_code=cell)

@@ -11,7 +11,7 @@ import pytest
 import edutorch as t
 from edutorch.amp.state import state
 from edutorch.core.tensor import Tensor
-from edutorch.modes import PLAIN, current
+from edutorch.modes import DEFAULT, current
 
 A = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 
@@ -32,9 +32,9 @@ def test_a_region_and_what_is_left_after_it():
         assert not t.is_autocast_enabled("cuda")
         assert net(x).dtype is t.bfloat16
     assert not t.is_autocast_enabled("cpu")
-    assert current() is PLAIN
+    assert current() is DEFAULT
     assert net(x).dtype is t.float32
-    assert not state().kept
+    assert not state().cache
 
 
 def test_nested_regions():
@@ -55,7 +55,7 @@ def test_nested_regions():
 def test_an_error_inside_ends_the_region():
     with pytest.raises(ZeroDivisionError), t.autocast("cpu"), t.no_grad():
         _ = 1 / 0
-    assert current() is PLAIN
+    assert current() is DEFAULT
 
 
 def test_a_decorator_and_one_object_several_times():
@@ -68,7 +68,7 @@ def test_a_decorator_and_one_object_several_times():
     assert half(t.tensor(A)).dtype is t.bfloat16
     with region, region:
         assert (t.tensor(A) @ t.tensor(A).T).dtype is t.bfloat16
-    assert current() is PLAIN
+    assert current() is DEFAULT
 
 
 def test_threads_have_states_of_their_own():
@@ -102,7 +102,7 @@ def test_switches():
     finally:
         t.set_autocast_enabled("cpu", False)
         t.set_autocast_dtype("cpu", t.bfloat16)
-    assert current() is PLAIN
+    assert current() is DEFAULT
     t.set_autocast_enabled(True)
     assert t.is_autocast_enabled()
     t.set_autocast_enabled(False)
@@ -165,9 +165,9 @@ def test_a_weight_is_converted_once_and_again_after_a_step():
     optimizer = t.optim.SGD(net.parameters(), lr=0.5)
     with t.autocast("cpu"):
         first = net(x)
-        (kept,) = [each[-1] for key, each in state().kept.items() if key[0] == id(net.weight)]
+        (kept,) = [each[-1] for key, each in state().cache.items() if key[0] == id(net.weight)]
         net(x)
-        assert any(each[-1] is kept for each in state().kept.values())
+        assert any(each[-1] is kept for each in state().cache.values())
         first.float().sum().backward()
         optimizer.step()
         after = net(x)
@@ -183,17 +183,17 @@ def test_a_weight_is_converted_once_and_again_after_a_step():
         np.testing.assert_allclose(net(x)[0, 0].item(), 3 + A[0].sum(), rtol=0.02)
         with t.autocast("cpu"):
             pass
-        assert state().kept  # an inner region ends, and they are still there
+        assert state().cache  # an inner region ends, and they are still there
         t.clear_autocast_cache()
-        assert not state().kept
-    assert not state().kept
+        assert not state().cache
+    assert not state().cache
 
 
 def test_without_the_cache_nothing_is_kept():
     with t.autocast("cpu", cache_enabled=False):
         assert not t.is_autocast_cache_enabled()
         layer()(t.tensor(A))
-        assert not state().kept
+        assert not state().cache
     assert t.is_autocast_cache_enabled()
 
 
@@ -249,7 +249,7 @@ def test_checkpoint_computes_again_under_the_same_autocast():
         y = t.utils.checkpoint.checkpoint(part, x, use_reentrant=False)
     y.float().sum().backward()
     assert seen == [t.bfloat16, t.bfloat16]
-    assert not state().kept
+    assert not state().cache
     found, x.grad = x.grad.tolist(), None
     with t.autocast("cpu"):
         y = part(x)

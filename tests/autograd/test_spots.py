@@ -14,7 +14,7 @@ from edutorch.core.fast.lazy_gradients import OneHotGradient
 from edutorch.kernels import available, make
 from edutorch.nn import functional as F
 from edutorch.nn.functional.loss import nll
-from edutorch.ops.softmax import SPOTTED
+from edutorch.ops.softmax import LOG_SOFTMAX_KERNEL
 
 SHAPES = [(5, 4), (60, 70)]  # one too small for a kernel, and one that is not
 
@@ -55,7 +55,7 @@ def exact(x: torch.Tensor, target: torch.Tensor) -> np.ndarray:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_array_in_between(shape: tuple[int, int], computed: list[OneHotGradient]) -> None:
     if available():
-        make(SPOTTED)
+        make(LOG_SOFTMAX_KERNEL)
     x, target = scores(shape)
     F.cross_entropy(x, target).backward()
     assert not computed

@@ -33,7 +33,7 @@ import functools, sys, time
 sys.path.insert(0, {root})
 import edutorch
 from edutorch import viz
-from edutorch.events import Stepped, hearing_milestones
+from edutorch.events import Stepped, listen_steps
 from tests.programs import {name}
 stepped = []
 def note(kind, *rest):
@@ -42,7 +42,7 @@ def note(kind, *rest):
 watch = functools.partial(viz.live, keep=True)  # the program's variables name its models
 """
 LOOP = """
-with hearing_milestones(note):
+with listen_steps(note):
     {name}.main(steps=6, watch=watch)
 print("first step ended at", stepped[0] if stepped else time.time())
 """

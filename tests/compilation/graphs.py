@@ -10,7 +10,7 @@ import numpy as np
 
 import edutorch
 from edutorch import fx
-from edutorch.ops.conversion import as_type
+from edutorch.ops.conversion import convert_dtype
 from edutorch.ops.indexing import getitem
 from edutorch.ops.views import expand, unsqueeze
 
@@ -76,7 +76,7 @@ class Random:
         x = self.choose.choice(pool[-6:])
         shape, dtype = x.meta["shape"], np.dtype(x.meta["dtype"])
         if dtype.kind == "b":
-            return call(as_type, x, dtype=edutorch.float32)
+            return call(convert_dtype, x, dtype=edutorch.float32)
         kind = self.choose.random()
         if kind < 0.35:
             return call(getattr(edutorch, self.choose.choice(ONE)), x)

@@ -18,7 +18,7 @@ from edutorch.compilation import kernel_cache
 from edutorch.compilation.pipeline import lower
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
-from edutorch.nn.functional.loss.nll import nll_loss, nll_spread
+from edutorch.nn.functional.loss.nll import nll_loss, nll_grad
 from tests.compilation.graphs import graph_of
 
 needs_numba = pytest.mark.skipif(
@@ -162,7 +162,7 @@ def test_numbers_are_computed_in_each_call():
 def losses(call, x, target):
     loss = call(nll_loss, x, target, None, reduction="mean", ignore_index=2)
     back = call(
-        nll_spread, loss, target=target, weight=None, shape=(6, 4), reduction="mean", ignore_index=2
+        nll_grad, loss, target=target, weight=None, shape=(6, 4), reduction="mean", ignore_index=2
     )
     each = call(nll_loss, x, target, None, reduction="none")
     return [loss, back, each, call(nll_loss, x, target, None, reduction="sum")]

@@ -69,10 +69,10 @@ def test_a_mean_of_many_elements(count, dtype):
 
 def test_large_gradients_are_added_up_by_the_kernels(monkeypatch):
     """What a kernel returns is the sum, and NumPy computes only where there is none."""
-    g = np.ones((2, lazy_gradients.MANY), np.float32)
+    g = np.ones((2, lazy_gradients.SUM_KERNEL_MIN_SIZE), np.float32)
     calls = {
-        "ADD": lambda: lazy_gradients.together(g, g), "SUM": lambda: lazy_gradients.sum_over(g, 0),
-        "ADD_ONTO": lambda: lazy_gradients.add_onto(g, g),
+        "ADD": lambda: lazy_gradients.add_large(g, g), "SUM": lambda: lazy_gradients.sum_over(g, 0),
+        "ADD_ONTO": lambda: lazy_gradients.add_in_place(g, g),
     }  # fmt: skip
     for name, call in calls.items():
         answer = object()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import edutorch
 from edutorch.errors import ShapeError
-from edutorch.ops.contraction import by_products, steps_of
+from edutorch.ops.contraction import contract_by_matmul, plan_contraction
 
 SIZES = dict(zip("abcdef", (2, 3, 1, 4, 5, 2), strict=True))
 
@@ -47,7 +47,7 @@ def test_any_equation(equation, turned):
 def test_products_of_matrices_are_such(equation):
     terms = equation.partition("->")[0].replace("...", "f").split(",")
     arrays = [some(term, seed) for seed, term in enumerate(terms)]
-    found = by_products(arrays, equation)
+    found = contract_by_matmul(arrays, equation)
     assert found is not None
     np.testing.assert_allclose(found, np.einsum(equation, *arrays), rtol=1e-9, atol=1e-12)
 
@@ -63,7 +63,7 @@ def test_products_of_matrices_are_such(equation):
 ])  # fmt: skip
 def test_what_is_left_to_numpy(equation, shapes):
     operands = [np.ones(shape) for shape in shapes]
-    assert by_products(operands, equation) is None
+    assert contract_by_matmul(operands, equation) is None
     found = edutorch.einsum(equation, *map(edutorch.tensor, operands))
     np.testing.assert_array_equal(found.numpy(), np.einsum(equation, *operands))
 
@@ -77,7 +77,7 @@ def test_what_is_left_to_numpy(equation, shapes):
 ])  # fmt: skip
 def test_mistakes_are_told_as_before(equation, shapes):
     operands = [np.ones(shape) for shape in shapes]
-    assert by_products(operands, equation) is None
+    assert contract_by_matmul(operands, equation) is None
     with pytest.raises(ShapeError, match="einsum: "):
         edutorch.einsum(equation, *map(edutorch.tensor, operands))
 
@@ -85,11 +85,11 @@ def test_mistakes_are_told_as_before(equation, shapes):
 def test_whole_numbers_are_left_to_numpy():
     x = edutorch.arange(6).reshape(2, 3)
     assert edutorch.einsum("ij,kj->ik", x, x).tolist() == [[5, 14], [14, 50]]
-    assert by_products([x.numpy(), x.numpy()], "ij,kj->ik") is None
+    assert contract_by_matmul([x.numpy(), x.numpy()], "ij,kj->ik") is None
 
 
 def test_three_operands_in_the_order_that_takes_least():
     """(a b) (b c) (c): from the right it is two products with a vector."""
-    steps = steps_of("ab,bc,c->a", ((50, 50), (50, 50), (50,)))
+    steps = plan_contraction("ab,bc,c->a", ((50, 50), (50, 50), (50,)))
     assert steps is not None
     assert next(pair.equation for _, pair in steps) in ("bc,c->b", "c,bc->b")

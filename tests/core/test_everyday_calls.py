@@ -24,8 +24,8 @@ CALLS = {
     "remainder": lambda: whole % 3,
     "floor_divide": lambda: whole // 2,
     "eq": lambda: whole == 4,
-    "extreme_with_index": lambda: x.max(1).values,
-    "sort_with_indices": lambda: x.sort(1).values,
+    "minmax_dim": lambda: x.max(1).values,
+    "sort_forward": lambda: x.sort(1).values,
 }
 """By the name of the op, which may be followed by what is special."""
 

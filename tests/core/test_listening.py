@@ -46,7 +46,7 @@ def told(call, way):
     heard = []
     with listening(lambda event: heard.append(described(event))):
         result = call(x, w)
-    assert modes.current() is modes.PLAIN, way
+    assert modes.current() is modes.DEFAULT, way
     if result.requires_grad:
         result.sum().backward()
     return result.detach().numpy(), None if w.grad is None else w.grad.numpy(), heard
@@ -70,7 +70,7 @@ def described(event):
 def test_the_short_way_tells_what_the_long_one_does(name, monkeypatch):
     result, gradient, heard = told(CALLS[name], "short")
     monkeypatch.setattr(
-        dispatch, "Heard", type(None)
+        dispatch, "ObservedModes", type(None)
     )  # no modes are of this kind: all go the long way
     other, wanted, all_of_it = told(CALLS[name], "long")
     assert np.array_equal(result, other)
@@ -83,9 +83,9 @@ def test_the_short_way_tells_what_the_long_one_does(name, monkeypatch):
 def test_the_short_way_is_taken(monkeypatch):
     """Somebody who listens does not bring about the questions that only other cases need."""
     asked = []
-    usual = dispatch.carry_out
+    usual = dispatch.execute
     monkeypatch.setattr(
-        dispatch, "carry_out", lambda op, *rest: asked.append(op) or usual(op, *rest)
+        dispatch, "execute", lambda op, *rest: asked.append(op) or usual(op, *rest)
     )
     x = edutorch.ones(3, requires_grad=True)
     with listening(lambda event: None):

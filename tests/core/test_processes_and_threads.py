@@ -11,7 +11,7 @@ import pytest
 
 import edutorch
 from edutorch.autograd import forward_ad, graph
-from edutorch.modes import PLAIN, current
+from edutorch.modes import DEFAULT, current
 
 STEPS = """
 import gc, resource
@@ -60,7 +60,7 @@ def test_eight_threads_add_to_the_same_leaves():
                 with edutorch.set_grad_enabled(number % 2 == 0):
                     assert (w * 2).requires_grad == (number % 2 == 0)
                 ((w * number).sum() + (v * v * 0.5).sum()).backward()
-                assert current() is PLAIN, step
+                assert current() is DEFAULT, step
         except BaseException as error:
             failed.append(error)
             raise
@@ -91,14 +91,14 @@ def test_every_mode_ends_with_its_block(context):
 
     with pytest.raises(ZeroDivisionError), context():
         raise ZeroDivisionError
-    assert current() is PLAIN
+    assert current() is DEFAULT
     with context():
         pass
-    assert current() is PLAIN
+    assert current() is DEFAULT
     running = generator()
     next(running)
     running.close()
-    assert current() is PLAIN
+    assert current() is DEFAULT
 
     @context()
     def decorated():
@@ -106,7 +106,7 @@ def test_every_mode_ends_with_its_block(context):
 
     with pytest.raises(ZeroDivisionError):
         decorated()
-    assert current() is PLAIN
+    assert current() is DEFAULT
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -9,7 +9,7 @@ import pytest
 
 import edutorch
 from edutorch import autograd, tensor, zeros
-from edutorch.core.autograd.written_regions import FEW, WrittenRegions
+from edutorch.core.autograd.written_regions import MIN_LIMIT, WrittenRegions
 from edutorch.errors import StaleValueError
 from tests.devices import device  # noqa: F401  (a fixture)
 
@@ -111,9 +111,9 @@ def test_the_error_names_the_write_that_reached_the_value():
 
 def test_parts_that_are_written_again_are_kept_once():
     memory = edutorch.ones(5, 2)
-    for step in range(3 * FEW):
+    for step in range(3 * MIN_LIMIT):
         memory[step % 5] = float(step)
-    assert len(memory._writes.regions.writes) <= FEW
+    assert len(memory._writes.regions.writes) <= MIN_LIMIT
     saved, since = memory[0]._array, memory._writes.time
     memory[1] = 0.0
     assert not memory._writes.reached(saved, since)
@@ -122,8 +122,8 @@ def test_parts_that_are_written_again_are_kept_once():
 
 
 def test_too_many_parts_count_as_all(monkeypatch):
-    monkeypatch.setattr("edutorch.core.autograd.written_regions.MOST", 10)
-    regions, memory = WrittenRegions(0), np.zeros(2 * FEW)
-    for position in range(FEW + 1):
+    monkeypatch.setattr("edutorch.core.autograd.written_regions.MAX_REGIONS", 10)
+    regions, memory = WrittenRegions(0), np.zeros(2 * MIN_LIMIT)
+    for position in range(MIN_LIMIT + 1):
         regions.add((memory, position, position + 1, None))
-    assert (regions.whole, regions.writes) == (FEW + 1, [])
+    assert (regions.whole, regions.writes) == (MIN_LIMIT + 1, [])

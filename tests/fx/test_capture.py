@@ -63,7 +63,7 @@ def test_the_graph_computes_what_the_function_computes():
 
 def test_conversions_are_nodes_of_their_own():
     captured = fx.capture(lambda i: i + 0.5, torch.arange(3))
-    assert targets(fx.passes.standard(captured.graph)) == ["as_type", "add"]
+    assert targets(fx.passes.standard(captured.graph)) == ["convert_dtype", "add"]
 
 
 def test_gradients_become_a_graph():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edutorch.fx.array_utils import lying
-from edutorch.fx.captured_state import same
+from edutorch.fx.array_utils import memory_layout
+from edutorch.fx.captured_state import is_unchanged
 
 FLAT = np.arange(24.0)
 WHOLE = FLAT.reshape(4, 6)
@@ -28,7 +28,7 @@ PARTS = {
 @pytest.mark.parametrize("name", PARTS)
 def test_where_a_part_begins_in_an_array(name):
     whole, part, start = PARTS[name]
-    assert lying(whole, part)[1] == start
+    assert memory_layout(whole, part)[1] == start
 
 
 def test_simple_values_are_the_same_by_value_and_type():
@@ -37,6 +37,6 @@ def test_simple_values_are_the_same_by_value_and_type():
         ((1, (2.0, "x")), ((1, (2.0, "y")), (1,), [1, (2.0, "x")])),
     ):  # fmt: skip
         again = eval(repr(value))
-        assert same(again, value)
-        assert not any(same(other, value) for other in others)
-    assert same(float("nan"), float("nan"))
+        assert is_unchanged(again, value)
+        assert not any(is_unchanged(other, value) for other in others)
+    assert is_unchanged(float("nan"), float("nan"))

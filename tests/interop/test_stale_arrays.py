@@ -356,7 +356,7 @@ def test_a_tensor_is_ordinary_again_when_the_last_array_is_gone():
     del held
     for each in (w, row, apart, *views):
         assert type(each._array) is np.ndarray
-    assert type(w._writes).__name__ == "Writes"
+    assert type(w._writes).__name__ == "VersionCounter"
     assert w._version == 0
 
 

@@ -14,7 +14,7 @@ from edutorch.errors import ShapeError
 from edutorch.kernels import make
 from edutorch.kernels.cpu import conv, conv_gradients
 from edutorch.kernels.cpu.conv_indexing import plan_convolution
-from edutorch.nn.functional.conv import conv2d, conv_nd, conv_weight_grad, resolve_window, transposed
+from edutorch.nn.functional.conv import conv2d, conv_nd, conv_weight_grad, resolve_window, conv_transpose_nd
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
 
@@ -24,8 +24,8 @@ def kernels():
     return {
         "conv2d": conv.conv2d(),
         "conv_nd": conv.conv_nd(),
-        "transposed": conv.transposed(),
-        "conv_weight": conv_gradients.conv_weight_grad(),
+        "conv_transpose_nd": conv.conv_transpose_nd(),
+        "conv_weight_grad": conv_gradients.conv_weight_grad(),
         "bias": conv_gradients.conv2d_bias(),
     }
 
@@ -85,11 +85,11 @@ def test_the_three_faces(kernels, case, dtype, bias):
     _, stride, pads, dilation = resolve_window(w.shape, stride, padding, dilation)
     g = random(*y.shape)
     arguments = g, w, size, stride, pads, dilation, groups
-    expected = definition(transposed, *arguments)
-    assert_near(kernels["transposed"](*arguments), expected, dtype, w[:, 0].size)
+    expected = definition(conv_transpose_nd, *arguments)
+    assert_near(kernels["conv_transpose_nd"](*arguments), expected, dtype, w[:, 0].size)
     arguments = x, g, kernel, stride, pads, dilation, groups
     expected = definition(conv_weight_grad, *arguments)
-    assert_near(kernels["conv_weight"](*arguments), expected, dtype, g[:, 0].size)
+    assert_near(kernels["conv_weight_grad"](*arguments), expected, dtype, g[:, 0].size)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -122,12 +122,12 @@ def test_cut_among_threads(kernels, shape, filters, settings, threads):
         assert_near(y, definition(conv2d, x, w, None, *settings), np.float32, w[0].size)
         _, stride, pads, dilation = resolve_window(w.shape, *settings[:3])
         back = y, w, shape[2:], stride, pads, dilation, settings[3]
-        dx = kernels["transposed"](*back)
-        assert_near(dx, definition(transposed, *back), np.float32, w[:, 0].size)
+        dx = kernels["conv_transpose_nd"](*back)
+        assert_near(dx, definition(conv_transpose_nd, *back), np.float32, w[:, 0].size)
         back = x, y, filters[2:], stride, pads, dilation, settings[3]
-        dw = kernels["conv_weight"](*back)
+        dw = kernels["conv_weight_grad"](*back)
         assert_near(dw, definition(conv_weight_grad, *back), np.float32, y[:, 0].size)
-        assert dw.tobytes() == kernels["conv_weight"](*back).tobytes()
+        assert dw.tobytes() == kernels["conv_weight_grad"](*back).tobytes()
         assert y.tobytes() == kernels["conv2d"](x, w, None, *settings).tobytes()
     finally:
         edutorch.set_num_threads(before)
@@ -153,9 +153,9 @@ def test_other_memory(kernels):
     assert_near(y, definition(conv2d, x, w, None, *settings), np.float32, 54)
     g = np.broadcast_to(np.float32(1), y.shape)
     back = g, w, (9, 9), (1, 1), ((0, 0), (0, 0)), (1, 1), 1
-    assert_near(kernels["transposed"](*back), definition(transposed, *back), np.float32, 72)
+    assert_near(kernels["conv_transpose_nd"](*back), definition(conv_transpose_nd, *back), np.float32, 72)
     back = x, g, (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), 1
-    assert_near(kernels["conv_weight"](*back), definition(conv_weight_grad, *back), np.float32, 196)
+    assert_near(kernels["conv_weight_grad"](*back), definition(conv_weight_grad, *back), np.float32, 196)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -170,15 +170,15 @@ def test_what_is_not_finite_stays_where_the_definition_has_it(kernels, value):
     g = numbers.normal(size=y.shape)
     back = x, g, (3, 3), once, pads, once, 1
     np.testing.assert_allclose(
-        kernels["conv_weight"](*back), definition(conv_weight_grad, *back), atol=1e-12
+        kernels["conv_weight_grad"](*back), definition(conv_weight_grad, *back), atol=1e-12
     )
     g[0, 0, 7, 7] = value
     back = g, w, (8, 8), once, pads, once, 1
     np.testing.assert_allclose(
-        kernels["transposed"](*back), definition(transposed, *back), atol=1e-13
+        kernels["conv_transpose_nd"](*back), definition(conv_transpose_nd, *back), atol=1e-13
     )
     w[0, 0, 0, 0] = value
-    assert kernels["transposed"](g, w, (8, 8), once, pads, once, 1) is None
+    assert kernels["conv_transpose_nd"](g, w, (8, 8), once, pads, once, 1) is None
 
 
 def test_mistakes_and_other_types_are_the_definitions_business(kernels):
@@ -195,7 +195,7 @@ def test_mistakes_and_other_types_are_the_definitions_business(kernels):
 
 
 def test_a_layer_learns_by_kernels_as_by_definitions():
-    for key in ("conv2d", "transposed", "conv_weight"):
+    for key in ("conv2d", "conv_transpose_nd", "conv_weight_grad"):
         slot = slot_of(key)
         assert slot is not None
         make(slot)

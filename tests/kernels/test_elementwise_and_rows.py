@@ -19,11 +19,11 @@ from edutorch.nn import functional as F
 
 SETTINGS = {
     "softplus": (1.0, 20.0), "gelu": ("none",), "softmax": (-1, None), "log_softmax": (-1, None),
-    "leaky": (0.2,), "exponential_linear": (1.5,), "between": (-1, 0.5),
+    "leaky_relu_forward": (0.2,), "elu_forward": (1.5,), "hardtanh_forward": (-1, 0.5),
 }  # fmt: skip
 CURVES = [
-    "exp", "log", "erf", "tanh", "sigmoid", "relu", "silu_of", "softplus", "gelu", "leaky",
-    "exponential_linear", "between",
+    "exp", "log", "erf", "tanh", "sigmoid", "relu", "silu_forward", "softplus", "gelu", "leaky_relu_forward",
+    "elu_forward", "hardtanh_forward",
 ]  # fmt: skip
 BY_RESULT = {"exp", "tanh", "sigmoid", "relu"}
 FORMATS = some.sampled_from([np.float32, np.float64])
@@ -97,7 +97,7 @@ def test_what_is_not_finite_is_as_in_the_definition(name):
 def test_limits_that_are_infinite():
     x, g = np.array([-3, 0, 3], np.float32), np.array([1, np.inf, 2], np.float32)
     limits = -np.inf, 1.0
-    np.testing.assert_array_equal(kernel(activations, "between")(x, *limits), [-3, 0, 1])
+    np.testing.assert_array_equal(kernel(activations, "hardtanh_forward")(x, *limits), [-3, 0, 1])
     np.testing.assert_array_equal(kernel(activations, "between_input")(g, x, *limits), [1, g[1], 0])
 
 

@@ -78,9 +78,9 @@ USED = {
     "max_pool": "pooling.max_pool pooling.max_pool_input",
     "avg_pool": "averages.avg_pool averages.avg_spread",
     **{name: f"activations.{kernel} activations.{kernel}_input" for name, kernel in {
-        "relu": "relu", "tanh": "tanh", "exp": "exp", "sigmoid": "sigmoid", "silu": "silu_of",
-        "gelu": "gelu", "elu": "exponential_linear", "leaky_relu": "leaky",
-        "softplus": "softplus", "hardtanh": "between"}.items()},
+        "relu": "relu", "tanh": "tanh", "exp": "exp", "sigmoid": "sigmoid", "silu": "silu_forward",
+        "gelu": "gelu", "elu": "elu_forward", "leaky_relu": "leaky_relu_forward",
+        "softplus": "softplus", "hardtanh": "hardtanh_forward"}.items()},
     "erf": "activations.erf activations.exp", "log": "activations.log",
     **{name: f"norms.{kernel} norms.{kernel}_joint_vjp" for name, kernel in {
         "rms_norm": "fused_rms_norm", "rms_norm with a weight": "fused_rms_norm",

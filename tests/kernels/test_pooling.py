@@ -15,7 +15,7 @@ from edutorch.kernels.cpu import avg_pool, max_pool
 from edutorch.nn.functional import pooling as definitions
 
 TYPES = st.sampled_from([np.float32, np.float64])
-KEYS = ("max_pool", "max_pool/input", "winning_tap", "avg_pool", "avg_spread")
+KEYS = ("max_pool", "max_pool/input", "max_pool_indices", "avg_pool", "avg_pool_grad")
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +23,9 @@ def kernels():
     return {
         "max_pool": max_pool.max_pool(),
         "max_pool_input": max_pool.max_pool_input(),
-        "winning_tap": max_pool.winning_tap(),
+        "max_pool_indices": max_pool.max_pool_indices(),
         "avg_pool": avg_pool.avg_pool(),
-        "avg_spread": avg_pool.avg_pool_grad(),
+        "avg_pool_grad": avg_pool.avg_pool_grad(),
     }
 
 
@@ -69,11 +69,11 @@ def test_the_largest_and_the_way_back(kernels, case, dtype, seed, low):
         x[numbers.uniform(size=shape) < 0.9] = low
     y = kernels["max_pool"](x, *settings)
     if y is None:  # a window may see nothing but border: left to the definition
-        assert defined("winning_tap", x, settings).min() == -1
+        assert defined("max_pool_indices", x, settings).min() == -1
         return
     np.testing.assert_array_equal(y, defined("max_pool", x, *settings), strict=True)
-    tap = kernels["winning_tap"](x, settings)
-    np.testing.assert_array_equal(tap, defined("winning_tap", x, settings))
+    tap = kernels["max_pool_indices"](x, settings)
+    np.testing.assert_array_equal(tap, defined("max_pool_indices", x, settings))
     g = numbers.normal(size=y.shape).astype(dtype)
     found, expected = kernels["max_pool_input"](g, x, *settings), back(g, x, *settings)
     assert found.dtype == dtype
@@ -93,9 +93,9 @@ def test_the_average_and_the_way_back(kernels, case, dtype, include, override):
     assert y.dtype == dtype
     np.testing.assert_allclose(y, defined("avg_pool", x, *settings), **near)
     g = numbers.normal(size=y.shape).astype(dtype)
-    found = kernels["avg_spread"](g, shape, settings)
+    found = kernels["avg_pool_grad"](g, shape, settings)
     assert found.dtype == dtype
-    np.testing.assert_allclose(found, defined("avg_spread", g, shape, settings), **near)
+    np.testing.assert_allclose(found, defined("avg_pool_grad", g, shape, settings), **near)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -117,8 +117,8 @@ def test_cut_among_threads(kernels, shape, window, threads):
         settings = kernel, stride, padding, False, True, None
         y = kernels["avg_pool"](x, *settings)
         np.testing.assert_allclose(y, defined("avg_pool", x, *settings), atol=1e-6)
-        found = kernels["avg_spread"](g, x.shape, settings)
-        np.testing.assert_allclose(found, defined("avg_spread", g, x.shape, settings), atol=1e-6)
+        found = kernels["avg_pool_grad"](g, x.shape, settings)
+        np.testing.assert_allclose(found, defined("avg_pool_grad", g, x.shape, settings), atol=1e-6)
     finally:
         edutorch.set_num_threads(before)
 

@@ -11,7 +11,7 @@ import edutorch
 from edutorch.backends import reference_only
 from edutorch.kernels.cpu import conv, conv_gradients, winograd, winograd_gradients
 from edutorch.kernels.cpu.winograd import FILTER, IMAGE, OUTPUT, is_worthwhile, make_tiling
-from edutorch.nn.functional.conv import conv2d, conv_weight_grad, transposed
+from edutorch.nn.functional.conv import conv2d, conv_weight_grad, conv_transpose_nd
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_the_three_faces(used_winograd, n, channels, count, size, pads, bias):
     both, g = tuple((p, p) for p in pads), random(y.shape, 3)
     back = np.full(x.shape, np.nan, "f")
     assert respond(g, w, None, tuple(2 - p for p in pads), back, turn=True)
-    assert error(back, definition(transposed, g, w, size, (1, 1), both, (1, 1), 1)) < 2e-6
+    assert error(back, definition(conv_transpose_nd, g, w, size, (1, 1), both, (1, 1), 1)) < 2e-6
     by_filters = np.full(w.shape, np.nan, "f")
     assert sum_weight_gradients(x, g, pads, by_filters)
     assert error(by_filters, definition(conv_weight_grad, x, g, (3, 3), (1, 1), both, (1, 1), 1)) < 2e-6
@@ -139,7 +139,7 @@ def test_the_kernels_of_convolution_use_it(used):
     pads = ((0, 1), (2, 1))
     g = random((2, 64, 8, 9), 2)
     arguments = g, w, (9, 8), (1, 1), pads, (1, 1), 1
-    assert error(conv.transposed()(*arguments), definition(transposed, *arguments)) < 2e-6
+    assert error(conv.conv_transpose_nd()(*arguments), definition(conv_transpose_nd, *arguments)) < 2e-6
     arguments = x, g, (3, 3), (1, 1), pads, (1, 1), 1
     found = conv_gradients.conv_weight_grad()(*arguments)
     assert error(found, definition(conv_weight_grad, *arguments)) < 2e-6

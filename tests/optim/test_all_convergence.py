@@ -11,7 +11,7 @@ import pytest
 import edutorch
 from edutorch import nn, optim
 from edutorch.optim.line_search import Point, strong_wolfe
-from edutorch.optim.muon import orthogonal
+from edutorch.optim.muon import orthogonalize
 
 DOWNHILL = {
     "SGD": {"lr": 0.1}, "Adam": {"lr": 0.1}, "AdamW": {"lr": 0.1}, "NAdam": {"lr": 0.1},
@@ -96,7 +96,7 @@ def test_a_dropped_optimizer_is_freed_at_once():
 
 def test_muon_turns_all_directions_alike(device):
     matrix = edutorch.randn(6, 4)
-    turned = orthogonal(matrix, (3.4445, -4.775, 2.0315), 5, 1e-7)
+    turned = orthogonalize(matrix, (3.4445, -4.775, 2.0315), 5, 1e-7)
     sizes = np.linalg.svd(np.array(turned.tolist()), compute_uv=False)
     assert turned.shape == (6, 4)
     assert ((sizes > 0.5) & (sizes < 1.5)).all()

@@ -11,7 +11,7 @@ import pytest
 
 import edutorch
 from edutorch import nn, optim
-from edutorch.modes import PLAIN, current
+from edutorch.modes import DEFAULT, current
 from edutorch.profiler import profile, record_function, schedule
 from edutorch.profiler.spans import walk
 
@@ -88,7 +88,7 @@ def test_times_are_those_of_the_clock(monkeypatch):
 def test_nothing_listens_afterwards(step):
     with profile() as prof:
         step()
-    assert current() is PLAIN
+    assert current() is DEFAULT
     with edutorch.no_grad():
         inner = profile()
         inner.start()
@@ -99,7 +99,7 @@ def test_nothing_listens_afterwards(step):
     with edutorch.no_grad():
         outer.stop()
     edutorch.ones(2).add(1)  # heard for the last time, and then no more
-    assert current() is PLAIN
+    assert current() is DEFAULT
     assert len(prof.events()) == 18
 
 
@@ -126,7 +126,7 @@ def test_an_interrupt_in_the_middle_leaves_the_nesting_right():
     prof = profile()
     with pytest.raises(KeyboardInterrupt), prof, record_function("outer"):
         Stops()(edutorch.ones(1))
-    assert current() is PLAIN
+    assert current() is DEFAULT
     assert names(prof) == ["outer", "nn.Module: Stops", "deep"]
     with profile() as again:
         x = edutorch.ones(2, requires_grad=True)

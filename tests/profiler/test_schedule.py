@@ -9,7 +9,7 @@ import warnings
 import pytest
 
 import edutorch
-from edutorch.modes import PLAIN, current
+from edutorch.modes import DEFAULT, current
 from edutorch.profiler import ProfilerAction, profile, schedule, tensorboard_trace_handler
 
 
@@ -69,7 +69,7 @@ def test_nothing_listens_while_it_waits():
     heard = []
     with profile(schedule=schedule(wait=1, warmup=1, active=1, repeat=1)) as prof:
         for _ in range(4):
-            heard.append(current() is not PLAIN)
+            heard.append(current() is not DEFAULT)
             edutorch.ones(2).exp()
             prof.step()
     assert heard == [False, True, True, False]
@@ -116,4 +116,4 @@ def test_traces_go_into_a_folder(tmp_path, use_gzip):
 def test_stepping_a_stopped_profile_does_nothing():
     prof = profile(schedule=schedule(wait=0, warmup=1, active=1))
     prof.step()
-    assert (prof.step_num, current() is PLAIN) == (0, True)
+    assert (prof.step_num, current() is DEFAULT) == (0, True)

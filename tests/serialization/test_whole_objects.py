@@ -262,7 +262,7 @@ def test_where_only_data_may_be_saved_the_hint_is_about_the_object():
         (np.datetime64(0, "s"), "a checkpoint holds data: tensors, numbers, texts"),
     ):
         with pytest.raises(CheckpointError, match=r"cannot save a \w+ \(at 'a.0'\)") as refused:
-            safetensors_file.written({"a": [value]}, only_data=True)
+            safetensors_file.encode_file({"a": [value]}, only_data=True)
         assert f"hint: {hint}" in str(refused.value)
 
 
@@ -333,7 +333,7 @@ def test_what_no_honest_file_calls_is_refused_all_the_same(tmp_path):
 
 
 def test_a_trainers_checkpoint_stays_data(tmp_path):
-    from edutorch.serialization.safetensors_file import written as bytes_of
+    from edutorch.serialization.safetensors_file import encode_file as bytes_of
 
     with pytest.raises(CheckpointError, match=r"cannot save a Linear \(at 'model'\)"):
         bytes_of({"model": nn.Linear(1, 1)}, only_data=True)

@@ -6,7 +6,7 @@ import time
 import edutorch as torch
 from edutorch import nn, optim
 from edutorch.viz.live.layer_health import Gauges, rows_of
-from edutorch.viz.live.layer_health_messages import FINE, words_of
+from edutorch.viz.live.layer_health_messages import FINE, health_messages
 from tests.viz.trouble_cases import SECONDS, STEPS
 
 
@@ -33,7 +33,7 @@ def gauges_of(view):
 def is_fine(view):
     gauges = gauges_of(view)  # asked behind its back: it counts how often it tells a page
     rows = rows_of([layer for layer in gauges.layers.values() if layer.norms])
-    return words_of(
+    return health_messages(
         rows, [activation for activation in gauges.activations.values() if activation.looks]
     ) == [FINE]
 

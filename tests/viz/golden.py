@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from edutorch.viz.graph.fold import folded
+from edutorch.viz.graph.fold import fold_snapshot
 from edutorch.viz.graph.model import Snapshot, Vertex, arrange
-from edutorch.viz.live.layout_queue import Layouts
-from edutorch.viz.live.messages import Curve, numbers_of, patch_of, texts_of, thumbs_of
+from edutorch.viz.live.layout_queue import LayoutQueue
+from edutorch.viz.live.messages import Curve, pack_values, patch_of, texts_of, thumbs_of
 from edutorch.viz.render import style
-from edutorch.viz.tensors.summaries import Stats, summarize, whole
+from edutorch.viz.tensors.summaries import Stats, summarize, elements_text
 from edutorch.viz.tensors.thumbnails import palette
 
 FOLDER = Path(__file__).parents[1] / "golden"
@@ -57,7 +57,7 @@ def example() -> Snapshot:
         "s": Vertex("op", "sum", "", (), sources=(("input", "p"),), value=summarize(np.array(2.5)),
                     grad=summarize(np.array(1.0)), flows={"input": full}),
     }  # fmt: skip
-    return folded(arrange(vertices, ["s"], {"layers": "Sequential", "layers.0": "Linear"}))
+    return fold_snapshot(arrange(vertices, ["s"], {"layers": "Sequential", "layers.0": "Linear"}))
 
 
 def nasty() -> Snapshot:
@@ -67,12 +67,12 @@ def nasty() -> Snapshot:
     for index, name in enumerate(NASTY):
         vertices[f"v{index}"] = Vertex("op", name, name, (2, 3), sources=((name, source),))
         source = f"v{index}"
-    return folded(arrange(vertices, [source], dict.fromkeys(NASTY, NASTY[0])))
+    return fold_snapshot(arrange(vertices, [source], dict.fromkeys(NASTY, NASTY[0])))
 
 
 def picture(snapshot: Snapshot) -> dict[str, Any]:
     """Lay out a graph as `live` does."""
-    svg = Layouts().svg(snapshot.graph, patience=None)
+    svg = LayoutQueue().svg(snapshot.graph, patience=None)
     assert svg is not None
     return snapshot.graph.to_picture(svg)
 
@@ -89,7 +89,7 @@ def patch() -> dict[str, Any]:
     for step, loss in enumerate([2.5, 1.25, float("nan"), 0.5], start=1):
         curve.add(step, loss)
     snapshot = example()
-    packed = numbers_of(snapshot)
+    packed = pack_values(snapshot)
     split = len(packed) - len(snapshot.graph.nodes) - len(snapshot.graph.edges)
     numbers = np.frombuffer(packed[:split], "<f4")
     return {
@@ -116,7 +116,7 @@ def whole_numbers() -> list[Any]:
         size = 10.0 ** generator.uniform(-8, 8, (25, count))
         rows += (size * generator.choice([-1, 1], size.shape)).tolist()
     exact = [np.float32(row).tolist() for row in rows]
-    return [[row, whole(row, len(row) > 1)] for row in exact]
+    return [[row, elements_text(row, len(row) > 1)] for row in exact]
 
 
 def looks() -> dict[str, Any]:

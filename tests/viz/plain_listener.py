@@ -23,7 +23,7 @@ from edutorch.events import (
     ViewRebased,
     WorkEnded,
     WorkStarted,
-    hearing_backward,
+    listen_backward,
     listening,
 )
 from edutorch.utils._pytree import tree_leaves
@@ -52,7 +52,7 @@ class PlainListener(listening):
         self.kept: list[Any] = []  # alive, so that identities stay unique
         self.elsewhere = 0
         self.before: dict[str, Any] = {}
-        self.backward = hearing_backward(self.walk)
+        self.backward = listen_backward(self.walk)
         self.forget()
 
     def forget(self) -> None:

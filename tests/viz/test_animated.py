@@ -15,7 +15,7 @@ from edutorch.viz.render.animated_svg import (
     Clock,
     Strip,
     animated_svg,
-    edge_look,
+    edge_style,
 )
 from edutorch.viz.render.arrangement import (
     AROUND,
@@ -64,9 +64,9 @@ def test_what_changes_has_a_state_from_each_frame_on_and_ends_with_the_last():
 
 def test_an_arrow_looks_as_in_a_picture_that_stands():
     flow = Stats(9, 0.5, 0.0, 1.0, 0.5)
-    assert edge_look(None) == f"color:{NEUTRAL};stroke-width:1"
-    assert edge_look(flow._replace(bad=True)) == f"color:{ALARM};stroke-width:4"
-    assert edge_look(flow) == f"color:{FLOW_COLOURS[3]};stroke-width:2.8"
+    assert edge_style(None) == f"color:{NEUTRAL};stroke-width:1"
+    assert edge_style(flow._replace(bad=True)) == f"color:{ALARM};stroke-width:4"
+    assert edge_style(flow) == f"color:{FLOW_COLOURS[3]};stroke-width:2.8"
 
 
 def strip_of(losses, width=420.0, top=100.0):
@@ -110,7 +110,7 @@ def test_a_loss_that_stays_is_in_the_middle():
 
 def test_all_of_it_is_in_the_picture():
     view = trained(4, branch=lambda step: step == 3)
-    root = ElementTree.fromstring(animated_svg(view.history.moments, view._stage))
+    root = ElementTree.fromstring(animated_svg(view.history.moments, view._page_state))
     left, top, width, height = map(float, root.get("viewBox").split())
     assert (left, top, root.get("width")) == (0, 0, f"{width:g}")
     assert root.find(f"{SVG}title").text == "A run from step 1 to step 4, 4 frames"

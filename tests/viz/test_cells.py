@@ -142,7 +142,7 @@ def drawing() -> Any:
 
 def test_a_picture_is_left_once_and_what_stays_takes_its_place(handle, monkeypatch):
     monkeypatch.setattr(fallback_picture, "AFTER", 0.0)
-    left = fallback_picture.Still("abc")
+    left = fallback_picture.FallbackPicture("abc")
     left.offer(drawing, 7)
     left.offer(drawing, 8)
     end = time.monotonic() + 10
@@ -157,7 +157,7 @@ def test_a_picture_is_left_once_and_what_stays_takes_its_place(handle, monkeypat
 
 
 def test_a_short_loop_leaves_nothing(handle):
-    left = fallback_picture.Still("abc")
+    left = fallback_picture.FallbackPicture("abc")
     left.offer(drawing, 1)
     assert not left.end({"text/plain": "step 9"})
     left.offer(drawing, 2)
@@ -167,7 +167,7 @@ def test_a_short_loop_leaves_nothing(handle):
 def test_a_picture_that_comes_too_late_is_not_shown(handle, monkeypatch):
     monkeypatch.setattr(fallback_picture, "AFTER", 0.0)
     go, drawn = threading.Event(), threading.Event()
-    left = fallback_picture.Still("abc")
+    left = fallback_picture.FallbackPicture("abc")
 
     def slow() -> Any:
         go.wait(10)

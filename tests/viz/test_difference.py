@@ -12,14 +12,14 @@ from edutorch.viz.history.difference import (
     SAME,
     Change,
     Comparison,
-    by_count,
-    changes,
-    of_numbers,
-    paired,
+    pair_by_count,
+    find_changes,
+    value_change,
+    pair_nodes,
     percent_text,
     relative_change,
-    short,
-    shown_path,
+    short_text,
+    printable_path,
 )
 from edutorch.viz.tensors.summaries import Stats, summarize
 
@@ -56,7 +56,7 @@ FEW_CASES = [
 
 @pytest.mark.parametrize(("before", "after", "wanted"), FEW_CASES)
 def test_how_much_few_numbers_changed(before, after, wanted):
-    change = of_numbers("value", NODE, stats(*before), stats(*after))
+    change = value_change("value", NODE, stats(*before), stats(*after))
     if wanted is None:
         assert change is None
     elif len(before) == len(after):
@@ -64,8 +64,8 @@ def test_how_much_few_numbers_changed(before, after, wanted):
         assert change.sign == wanted[1]
     else:
         assert change is not None
-    assert of_numbers("value", NODE, None, stats(1.0)) is None
-    assert of_numbers("value", NODE, stats(1.0), None) is None
+    assert value_change("value", NODE, None, stats(1.0)) is None
+    assert value_change("value", NODE, stats(1.0), None) is None
 
 
 def many(mean=0.0, low=-1.0, high=1.0, norm=10.0):
@@ -89,10 +89,10 @@ def test_the_measure_that_tells_most(before, after, relative, measure, grown):
 
 
 def test_numbers_are_written_shortly():
-    assert [short(many(mean=0.5), measure) for measure in ("norm", "mean", "max")] == [
+    assert [short_text(many(mean=0.5), measure) for measure in ("norm", "mean", "max")] == [
         "norm 10.000", "mean +0.5000", "max +1.0000",
     ]  # fmt: skip
-    assert short(stats(1.0, 2.0), "few") == "[1, 2]" and short(None, "norm") == "—"
+    assert short_text(stats(1.0, 2.0), "few") == "[1, 2]" and short_text(None, "norm") == "—"
 
 
 @pytest.mark.parametrize(("relative", "text"), [
@@ -108,9 +108,9 @@ def test_a_part_as_percent(relative, text):
 
 
 def test_a_long_path_keeps_its_end():
-    assert shown_path("a" * 48) == "a" * 48
-    assert shown_path("a" * 40 + "b" * 47) == "…" + "b" * 47
-    assert shown_path("a\nb") == "a�b"
+    assert printable_path("a" * 48) == "a" * 48
+    assert printable_path("a" * 40 + "b" * 47) == "…" + "b" * 47
+    assert printable_path("a\nb") == "a�b"
 
 
 # The same node in two graphs ----------------------------------------------------------------
@@ -126,26 +126,26 @@ def test_a_long_path_keeps_its_end():
 ])  # fmt: skip
 def test_nodes_are_found_again(careful, old, new, pairs, removed, monkeypatch):
     monkeypatch.setattr(difference, "CAREFUL", careful)
-    assert paired(graph_of(*old).graph, graph_of(*new).graph) == (pairs, removed)
+    assert pair_nodes(graph_of(*old).graph, graph_of(*new).graph) == (pairs, removed)
 
 
 def test_the_first_of_a_kind_is_paired_with_the_first():
-    assert by_count("aab", "abab") == {0: 0, 1: 2, 2: 1}
-    assert by_count("", "ab") == {} == by_count("ab", "")
+    assert pair_by_count("aab", "abab") == {0: 0, 1: 2, 2: 1}
+    assert pair_by_count("", "ab") == {} == pair_by_count("ab", "")
 
 
 def test_what_appeared_comes_first_and_then_what_changed_most():
     before, after = graph_of("exp", "sin"), graph_of("exp", "cos")
     values = list(after.values)
     values[0], values[1] = summarize(np.arange(9.0) * 3), summarize(np.arange(9.0) + 1.5)
-    found = changes(before, replace(after, values=tuple(values)))
+    found = find_changes(before, replace(after, values=tuple(values)))
     assert [(each.what, each.name) for each in found] == [
         ("added", "cos"), ("removed", "sin"), ("value", "x"), ("value", "exp"),
     ]  # fmt: skip
     added, removed, first, _ = found
     assert (added.before, removed.after) == ("", "") and added.after and removed.before
     assert (first.label, first.module, first.sign) == ("x", "", 1)
-    assert changes(before, before) == []
+    assert find_changes(before, before) == []
 
 
 def test_the_table_has_a_line_for_each_change():

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from edutorch.viz.graph.model import GraphEdge, GraphNode, Snapshot, Vertex, arrange
-from edutorch.viz.live.layout_queue import blank_numbers, slim
-from edutorch.viz.render.dot import dot_text, flow_style, flow_text, node_lines, shown
+from edutorch.viz.live.layout_queue import blank_snapshot, strip_style
+from edutorch.viz.render.dot import dot_text, flow_style, flow_text, node_lines, printable
 from edutorch.viz.render.graphviz import engines, render
 from edutorch.viz.render.legend import EDGE, NARROWEST, draw_legend
-from edutorch.viz.render.static import Drawing, polish
+from edutorch.viz.render.static import Drawing, polish_svg
 from edutorch.viz.render.style import ALARM, CUT, PAINTS, RAMP, WORDS
 from edutorch.viz.render.svg import text_width
-from edutorch.viz.tensors.summaries import TINY, Stats, summarize, whole
+from edutorch.viz.tensors.summaries import TINY, Stats, summarize, elements_text
 from tests.viz.golden import NASTY, example, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -50,7 +50,7 @@ def test_every_label_is_in_the_picture_as_text(engine, snapshot):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_names_never_become_markup(engine):
-    svg = polish(render(dot_text(nasty()), engine=engine).decode(), nasty().graph)
+    svg = polish_svg(render(dot_text(nasty()), engine=engine).decode(), nasty().graph)
     assert {element.tag.removeprefix(SVG) for element in parsed(svg).iter()} <= HARMLESS
     for element in parsed(svg).iter():
         for name, value in element.attrib.items():
@@ -70,8 +70,8 @@ def test_every_node_edge_and_frame_has_its_id(engine):
 
 @pytest.mark.parametrize("label", NASTY)
 def test_a_label_is_one_short_printable_line(label):
-    assert 0 < len(shown(label)) <= 22
-    assert shown(label).isprintable()
+    assert 0 < len(printable(label)) <= 22
+    assert printable(label).isprintable()
 
 
 def test_engines_say_the_same():
@@ -85,7 +85,7 @@ def test_numbers_never_move_a_box():
         reserved = node_lines(node, None, None, reserve=True)
         count = math.prod(node.shape)
         values = [-1.2345e-30] * count
-        text = whole(values, len(node.shape)) if count <= TINY else ""
+        text = elements_text(values, len(node.shape)) if count <= TINY else ""
         long = Stats(count, -1.2345e-30, -1e-30, 1e30, 1.2345e-30, text=text)
         written = node_lines(node, long, long, reserve=True)
         assert [len(line) for line in written] == [len(line) for line in reserved]
@@ -256,7 +256,7 @@ def test_500_nodes_with_modules():
         source = f"r{index}"
     snapshot = arrange(vertices, [source])
     assert len(snapshot.graph.nodes) == 501
-    svg = render(dot_text(blank_numbers(snapshot.graph), reserve=True)).decode()
+    svg = render(dot_text(blank_snapshot(snapshot.graph), reserve=True)).decode()
     assert lines_in(svg).count("linear") == 125
 
 
@@ -274,8 +274,8 @@ def test_a_page_gets_no_looks_but_every_text_as_it_was(engine):
     vertices = {"x": Vertex("leaf", ' fill="red" <title>'), "y": Vertex("op", ' stroke="b"')}
     vertices["y"].sources = (("input", "x"),)
     graph = arrange(vertices, ["y"]).graph
-    svg = render(dot_text(blank_numbers(graph), reserve=True, bare=True), engine=engine).decode()
-    small = slim(svg)
+    svg = render(dot_text(blank_snapshot(graph), reserve=True, bare=True), engine=engine).decode()
+    small = strip_style(svg)
     texts = [re.sub("[\xa0 ]+", " ", line) for line in lines_in(small)]
     assert texts == [re.sub("[\xa0 ]+", " ", line) for line in lines_in(svg)]
     assert {'fill="red" <title>', 'stroke="b"'} <= {text.strip() for text in texts}

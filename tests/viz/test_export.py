@@ -14,8 +14,8 @@ from edutorch import nn
 from edutorch.viz import draw
 from edutorch.viz.history.export import ExportError, code, page
 from edutorch.viz.live import view as live
-from edutorch.viz.live.layout_queue import Layouts
-from edutorch.viz.live.messages import numbers_of
+from edutorch.viz.live.layout_queue import LayoutQueue
+from edutorch.viz.live.messages import pack_values
 from edutorch.viz.live.view import NothingRecordedError
 from edutorch.viz.render.animated_svg import Clock, animated_svg
 from edutorch.viz.render.static import FormatError
@@ -57,7 +57,7 @@ def test_the_page_holds_each_step_and_each_picture_once(tmp_path):
     assert data["curves"]["</script>"][-1][1] == 9
     for frame, moment in zip(data["frames"], view.history.moments, strict=True):
         assert data["pictures"][frame["picture"]]["structure"] == frame["patch"]["structure"]
-        assert base64.b64decode(frame["numbers"]) == numbers_of(moment.snapshot)
+        assert base64.b64decode(frame["numbers"]) == pack_values(moment.snapshot)
         history = frame["patch"]["parts"]["history"]
         assert (history["at"], history["last"]) == (moment.step, 9)
         assert history["loss"] == pytest.approx(moment.loss)
@@ -229,7 +229,7 @@ def test_a_picture_that_moves_by_itself_leaves_no_room_for_small_pictures():
     """They are drawn by the page, or into a picture that stands still."""
     w = edutorch.randn(8, 8, requires_grad=True)
     graph = draw((w @ edutorch.ones(8, 8)).sum()).whole.graph
-    layouts = Layouts()
+    layouts = LayoutQueue()
     coloured, bare = layouts.with_looks(graph), layouts.wait(graph)
     sizes = [
         float(ElementTree.fromstring(svg).get("viewBox").split()[3]) for svg in (coloured, bare)

@@ -18,9 +18,9 @@ from edutorch.viz.render.flame_graph import (
     MARGIN,
     ROW,
     TOP,
-    fitting,
+    fit_label,
     picture,
-    placed,
+    place_frames,
 )
 from edutorch.viz.render.static import SVG
 
@@ -152,7 +152,7 @@ def test_a_large_profile_stays_a_small_picture():
     ("attention", "2 ms", 3, "at…"), ("attention", "2 ms", 2, ""),
 ])  # fmt: skip
 def test_as_much_of_a_label_as_fits(label, note, letters, text):
-    assert fitting(label, note, 9 + LETTER * (letters + 0.5)) == text
+    assert fit_label(label, note, 9 + LETTER * (letters + 0.5)) == text
 
 
 def frame_of(name, ns):
@@ -165,7 +165,7 @@ def test_what_is_too_narrow_is_not_drawn_but_takes_its_room():
     top = frame_of("all", 1_000_000)
     for name, ns in (("wide", 500_000), ("thin", 399), ("just", 400), ("last", 1000)):
         top.children["op", name] = frame_of(name, ns)
-    drawn = {frame.label: (left, width, depth) for frame, left, width, depth in placed(top)}
+    drawn = {frame.label: (left, width, depth) for frame, left, width, depth in place_frames(top)}
     assert drawn["all"] == (0, 1, 0)
     assert "thin" not in drawn
     assert drawn["wide"] == (0, 0.5, 1)

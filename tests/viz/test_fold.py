@@ -14,15 +14,15 @@ from edutorch.viz.graph.fold import (
     MOST_NODES,
     SEVERAL,
     Choice,
-    folded,
-    grouped,
-    of_result,
-    plan_of,
-    result_of,
+    fold_snapshot,
+    group_graph,
+    whole_gradient_edge,
+    make_plan,
+    gradient_node,
 )
 from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.graph.names import Names
-from edutorch.viz.graph.repetition import runs
+from edutorch.viz.graph.repetition import find_runs
 from edutorch.viz.live import view as live
 from edutorch.viz.live.recorder import Recorder
 from edutorch.viz.render.graphviz import LayoutTimeout
@@ -90,11 +90,11 @@ def all_groups(group):
     ],
 )
 def test_what_repeats_in_a_row(marks, expected):
-    assert runs(marks) == expected
+    assert find_runs(marks) == expected
 
 
 def test_equal_blocks_fold_by_themselves():
-    visible = folded(tower())
+    visible = fold_snapshot(tower())
     assert "Block ×12" in labels(visible)
     assert len(visible.graph.nodes) < 12
 
@@ -109,7 +109,7 @@ def test_a_first_lesson_is_shown_step_by_step():
 
 def test_what_somebody_opened_is_open_with_all_around_it():
     whole = tower()
-    visible = folded(whole, Choice().open("blocks.3"))
+    visible = fold_snapshot(whole, Choice().open("blocks.3"))
     assert [frame.key for frame in visible.graph.frames if "blocks.3" in frame.key] != []
     assert "blocks.4 · Block" in labels(visible)
     assert "blocks.3 · Block" not in labels(visible)
@@ -118,13 +118,13 @@ def test_what_somebody_opened_is_open_with_all_around_it():
 def test_closing_is_the_opposite_of_opening():
     whole = tower()
     choice = Choice().open("blocks.3")
-    assert labels(folded(whole, choice.close("blocks.0×12"))) == labels(folded(whole))
+    assert labels(fold_snapshot(whole, choice.close("blocks.0×12"))) == labels(fold_snapshot(whole))
     again = choice.close("blocks.0×12").open("blocks.5")
-    assert "blocks.6 · Block" in labels(folded(whole, again))
+    assert "blocks.6 · Block" in labels(fold_snapshot(whole, again))
 
 
 def test_a_closed_module_hides_its_parameters_and_says_how_much_is_inside():
-    visible = folded(tower(), Choice().close("first"))
+    visible = fold_snapshot(tower(), Choice().close("first"))
     box = next(node for node in visible.graph.nodes if node.group == "first")
     assert (box.kind, box.label, box.inside) == ("group", "first · Linear", 3)
     assert not any(
@@ -141,7 +141,7 @@ def test_the_numbers_of_a_group_are_those_of_what_it_computes():
         kept[-1].retain_grad()
         return out.sum()
 
-    visible = folded(recorded(model, compute))
+    visible = fold_snapshot(recorded(model, compute))
     at = labels(visible).index("Block ×12")
     assert visible.values[at].mean == pytest.approx(kept[-1].mean().item(), rel=1e-5)
     assert visible.grads[at].norm == pytest.approx(kept[-1].grad.norm().item(), rel=1e-5)
@@ -149,7 +149,7 @@ def test_the_numbers_of_a_group_are_those_of_what_it_computes():
 
 def test_every_node_is_in_exactly_one_group_or_outside():
     whole = tower()
-    root = grouped(whole.graph)[0]
+    root = group_graph(whole.graph)[0]
     members = [member for group in [root, *all_groups(root)] for member in group.members
                if isinstance(member, int)]  # fmt: skip
     assert sorted(members) == list(range(len(whole.graph.nodes)))
@@ -157,7 +157,7 @@ def test_every_node_is_in_exactly_one_group_or_outside():
 
 
 def test_keys_are_unique():
-    root = grouped(tower().graph)[0]
+    root = group_graph(tower().graph)[0]
     keys = [group.key for group in all_groups(root)]
     assert len(keys) == len(set(keys))
 
@@ -167,12 +167,12 @@ def test_each_call_of_a_module_is_a_group_of_its_own():
     holder = nn.ModuleDict({"layer": layer})
     x = edutorch.ones(1, 2)
     whole = recorded(holder, lambda: (layer(layer(x) * 2) * 3).sum())
-    keys = {group.key for group in all_groups(grouped(whole.graph)[0])}
+    keys = {group.key for group in all_groups(group_graph(whole.graph)[0])}
     assert {"layer", "layer#2"} <= keys
 
 
 def test_arrows_between_two_closed_groups_are_one():
-    visible = folded(tower(), Choice().open("blocks.0×12"))
+    visible = fold_snapshot(tower(), Choice().open("blocks.0×12"))
     pairs = [(edge.source, edge.target) for edge in visible.graph.edges]
     assert len(pairs) == len(set(pairs))
     flow = dict(zip([edge.id for edge in visible.graph.edges], visible.flows, strict=True))
@@ -195,10 +195,10 @@ def test_no_more_is_shown_than_can_be_read(length):
         label = names[generator.integers(4)] + str(generator.integers(50))
         vertices[index] = Vertex("op", label, sources=(("input", index - 1),))
     whole = arrange(vertices, [length - 1])
-    visible = folded(whole)
+    visible = fold_snapshot(whole)
     assert len(visible.graph.nodes) <= MOST_NODES
     part = next(node.group for node in visible.graph.nodes if node.group)
-    opened = folded(whole, Choice().open(part))
+    opened = fold_snapshot(whole, Choice().open(part))
     assert len(opened.graph.nodes) > len(visible.graph.nodes)
 
 
@@ -208,10 +208,10 @@ def test_a_chain_of_many_nodes_folds_opens_and_closes(nodes):
     for index in range(1, nodes):
         vertices[index] = Vertex("op", ["exp", "sin"][index % 2], sources=(("input", index - 1),))
     whole = arrange(vertices, [nodes - 1])
-    visible = folded(whole)
+    visible = fold_snapshot(whole)
     assert len(visible.graph.nodes) < 10
     box = next(node for node in visible.graph.nodes if node.group)
-    assert len(folded(whole, Choice().open(box.group)).graph.nodes) <= 200
+    assert len(fold_snapshot(whole, Choice().open(box.group)).graph.nodes) <= 200
 
 
 def test_data_stays_outside_unless_each_time_has_its_own():
@@ -224,7 +224,7 @@ def test_data_stays_outside_unless_each_time_has_its_own():
             hidden = cell(batch, hidden)
         return hidden.sum()
 
-    visible = folded(recorded(cell, unrolled))
+    visible = fold_snapshot(recorded(cell, unrolled))
     assert "data" not in labels(visible)
     x = edutorch.tensor(1.0, requires_grad=True)
 
@@ -234,13 +234,13 @@ def test_data_stays_outside_unless_each_time_has_its_own():
             y = (y * 1.01).sin()
         return y
 
-    assert labels(folded(recorded(None, chain)))[0] == "leaf"
+    assert labels(fold_snapshot(recorded(None, chain)))[0] == "leaf"
 
 
 def test_a_plan_serves_every_step_of_the_same_graph():
     first, second = tower(), tower()
-    plan = plan_of(first.graph, Choice())
-    assert plan.pick(second).values == folded(second).values
+    plan = make_plan(first.graph, Choice())
+    assert plan.pick(second).values == fold_snapshot(second).values
 
 
 # In the page ---------------------------------------------------------------------------------
@@ -369,11 +369,11 @@ def test_numbers_are_taken_only_where_somebody_can_see_them():
     with view:
         until(lambda: step() or not view._recorder.full)
     snapshot = view._recorder.snapshot
-    visible = folded(snapshot)
+    visible = fold_snapshot(snapshot)
     assert counts[0] == len(snapshot.graph.nodes)
     assert counts[-1] <= len(visible.graph.nodes)
     assert all(value is not None for value in visible.values)
-    plan = plan_of(snapshot.graph, Choice())
+    plan = make_plan(snapshot.graph, Choice())
     shown = [flow for flow, edge in zip(visible.flows, plan.edges, strict=True) if edge >= 0]
     assert sum(flow is None for flow in shown) == 1  # the data has no gradient
     assert page.patches[-1]["state"] == "finished"
@@ -412,7 +412,7 @@ def test_an_arrow_for_several_gradients_has_none_and_one_for_a_whole_gradient_ha
     x = edutorch.ones(3, requires_grad=True)
     whole = recorded(model, lambda: model(x))
     choice = Choice().close("split").close("join")
-    plan = plan_of(whole.graph, choice)
+    plan = make_plan(whole.graph, choice)
     visible = plan.pick(whole)
     assert plan.edges.count(SEVERAL) == 2
     for number, edge, flow in zip(plan.edges, visible.graph.edges, visible.flows, strict=True):
@@ -423,11 +423,11 @@ def test_an_arrow_for_several_gradients_has_none_and_one_for_a_whole_gradient_ha
         elif number >= 0:
             assert flow == whole.flows[number]
         else:
-            assert flow == whole.grads[result_of(number)] is not None
+            assert flow == whole.grads[gradient_node(number)] is not None
     alone = recorded(model, lambda: sum(model.split(x * 2)).sum())
-    plan = plan_of(alone.graph, Choice().close("split"))
+    plan = make_plan(alone.graph, Choice().close("split"))
     result = next(number for number in plan.edges if number < SEVERAL)
-    assert plan.pick(alone).flows[plan.edges.index(result)] == alone.grads[result_of(result)]
-    assert alone.graph.nodes[result_of(result)].label == "mul"
-    assert [result_of(of_result(node)) for node in range(3)] == [0, 1, 2]
-    assert SEVERAL not in [of_result(node) for node in range(3)]
+    assert plan.pick(alone).flows[plan.edges.index(result)] == alone.grads[gradient_node(result)]
+    assert alone.graph.nodes[gradient_node(result)].label == "mul"
+    assert [gradient_node(whole_gradient_edge(node)) for node in range(3)] == [0, 1, 2]
+    assert SEVERAL not in [whole_gradient_edge(node) for node in range(3)]

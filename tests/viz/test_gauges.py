@@ -16,9 +16,9 @@ from edutorch.viz.live.layer_health import (
     Gauges,
     Row,
     sample_of,
-    units_alive,
+    alive_units,
 )
-from edutorch.viz.live.layer_health_messages import FINE, GAUGE_WORDS, words_of
+from edutorch.viz.live.layer_health_messages import FINE, GAUGE_MESSAGES, health_messages
 from edutorch.viz.live.view import live
 
 
@@ -162,10 +162,10 @@ def test_only_a_sample_is_copied():
 def test_units():
     image = np.zeros((2, 3, 4, 4))
     image[:, 1] = 1
-    assert units_alive(image).tolist() == [False, True, False]
-    assert units_alive(np.array([[0.0, 1.0], [0.0, 0.0]])).tolist() == [False, True]
-    assert units_alive(np.zeros((2, 5, 7))).shape == (7,)
-    assert units_alive(np.array(1.0)).tolist() == [True]
+    assert alive_units(image).tolist() == [False, True, False]
+    assert alive_units(np.array([[0.0, 1.0], [0.0, 0.0]])).tolist() == [False, True]
+    assert alive_units(np.zeros((2, 5, 7))).shape == (7,)
+    assert alive_units(np.array(1.0)).tolist() == [True]
 
 
 def bar(name="w", norm=1.0, ratio=1e-3, looks=9, weights=True, **medians):
@@ -177,10 +177,10 @@ def bar(name="w", norm=1.0, ratio=1e-3, looks=9, weights=True, **medians):
 def kinds(rows, activations=()):
     """Return which sentences are said, by their names."""
     patterns = {
-        name: re.sub(r"\\{[^}]*\\}", ".*", re.escape(text)) for name, text in GAUGE_WORDS.items()
+        name: re.sub(r"\\{[^}]*\\}", ".*", re.escape(text)) for name, text in GAUGE_MESSAGES.items()
     }
     return [next(name for name, pattern in patterns.items() if re.fullmatch(pattern, said))
-            for said in words_of(rows, activations)]  # fmt: skip
+            for said in health_messages(rows, activations)]  # fmt: skip
 
 
 def layers(*norms, **more):
@@ -224,20 +224,20 @@ def test_what_is_said_at_the_edges(rows, said):
 
 
 def test_the_sentences_name_the_worst():
-    (said,) = words_of(layers(2e-5, 1e-2, 1e-1, 1.0), [])
+    (said,) = health_messages(layers(2e-5, 1e-2, 1e-1, 1.0), [])
     assert "2.0e-05 at layer 0, 1.0e+00 at layer 3." in said
-    (said,) = words_of(layers(1.0, 2e3, 5e3), [])
+    (said,) = health_messages(layers(1.0, 2e3, 5e3), [])
     assert "up to 5.0e+03 at layer 2." in said
     fast = [bar("a", ratio=0.2), bar("b", ratio=0.4), bar("c", ratio=0.3)]
-    assert "by 30% (about 0.1% is usual), most of all b:" in words_of(fast, [])[0]
+    assert "by 30% (about 0.1% is usual), most of all b:" in health_messages(fast, [])[0]
     slow = [bar("a", ratio=3e-6), bar("b", ratio=1e-6), bar("c", ratio=2e-6)]
     assert (
-        "only 2e-06 of their size (about 1e-03 is usual), least of all b:" in words_of(slow, [])[0]
+        "only 2e-06 of their size (about 1e-03 is usual), least of all b:" in health_messages(slow, [])[0]
     )
     missing = [bar(name, norm=0.0, weights=name == "b") for name in "abcd"]
-    assert words_of([*missing, bar("e")], []) == ["No gradient arrives at a, b and 2 more."]
+    assert health_messages([*missing, bar("e")], []) == ["No gradient arrives at a, b and 2 more."]
     lost = [bar(name, norm=NAN, ratio=NAN) for name in "abc"]
-    assert words_of(lost, [])[0].startswith("The gradient of a, b, c is NaN or infinite")
+    assert health_messages(lost, [])[0].startswith("The gradient of a, b, c is NaN or infinite")
 
 
 def unit(name, kind, share):
@@ -250,7 +250,7 @@ def test_activations_are_told_of_from_half_of_them_on():
     for kind in ("relu", "tanh", "sigmoid"):
         half, most, more = unit("a", kind, 0.5), unit("b", kind, 0.9), unit("c", kind, 0.6)
         assert kinds([bar()], [half]) == ["fine"]
-        (said,) = words_of([bar()], [half, more, most])
+        (said,) = health_messages([bar()], [half, more, most])
         assert said.startswith("90% of the ") and " of c, b are " in said
     mixed = [unit("a", "sigmoid", 0.9), unit("b", "relu", 0.9)]
     assert kinds(layers(1e-4, 1e-2, 1e-1, 1.0, ratio=0.2), mixed) == [
@@ -260,4 +260,4 @@ def test_activations_are_told_of_from_half_of_them_on():
 
 def test_nothing_known_nothing_said():
     assert Gauges(live()._names).patch() is None
-    assert words_of([], []) == [FINE]
+    assert health_messages([], []) == [FINE]

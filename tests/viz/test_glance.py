@@ -8,14 +8,14 @@ import pytest
 
 import edutorch as torch
 from edutorch import nn
-from edutorch.modes import PLAIN, current
+from edutorch.modes import DEFAULT, current
 from edutorch.nn import functional as F
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.live import sampling_policy as looks
 from edutorch.viz.live import view as live
-from edutorch.viz.live.messages import numbers_of, texts_of
-from edutorch.viz.live.packed_values import Wire, numbers_of_rows, pack
-from edutorch.viz.live.sampling_policy import SETTLED
+from edutorch.viz.live.messages import pack_values, texts_of
+from edutorch.viz.live.packed_values import Message, row_statistics, pack
+from edutorch.viz.live.sampling_policy import STABLE_AFTER
 from edutorch.viz.tensors.summaries import summarize
 
 
@@ -166,7 +166,7 @@ def settled(loop, choice=None):
     view._stage.choice = choice or Choice(limit=5000, everything=True)
     view.__enter__()
     view._throttle.share = 1.0
-    for _ in range(SETTLED + 2):
+    for _ in range(STABLE_AFTER + 2):
         loop.step()
     deadline = time.monotonic() + 60
     while not view._stage.page.pictures:  # the layout is made beside the loop
@@ -221,10 +221,10 @@ def test_the_same_numbers(make):
     np.testing.assert_allclose(found.numbers, wanted.numbers, rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(found.few, wanted.few, rtol=1e-6, atol=1e-7)
     plan = view._stage.plan(graph)
-    wire = Wire(plan, graph)
+    wire = Message(plan, graph)
     seen = plan.pick(looked)
     assert wire.texts(found) == texts_of(seen)
-    ours, theirs = wire.numbers(found), numbers_of(seen)
+    ours, theirs = wire.numbers(found), pack_values(seen)
     assert len(ours) == len(theirs)
     count = 4 * (len(ours) - len(seen.graph.nodes) - len(seen.graph.edges)) // 4
     np.testing.assert_allclose(
@@ -261,8 +261,8 @@ def test_only_what_is_open_is_taken(make):
     order = view._recorder.script.snapshot.order
     assert {place for place in known.tolist() if order[place] not in aside} <= set(plan.nodes)
     whole, _ = view._looks.whole
-    wire = Wire(plan, graph)
-    assert wire.numbers(pack(whole)) == numbers_of(plan.pick(whole))
+    wire = Message(plan, graph)
+    assert wire.numbers(pack(whole)) == pack_values(plan.pick(whole))
     assert len(wire.numbers(found)) == len(wire.numbers(pack(whole)))
     assert min(plan.edges) < 0 or make is not twice
 
@@ -280,9 +280,9 @@ def test_ops_that_are_glanced_at_take_their_fast_path():
     loop.loss = loss
     assert glanced(view, loop) is not None
     assert seen[-1].listeners == ()
-    assert seen[-1].follower is not None
+    assert seen[-1].op_recorder is not None
     view.__exit__(None, None, None)
-    assert current() is PLAIN
+    assert current() is DEFAULT
 
 
 def test_what_was_bad_at_a_glance_is_looked_at():
@@ -433,7 +433,7 @@ def test_half_precision_is_summed_one_by_one():
 def test_sums_of_many_arrays_at_once(values):
     data = np.array([[3.0] * len(values), values, [-1.0] * len(values)])
     with np.errstate(all="ignore"):
-        row = numbers_of_rows(data)[0][1]
+        row = row_statistics(data)[0][1]
     wanted = summarize(np.array(values * 5)[: len(values)])
     assert row[0] == len(values)
     if not wanted.bad:

@@ -12,7 +12,7 @@ import edutorch as torch
 from edutorch import nn
 from edutorch.nn import functional as F
 from edutorch.viz.live import view as live
-from edutorch.viz.live.step_trace import Alike
+from edutorch.viz.live.step_trace import ShapeGroup
 from tests.viz.test_glance import Loop, Page, changed, mlp, settled
 
 
@@ -172,7 +172,7 @@ def test_a_glance_loads_no_compiler():
 
 
 def test_arrays_that_are_no_single_stretch_of_memory_are_joined_too():
-    alike = Alike((2, 3), list, np.arange(3), [])
+    alike = ShapeGroup((2, 3), list, np.arange(3), [])
     usual = np.arange(6.0).reshape(2, 3)
     turned, spread = np.arange(6.0).reshape(3, 2).T, np.broadcast_to(7.0, (2, 3))
     for arrays in ([usual, turned, spread], [usual, usual, turned], [spread, usual, usual]):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from edutorch.viz.live.messages import numbers_of
+from edutorch.viz.live.messages import pack_values
 from edutorch.viz.live.throttle import Gate
 from tests.viz.golden import FOLDER, everything, example, patch
 
@@ -41,7 +41,7 @@ def test_patch():
 def test_the_buffer_has_two_numbers_per_node_one_per_edge_and_each_of_few():
     graph = example().graph
     things = len(graph.nodes) + len(graph.edges)
-    assert len(numbers_of(example())) == 4 * (things + len(graph.nodes) + 2 * 2) + things
+    assert len(pack_values(example())) == 4 * (things + len(graph.nodes) + 2 * 2) + things
 
 
 def test_commands():

@@ -8,7 +8,7 @@ import pytest
 import edutorch
 from edutorch import nn
 from edutorch.viz.live import view
-from edutorch.viz.live.subscription import SWITCH
+from edutorch.viz.live.subscription import SWITCH_INTERVAL
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def interval() -> float:
 
 @pytest.mark.usefixtures("_usual")
 def test_threads_take_turns_quickly_only_while_a_loop_is_watched() -> None:
-    assert 0 < SWITCH < 0.005
+    assert 0 < SWITCH_INTERVAL < 0.005
     with view():
-        assert interval() == SWITCH
+        assert interval() == SWITCH_INTERVAL
         with view(nn.Linear(2, 1)):
-            assert interval() == SWITCH
-        assert interval() == SWITCH
+            assert interval() == SWITCH_INTERVAL
+        assert interval() == SWITCH_INTERVAL
     assert interval() == 0.005
 
 

@@ -11,8 +11,8 @@ import pytest
 import edutorch
 from edutorch import nn, optim
 from edutorch.viz.graph.model import Graph, Snapshot, Vertex, arrange
-from edutorch.viz.history.difference import Comparison, changes, paired, relative_change
-from edutorch.viz.history.recording import History, StepError, evenly, pack, unpack
+from edutorch.viz.history.difference import Comparison, find_changes, pair_nodes, relative_change
+from edutorch.viz.history.recording import History, StepError, evenly_spaced, pack, unpack
 from edutorch.viz.live import view as live
 from edutorch.viz.render.static import FormatError
 from edutorch.viz.tensors.summaries import summarize
@@ -143,10 +143,10 @@ def test_a_step_that_comes_again_replaces_what_was_after_it():
 
 def test_evenly():
     moments = filled(range(1, 102)).moments
-    chosen = [moment.step for moment in evenly(moments, 11)]
+    chosen = [moment.step for moment in evenly_spaced(moments, 11)]
     assert chosen == list(range(1, 102, 10))
-    assert [moment.step for moment in evenly(moments, 1)] == [101]
-    assert evenly(moments, 500) == moments
+    assert [moment.step for moment in evenly_spaced(moments, 1)] == [101]
+    assert evenly_spaced(moments, 500) == moments
 
 
 def recording(*models):
@@ -307,7 +307,7 @@ def test_nothing_is_sent_before_there_is_a_step():
 
 def test_the_largest_relative_change_comes_first():
     before, after = snapshot(1.0), snapshot(4.0)
-    found = changes(before, after)
+    found = find_changes(before, after)
     assert [each.relative for each in found] == sorted(
         (each.relative for each in found), reverse=True
     )
@@ -315,9 +315,9 @@ def test_the_largest_relative_change_comes_first():
     assert (weight.before, weight.after, weight.sign) == ("1", "4", 1)
     assert weight.relative == pytest.approx(0.75)
     assert weight.percent == "▲ 75 %"
-    shrunk = changes(after, before)
+    shrunk = find_changes(after, before)
     assert {each.sign for each in shrunk} == {-1}
-    assert changes(before, snapshot(1.0)) == []
+    assert find_changes(before, snapshot(1.0)) == []
 
 
 def test_the_relative_change_is_that_of_the_vector():
@@ -336,28 +336,28 @@ def test_what_turns_into_nan_comes_first():
     values = list(after.values)
     values[2] = summarize(np.array([math.nan] * 8, "f4"))
     after = Snapshot(after.graph, tuple(values), after.grads, after.flows)
-    first = changes(before, after)[0]
+    first = find_changes(before, after)[0]
     assert (first.name, first.percent, first.sign) == ("net.mul", "not finite", 0)
 
 
 def test_nodes_that_come_and_go_are_told():
     before, after = snapshot(more=("exp", "sin")), snapshot(more=("log", "exp", "sin"))
-    pairs, removed = paired(before.graph, after.graph)
+    pairs, removed = pair_nodes(before.graph, after.graph)
     labels = {
         (before.graph.nodes[old].label, after.graph.nodes[new].label) for new, old in pairs.items()
     }
     assert labels == {(name, name) for name in ("x", "w", "mul", "exp", "sin")}
     assert removed == []
-    added = [change for change in changes(before, after) if change.what == "added"]
+    added = [change for change in find_changes(before, after) if change.what == "added"]
     assert [each.name for each in added] == ["net.log"]
-    gone = [change for change in changes(after, before) if change.what == "removed"]
+    gone = [change for change in find_changes(after, before) if change.what == "removed"]
     assert [each.name for each in gone] == ["net.log"]
 
 
 def test_large_graphs_are_paired_too():
     before = snapshot(more=[f"a{number}" for number in range(2100)])
     after = snapshot(more=("exp", "sin"))
-    pairs, removed = paired(before.graph, after.graph)
+    pairs, removed = pair_nodes(before.graph, after.graph)
     assert len(pairs) == 3
     assert len(removed) == 2100
 

@@ -8,7 +8,7 @@ import pytest
 import edutorch
 from edutorch import nn, viz
 from edutorch.viz.render.plots import NotAPictureError, NotAPictureTypeError
-from edutorch.viz.tensors.images import checked_layout
+from edutorch.viz.tensors.images import resolve_layout
 
 pytest.importorskip("matplotlib")
 
@@ -23,7 +23,7 @@ def pixels(plot, number=0):
      ((2, 1, 5, 6), "NCHW"), ((2, 5, 6, 4), "NHWC")],
 )  # fmt: skip
 def test_the_layout_is_told_from_the_sizes(shape, layout):
-    assert checked_layout(edutorch.zeros(*shape), None) == layout
+    assert resolve_layout(edutorch.zeros(*shape), None) == layout
     plot = viz.image(edutorch.rand(*shape))
     assert "5×6 pixels" in plot.alt
     bundle = plot._repr_mimebundle_()

@@ -7,7 +7,7 @@ import edutorch
 from edutorch import nn, viz
 from edutorch.nn import functional as F
 from edutorch.viz.render.plots import NotAPictureError, NotAPictureTypeError
-from edutorch.viz.tensors.landscape import around, directions, random_like
+from edutorch.viz.tensors.landscape import padded_range, directions, random_like
 
 pytest.importorskip("matplotlib")
 
@@ -177,7 +177,7 @@ def test_a_straight_path_has_no_second_direction():
     ([0.0, 0.0], 0.5, (-0.5, 0.5)),
 ])  # fmt: skip
 def test_there_is_room_around_a_path(values, span, wanted):
-    assert around(np.array(values), span) == pytest.approx(wanted)
+    assert padded_range(np.array(values), span) == pytest.approx(wanted)
 
 
 class Counting(nn.Module):

@@ -6,7 +6,7 @@ import pytest
 
 import edutorch as torch
 from edutorch import nn, optim, viz
-from edutorch.viz.live.sampling_policy import overlaid
+from edutorch.viz.live.sampling_policy import overlay
 from tests.viz.viewers import PLACES
 
 ENDS = {"end": 3000, "break": 2996, "error": 2994, "interrupt": 2993}
@@ -48,7 +48,7 @@ def test_the_result_holds_the_last_loss(place):
 def test_a_folded_picture_has_the_newest_numbers_where_it_is_open():
     older, newer = (recorded_sum(value) for value in (1.0, 5.0))
     known = replace(newer, values=(None, *newer.values[1:]), flows=(None,) * len(newer.flows))
-    both = overlaid(older, known)
+    both = overlay(older, known)
     assert both.values == (older.values[0], *newer.values[1:])
     assert both.flows == older.flows
 

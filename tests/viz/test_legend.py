@@ -18,7 +18,7 @@ from edutorch.viz.render.legend import (
     draw_footer,
     draw_legend,
     draw_sample,
-    wrapped,
+    wrap_text,
 )
 from edutorch.viz.render.static import add_footer
 from edutorch.viz.render.style import (
@@ -138,7 +138,7 @@ def test_entries_stand_in_rows():
     ("unbroken", 4, ["unbr"]), ("a  b", 3, ["a b"]),
 ])  # fmt: skip
 def test_lines_end_between_words(text, most, lines):
-    assert wrapped(text, most) == lines
+    assert wrap_text(text, most) == lines
 
 
 # Curves -------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from edutorch.viz.graph.names import Names
 from edutorch.viz.live import layout_queue
 from edutorch.viz.live import view as live
 from edutorch.viz.live.messages import patch_of
-from edutorch.viz.live.page import Stage
+from edutorch.viz.live.page import PageState
 from edutorch.viz.live.recorder import Recorder
 from tests.viz.test_fold import until
 
@@ -78,7 +78,7 @@ def test_an_update_has_at_most_16_bytes_per_node_and_1_kb(nodes, size, monkeypat
 def test_a_small_graph_lists_the_numbers_of_its_vectors_and_a_paused_one_always_does():
     def few(nodes, state):
         """Return how much longer a message is than it would be with means alone."""
-        stage, page = Stage(choice=Choice().open_all()), Scales()
+        stage, page = PageState(choice=Choice().open_all()), Scales()
         stage.page = page
         steps = deep(nodes, (2, 2))
         recorder = Recorder(Names())

@@ -11,7 +11,7 @@ import pytest
 
 import edutorch
 from edutorch import nn, optim
-from edutorch.events import _MILESTONES
+from edutorch.events import _STEP_LISTENERS
 from edutorch.modes import current, listening
 from edutorch.viz.live import throttle
 from edutorch.viz.live import view as live
@@ -259,7 +259,7 @@ def test_loops_that_end_in_another_order_than_they_began_leave_nothing_behind():
     second.__exit__(None, None, None)
     descend(w)
     assert (first.step, second.step) == (1, 2)
-    assert _MILESTONES.get() == ()
+    assert _STEP_LISTENERS.get() == ()
 
 
 def test_backward_on_a_leaf_alone_does_not_break_the_loop():

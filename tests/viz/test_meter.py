@@ -2,7 +2,7 @@
 
 import pytest
 
-from edutorch.viz.live.overhead import AFTERWARDS, Meter
+from edutorch.viz.live.overhead import AFTERWARDS, OverheadMeter
 
 
 class Clock:
@@ -14,7 +14,7 @@ class Clock:
 
 def test_what_a_look_costs_is_how_much_longer_its_step_takes():
     clock = Clock()
-    meter = Meter(clock)
+    meter = OverheadMeter(clock)
 
     def step(seconds, sampled, own=0.0):
         meter.begin()
@@ -31,13 +31,13 @@ def test_what_a_look_costs_is_how_much_longer_its_step_takes():
 
 def test_steps_of_which_nothing_else_is_known_are_compared_with_as_well():
     clock = Clock()
-    meter = Meter(clock)
+    meter = OverheadMeter(clock)
     meter.begin()
     for count in (3, 40):
         ends = [clock.now + 0.1 * step for step in range(1, count + 1)]
         meter.rested(ends)
         clock.now = ends[-1]
-        assert list(meter._plain) == pytest.approx([0.1] * min(count, Meter.KEPT))
+        assert list(meter._plain) == pytest.approx([0.1] * min(count, OverheadMeter.KEPT))
     clock.now += 0.15
     assert meter.end(False, 0.01, glanced="so") == pytest.approx(0.02)  # one alone is not sure
     assert meter.end(True, 0.02) == pytest.approx(0.05)
@@ -45,7 +45,7 @@ def test_steps_of_which_nothing_else_is_known_are_compared_with_as_well():
 
 def test_one_glance_into_which_something_came_does_not_stop_the_picture():
     now = [0.0]
-    meter = Meter(lambda: now[0])
+    meter = OverheadMeter(lambda: now[0])
 
     def step(seconds, glanced):
         meter.begin()
@@ -54,13 +54,13 @@ def test_one_glance_into_which_something_came_does_not_stop_the_picture():
 
     for _ in range(5):
         step(0.01, False)
-    assert step(0.9, True) <= Meter.MOST_YET  # the first one, while a module was imported
+    assert step(0.9, True) <= OverheadMeter.MOST_YET  # the first one, while a module was imported
     for _ in range(5):
         cost = step(0.012, True)
     assert cost == pytest.approx(0.002)
 
 
-def passes(meter: Meter, clock: Clock, slow: int, usual: int, step: float = 1e-3) -> None:
+def passes(meter: OverheadMeter, clock: Clock, slow: int, usual: int, step: float = 1e-3) -> None:
     """Let so many steps pass that take twice as long, and then so many as ever."""
     meter.begin()
     ends = []
@@ -72,17 +72,17 @@ def passes(meter: Meter, clock: Clock, slow: int, usual: int, step: float = 1e-3
 
 def test_the_steps_after_a_message_are_slower_and_that_is_counted():
     clock = Clock()
-    meter = Meter(clock)
-    for message in range(Meter.SURE + 1):
-        assert meter.sent() == pytest.approx(4e-3 if message >= Meter.SURE else 0.0)
+    meter = OverheadMeter(clock)
+    for message in range(OverheadMeter.SURE + 1):
+        assert meter.sent() == pytest.approx(4e-3 if message >= OverheadMeter.SURE else 0.0)
         passes(meter, clock, slow=4, usual=20)
     assert max(meter._plain) == pytest.approx(1e-3)  # the slow ones are no measure of the others
 
 
 def test_only_steps_right_after_a_message_count_as_its_own():
     clock = Clock()
-    meter = Meter(clock)
-    for _ in range(Meter.SURE + 1):
+    meter = OverheadMeter(clock)
+    for _ in range(OverheadMeter.SURE + 1):
         meter.sent()
         passes(meter, clock, slow=0, usual=round(2e3 * AFTERWARDS))
         passes(meter, clock, slow=9, usual=9)  # there was no message before these
@@ -91,8 +91,8 @@ def test_only_steps_right_after_a_message_count_as_its_own():
 
 def test_a_loop_that_becomes_slower_does_not_make_its_messages_cheaper():
     clock = Clock()
-    meter = Meter(clock)
-    for _ in range(Meter.SURE + 1):
+    meter = OverheadMeter(clock)
+    for _ in range(OverheadMeter.SURE + 1):
         meter.sent()
         meter.begin()
         ends = [clock.now + 1e-3 * (step if step < 12 else 2 * step - 12) for step in range(1, 30)]
@@ -103,7 +103,7 @@ def test_a_loop_that_becomes_slower_does_not_make_its_messages_cheaper():
 
 def test_a_kind_of_glance_that_costs_more_is_not_lost_among_the_others():
     clock = Clock()
-    meter = Meter(clock)
+    meter = OverheadMeter(clock)
 
     def step(seconds: float, kind: str = "") -> float:
         meter.begin()

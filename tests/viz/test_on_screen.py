@@ -9,8 +9,8 @@ import pytest
 import edutorch as torch
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.live import view as live
-from edutorch.viz.live.packed_values import UNKNOWN, Wire
-from edutorch.viz.live.page import MOST_VIEWS, Stage
+from edutorch.viz.live.packed_values import UNKNOWN, Message
+from edutorch.viz.live.page import MOST_VIEWS, PageState
 from tests.viz.test_glance import LOOPS, Loop, Page, attention, changed, glanced, mlp, settled
 
 
@@ -81,7 +81,7 @@ def test_elsewhere_a_message_has_the_numbers_of_an_older_step(make):
     right = glanced(view, loop).packed
     strange, found = glimpse_of(view, loop, part_of(view, None), strange=True)
     view.__exit__(None, None, None)
-    wire = Wire(view._stage.plan(graph), graph)
+    wire = Message(view._stage.plan(graph), graph)
     sent = wire.numbers(found)
     count = len(sent) - len(graph.nodes) - len(graph.edges)
     now, before, mixed = (
@@ -218,7 +218,7 @@ def test_a_page_says_what_is_on_screen():
 
 
 def test_views_that_are_long_gone_are_forgotten():
-    stage = Stage()
+    stage = PageState()
     for number in range(MOST_VIEWS + 3):
         stage.command({"type": "seen", "view": f"{number}", "structure": "s", "nodes": [number]})
     assert list(stage._windows) == [f"{number}" for number in range(3, MOST_VIEWS + 3)]

@@ -8,8 +8,8 @@ import edutorch
 from edutorch.viz import draw
 from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.live import view
-from edutorch.viz.live.layout_queue import blank_numbers
-from edutorch.viz.live.page import Stage
+from edutorch.viz.live.layout_queue import blank_snapshot
+from edutorch.viz.live.page import PageState
 from edutorch.viz.render.arrangement import (
     Arrangement,
     Sketch,
@@ -48,7 +48,7 @@ LOOPS = {"lstm_cell_loop": watched, "lstm_cell": lambda: drawn("lstm_cell")}
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_an_opened_loop_stands_in_straight_rows_that_follow_each_other(name):
-    stage, whole = Stage(), LOOPS[name]()
+    stage, whole = PageState(), LOOPS[name]()
     repeat = next(node.group for node in stage.plan(whole.graph).graph.nodes if "×" in node.label)
     stage.command({"type": "open", "group": repeat})
     graph = stage.plan(whole.graph).graph
@@ -57,7 +57,7 @@ def test_an_opened_loop_stands_in_straight_rows_that_follow_each_other(name):
     assert len(parts) >= 20
 
     def text_of(arrangement):
-        return dot_text(blank_numbers(graph), arrangement, reserve=True, bare=True, words=False)
+        return dot_text(blank_snapshot(graph), arrangement, reserve=True, bare=True, words=False)
 
     fitted = fit_page(graph, None, text_of, lambda text: render(text).decode())
     rankdir, rows, _ = fitted.arrangement
@@ -91,7 +91,7 @@ def test_rows_in_another_order_are_taken_only_where_none_follow_each_other():
     vertices = {0: Vertex("leaf", "x")}
     for number in range(1, 15):
         vertices[number] = Vertex("op", "exp", sources=(("input", number - 1),))
-    whole = blank_numbers(arrange(vertices, [14]).graph)
+    whole = blank_snapshot(arrange(vertices, [14]).graph)
     sizes = box_sizes(dot_text(whole))
     rows = Sketch(whole.graph, sizes).rows("LR", 3)
     wide, narrow = Arrangement("LR"), Arrangement("LR", rows)

@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edutorch.viz.graph.fold import Choice, plan_of
+from edutorch.viz.graph.fold import Choice, make_plan
 from edutorch.viz.graph.model import Vertex, arrange
-from edutorch.viz.live.messages import numbers_of, sign_of, texts_of
+from edutorch.viz.live.messages import pack_values, sign_of, texts_of
 from edutorch.viz.live.packed_values import (
-    Wire,
-    numbers_of_rows,
+    Message,
+    row_statistics,
     pack,
     scaled_norm,
-    summary_of_rows,
+    numpy_row_statistics,
 )
 from edutorch.viz.render.dot import FAINT, flow_text, grad_text, value_text
 from edutorch.viz.tensors.summaries import Stats, summarize
@@ -43,8 +43,8 @@ def test_a_mean_that_is_rounding_noise_has_no_sign(mean, sign):
     assert sign_of(stats(mean)) == sign
     snapshot = snapshot_with(stats(mean))
     graph = snapshot.graph
-    sent = Wire(plan_of(graph, Choice()), graph).numbers(pack(snapshot))
-    assert sent == numbers_of(snapshot)
+    sent = Message(make_plan(graph, Choice()), graph).numbers(pack(snapshot))
+    assert sent == pack_values(snapshot)
     assert np.frombuffer(sent[-3:], "i1").tolist() == [sign] * 3
 
 
@@ -52,8 +52,8 @@ def test_what_is_unknown_has_neither_number_nor_sign():
     assert sign_of(None) == 0
     snapshot = snapshot_with(None)
     graph = snapshot.graph
-    wire, packed = Wire(plan_of(graph, Choice()), graph), pack(snapshot)
-    assert wire.numbers(packed) == numbers_of(snapshot)
+    wire, packed = Message(make_plan(graph, Choice()), graph), pack(snapshot)
+    assert wire.numbers(packed) == pack_values(snapshot)
     assert wire.texts(packed) == texts_of(snapshot)
     assert np.isnan(np.frombuffer(wire.numbers(packed)[:-3], "f4")[1::2]).all()
 
@@ -75,14 +75,14 @@ def test_rows_of_any_size_have_their_norms(width, size):
     data = np.random.default_rng(0).normal(size=(4, width)) * size
     data[2] = 0
     with np.errstate(all="ignore"):
-        rows, good = numbers_of_rows(data)
+        rows, good = row_statistics(data)
     assert good
     np.testing.assert_allclose(rows[:, 0], width)
     np.testing.assert_allclose(rows[:, 1], data.mean(1), rtol=1e-9, atol=1e-323)
     np.testing.assert_array_equal(rows[:, 2:4], np.stack([data.min(1), data.max(1)], axis=1))
     for row, norm in zip(data, rows[:, 4], strict=True):
         assert norm == pytest.approx(math.hypot(*row), rel=1e-9, abs=1e-321)
-    parts = summary_of_rows(data, extremes=False)
+    parts = numpy_row_statistics(data, extremes=False)
     assert np.isnan(parts[:, 2:4]).all()
 
 
@@ -92,7 +92,7 @@ def test_rows_of_any_size_have_their_norms(width, size):
 def test_rows_that_are_not_finite_have_no_norm(values, finite):
     data = np.array([[1.0, 2.0], values])
     with np.errstate(all="ignore"):
-        rows, good = numbers_of_rows(data)
+        rows, good = row_statistics(data)
         assert good == finite and math.isnan(rows[1, 4]) == (not finite)
         assert rows[0, 4] == pytest.approx(math.sqrt(5))
     if values[0]:

@@ -10,11 +10,11 @@ import pytest
 import edutorch
 from edutorch import nn
 from edutorch.viz import draw
-from edutorch.viz.graph.fold import MOST_NODES, MOST_OPENED, Choice, folded, plan_of
+from edutorch.viz.graph.fold import MOST_NODES, MOST_OPENED, Choice, fold_snapshot, make_plan
 from edutorch.viz.graph.model import Scope, Tab, Vertex, arrange
 from edutorch.viz.live import view as live
-from edutorch.viz.live.layout_queue import blank_numbers
-from edutorch.viz.live.page import Stage
+from edutorch.viz.live.layout_queue import blank_snapshot
+from edutorch.viz.live.page import PageState
 from edutorch.viz.render.arrangement import (
     Arrangement,
     DirectionError,
@@ -25,7 +25,7 @@ from edutorch.viz.render.arrangement import (
 )
 from edutorch.viz.render.dot import dot_text
 from edutorch.viz.render.graphviz import render
-from edutorch.viz.render.page_fit import candidates, fit_page, have_overlap, order_factor
+from edutorch.viz.render.page_fit import candidate_arrangements, fit_page, has_overlap, order_factor
 from tests.viz.networks import NETWORKS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -88,7 +88,7 @@ def test_each_network_fits_on_a_page(drawings, name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_live_picture_of_each_network_fits_too(drawings, name):
     whole = drawings(name).whole
-    stage = Stage()
+    stage = PageState()
     visible = stage.plan(whole.graph).graph
     assert len(visible.nodes) <= MOST_NODES
     svg = stage.layouts.svg(visible, None)
@@ -102,7 +102,7 @@ def test_a_live_picture_of_each_network_fits_too(drawings, name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_opened_fully_it_is_the_whole_graph(drawings, name):
     whole = drawings(name).whole
-    opened = folded(whole, Choice().open_all())
+    opened = fold_snapshot(whole, Choice().open_all())
     assert not any(node.group for node in opened.graph.nodes)
     plain = [(node.id, node.kind, node.label, node.shape) for node in whole.graph.nodes]
     assert [(node.id, node.kind, node.label, node.shape) for node in opened.graph.nodes] == plain
@@ -114,7 +114,7 @@ def test_opened_fully_it_is_the_whole_graph(drawings, name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_each_node_is_in_one_box(drawings, name):
     graph = drawings(name).whole.graph
-    plan = plan_of(graph, Choice())
+    plan = make_plan(graph, Choice())
     assert plan.ids.keys() == set(range(len(graph.nodes)))
     inside = {node.id: node.inside or 1 for node in plan.graph.nodes}
     for id, count in inside.items():
@@ -125,7 +125,7 @@ def test_the_same_structure_has_the_same_picture(drawings):
     whole = drawings("resnet18").whole
     edutorch.manual_seed(1)
     again = draw(*NETWORKS["resnet18"]())
-    first, second = Stage(), Stage()
+    first, second = PageState(), PageState()
     one, two = first.plan(whole.graph).graph, second.plan(again.whole.graph).graph
     assert one.structure == two.structure
     assert first.layouts.svg(one, None) == second.layouts.svg(two, None)
@@ -196,7 +196,7 @@ def test_scopes_say_the_calls_and_without_them_the_modules_do():
             "s": Vertex("op", "log_softmax", scopes=calls[1], sources=(("input", "l"),)),
             "n": Vertex("op", "nll", scopes=calls[2], sources=(("input", "s"),)),
         }  # fmt: skip
-        return folded(arrange(vertices, ["n"], {"fc": "Linear"}))
+        return fold_snapshot(arrange(vertices, ["n"], {"fc": "Linear"}))
 
     assert labels(graph(True)) == ["x", "weight", "linear", "cross_entropy"]
     assert labels(graph(False)) == ["x", "weight", "linear", "log_softmax", "nll"]
@@ -268,14 +268,14 @@ def test_a_first_lesson_runs_from_left_to_right():
 def test_a_chosen_direction_is_kept(drawings):
     whole = drawings("vgg").whole
     for rankdir in ("LR", "TB"):
-        stage = Stage(rankdir)
+        stage = PageState(rankdir)
         visible = stage.plan(whole.graph).graph
         width, height = picture_size(stage.layouts.svg(visible, None))
         assert (width > 4 * height) == (rankdir == "LR")
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Stage("down"), lambda: draw(edutorch.ones(1), rankdir="up")]
+    "make", [lambda: PageState("down"), lambda: draw(edutorch.ones(1), rankdir="up")]
 )
 def test_a_direction_that_there_is_not(make):
     with pytest.raises(DirectionError, match="use 'LR'"):
@@ -360,22 +360,22 @@ def tabbed():
 
 def test_a_tab_shows_its_part_of_the_graph():
     whole = tabbed()
-    assert len(folded(whole).graph.nodes) == 5
-    first, second = (folded(whole, Choice().show_tab(tab)) for tab in (0, 1))
+    assert len(fold_snapshot(whole).graph.nodes) == 5
+    first, second = (fold_snapshot(whole, Choice().show_tab(tab)) for tab in (0, 1))
     assert labels(first) == ["x", "weight", "mul", "exp"]
     assert labels(second) == ["weight", "sin"]
     assert first.graph.tabs == whole.graph.tabs
-    plan = plan_of(whole.graph, Choice().show_tab(1))
+    plan = make_plan(whole.graph, Choice().show_tab(1))
     assert [whole.graph.nodes[number].label for number in plan.nodes] == ["weight", "sin"]
     assert [whole.graph.edges[number].target for number in plan.edges] == [whole.graph.nodes[4].id]
 
 
 def test_a_tab_that_is_gone_shows_the_whole_graph():
-    assert len(folded(tabbed(), Choice().show_tab(7)).graph.nodes) == 5
+    assert len(fold_snapshot(tabbed(), Choice().show_tab(7)).graph.nodes) == 5
 
 
 def test_commands_of_the_page():
-    stage = Stage()
+    stage = PageState()
     graph = draw(*NETWORKS["gpt2"]()).whole.graph
     sizes = []
     for command in (
@@ -479,7 +479,7 @@ def test_not_more_is_opened_than_can_be_laid_out():
     for number in range(1, 6000):
         label = ["exp", "sin"][number % 2]
         vertices[number] = Vertex("op", label, sources=(("input", number - 1),))
-    opened = folded(arrange(vertices, [5999]), Choice().open_all())
+    opened = fold_snapshot(arrange(vertices, [5999]), Choice().open_all())
     assert MOST_OPENED * 0.5 < len(opened.graph.nodes) <= MOST_OPENED
 
 
@@ -502,7 +502,7 @@ def outlined(*boxes):
     ([], False),
 ])  # fmt: skip
 def test_boxes_that_lie_over_each_other_are_seen(boxes, overlap):
-    assert have_overlap(outlined(*boxes)) == overlap
+    assert has_overlap(outlined(*boxes)) == overlap
 
 
 def test_an_arrangement_with_boxes_over_each_other_is_not_taken():
@@ -510,7 +510,7 @@ def test_an_arrangement_with_boxes_over_each_other_is_not_taken():
     vertices = {0: Vertex("leaf", "x")}
     for number in range(1, 15):
         vertices[number] = Vertex("op", "exp", sources=(("input", number - 1),))
-    whole = blank_numbers(arrange(vertices, [14]).graph)
+    whole = blank_snapshot(arrange(vertices, [14]).graph)
     tried = []
 
     def lay_out(text):
@@ -520,7 +520,7 @@ def test_an_arrangement_with_boxes_over_each_other_is_not_taken():
     def sized(text):
         return lay_out(text).replace("<svg>", '<svg width="500pt" height="500pt">')
 
-    arrangements = {dot_text(whole, one.arrangement): one.arrangement for one in candidates(
+    arrangements = {dot_text(whole, one.arrangement): one.arrangement for one in candidate_arrangements(
         whole.graph, None, lambda one: dot_text(whole, one))}  # fmt: skip
     fitted = fit_page(whole.graph, None, lambda one: dot_text(whole, one), sized)
     assert fitted.fits and fitted.arrangement == arrangements[tried[1]]

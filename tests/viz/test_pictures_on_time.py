@@ -15,7 +15,7 @@ from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.live import layout_queue
 from edutorch.viz.live import page as stage
 from edutorch.viz.live import view as live
-from edutorch.viz.live.layout_queue import Layouts, blank_numbers, slim, written
+from edutorch.viz.live.layout_queue import LayoutQueue, blank_snapshot, strip_style, write_labels
 from edutorch.viz.render.dot import dot_text, node_lines
 from edutorch.viz.render.graphviz import engines, render
 from tests.viz.golden import NASTY, example, floats_in, nasty
@@ -85,7 +85,7 @@ def test_a_loop_goes_on_as_soon_as_graphviz_has_its_first_picture(monkeypatch):
 
     monkeypatch.setattr(layout_queue, "render", render)
     start = time.monotonic()
-    asked = Layouts()
+    asked = LayoutQueue()
     asked.hand_over(example().graph, patience=60)
     assert time.monotonic() < start + 30
     assert not asked.ready
@@ -110,7 +110,7 @@ def test_until_graphviz_has_it_a_loop_waits_a_moment_which_is_no_cost_of_watchin
 
 @pytest.mark.parametrize("most", [2, 3])
 def test_a_large_picture_is_not_waited_for_at_the_end_of_a_step(monkeypatch, most):
-    monkeypatch.setattr(stage, "SOON_THERE", most)
+    monkeypatch.setattr(stage, "MAX_AWAITED_NODES", most)
     let_go = threading.Event()
     render_after(monkeypatch, lambda: let_go.wait(60))
     w = edutorch.ones(5, requires_grad=True)
@@ -182,10 +182,10 @@ def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
 @pytest.mark.parametrize("snapshot", [example(), nasty()], ids=["example", "nasty"])
 def test_words_are_written_where_graphviz_would_have_put_them(snapshot, engine):
     graph = snapshot.graph
-    text = dot_text(blank_numbers(graph), reserve=True, bare=True, words=False)
-    found = boxes(written(slim(render(text, engine=engine).decode()), graph))
-    text = dot_text(blank_numbers(graph), reserve=True, bare=True)
-    usual = boxes(slim(render(text, engine=engine).decode()))
+    text = dot_text(blank_snapshot(graph), reserve=True, bare=True, words=False)
+    found = boxes(write_labels(strip_style(render(text, engine=engine).decode()), graph))
+    text = dot_text(blank_snapshot(graph), reserve=True, bare=True)
+    usual = boxes(strip_style(render(text, engine=engine).decode()))
     assert found.keys() == usual.keys() == {node.id for node in graph.nodes}
     for node in graph.nodes:
         (low, high), texts = found[node.id]
@@ -208,7 +208,7 @@ def boxes(svg):
 
 
 def test_no_name_gets_out_of_its_box():
-    svg = Layouts().svg(nasty().graph, patience=None)
+    svg = LayoutQueue().svg(nasty().graph, patience=None)
     assert svg is not None
     assert not re.search(r"<(script|img|b)\b", svg)
     names = "".join(ElementTree.fromstring(svg).itertext())
@@ -221,6 +221,6 @@ def test_a_large_graph_is_laid_out_with_less_effort_and_looks_the_same_in_two_ru
     for number in range(1, 400):
         vertices[number] = Vertex("op", "sin", shape=(2,), sources=(("input", number - 1),))
     graph = arrange(vertices, [399]).graph
-    text = dot_text(blank_numbers(graph), bare=True)
+    text = dot_text(blank_snapshot(graph), bare=True)
     assert "nslimit" in text and "nslimit" not in dot_text(example())
     assert render(text) == render(text)

@@ -5,7 +5,7 @@ import pytest
 
 import edutorch
 from edutorch import viz
-from edutorch.viz.render.plots import grid_of, on_host
+from edutorch.viz.render.plots import grid_shape, to_host
 from edutorch.viz.tensors import images
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -33,19 +33,19 @@ def test_a_file_has_the_format_of_its_name_whatever_is_usual(usual, tmp_path):
     (64, None, (8, 8)), (5, None, (2, 3)),
 ])  # fmt: skip
 def test_pictures_stand_in_a_square_or_in_so_many_columns(count, columns, grid):
-    assert grid_of(count, columns) == grid
+    assert grid_shape(count, columns) == grid
 
 
 def test_a_large_tensor_is_thinned_along_its_last_axes():
     x = edutorch.arange(60).reshape(3, 20)
-    assert on_host(x).shape == (3, 20) and on_host(x).dtype == np.float64
-    thinned = on_host(x, most=8)
+    assert to_host(x).shape == (3, 20) and to_host(x).dtype == np.float64
+    thinned = to_host(x, most=8)
     np.testing.assert_array_equal(thinned, x.numpy()[:, ::3])
-    np.testing.assert_array_equal(on_host(x, most=2), x.numpy()[::2, ::10])
-    np.testing.assert_array_equal(on_host(x, most=2, axes=1), x.numpy()[:, ::10])
-    np.testing.assert_array_equal(on_host(x, most=2, axes=0), x.numpy())
-    np.testing.assert_array_equal(on_host(edutorch.arange(5), most=2), np.arange(5))
-    assert on_host(edutorch.tensor([3 + 4j])).tolist() == [5]
+    np.testing.assert_array_equal(to_host(x, most=2), x.numpy()[::2, ::10])
+    np.testing.assert_array_equal(to_host(x, most=2, axes=1), x.numpy()[:, ::10])
+    np.testing.assert_array_equal(to_host(x, most=2, axes=0), x.numpy())
+    np.testing.assert_array_equal(to_host(edutorch.arange(5), most=2), np.arange(5))
+    assert to_host(edutorch.tensor([3 + 4j])).tolist() == [5]
 
 
 def test_as_many_images_as_are_shown(monkeypatch):

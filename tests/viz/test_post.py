@@ -10,7 +10,7 @@ nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 
 from edutorch.viz.live import iopub_sender  # noqa: E402
-from edutorch.viz.live.iopub_sender import NEEDED, Post  # noqa: E402
+from edutorch.viz.live.iopub_sender import NEEDED, FastSender  # noqa: E402
 
 BOTH_WAYS = """
 import json, threading, time
@@ -99,15 +99,15 @@ def a_kernel(**changes):
 ])  # fmt: skip
 def test_elsewhere_it_goes_the_usual_way(kernel, monkeypatch):
     monkeypatch.setattr(iopub_sender, "our_kernel", lambda: kernel)
-    assert not Post(SimpleNamespace(_closed=False)).possible
-    assert Post(SimpleNamespace(_closed=False))({}, []) is False
+    assert not FastSender(SimpleNamespace(_closed=False)).possible
+    assert FastSender(SimpleNamespace(_closed=False))({}, []) is False
 
 
 def test_nothing_is_sent_for_a_comm_that_is_closed_nor_in_another_process(monkeypatch):
     monkeypatch.setattr(iopub_sender, "our_kernel", a_kernel)
     comm = SimpleNamespace(_closed=False)
-    assert Post(comm).possible
-    assert Post(comm)({}, []) is False  # its session belongs to a process of another number
+    assert FastSender(comm).possible
+    assert FastSender(comm)({}, []) is False  # its session belongs to a process of another number
     comm._closed = True
-    assert Post(comm)({}, []) is False
-    assert not Post(None).possible
+    assert FastSender(comm)({}, []) is False
+    assert not FastSender(None).possible

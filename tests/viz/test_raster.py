@@ -15,14 +15,14 @@ from edutorch.viz.render.raster import (
     Shape,
     Text,
     colours_of,
-    dashed,
+    dash_segments,
     figures_of,
-    paint_png,
+    draw_png,
     path_lines,
     pdf_of,
     png_of,
     rgb_of,
-    rounded,
+    rectangle_outline,
 )
 from edutorch.viz.render.svg import SVG
 from edutorch.viz.tensors.thumbnails import encode_png
@@ -69,8 +69,8 @@ def test_an_arc_is_half_a_circle_to_the_side_that_is_asked_for(sweep, side):
 
 
 def test_rectangles_and_circles_are_outlines():
-    assert rounded(1, 2, 10, 4, 0) == [(1, 2), (11, 2), (11, 6), (1, 6), (1, 2)]
-    outline = np.array(rounded(1, 2, 10, 8, 2))
+    assert rectangle_outline(1, 2, 10, 4, 0) == [(1, 2), (11, 2), (11, 6), (1, 6), (1, 2)]
+    outline = np.array(rectangle_outline(1, 2, 10, 8, 2))
     assert (outline.min(0), outline.max(0)) == (pytest.approx((1, 2)), pytest.approx((11, 10)))
     corners = np.array([(3, 4), (9, 4), (3, 8), (9, 8)])
     apart = np.hypot(*(outline[:, None] - corners).transpose(2, 0, 1)).min(1)
@@ -113,7 +113,7 @@ def test_groups_move_what_is_in_them_and_hand_on_their_looks():
     ([(0, 0), (1, 0)], (3, 2), [[(0, 0), (1, 0)]]),
 ])  # fmt: skip
 def test_a_broken_line_is_seen_in_parts(points, dashes, parts):
-    found = list(dashed(points, dashes))
+    found = list(dash_segments(points, dashes))
     assert [[pytest.approx(point) for point in part] for part in parts] == found
 
 
@@ -123,7 +123,7 @@ def test_a_broken_line_is_seen_in_parts(points, dashes, parts):
 def painted(inner, scale=1.0):
     """Return the pixels of a picture, by row, column and colour."""
     pillow = pytest.importorskip("PIL.Image", reason="needs the extra `lab`")
-    png = paint_png(figures(inner), (0, 0, 100, 60), scale)
+    png = draw_png(figures(inner), (0, 0, 100, 60), scale)
     return np.asarray(pillow.open(io.BytesIO(png)).convert("RGB"))
 
 

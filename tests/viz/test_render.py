@@ -14,7 +14,7 @@ import pytest
 
 import edutorch.viz.render.graphviz as door
 from edutorch.errors import MissingExtraError
-from edutorch.viz.live.layout_queue import blank_numbers
+from edutorch.viz.live.layout_queue import blank_snapshot
 from edutorch.viz.render.dot import dot_text
 from edutorch.viz.render.graphviz import (
     EngineCrash,
@@ -156,7 +156,7 @@ def boxes(svg):
 @pytest.mark.parametrize("reserve", [True, False])
 def test_the_picture_is_the_same_with_every_engine(snapshot, reserve):
     given = snapshot()
-    text = dot_text(blank_numbers(given.graph) if reserve else given, reserve=reserve)
+    text = dot_text(blank_snapshot(given.graph) if reserve else given, reserve=reserve)
     first, *others = (boxes(render(text, engine=name)) for name in WORKERS)
     assert first[0].keys() >= {node.id for node in given.graph.nodes}
     assert first[1] == {edge.id for edge in given.graph.edges}

@@ -1,17 +1,17 @@
 """Between two looks the steps of a loop are only counted (see `viz/live/idle_steps.py`)."""
 
 import edutorch as torch
-from edutorch.events import BackwardEnded, Stepped, hearing_milestones, milestone
+from edutorch.events import BackwardEnded, Stepped, listen_steps, step_event
 from edutorch.modes import current
 from edutorch.viz.live import sampling_policy
 from edutorch.viz.live import view as live
-from edutorch.viz.live.idle_steps import Rest
+from edutorch.viz.live.idle_steps import IdleSteps
 
 FAR = float("inf")
 
 
-def resting() -> tuple[Rest, list[type]]:
-    rest = Rest()
+def resting() -> tuple[IdleSteps, list[type]]:
+    rest = IdleSteps()
     heard: list[type] = []
     rest.awake = lambda kind, subject, accumulated: heard.append(kind)
     return rest, heard
@@ -20,10 +20,10 @@ def resting() -> tuple[Rest, list[type]]:
 def test_each_step_is_counted_with_its_loss_and_nobody_is_woken():
     rest, heard = resting()
     rest.until = FAR
-    with hearing_milestones(rest.milestone):
+    with listen_steps(rest.milestone):
         for loss in (3.0, 2.0, 1.0):
-            milestone(BackwardEnded, (torch.tensor(loss),), True)
-            milestone(Stepped, None)
+            step_event(BackwardEnded, (torch.tensor(loss),), True)
+            step_event(Stepped, None)
     assert (rest.losses, len(rest.ends), rest.counted, heard) == ([3.0, 2.0, 1.0], 3, 3, [])
     rest.told()
     assert (rest.losses, rest.ends, rest.counted) == ([], [], 3)

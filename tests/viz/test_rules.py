@@ -16,16 +16,16 @@ from edutorch.core.registry import REGISTRY
 from edutorch.events import WorkEnded, WorkStarted, listening
 from edutorch.viz.graph.latex import (
     FUNCTIONS,
-    NotFillable,
-    Piece,
+    UnknownValueError,
+    FormulaNode,
     Value,
-    filled,
+    substitute,
     parse,
     symbols,
     to_latex,
     to_text,
 )
-from edutorch.viz.graph.rules import is_known, meaning, rule_of, saved_by, source_of, value_of
+from edutorch.viz.graph.rules import is_known, symbol_meaning, rule_of, saved_values, source_of, value_of
 
 FORMULAS = [
     (op, name, rule.latex)
@@ -83,25 +83,25 @@ def number(value: float) -> Value:
     ],
 )
 def test_numbers_are_put_in(latex, values, text):
-    tree = filled(parse(latex), {name: number(value) for name, value in values.items()})
+    tree = substitute(parse(latex), {name: number(value) for name, value in values.items()})
     assert to_text(tree) == text
 
 
 def test_what_is_not_known_is_not_put_in():
     for latex in (r"g \cdot b", r"g[index]", r"\sum_{j \ge i} g_j", r"\bar g"):
-        with pytest.raises(NotFillable):
-            filled(parse(latex), {"g": number(1), "index": number(0)})
+        with pytest.raises(UnknownValueError):
+            substitute(parse(latex), {"g": number(1), "index": number(0)})
 
 
 def test_matrices_and_rows():
     matrix = value_of(np.array([[1.0, 2.0], [3.0, -4.0]]))
     assert matrix.latex == r"\begin{pmatrix}1 & 2 \\ 3 & -4\end{pmatrix}"
     tree = parse(r"A^\top g")
-    assert to_text(filled(tree, {"A": matrix, "g": matrix}, matrices=True)) == (
+    assert to_text(substitute(tree, {"A": matrix, "g": matrix}, matrices=True)) == (
         "[1, 2; 3, -4]ᵀ [1, 2; 3, -4]"
     )
     row = value_of(np.array([1.0, 2.0]))
-    assert to_text(filled(parse(r"g \cdot b"), {"g": row, "b": row})) == "[1, 2]⊙[1, 2]"
+    assert to_text(substitute(parse(r"g \cdot b"), {"g": row, "b": row})) == "[1, 2]⊙[1, 2]"
     assert value_of(np.zeros(9)) is None and value_of(np.zeros((5, 2))) is None
     assert value_of(np.zeros((2, 2, 2))) is None
     assert value_of(1.5e-7).latex == r"1.5 \cdot 10^{-7}"
@@ -189,7 +189,7 @@ class Calculator:
     def __init__(self, values: dict[str, float]) -> None:
         self.values = {**values, "e": math.e, r"\pi": math.pi}
 
-    def value(self, piece: Piece) -> float:
+    def value(self, piece: FormulaNode) -> float:
         if piece.kind == "number":
             return float(piece.text)
         if piece.kind == "symbol":
@@ -208,7 +208,7 @@ class Calculator:
             return result
         raise KeyError(piece.kind)
 
-    def sum(self, row: list[Piece]) -> tuple[float, list[Piece]]:
+    def sum(self, row: list[FormulaNode]) -> tuple[float, list[FormulaNode]]:
         total, sign = 0.0, 1.0
         while True:
             while row and row[0].text in ("-", "+"):
@@ -219,7 +219,7 @@ class Calculator:
             if not row or row[0].text not in ("-", "+"):
                 return total, row
 
-    def product(self, row: list[Piece]) -> tuple[float, list[Piece]]:
+    def product(self, row: list[FormulaNode]) -> tuple[float, list[FormulaNode]]:
         result = 1.0
         while row and (row[0].kind not in ("close", "sign") or row[0].text in (r"\cdot", "/")):
             if row[0].text == r"\cdot":
@@ -230,7 +230,7 @@ class Calculator:
             result = result / factor if divide else result * factor
         return result, row
 
-    def factor(self, row: list[Piece]) -> tuple[float, list[Piece]]:
+    def factor(self, row: list[FormulaNode]) -> tuple[float, list[FormulaNode]]:
         first, rest = row[0], row[1:]
         name = first.plain or first.text
         function = KNOWN.get(name) if rest and first.text not in self.values else None
@@ -262,12 +262,12 @@ def test_the_formulas_of_single_numbers_are_true():
             if not result.requires_grad or result.is_complex() or not result.isfinite().all():
                 continue
             node = result._node
-            known = {**saved_by(node), "g": 1.3}
+            known = {**saved_values(node), "g": 1.3}
             tree = parse(latex)
             values = {
-                symbol: float(known[meaning(op, symbol)])
+                symbol: float(known[symbol_meaning(op, symbol)])
                 for symbol in symbols(tree)
-                if known.get(meaning(op, symbol)) is not None
+                if known.get(symbol_meaning(op, symbol)) is not None
             }
             try:
                 says = Calculator(values).value(tree)

@@ -10,7 +10,7 @@ import edutorch
 from edutorch import nn
 from edutorch.viz import draw
 from edutorch.viz.explore.clickable import Explorer
-from edutorch.viz.graph.fold import Choice, plan_of
+from edutorch.viz.graph.fold import Choice, make_plan
 from edutorch.viz.graph.model import Graph, Snapshot, Tab
 from edutorch.viz.graph.search import LONGEST_QUERY, MOST_HITS, search, search_data
 from tests.viz.networks import ResNet
@@ -74,13 +74,13 @@ def test_what_is_hidden_has_a_group_that_shows_it(resnet):
     for text in ("downsample.1.bias", "conv2 ·", "relu", "layer2.0.conv1.weight"):
         for index in range(len(search(whole.graph, text, choice))):
             for _ in range(3):
-                found = search_data(whole.graph, plan_of(whole.graph, choice), text, choice)
+                found = search_data(whole.graph, make_plan(whole.graph, choice), text, choice)
                 name, box, group = found["hits"][index]
                 if not group:
                     break
                 choice = choice.open(group)
             assert group == "", (text, name)
-            plan = plan_of(whole.graph, choice)
+            plan = make_plan(whole.graph, choice)
             shown = plan.graph.nodes[int(box[1:])]
             assert shown.group == "" or name.startswith(shown.group.rpartition(".")[2]), name
             seen += 1
@@ -94,7 +94,7 @@ def test_a_page_is_told_of_so_many_and_how_many_more():
         result = result.tanh()
     whole = draw(result).whole
     choice = Choice()
-    found = search_data(whole.graph, plan_of(whole.graph, choice), "tanh", choice)
+    found = search_data(whole.graph, make_plan(whole.graph, choice), "tanh", choice)
     assert len(found["hits"]) == MOST_HITS and found["more"] >= 20
 
 
@@ -107,11 +107,11 @@ def test_in_a_tab_only_what_is_in_it_is_found():
                    tabs=(Tab("loss", tuple(sine)),))  # fmt: skip
     for tab, count in ((None, 1), (0, 0)):
         choice = Choice().show_tab(tab)
-        found = search_data(tabbed, plan_of(tabbed, choice), "cos", choice)
+        found = search_data(tabbed, make_plan(tabbed, choice), "cos", choice)
         assert len(found["hits"]) == count
     choice = Choice().show_tab(0)
-    [(_, box, _)] = search_data(tabbed, plan_of(tabbed, choice), "sin", choice)["hits"]
-    assert plan_of(tabbed, choice).graph.nodes[int(box[1:])].label == "sin"
+    [(_, box, _)] = search_data(tabbed, make_plan(tabbed, choice), "sin", choice)["hits"]
+    assert make_plan(tabbed, choice).graph.nodes[int(box[1:])].label == "sin"
 
 
 class Page:

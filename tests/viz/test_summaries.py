@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.viz.tensors.summaries import LONGEST_LIST, number, summarize
+from edutorch.viz.tensors.summaries import LONGEST_LIST, number_text, summarize
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -113,7 +113,7 @@ def test_the_numbers_of_a_rule_may_be_scalars_of_numpy():
 
 def test_numbers_are_written_as_the_page_writes_them():
     for value, text in json.loads((GOLDEN / "numbers.json").read_text()):
-        assert number(float(value)) == text
+        assert number_text(float(value)) == text
         assert len(text) <= 7
 
 

@@ -10,14 +10,14 @@ import pytest
 
 import edutorch
 from edutorch.viz.graph.model import GraphNode, Vertex, arrange
-from edutorch.viz.live.layout_queue import blank_numbers
+from edutorch.viz.live.layout_queue import blank_snapshot
 from edutorch.viz.live.messages import Curve, thumbs_of
 from edutorch.viz.live.packed_values import pack, unpack
-from edutorch.viz.live.page import Stage
+from edutorch.viz.live.page import PageState
 from edutorch.viz.render.raster import (
     LONGEST_SIDE,
     MOST_BYTES,
-    dashed,
+    dash_segments,
     figures_of,
     path_lines,
 )
@@ -26,9 +26,9 @@ from edutorch.viz.render.style import WORDS
 from edutorch.viz.tensors.summaries import summarize
 from edutorch.viz.tensors.thumbnails import (
     LARGEST,
-    drawn_kind,
+    drawn_style,
     encode_png,
-    kind_of,
+    picture_style,
     plane_of,
     slot_height,
 )
@@ -66,21 +66,21 @@ def node(kind, shape, label="x", dtype="float32"):
     ],
 )
 def test_a_node_says_as_what_it_is_drawn(kind, shape, label, expected):
-    assert kind_of(node(kind, shape, label)) == expected
+    assert picture_style(node(kind, shape, label)) == expected
     assert (slot_height(node(kind, shape, label)) > 0) == (expected is not None)
 
 
 def test_labels_and_masks_are_written():
-    assert kind_of(node("leaf", (16,), dtype="int64")) is None
-    assert kind_of(node("leaf", (16, 16), dtype="bool")) is None
-    assert kind_of(node("leaf", (16, 16), dtype="int64")) is None  # of words
+    assert picture_style(node("leaf", (16,), dtype="int64")) is None
+    assert picture_style(node("leaf", (16, 16), dtype="bool")) is None
+    assert picture_style(node("leaf", (16, 16), dtype="int64")) is None  # of words
 
 
 def test_an_image_of_bytes_is_an_image():
     box = node("leaf", (4, 28, 28), dtype="uint8")
     image = np.arange(28, dtype="u1").repeat(28).reshape(1, 28, 28).repeat(4, 0)
     stats = summarize(image, bars=True)
-    assert drawn_kind(box, stats) == "image"
+    assert drawn_style(box, stats) == "image"
     assert stats.thumbnail.pixels[0] == 0 and stats.thumbnail.pixels[-1] == 255
 
 
@@ -111,21 +111,21 @@ def test_a_large_image_is_averaged_and_a_large_matrix_is_not_kept():
 def test_nothing_is_kept_unless_somebody_asks():
     stats = summarize(np.eye(8, dtype="f4"))
     assert stats.thumbnail is None and stats.bars == ()
-    assert drawn_kind(node("leaf", (8, 8)), stats) is None
+    assert drawn_style(node("leaf", (8, 8)), stats) is None
 
 
 def test_attention_is_a_map_only_if_its_rows_add_up_to_one():
     scores = np.random.default_rng(0).uniform(0, 1, (2, 6, 6)).astype("f4")
     shares = scores / scores.sum(-1, keepdims=True)
     box = node("op", (2, 6, 6), "softmax")
-    assert drawn_kind(box, summarize(shares, bars=True)) == "attention"
-    assert drawn_kind(box, summarize(scores, bars=True)) == "bars"
+    assert drawn_style(box, summarize(shares, bars=True)) == "attention"
+    assert drawn_style(box, summarize(scores, bars=True)) == "bars"
 
 
 def test_what_is_not_finite_is_not_drawn():
     values = np.eye(8, dtype="f4")
     values[0, 0] = np.nan
-    assert drawn_kind(node("leaf", (8, 8)), summarize(values, bars=True)) is None
+    assert drawn_style(node("leaf", (8, 8)), summarize(values, bars=True)) is None
 
 
 def test_a_png_says_what_was_given():
@@ -204,7 +204,7 @@ def test_the_room_depends_on_the_graph_alone():
     """A page lays out before any number is known, and the picture must fit later."""
     from edutorch.viz.render.dot import dot_text
 
-    blank = dot_text(blank_numbers(snapshot().graph), reserve=True)
+    blank = dot_text(blank_snapshot(snapshot().graph), reserve=True)
     known = dot_text(snapshot(), reserve=True)
     sizes = [
         [word for word in text.split() if word.startswith(("width=", "height="))]
@@ -322,7 +322,7 @@ def test_paths_are_read():
 
 
 def test_dashes_leave_gaps():
-    parts = list(dashed([(0.0, 0.0), (10.0, 0.0)], (3.0, 2.0)))
+    parts = list(dash_segments([(0.0, 0.0), (10.0, 0.0)], (3.0, 2.0)))
     assert parts == [[(0.0, 0.0), (3.0, 0.0)], [(5.0, 0.0), (8.0, 0.0)]]
 
 
@@ -347,7 +347,7 @@ class Page:
 
 
 def test_a_page_gets_the_pictures_of_a_running_loop_once_and_of_one_that_stands_each_time():
-    stage = Stage("LR")
+    stage = PageState("LR")
     stage.page = page = Page()
     detailed, plain = snapshot(), snapshot(bars=False)
     running = {"parts": {}, "state": "running"}
@@ -365,7 +365,7 @@ def test_a_page_gets_the_pictures_of_a_running_loop_once_and_of_one_that_stands_
 
 
 def test_a_step_that_is_looked_back_at_has_its_own_pictures_or_none():
-    stage = Stage("LR")
+    stage = PageState("LR")
     stage.page = page = Page()
     stage.illustrate(snapshot(), 4)
     past = {"parts": {"history": {"at": 2}}, "state": "finished", "step": 9}
@@ -376,7 +376,7 @@ def test_a_step_that_is_looked_back_at_has_its_own_pictures_or_none():
 
 
 def test_later_numbers_take_the_pictures_of_an_earlier_step_and_say_of_which():
-    stage = Stage("LR")
+    stage = PageState("LR")
     plain = snapshot(bars=False)
     assert stage.illustrated(plain) == (plain, None)
     stage.illustrate(snapshot(), 4)

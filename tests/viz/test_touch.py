@@ -9,7 +9,7 @@ import edutorch
 from edutorch import nn, optim
 from edutorch.viz.explore import playground, touch
 from edutorch.viz.explore.playground import ToyError
-from edutorch.viz.explore.tensor_editor import Hand, TouchError, index_of, sensible_range
+from edutorch.viz.explore.tensor_editor import TensorEditor, TouchError, index_of, sensible_range
 from edutorch.viz.live import view as live
 from tests.viz.test_live import FakePage
 
@@ -167,7 +167,7 @@ def test_what_cannot_be_touched():
 
 def test_the_hand_forgets_what_is_long_ago(monkeypatch):
     monkeypatch.setattr("edutorch.viz.explore.tensor_editor.MOST_CHANGES", 3)
-    hand = Hand({"a": edutorch.tensor(0.0)})
+    hand = TensorEditor({"a": edutorch.tensor(0.0)})
     for value in range(1, 6):
         hand.set("a", value)
     while hand.undo():

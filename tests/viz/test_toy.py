@@ -12,7 +12,7 @@ from edutorch.viz.explore.playground import (
     BANDS,
     GRID,
     REACH,
-    bands,
+    contour_bands,
     line_points,
     moon_points,
     noise_of,
@@ -79,7 +79,7 @@ def test_the_bands_cover_the_box_and_each_holds_its_heights():
     box = (-1.0, 1.0, 0.0, 2.0)
     heights = np.add.outer(np.linspace(0, 3, GRID), np.linspace(0, 1, GRID))
     levels = heights.min() + np.ptp(heights) * np.linspace(0, 1, BANDS + 1) ** 2.5
-    drawn = bands(box, heights)
+    drawn = contour_bands(box, heights)
     assert len(drawn) == BANDS
     area = 0.0
     for rings, low, high in zip(drawn, levels, levels[1:], strict=False):
@@ -95,7 +95,7 @@ def test_the_bands_cover_the_box_and_each_holds_its_heights():
 def test_a_surface_without_heights_is_drawn_too(name):
     kind, points = LOST[name]
     play = playground(kind, points=points)
-    assert len(bands(*play.surface())) == BANDS
+    assert len(contour_bands(*play.surface())) == BANDS
     pytest.importorskip("matplotlib", reason="needs the extra `lab`")
     hills = play.picture().figure.axes[1]
     assert hills.collections and np.isfinite(hills.get_xlim()).all()

@@ -14,9 +14,9 @@ from edutorch.events import OpApplied
 from edutorch.modes import listening
 from edutorch.nn import functional as F
 from edutorch.viz.diagnostics.checks import NotCheckableError, Trouble
-from edutorch.viz.diagnostics.messages import WORDS, finding
-from edutorch.viz.diagnostics.post_mortem import Last
-from edutorch.viz.diagnostics.saved_values import bad_gradients, bad_numbers
+from edutorch.viz.diagnostics.messages import MESSAGES, finding
+from edutorch.viz.diagnostics.post_mortem import LastFailure
+from edutorch.viz.diagnostics.saved_values import find_bad_gradients, find_bad_values
 from edutorch.viz.graph.names import Names
 
 
@@ -40,7 +40,7 @@ def test_a_diagnosis_applies_no_op_that_a_recorder_hears(loss):
     loss.backward()
     heard = []
     with listening(heard.append):
-        assert bad_numbers(loss, Names((), None)) or bad_gradients(loss, Names((), None))
+        assert find_bad_values(loss, Names((), None)) or find_bad_gradients(loss, Names((), None))
     assert [event.op.name for event in heard if isinstance(event, OpApplied)] == []
 
 
@@ -52,9 +52,9 @@ class Anything(dict):
         return f"<{key}>"
 
 
-@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("kind", MESSAGES)
 def test_each_message_is_a_sentence_and_says_what_to_do(kind):
-    says, do = (text.format_map(Anything()) for text in WORDS[kind])
+    says, do = (text.format_map(Anything()) for text in MESSAGES[kind])
     assert says.endswith((".", "<message>")) and len(says) < 200
     assert do == "<hint>" or do.endswith((".", "<advice>"))
 
@@ -323,7 +323,7 @@ def test_an_error_that_nobody_watched_is_read_from_the_traceback(monkeypatch):
         hidden = x.exp()
         return hidden @ edutorch.ones(2, 2)
 
-    monkeypatch.setattr(Last, "failure", None)
+    monkeypatch.setattr(LastFailure, "failure", None)
     monkeypatch.delattr(sys, "last_value", raising=False)
     with pytest.raises(NotCheckableError, match="nothing has failed yet"):
         viz.post_mortem()

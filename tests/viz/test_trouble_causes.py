@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from edutorch.viz.diagnostics.non_finite_causes import (
-    FORWARD,
-    ON_PURPOSE,
-    PUT_THERE,
-    STEEP,
-    bad_count,
+    FORWARD_CAUSES,
+    DELIBERATE_OPS,
+    DELIBERATE,
+    BACKWARD_CAUSES,
+    count_non_finite,
     cause_in_backward,
     cause_of,
-    described,
+    describe_operand,
     has_nan,
-    places,
+    places_text,
 )
 
 INF, NAN = math.inf, math.nan
@@ -82,10 +82,10 @@ def test_what_happened_is_counted(name, values, words):
 
 
 def test_each_op_of_the_table_is_tested():
-    assert {name for name, *_ in FORWARD_CASES} >= set(FORWARD) - {
+    assert {name for name, *_ in FORWARD_CASES} >= set(FORWARD_CAUSES) - {
         "expm1", "exp2", "sinh", "cosh",  # as exp
     }  # fmt: skip
-    assert {name for name, *_ in STEEP_CASES} == set(STEEP)
+    assert {name for name, *_ in STEEP_CASES} == set(BACKWARD_CAUSES)
 
 
 def test_the_edge_of_exp_is_that_of_its_type():
@@ -97,9 +97,9 @@ def test_the_edge_of_exp_is_that_of_its_type():
     assert cause_of("exp", {}, array(INF))[0].startswith("exp of more than 88.7, where the result")
 
 
-@pytest.mark.parametrize("name", sorted(ON_PURPOSE))
+@pytest.mark.parametrize("name", sorted(DELIBERATE_OPS))
 def test_what_was_put_there_is_no_accident(name):
-    assert cause_of(name, {"input": array(1)}, array(INF)) == PUT_THERE
+    assert cause_of(name, {"input": array(1)}, array(INF)) == DELIBERATE
 
 
 def test_a_call_that_the_table_does_not_know_has_a_cause_all_the_same():
@@ -122,7 +122,7 @@ STEEP_CASES = [
 @pytest.mark.parametrize(("name", "values", "words"), STEEP_CASES)
 def test_a_slope_that_is_infinite_is_named(name, values, words):
     said, advice = cause_in_backward(name, values, array(1, 1))
-    assert words in said and said.endswith("(at 1 place)") and advice == STEEP[name][2]
+    assert words in said and said.endswith("(at 1 place)") and advice == BACKWARD_CAUSES[name][2]
     masked, _ = cause_in_backward(name, values, array(0, 1))
     assert (
         masked == f"{said}, and 0 · Inf is NaN: torch.where() and masks do not protect a gradient"
@@ -160,7 +160,7 @@ def test_what_has_no_steep_slope_grows():
     (F4("nan"), 1), (array(3e38, 3e38, NAN).reshape(3, 1).T, 1), (np.array(NAN, F4), 1),
 ])  # fmt: skip
 def test_bad_numbers_are_counted(values, bad):
-    assert bad_count(values) == bad
+    assert count_non_finite(values) == bad
 
 
 def test_an_infinity_is_no_nan():
@@ -179,10 +179,10 @@ def test_an_infinity_is_no_nan():
     (array(*[NAN] * 1200), "x (1200): all 1,200 are NaN or Inf"),
 ])  # fmt: skip
 def test_an_operand_is_described_in_a_row(value, text):
-    assert described("x", value) == text
+    assert describe_operand("x", value) == text
 
 
 def test_how_often_is_written():
-    assert [places(number) for number in (0, 1, 2, 12345)] == [
+    assert [places_text(number) for number in (0, 1, 2, 12345)] == [
         "at 0 places", "at 1 place", "at 2 places", "at 12,345 places",
     ]  # fmt: skip

@@ -7,8 +7,8 @@ import warnings
 import pytest
 
 from edutorch import viz
-from edutorch.viz.diagnostics.messages import WORDS
-from edutorch.viz.live.layer_health_messages import FINE, GAUGE_WORDS
+from edutorch.viz.diagnostics.messages import MESSAGES
+from edutorch.viz.live.layer_health_messages import FINE, GAUGE_MESSAGES
 from edutorch.viz.live.step_graph import StepGraph
 from tests.viz import correct_networks, trouble_cases_of_loops
 from tests.viz.correct_loops import LOOPS
@@ -49,7 +49,7 @@ def ops_of_pictures(monkeypatch):
     assert wrong == []
 
 
-@pytest.mark.parametrize("kind", WORDS)
+@pytest.mark.parametrize("kind", MESSAGES)
 def test_each_sentence_has_a_case(kind):
     assert any(case.kind == kind for case in CASES)
 
@@ -87,7 +87,7 @@ def test_there_are_many_correct_loops():
 # Gauges -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", GAUGE_WORDS)
+@pytest.mark.parametrize("kind", GAUGE_MESSAGES)
 def test_each_sentence_of_the_gauges_has_a_case(kind):
     assert kind in GAUGE_CASES
 
@@ -100,7 +100,7 @@ def test_the_gauges_say_it_and_name_a_layer(kind, place):
         warnings.simplefilter("ignore")
         view = code(PLACES[place])
     words = gauges_of(view).patch()["words"]
-    fixed = max(re.split(r"\{.*?\}", GAUGE_WORDS[kind]), key=len)
+    fixed = max(re.split(r"\{.*?\}", GAUGE_MESSAGES[kind]), key=len)
     said = [word for word in words if fixed in word]
     assert said, words
     assert name in said[0]

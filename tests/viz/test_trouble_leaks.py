@@ -10,7 +10,7 @@ import pytest
 import edutorch
 from edutorch import viz
 from edutorch.viz.diagnostics import graph_leaks
-from edutorch.viz.diagnostics.graph_leaks import Referrers, holders
+from edutorch.viz.diagnostics.graph_leaks import Referrers, find_holders
 from tests.viz.test_trouble import Net, X, leaf, only
 
 
@@ -77,7 +77,7 @@ def test_every_kind_of_holder_is_named(way):
     def holding():
         kept = hold(tensor)
         assert kept is not None
-        return {finding.says for finding in viz.trouble().findings}, holders(
+        return {finding.says for finding in viz.trouble().findings}, find_holders(
             tensor, Referrers(set())
         )
 

@@ -13,7 +13,7 @@ from edutorch.modes import current, switch
 from edutorch.nn import functional as F
 from edutorch.viz.diagnostics.checks import Trouble
 from edutorch.viz.diagnostics.graph_leaks import OLD_GRAPHS
-from edutorch.viz.diagnostics.training_loop import Habits
+from edutorch.viz.diagnostics.training_loop import LoopChecks
 from edutorch.viz.graph.names import Names
 from edutorch.viz.live.recorder import Recorder
 from tests.viz.golden import FOLDER
@@ -164,7 +164,7 @@ def test_steps_that_are_too_long():
 
 def test_losses_of_many_steps_at_once_are_compared_as_one_by_one():
     chance = random.Random(0)
-    one, other = Habits(Names((), None)), Habits(Names((), None))
+    one, other = LoopChecks(Names((), None)), LoopChecks(Names((), None))
     for _ in range(200):
         losses = [float(chance.randrange(9)) for _ in range(chance.randrange(0, 8))]
         losses += losses[-1:] * chance.randrange(0, 30)  # now and then one that stays

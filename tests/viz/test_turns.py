@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from edutorch.viz.live import thread_affinity
-from edutorch.viz.live.thread_affinity import Turns, sending_thread
+from edutorch.viz.live.thread_affinity import ThreadAffinity, sending_thread
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be told so")
 
@@ -33,7 +33,7 @@ def test_the_thread_comes_near_and_goes_back(other, monkeypatch):
     place = min(mine)
     os.sched_setaffinity(0, {place})
     try:
-        kept = Turns(other.native_id)
+        kept = ThreadAffinity(other.native_id)
         kept.near()
         assert os.sched_getaffinity(other.native_id) == {place}
         os.sched_setaffinity(0, {max(mine)})
@@ -50,7 +50,7 @@ def test_the_thread_comes_near_and_goes_back(other, monkeypatch):
 
 @linux
 def test_it_is_asked_now_and_then_where_the_loop_runs(other):
-    kept, asked = Turns(other.native_id), []
+    kept, asked = ThreadAffinity(other.native_id), []
     kept._place = lambda: asked.append(1) or min(os.sched_getaffinity(0))
     kept.near()
     kept.near()
@@ -71,7 +71,7 @@ def test_where_it_may_not_run_it_does_not_come(other):
     os.sched_setaffinity(other.native_id, {min(mine)})
     os.sched_setaffinity(0, {max(mine)})
     try:
-        kept = Turns(other.native_id)
+        kept = ThreadAffinity(other.native_id)
         kept.near()
         assert os.sched_getaffinity(other.native_id) == {min(mine)}
     finally:
@@ -81,7 +81,7 @@ def test_where_it_may_not_run_it_does_not_come(other):
 @linux
 def test_two_views_give_it_back(other):
     before = os.sched_getaffinity(other.native_id)
-    first, second = Turns(other.native_id), Turns(other.native_id)
+    first, second = ThreadAffinity(other.native_id), ThreadAffinity(other.native_id)
     for each in (first, second):
         each.near()
     assert len(os.sched_getaffinity(other.native_id)) == 1
@@ -92,17 +92,17 @@ def test_two_views_give_it_back(other):
 
 @linux
 def test_a_thread_that_is_gone_is_nobody():
-    kept = Turns(1 << 30)  # more than Linux counts up to
+    kept = ThreadAffinity(1 << 30)  # more than Linux counts up to
     kept.near()
     kept.anywhere()
     assert kept._thread is None
 
 
 def test_elsewhere_nothing_is_done(monkeypatch, other):
-    Turns(None).near()
-    monkeypatch.setattr(thread_affinity, "on_linux", lambda: False)
+    ThreadAffinity(None).near()
+    monkeypatch.setattr(thread_affinity, "is_linux", lambda: False)
     monkeypatch.setattr(os, "sched_setaffinity", pytest.fail, raising=False)
-    kept = Turns(other.native_id)
+    kept = ThreadAffinity(other.native_id)
     kept.near()
     kept.anywhere()
 

@@ -10,10 +10,10 @@ import pytest
 import edutorch
 from edutorch import autograd
 from edutorch.events import OpApplied, listening
-from edutorch.viz.graph.fold import Choice, folded
+from edutorch.viz.graph.fold import Choice, fold_snapshot
 from edutorch.viz.graph.graph_reader import input_names
 from edutorch.viz.graph.names import Names
-from edutorch.viz.live.messages import numbers_of
+from edutorch.viz.live.messages import pack_values
 from edutorch.viz.live.recorder import Recorder
 
 GRAPHS = 50
@@ -139,10 +139,10 @@ def gradient_of_edge(event, place, incoming):
 @pytest.mark.parametrize("seed", range(0, GRAPHS, 10))
 def test_the_page_is_sent_the_same_numbers(seed):
     snapshot, *_ = watched(seed)
-    visible = folded(snapshot, Choice())
+    visible = fold_snapshot(snapshot, Choice())
     nodes, edges = visible.graph.nodes, visible.graph.edges
     count = 2 * len(nodes) + len(edges)
-    sent = np.frombuffer(numbers_of(visible)[: 4 * count], "<f4")
+    sent = np.frombuffer(pack_values(visible)[: 4 * count], "<f4")
     for at, (value, grad) in enumerate(zip(visible.values, visible.grads, strict=True)):
         wanted = [value.mean if value else np.nan, grad.norm if grad else np.nan]
         np.testing.assert_allclose(sent[2 * at : 2 * at + 2], wanted, rtol=1e-6)

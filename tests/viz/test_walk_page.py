@@ -9,7 +9,7 @@ import json
 import pytest
 
 from edutorch import viz
-from edutorch.viz.live.panel import Part
+from edutorch.viz.live.panel import Panel
 from tests.viz.golden import FOLDER
 from tests.viz.walks import Failing, cnn, leaf, simple
 
@@ -57,7 +57,7 @@ def test_the_page_gets_what_the_protocol_says():
     assert set(page.data["station"]["incoming"]) == fields("WalkAmount")
     assert sorted(page.data["marks"].values()) == ["here", "waiting", "waiting"]
     assert len(page.data["to"]) == 2
-    assert isinstance(view, Part) and walk.position == 1
+    assert isinstance(view, Panel) and walk.position == 1
 
 
 def test_the_buttons():

@@ -11,8 +11,8 @@ from ... import backends, dtypes
 from ...backends.batching import BatchedBackend
 from ...backends.vmap_errors import VmapError
 from ...errors import GradientError, ShapeError
-from ...modes import changed, current
-from ..registry import public
+from ...modes import override_modes, current
+from ..registry import op_function
 from ..tensor import Tensor, wrap
 from .engine import accumulate, run_backward
 from .graph import edge_of
@@ -20,11 +20,11 @@ from .graph import edge_of
 Tensors = Tensor | Sequence[Tensor]
 
 
-def listed(tensors: Any) -> list[Any]:
+def as_list(tensors: Any) -> list[Any]:
     return [tensors] if isinstance(tensors, Tensor) or tensors is None else list(tensors)
 
 
-def why_no_graph(root: Tensor) -> str:
+def explain_no_graph(root: Tensor) -> str:
     """Guess what cut a tensor off from the parameters."""
     if root._array.dtype not in dtypes.DIFFERENTIABLE:
         return "whole numbers and bools, as from argmax or x > 0, have no derivative"
@@ -38,7 +38,7 @@ def why_no_graph(root: Tensor) -> str:
 
 def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
     """Return the gradient that each root starts with: given, or 1 for a single number."""
-    gradients = listed(given)
+    gradients = as_list(given)
     gradients += [None] * (len(roots) - len(gradients))
     result = []
     for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
@@ -47,7 +47,7 @@ def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
                 name,
                 f"element {position} of tensors does not require grad and does not have a grad_fn",
                 {"tensor": f"{tuple(root.shape)} {root.dtype}"},
-                why_no_graph(root),
+                explain_no_graph(root),
             )
         if gradient is None:
             if root._array.size != 1:
@@ -102,13 +102,13 @@ def backward(
     >>> x.grad
     tensor(6.)
     """
-    roots = listed(tensors)
+    roots = as_list(tensors)
     gradients = start_gradients("backward", roots, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
     if inputs is None:
         run_backward(roots, gradients, retain, create_graph)
         return
-    leaves = listed(inputs)
+    leaves = as_list(inputs)
     found = run_backward(roots, gradients, retain, create_graph, leaves)
     for leaf in leaves:
         g = found[edge_of(leaf)]
@@ -143,10 +143,10 @@ def grad(
     >>> grad(first, x)
     (tensor(18.),)
     """
-    roots, wanted = listed(outputs), listed(inputs)
+    roots, wanted = as_list(outputs), as_list(inputs)
     if is_grads_batched:
-        return batched(
-            roots, wanted, listed(grad_outputs), retain_graph, create_graph,
+        return batched_grad(
+            roots, wanted, as_list(grad_outputs), retain_graph, create_graph,
             allow_unused=allow_unused, materialize_grads=materialize_grads,
         )  # fmt: skip
     for position, each in enumerate(wanted):
@@ -177,7 +177,7 @@ def grad(
     return tuple(results)
 
 
-def batched(
+def batched_grad(
     roots: list[Tensor],
     wanted: list[Tensor],
     starts: list[Tensor],
@@ -190,15 +190,15 @@ def batched(
     outer = current().batches
     inner = outer[-1] if outer else backends.of(starts[0]._array)
     level = BatchedBackend(inner, starts[0]._array.shape[0], len(outer) + 1)
-    enter, leave = public("batched"), public("unbatched")
+    enter, leave = op_function("batched"), op_function("unbatched")
     try:
-        with changed(batches=(*outer, level)):
+        with override_modes(batches=(*outer, level)):
             begun = [enter(start, level, 0) for start in starts]
             rows = grad(roots, wanted, begun, retain, create_graph, **options)
     except VmapError:
         if not retain:
             raise
-        return one_by_one(roots, wanted, starts, create_graph, **options)
+        return grad_one_by_one(roots, wanted, starts, create_graph, **options)
     inside = [
         row if row is None or backends.of(row._array) is level else enter(row, level, None)
         for row in rows
@@ -206,7 +206,7 @@ def batched(
     return tuple(None if each is None else leave(each, level, 0) for each in inside)
 
 
-def one_by_one(
+def grad_one_by_one(
     roots: list[Tensor], wanted: list[Tensor], starts: list[Tensor], create_graph: bool,
     **options: Any,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
@@ -216,4 +216,4 @@ def one_by_one(
         for i in range(starts[0]._array.shape[0])
     ]
     columns = zip(*rows, strict=True)
-    return tuple(None if column[0] is None else public("stack")(column) for column in columns)
+    return tuple(None if column[0] is None else op_function("stack")(column) for column in columns)

@@ -25,30 +25,30 @@ from ...events import (
     BackwardEnded,
     GradientAccumulated,
     GradientFlowed,
-    backward_begins,
+    backward_event,
     emit,
-    milestone,
+    step_event,
     work,
 )
-from ...modes import changed, current
+from ...modes import override_modes, current
 from ..fast.lazy_gradients import (
-    LATER,
-    Parts,
-    add_onto,
-    may_wait,
-    settle,
-    settled,
+    LAZY,
+    OutputGradients,
+    add_in_place,
+    can_defer,
+    materialize_pending,
+    as_array,
     sum_over,
-    together,
+    add_large,
 )
 from ..precision import WideSum
-from ..registry import public
-from ..source_location import Place, users_place
+from ..registry import op_function
+from ..source_location import CodeLocation, user_location
 from ..tensor import Tensor, wrap
-from .forward_mode import released
-from .graph import Hooks, Node, edge_of, on_the_way, reachable
-from .non_finite import has_engine, start_reporting, stop_reporting, warn_of
-from .reentrant import nested
+from .forward_mode import detach_with_tangents
+from .graph import Hooks, Node, edge_of, edges_leading_to, reachable
+from .non_finite import register_engine, start_reporting, stop_reporting, warn_of
+from .reentrant import run_nested
 
 # Making gradients fit ----------------------------------------------------------------
 
@@ -64,13 +64,13 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     if added == 1 and have[1:] == shape:  # a bias
         return sum_over(g, 0)
     if added < 0 or any(size == 1 != want for size, want in zip(have[added:], shape, strict=True)):
-        return public("expand")(g, shape)
+        return op_function("expand")(g, shape)
     axes = (*range(added), *(added + i for i, want in enumerate(shape) if have[added + i] != want))
     g = sum_over(g, axes)
     return g if g.shape == shape else g.reshape(shape)
 
 
-def fit(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> Any:
+def match_shape_and_dtype(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> Any:
     """Give `g` the shape and the number type of the tensor it is the gradient of."""
     if g.shape != shape:
         g = unbroadcast(g, shape)
@@ -78,29 +78,29 @@ def fit(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> An
     if have == array_dtype:
         return g
     if have.kind == "c" and array_dtype.kind != "c":
-        g = public("real")(g)
+        g = op_function("real")(g)
     return g.to(dtypes.of(array_dtype)) if recording else g.astype(array_dtype)
 
 
-def conjugated(g: Any, recording: bool) -> Any:
+def conjugate(g: Any, recording: bool) -> Any:
     """Turn what flows into what users see, or back; for real numbers they are the same."""
     array = g._array if recording else g
-    if array.__class__ is Parts:
-        shown = {index: conjugated(each, recording) for index, each in array.by_output.items()}
-        return Parts(array.node, shown)
-    return g if array.dtype.kind != "c" else public("conj_physical")(g)
+    if array.__class__ is OutputGradients:
+        shown = {index: conjugate(each, recording) for index, each in array.by_output.items()}
+        return OutputGradients(array.node, shown)
+    return g if array.dtype.kind != "c" else op_function("conj_physical")(g)
 
 
-def each_conjugated(gradients: Sequence[Any], recording: bool) -> list[Any]:
+def conjugate_all(gradients: Sequence[Any], recording: bool) -> list[Any]:
     return [
-        gradient if gradient is None else conjugated(gradient, recording) for gradient in gradients
+        gradient if gradient is None else conjugate(gradient, recording) for gradient in gradients
     ]
 
 
 # The engine --------------------------------------------------------------------------
 
 
-LARGE = 1024  # numbers; from here on adding in place beats making a new array
+IN_PLACE_MIN_SIZE = 1024  # numbers; from here on adding in place beats making a new array
 
 
 class Engine:
@@ -121,7 +121,7 @@ class Engine:
         self.leaves: list[Tensor] = []
         self.lent: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
 
-    @has_engine("self")
+    @register_engine("self")
     def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
         """Send `partials` to `edges`, then run every node that can be reached, youngest first.
 
@@ -131,7 +131,7 @@ class Engine:
         waiting, recording = self.waiting, self.recording
         modes = current()
         watched = bool(modes.listeners) or self.wanted is not None
-        ran = None if modes.follower is None else modes.follower.goes_back()
+        ran = None if modes.op_recorder is None else modes.op_recorder.goes_back()
         node, g, youngest, older = None, None, None, []  # all that wait; `older` is a heap
         summed, wide = set(), self.wide  # edges whose sum is a large array of our own
         while True:
@@ -146,13 +146,13 @@ class Engine:
                 held = waiting.get(edge)
                 if held is not None:
                     if edge in summed:
-                        add_onto(held, partial)
-                    elif target.dtype.itemsize == 2 and held.__class__ is not Parts:
+                        add_in_place(held, partial)
+                    elif target.dtype.itemsize == 2 and held.__class__ is not OutputGradients:
                         summed.add(self.summed_in_float32(edge, held, partial))
-                    elif recording or held.size <= LARGE:
+                    elif recording or held.size <= IN_PLACE_MIN_SIZE:
                         waiting[edge] = held + partial
                     else:
-                        waiting[edge] = together(held, partial)
+                        waiting[edge] = add_large(held, partial)
                         summed.add(edge)
                     continue
                 waiting[edge] = partial
@@ -185,15 +185,15 @@ class Engine:
 
     def fitted(self, partial: Any, edge: Any, target: Any) -> Any:
         """Make a gradient fit; what is to be computed later stays what it is, where it can."""
-        if partial.__class__ in LATER:
-            if may_wait(self, partial, edge, target):
+        if partial.__class__ in LAZY:
+            if can_defer(self, partial, edge, target):
                 return partial
-            partial = partial.computed()
-        return fit(partial, target.shape, target.dtype, self.recording)
+            partial = partial.materialize()
+        return match_shape_and_dtype(partial, target.shape, target.dtype, self.recording)
 
     def summed_in_float32(self, edge: Any, held: Any, partial: Any) -> Any:
         """Begin the sum of the 16-bit gradients of an edge, and return the edge."""
-        self.waiting[edge] = total = WideSum(settled(held))
+        self.waiting[edge] = total = WideSum(as_array(held))
         total += partial
         self.wide.add(edge)
         return edge
@@ -201,7 +201,7 @@ class Engine:
     def taken(self, edge: Any) -> Any:
         """Take the gradient that waits for a node or a leaf, in its type."""
         g = self.waiting.pop(edge)
-        return g.computed() if edge in self.wide else g
+        return g.materialize() if edge in self.wide else g
 
     def watched_step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node that somebody wants to hear of, or to touch the gradients of."""
@@ -215,10 +215,10 @@ class Engine:
 
     def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node with hooks, or one whose gradient or not all of whose edges are asked for."""
-        hooks, recording, g = node.hooks, self.recording, settled(g)
-        shown = conjugated(g, recording)
+        hooks, recording, g = node.hooks, self.recording, as_array(g)
+        shown = conjugate(g, recording)
         if hooks:
-            settle()
+            materialize_pending()
             _RUNNING.engine = ref(self)
             shown = run_hooks(hooks.gradient, shown, recording)
         if node in self.captured:
@@ -226,21 +226,21 @@ class Engine:
         if self.wanted is not None:
             edges = tuple(edge if edge in self.wanted else None for edge in edges)
         if hooks:
-            shown = before(hooks, run_hooks(hooks.kept, shown, recording), recording)
-            g = conjugated(shown, recording)
-        partials = [settled(each) for each in node.backward(g, edges, recording)]
+            shown = run_prehooks(hooks, run_hooks(hooks.kept, shown, recording), recording)
+            g = conjugate(shown, recording)
+        partials = [as_array(each) for each in node.backward(g, edges, recording)]
         if hooks and hooks.after:
-            partials = after(hooks, partials, edges, g, recording)
+            partials = run_posthooks(hooks, partials, edges, g, recording)
         return g, edges, partials
 
     def tell(self, node: Node, partials: Sequence[Any]) -> None:
         """Tell the listeners what flowed out of a node."""
         for index, partial in enumerate(partials):
-            if partial.__class__ is Parts:
+            if partial.__class__ is OutputGradients:
                 (partial,) = partial.by_output.values()
             # A rule for several inputs at once may know a gradient that nobody asked for.
             if partial is not None and node.edges[index] is not None:
-                emit(GradientFlowed(node, index, conjugated(partial, self.recording)))
+                emit(GradientFlowed(node, index, conjugate(partial, self.recording)))
 
     def reached(self, leaf: Tensor, g: Any, borrowed: bool) -> None:
         """Note a leaf's first gradient, and whether other tensors may use that array."""
@@ -253,7 +253,7 @@ class Engine:
         g = self.taken(leaf) if self.wide else self.waiting.pop(leaf)
         if not self.recording and g is self.lent.get(leaf):
             g = g.copy()
-        g = conjugated(g, self.recording)
+        g = conjugate(g, self.recording)
         if leaf._hooks:
             _RUNNING.engine = ref(self)
             g = run_hooks(leaf._hooks.gradient, g, self.recording)
@@ -285,52 +285,52 @@ def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
     return g
 
 
-def listed_outputs(g: Any, recording: bool) -> list[Any]:
+def output_gradients(g: Any, recording: bool) -> list[Any]:
     """Return the gradient of each output of a node as a tensor or None, as hooks see it."""
-    if g.__class__ is Parts:
+    if g.__class__ is OutputGradients:
         found = [g.by_output.get(index) for index in range(g.node.outputs)]
     else:
         found = [g]
     return found if recording else [each if each is None else wrap(each) for each in found]
 
 
-def before(hooks: Hooks, g: Any, recording: bool) -> Any:
+def run_prehooks(hooks: Hooks, g: Any, recording: bool) -> Any:
     """Show a node's gradients to its prehooks, which may replace them."""
     for hook in tuple(hooks.before.values()):
-        shown = listed_outputs(g, recording)
-        replaced = replacement(hook(tuple(shown)), shown, recording)
+        shown = output_gradients(g, recording)
+        replaced = read_hook_result(hook(tuple(shown)), shown, recording)
         if replaced is None:
             continue
-        if g.__class__ is Parts:
+        if g.__class__ is OutputGradients:
             pairs = enumerate(replaced)
-            g = Parts(g.node, {index: each for index, each in pairs if each is not None})
+            g = OutputGradients(g.node, {index: each for index, each in pairs if each is not None})
         else:
             g = replaced[0]
     return g
 
 
-def after(
+def run_posthooks(
     hooks: Hooks, partials: Sequence[Any], edges: tuple[Any, ...], g: Any, recording: bool
 ) -> Sequence[Any]:
     """Show what comes out of a node to its hooks, which may replace it."""
-    if any(partial.__class__ is Parts for partial in partials):
+    if any(partial.__class__ is OutputGradients for partial in partials):
         return partials
     found = []
     for partial, edge in zip(partials, edges, strict=True):
         if partial is not None and edge is not None:
             target = edge if edge._order else edge._array
-            found.append(fit(partial, target.shape, target.dtype, recording))
+            found.append(match_shape_and_dtype(partial, target.shape, target.dtype, recording))
         else:
             found.append(None)
-    outputs = tuple(listed_outputs(conjugated(g, recording), recording))
-    found = each_conjugated(found, recording)
+    outputs = tuple(output_gradients(conjugate(g, recording), recording))
+    found = conjugate_all(found, recording)
     for hook in tuple(hooks.after.values()):
         shown = found if recording else [each if each is None else wrap(each) for each in found]
-        found = replacement(hook(tuple(shown), outputs), shown, recording) or found
-    return each_conjugated(found, recording)
+        found = read_hook_result(hook(tuple(shown), outputs), shown, recording) or found
+    return conjugate_all(found, recording)
 
 
-def replacement(replaced: Any, shown: Sequence[Any], recording: bool) -> list[Any] | None:
+def read_hook_result(replaced: Any, shown: Sequence[Any], recording: bool) -> list[Any] | None:
     """Return what a node's hook puts in the place of the gradients it was shown."""
     if replaced is None:
         return None
@@ -365,15 +365,15 @@ def run_backward(
     edges = tuple(map(edge_of, roots))
     wanted = None
     if targets is not None:
-        wanted = on_the_way(edges, targets)
+        wanted = edges_leading_to(edges, targets)
         edges = tuple(edge if edge in wanted else None for edge in edges)
     captured = dict.fromkeys(targets or ())
     modes = current()
     recording = create_graph or bool(modes.levels)  # gradients may have tangents
     engine = Engine(recording, retain_graph, wanted, captured)
-    backward_begins(roots)
+    backward_event(roots)
     outermost = start_reporting()
-    run = complete if outermost else complete_inside
+    run = run_engine if outermost else run_engine_nested
     try:
         if modes.listeners:
             with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
@@ -383,13 +383,13 @@ def run_backward(
     finally:
         stop_reporting(outermost)
         if engine.trouble:
-            warn_of(engine.trouble, received(engine))
-    milestone(BackwardEnded, roots, inputs is None)
+            warn_of(engine.trouble, result_gradients(engine))
+    step_event(BackwardEnded, roots, inputs is None)
     return captured
 
 
-@has_engine("engine")
-def complete(
+@register_engine("engine")
+def run_engine(
     engine: Engine,
     edges: tuple[Any, ...],
     gradients: Sequence[Any],
@@ -398,62 +398,62 @@ def complete(
 ) -> dict[Any, Any]:
     """Let the engine run, and hand each leaf its gradient."""
     recording, captured, place = engine.recording, engine.captured, None
-    asked = recording and not create_graph and asks_for_graph(edges)
+    asked = recording and not create_graph and needs_graph(edges)
     if recording:
         engine.retain = engine.retain or asked
-        with changed(grad=create_graph or asked, autocast=None):  # the types are chosen already
-            engine.run(edges, each_conjugated(gradients, True))
+        with override_modes(grad=create_graph or asked, autocast=None):  # the types are chosen already
+            engine.run(edges, conjugate_all(gradients, True))
     else:
-        engine.run(edges, each_conjugated([gradient._array for gradient in gradients], False))
-        settle()
+        engine.run(edges, conjugate_all([gradient._array for gradient in gradients], False))
+        materialize_pending()
     for leaf in engine.leaves:
         g = engine.arrived(leaf)
         if asked:
-            g = released(g)
+            g = detach_with_tangents(g)
         if targets is None:
             hooks = leaf._hooks
             if hooks:
-                g = before(hooks, g, recording)
+                g = run_prehooks(hooks, g, recording)
             if place is None and leaf._grad is not None:
-                place = users_place()  # once: the way up to the user's line takes time
+                place = user_location()  # once: the way up to the user's line takes time
             accumulate(leaf, g, recording, place)
             if hooks:
-                after(hooks, (), (), g, recording)
+                run_posthooks(hooks, (), (), g, recording)
         elif leaf in captured:
             captured[leaf] = g
     if asked:
-        captured = {edge: None if g is None else released(g) for edge, g in captured.items()}
+        captured = {edge: None if g is None else detach_with_tangents(g) for edge, g in captured.items()}
     for callback in engine.at_end:
         callback(engine)
     return captured
 
 
-def complete_inside(*arguments: Any) -> dict[Any, Any]:
+def run_engine_nested(*arguments: Any) -> dict[Any, Any]:
     """The same, inside another backward."""
-    return nested(complete, *arguments)
+    return run_nested(run_engine, *arguments)
 
 
-def received(engine: Engine) -> list[Any]:
+def result_gradients(engine: Engine) -> list[Any]:
     """Return the gradients that somebody has got."""
     return [*(leaf._grad for leaf in engine.leaves), *engine.captured.values()]
 
 
-def asks_for_graph(edges: Sequence[Any]) -> bool:
+def needs_graph(edges: Sequence[Any]) -> bool:
     """Return True if a rule behind `edges` asks what its `g` depends on (see `ops/lengths.py`)."""
     nodes = reachable([edge for edge in edges if edge is not None], since=1)
     return any(getattr(node.op, "asks_node", False) for node in nodes)
 
 
-_ADDING = threading.RLock()
+_ACCUMULATE_LOCK = threading.RLock()
 """Threads that run backward into the same leaf add to its gradient one after the other."""
 
 
-def accumulate(leaf: Tensor, g: Any, recording: bool, place: Place | None = None) -> None:
+def accumulate(leaf: Tensor, g: Any, recording: bool, place: CodeLocation | None = None) -> None:
     """Add this backward's gradient to `leaf.grad`; the first one becomes it.
 
     Args: place: of the user's line; by default it is found out.
     """
-    with _ADDING:
+    with _ACCUMULATE_LOCK:
         held = leaf._grad
         if held is None:
             leaf._grad = g if recording else wrap(g)

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import backends, dtypes
-from ...modes import changed, current
-from ..registry import REGISTRY, public
+from ...modes import override_modes, current
+from ..registry import REGISTRY, op_function
 from ..tensor import Tensor, fill, node_of, wrap
-from .graph import LEAF, Writes
+from .graph import LEAF, VersionCounter
 
 if TYPE_CHECKING:
     from ..op import Op
@@ -65,11 +65,11 @@ def tangents_of(tensor: Tensor) -> list[Tensor]:
     return held + [further for each in held for further in tangents_of(each)]
 
 
-def released(tensor: Tensor) -> Tensor:
+def detach_with_tangents(tensor: Tensor) -> Tensor:
     """Return a tensor that the graph does not know; nor does it know its tangents."""
     output = tensor.detach()
     for level, tangent in tensor.__dict__.get("_tangents", {}).items():
-        set_tangent(output, level, released(tangent))
+        set_tangent(output, level, detach_with_tangents(tangent))
     return output
 
 
@@ -88,9 +88,9 @@ def propagate(op: Op, given: Sequence[Any], settings: dict[str, Any], output: Te
     for depth, level in enumerate(levels):
         tangents = [tangent_of(each, level) for each in given]
         if any(tangent is not None for tangent in tangents):
-            with changed(levels=levels[:depth], listeners=(), saving=None):
+            with override_modes(levels=levels[:depth], listeners=(), saving=None):
                 moved = push(op, given, tangents, settings, output)
-            set_tangent(output, level, fitted(moved, output))
+            set_tangent(output, level, match_output(moved, output))
 
 
 def push(
@@ -102,17 +102,17 @@ def push(
             settings = {**settings, "value": 0}  # a number that is written does not move
         names = op.inputs * len(given) if op.variadic else op.inputs
         moved = [
-            still(name in op.rules, each) if tangent is None else tangent
+            zero_tangent(name in op.rules, each) if tangent is None else tangent
             for name, each, tangent in zip(names, given, tangents, strict=False)
         ]
-        return called(op, moved, settings)
+        return call_op(op, moved, settings)
     numbers = [each for each in given if isinstance(each, Tensor)]
     if op.family == "elementwise" and not any(number.is_complex() for number in numbers):
-        return elementwise(op, given, tangents, settings, output)
-    return twice(op, given, tangents, settings)
+        return elementwise_jvp(op, given, tangents, settings, output)
+    return double_backward_jvp(op, given, tangents, settings)
 
 
-def called(op: Op, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:
+def call_op(op: Op, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:
     """Call an op, with its inputs in the order of `op.inputs`."""
     named = {op.inputs[0]: inputs} if op.variadic else zip(op.inputs, inputs, strict=True)
     return op.function(**dict(named), **settings)
@@ -128,14 +128,14 @@ LINEAR_BY_INDEX = set(
 rule of backward, which gives both the gradient, could not say so."""
 
 
-def still(moves: bool, value: Any) -> Any:
+def zero_tangent(moves: bool, value: Any) -> Any:
     """Return the tangent of an input of a linear op that stays; indices are no numbers."""
     if not moves or value is None:
         return value
     return zeros_as(value) if isinstance(value, Tensor) else 0
 
 
-def elementwise(
+def elementwise_jvp(
     op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
 ) -> Tensor:
     """Sum what each input contributes, by the rules of backward with `g` the tangent."""
@@ -153,7 +153,7 @@ def elementwise(
     return zeros_as(output) if total is None else total
 
 
-def twice(
+def double_backward_jvp(
     op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any]
 ) -> Tensor:
     """Differentiate v ↦ vᵀ J along the tangents."""
@@ -161,12 +161,12 @@ def twice(
 
     known = (*given, *tangents)
     recorded = current().grad and any(node_of(each) is not None for each in known)
-    with changed(grad=True):
+    with override_modes(grad=True):
         inputs = [
-            each if tangent is None else by_itself(each, recorded)
+            each if tangent is None else differentiation_input(each, recorded)
             for each, tangent in zip(given, tangents, strict=True)
         ]
-        result = called(op, inputs, settings)
+        result = call_op(op, inputs, settings)
         y = result[0] if isinstance(result, tuple) else result
         start = zeros_as(y).requires_grad_()
         pairs = [(x, t) for x, t in zip(inputs, tangents, strict=True) if t is not None]
@@ -189,22 +189,22 @@ def twice(
     return moved
 
 
-def by_itself(tensor: Tensor, connected: bool) -> Tensor:
+def differentiation_input(tensor: Tensor, connected: bool) -> Tensor:
     """Return a tensor to differentiate by: a step in its graph, or else a leaf."""
     if connected and tensor._node is not None:
-        return public("clone")(tensor)  # not tensor + 0, which turns -0.0 into 0.0
+        return op_function("clone")(tensor)  # not tensor + 0, which turns -0.0 into 0.0
     leaf = fill(object.__new__(Tensor), tensor._array)
     leaf._node, leaf._writes = LEAF, tensor._writes
     return with_tangents(leaf, tensor)
 
 
-def fitted(tangent: Tensor, output: Tensor) -> Tensor:
+def match_output(tangent: Tensor, output: Tensor) -> Tensor:
     """Give a tangent the shape and the type of what it belongs to."""
     if tangent._array.shape != output._array.shape:
-        tangent = public("expand")(tangent, output._array.shape)
+        tangent = op_function("expand")(tangent, output._array.shape)
     if tangent._array.dtype != output._array.dtype:
         if tangent.is_complex() and not output.is_complex():
-            tangent = public("real")(tangent)
+            tangent = op_function("real")(tangent)
         tangent = tangent.to(output.dtype)
     return tangent
 
@@ -212,7 +212,7 @@ def fitted(tangent: Tensor, output: Tensor) -> Tensor:
 # Writing in place ------------------------------------------------------------------------
 
 
-def written(target: Tensor, result: Tensor) -> None:
+def update_tangents(target: Tensor, result: Tensor) -> None:
     """After `result` was written into `target`, give it the result's tangents; views follow."""
     levels = current().levels
     base = target if target._base is None else target._base
@@ -220,16 +220,16 @@ def written(target: Tensor, result: Tensor) -> None:
         moved, whole = tangent_of(result, level), tangent_of(base, level)
         if moved is None and whole is None:
             continue
-        with changed(levels=levels[:depth], listeners=(), saving=None):
-            moved = zeros_as(target) if moved is None else fitted(moved, target)
+        with override_modes(levels=levels[:depth], listeners=(), saving=None):
+            moved = zeros_as(target) if moved is None else match_output(moved, target)
             if base is not target:
                 whole = zeros_as(base) if whole is None else whole
-                moved = written_part(whole, moved, base, target)
+                moved = scatter_tangent(whole, moved, base, target)
             set_tangent(base, level, moved)
-            views_follow(base, level, moved)
+            update_view_tangents(base, level, moved)
 
 
-def written_part(whole: Tensor, part: Tensor, base: Tensor, view: Tensor) -> Tensor:
+def scatter_tangent(whole: Tensor, part: Tensor, base: Tensor, view: Tensor) -> Tensor:
     """Return the tangent of a base after a write into one of its views."""
     from .view_tracking import layout_of, region
 
@@ -237,12 +237,12 @@ def written_part(whole: Tensor, part: Tensor, base: Tensor, view: Tensor) -> Ten
     return scatter(whole, part, *region(view), layout_of(base))
 
 
-def views_follow(base: Tensor, level: Level, tangent: Tensor) -> None:
+def update_view_tangents(base: Tensor, level: Level, tangent: Tensor) -> None:
     """Let each living view of `base` move as its part of the base does."""
     from .view_tracking import layout_of, region
 
     op = REGISTRY["as_strided"]
-    for reference in tuple((base._writes or Writes()).views):
+    for reference in tuple((base._writes or VersionCounter()).views):
         view = reference()
         if view is not None and view is not base and view._base is base:
             names = ("size", "stride", "storage_offset", "layout")

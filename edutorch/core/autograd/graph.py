@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GradientError, StaleValueError
-from ..source_location import Place, Source, read_line
+from ..source_location import CodeLocation, Source, read_line
 from .written_regions import WrittenRegions
 
 if TYPE_CHECKING:
@@ -40,19 +40,19 @@ class Leaf:
 LEAF = Leaf()
 
 
-class Writes:
+class VersionCounter:
     """When a piece of memory was last written, shared by all tensors that view it."""
 
     time: float = 0
     count = 0
-    place: Place | None = None  # of the user's line that wrote last
+    place: CodeLocation | None = None  # of the user's line that wrote last
     views: Any = ()  # weak references; a list from the first view on
     owner: Any = None  # a weak reference to the tensor that the views are of, once it matters
     outside: float = -1  # when a write was found that no tensor has made (see `numpy_aliasing.py`)
     room = 0
     regions: WrittenRegions | None = None  # writes into parts since the last one into all of it
 
-    def happened(self, place: Place | None = None, array: Any = None, index: Any = ...) -> None:
+    def bump(self, place: CodeLocation | None = None, array: Any = None, index: Any = ...) -> None:
         """Note a write that happens now, and where (found out here, unless it is given).
 
         Args:
@@ -113,7 +113,7 @@ class Node:
     op: Op
     origin: type[Node]  # its type, before a composed function gave it a name (`node_names.py`)
     holds = False
-    gathers = False  # several outputs' gradients arrive together, as `Parts`
+    gathers = False  # several outputs' gradients arrive together, as `OutputGradients`
     _order: int
     edges: tuple[Node | Tensor | None, ...]
     saved: tuple[Any, ...] | None
@@ -121,7 +121,7 @@ class Node:
     dtype: Any
     hooks: Hooks | None
     scalars: tuple[tuple[str, float], ...]  # Python numbers among the inputs; unset without any
-    writes: Writes | None  # the output's, once it has some: see `tensor.writes_of`
+    writes: VersionCounter | None  # the output's, once it has some: see `tensor.writes_of`
     _notes: dict[str, Any]  # what only some nodes have; unset until `notes` is asked for
 
     def __init_subclass__(cls) -> None:
@@ -135,7 +135,7 @@ class Node:
         """Return PyTorch's name for this node, such as 'MulBackward0'."""
         return type(self).__name__
 
-    def face(self) -> tuple[Node, int]:
+    def public_node(self) -> tuple[Node, int]:
         """Return the node that users see for it, and which of its outputs this one is."""
         return self, 0
 
@@ -143,7 +143,7 @@ class Node:
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The nodes that the gradient goes to next, each with its output's number."""
         return tuple(
-            edge.face() if isinstance(edge, Node)
+            edge.public_node() if isinstance(edge, Node)
             else (None if edge is None else AccumulateGrad(edge), 0)
             for edge in self.edges
         )  # fmt: skip
@@ -184,14 +184,14 @@ class Node:
 
         return saved_value(self, name.removeprefix("_saved_"))
 
-    def hang(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+    def add_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
         """Add a hook of one of the kinds of `Hooks`."""
         self.hooks = self.hooks or Hooks()
         return RemovableHandle(getattr(self.hooks, kind), hook)
 
     def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
         """Call `hook(grad_outputs)` before this node runs; a tuple it returns replaces them."""
-        return self.hang("before", hook)
+        return self.add_hook("before", hook)
 
     def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Call `hook(grad_inputs, grad_outputs)` after this node has run.
@@ -199,7 +199,7 @@ class Node:
         Both are tuples with None where there is no gradient. A tuple that the hook
         returns replaces `grad_inputs`.
         """
-        return self.hang("after", hook)
+        return self.add_hook("after", hook)
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
@@ -245,11 +245,11 @@ class AccumulateGrad:
 
     def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
         """Call `hook(grad_outputs)` before the gradient is added to `variable.grad`."""
-        return self.variable._hang("before", hook)
+        return self.variable._add_hook("before", hook)
 
     def register_hook(self, hook: Callable[[Any, Any], Any]) -> RemovableHandle:
         """Call `hook((), grad_outputs)` after the gradient was added to `variable.grad`."""
-        return self.variable._hang("after", hook)
+        return self.variable._add_hook("after", hook)
 
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
@@ -304,7 +304,7 @@ def second_backward(node: Node) -> GradientError:
     )
 
 
-def stale_value(node: Node, name: str, writes: Writes) -> StaleValueError:
+def stale_value(node: Node, name: str, writes: VersionCounter) -> StaleValueError:
     if writes.time == float("inf"):
         return StaleValueError(
             node.op.public[0],
@@ -349,7 +349,7 @@ def reachable(roots: Sequence[Any], since: int = 0) -> list[Any]:
     return sorted(seen, key=lambda edge: edge._order)
 
 
-def on_the_way(roots: Sequence[Any], targets: Sequence[Any]) -> set[Any]:
+def edges_leading_to(roots: Sequence[Any], targets: Sequence[Any]) -> set[Any]:
     """Return the targets and all nodes from which one of them can be reached."""
     wanted = set(targets)
     since = min((target._order for target in targets), default=0)

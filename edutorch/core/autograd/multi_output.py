@@ -16,11 +16,11 @@ from ... import backends, dtypes
 from ...backends.aliased_array import Shared
 from ...errors import GradientError
 from ...events import OpApplied, emit
-from ...modes import changed, current
-from ..fast.lazy_gradients import Parts
-from ..source_location import users_place
-from ..tensor import Tensor, fill, link_views, wrap
-from .forward_mode import called, set_tangent, tangent_of
+from ...modes import override_modes, current
+from ..fast.lazy_gradients import OutputGradients
+from ..source_location import user_location
+from ..tensor import Tensor, fill, attach_views, wrap
+from .forward_mode import call_op, set_tangent, tangent_of
 from .graph import LEAF, Description, Node, clock
 
 if TYPE_CHECKING:
@@ -39,24 +39,24 @@ class OutputNode(Node):
     @property
     def op(self) -> Any:  # type: ignore[override]
         """Return what pictures say of it."""
-        return one_output(self.index)
+        return describe_output(self.index)
 
-    def face(self) -> tuple[Node, int]:
+    def public_node(self) -> tuple[Node, int]:
         """Return the node that users see: the one of all outputs."""
         return self.edges[0], self.index  # type: ignore[return-value]
 
     def name(self) -> str:
         """Return the name of that node."""
-        return self.face()[0].name()
+        return self.public_node()[0].name()
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Wrap the gradient up with its number."""
         (edge,) = edges
-        return (None if edge is None else Parts(edge, {self.index: g}),)
+        return (None if edge is None else OutputGradients(edge, {self.index: g}),)
 
 
 @functools.cache
-def one_output(index: int) -> Any:
+def describe_output(index: int) -> Any:
     """Return what pictures say of an output of that number."""
     return Description(f"output {index}", ("input",))
 
@@ -74,7 +74,7 @@ def output_of(node: Node, index: int, array: Any) -> OutputNode:
     return each
 
 
-class PiecesNode(Node):
+class MultiViewNode(Node):
     """One recorded cut. Each of its rules gets the list of the pieces' gradients as `g`."""
 
     __slots__ = ("backend", "shapes")
@@ -104,16 +104,16 @@ class PiecesNode(Node):
         return (rule.function(*[values[name] for name in rule.parameters]),)
 
 
-def cut(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any, ...]) -> Any:
+def wrap_views(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any, ...]) -> Any:
     """Return the tensors of the pieces of `input`, recorded together if anything is."""
     if not arrays:
         return ()
     outputs = tuple([fill(new(Tensor), array) for array in arrays])
-    link_views(outputs, input)
+    attach_views(outputs, input)
     modes, past, kind = current(), input._node, arrays[0].dtype
     if past is None or not modes.grad or kind not in dtypes.DIFFERENTIABLE:
-        if modes.follower is not None:
-            modes.follower.unrecorded(op, outputs[0], (input,))
+        if modes.op_recorder is not None:
+            modes.op_recorder.unrecorded(op, outputs[0], (input,))
         return outputs
     node = op.node_type()
     node._order = clock()
@@ -130,61 +130,61 @@ def cut(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any, ...])
         each.edges, each.saved, each.index = to_node, (), index
         each.shape, each.dtype = shapes[index], kind
         each.hooks = each.writes = None
-    if modes.follower is not None:
-        told = modes.follower.recorded.extend
-        made = first_of(node, outputs)
+    if modes.op_recorder is not None:
+        told = modes.op_recorder.recorded.extend
+        made = representative(node, outputs)
         told((made, (input,)))
         for output in outputs:
             told((output, (made,)))
     return outputs
 
 
-def cut_anywhere(
+def wrap_views_in_modes(
     op: Op, input: Tensor, arrays: Sequence[Any], settings: dict[str, Any]
 ) -> tuple[Tensor, ...]:
     """Do the same where more is in force than on the fast path."""
     if isinstance(input._array, Shared):
         arrays = [array.view(type(input._array)) for array in arrays]
-    outputs = cut(op, input, arrays, tuple(settings.values()))
+    outputs = wrap_views(op, input, arrays, tuple(settings.values()))
     levels = current().levels
     if outputs and outputs[0]._array.dtype in dtypes.DIFFERENTIABLE:
         for depth, level in enumerate(levels):
             tangent = tangent_of(input, level)
             if tangent is not None:
-                with changed(levels=levels[:depth], listeners=(), saving=None):
-                    moved = called(op, (tangent,), settings)
+                with override_modes(levels=levels[:depth], listeners=(), saving=None):
+                    moved = call_op(op, (tangent,), settings)
                 for output, each in zip(outputs, moved, strict=True):
                     set_tangent(output, level, each)
     return outputs
 
 
-def first_of(node: Node, outputs: Sequence[Tensor]) -> Tensor:
+def representative(node: Node, outputs: Sequence[Tensor]) -> Tensor:
     """Return what stands for all pieces where one result of the cut is asked for."""
     made = wrap(outputs[0]._array)
     made._node = node
     return made
 
 
-def tell(op: Op, given: tuple[Any, ...], settings: dict[str, Any], outputs: Any) -> None:
+def notify_views(op: Op, given: tuple[Any, ...], settings: dict[str, Any], outputs: Any) -> None:
     """Tell the listeners of the cut, and then of each piece."""
     first = outputs[0]._node if outputs else None
     if first is None:
         emit(OpApplied(op, given, settings, outputs, None))
         return
-    node = first.face()[0]
-    node.notes["place"] = users_place()
-    made = first_of(node, outputs)
+    node = first.public_node()[0]
+    node.notes["place"] = user_location()
+    made = representative(node, outputs)
     emit(OpApplied(op, given, settings, made, node))
     for output in outputs:
         emit(OpApplied(output._node.op, (made,), {}, output, output._node))
 
 
-def refuse_piece(target: Tensor, name: str) -> None:
+def refuse_write_into_view(target: Tensor, name: str) -> None:
     """Raise GradientError for a recorded write into one of several pieces, or a part of it."""
     base = target._base
     node = target._node
     while isinstance(node, Node) and node is not base._node:  # type: ignore[union-attr]
-        if node.__class__ is OutputNode and isinstance(node.edges[0], PiecesNode):
+        if node.__class__ is OutputNode and isinstance(node.edges[0], MultiViewNode):
             cutting = node.edges[0].op.public[0]
             raise GradientError(
                 name,

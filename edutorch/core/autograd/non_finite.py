@@ -32,7 +32,7 @@ ENGINES: dict[CodeType, str] = {}
 """The functions that run a backward: which of their variables is its engine."""
 
 
-def has_engine(variable: str) -> Callable[..., Any]:
+def register_engine(variable: str) -> Callable[..., Any]:
     """Mark a function in which `note` finds the engine in `variable`, and the node in `node`."""
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -42,7 +42,7 @@ def has_engine(variable: str) -> Callable[..., Any]:
     return mark
 
 
-def note(trouble: str, flag: int) -> None:
+def record_non_finite(trouble: str, flag: int) -> None:
     """Note the first invalid value of a backward, with the op whose rule has computed it."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code not in ENGINES:
@@ -59,7 +59,7 @@ def note(trouble: str, flag: int) -> None:
 
 if STATE is not None:
     DEFAULT = STATE.get()
-    REPORTING = _make_extobj(divide="call", over="call", invalid="call", call=note)
+    REPORTING = _make_extobj(divide="call", over="call", invalid="call", call=record_non_finite)
 
 
 def start_reporting() -> bool:
@@ -84,7 +84,7 @@ def warn_of(trouble: str, gradients: Iterable[Any]) -> None:
 
     Raises: NonFiniteGradientWarning: as a warning.
     """
-    if any(is_broken(gradient) for gradient in gradients):
+    if any(is_non_finite(gradient) for gradient in gradients):
         warn(
             f"{trouble}: its gradient has NaN or infinities\n"
             "  hint: inside autograd.detect_anomaly() the line of the forward is named",
@@ -92,7 +92,7 @@ def warn_of(trouble: str, gradients: Iterable[Any]) -> None:
         )
 
 
-def is_broken(gradient: Any) -> bool:
+def is_non_finite(gradient: Any) -> bool:
     """Whether a gradient has elements that are not finite."""
     array = getattr(gradient, "_array", gradient)
     return isinstance(array, numpy.ndarray) and not numpy.isfinite(array).all()

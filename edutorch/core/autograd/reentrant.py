@@ -27,11 +27,11 @@ class Depth(threading.local):
 _DEPTH = Depth()
 
 
-def nested(function: Callable[..., T], *arguments: Any) -> T:
+def run_nested(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function that may come back here; deep inside, in a new thread."""
     level = _DEPTH.level
     if level >= LEVELS_PER_THREAD:
-        return in_new_thread(function, arguments)
+        return run_in_new_thread(function, arguments)
     _DEPTH.level = level + 1
     try:
         return function(*arguments)
@@ -39,7 +39,7 @@ def nested(function: Callable[..., T], *arguments: Any) -> T:
         _DEPTH.level = level
 
 
-def in_new_thread(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+def run_in_new_thread(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
     """Call a function in another thread, with the modes of this one, and wait for it."""
     results: list[T] = []
     failures: list[BaseException] = []
@@ -47,7 +47,7 @@ def in_new_thread(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
 
     def run() -> None:
         try:
-            results.append(context.run(nested, function, *arguments))
+            results.append(context.run(run_nested, function, *arguments))
         except BaseException as error:  # noqa: BLE001  (whatever it is, the caller gets it)
             failures.append(error)
 

@@ -13,11 +13,11 @@ from typing import Any
 from weakref import ref
 
 from ...errors import GradientError
-from ...modes import changed
-from ..fast.lazy_gradients import settle
+from ...modes import override_modes
+from ..fast.lazy_gradients import materialize_pending
 from ..registry import REGISTRY
-from ..tensor import Tensor, fill, result_again, wrap, writes_of
-from .graph import Node, Writes, edge_of, second_backward, stale_value
+from ..tensor import Tensor, fill, restore_result, wrap, writes_of
+from .graph import Node, VersionCounter, edge_of, second_backward, stale_value
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
@@ -32,7 +32,7 @@ class PackedTensor:
         self.writes = writes_of(tensor)
         version = self.version = self.writes.count
         self.edge = None if tensor._node is None else edge_of(tensor)
-        with changed(grad=False, saving=None):
+        with override_modes(grad=False, saving=None):
             self.packed = pack(tensor)
         if tensor._version != version:
             raise GradientError(
@@ -45,8 +45,8 @@ class PackedTensor:
 
         Raises: StaleValueError: `pack` kept the very memory, and that was overwritten.
         """
-        settle()
-        with changed(saving=None):
+        materialize_pending()
+        with override_modes(saving=None):
             value = self.unpack(self.packed)
         if not isinstance(value, Tensor):
             raise TypeError(
@@ -58,13 +58,13 @@ class PackedTensor:
         tensor = fill(object.__new__(Tensor), value._array)
         if self.edge is None or not self.edge._order:
             if self.edge is not None:  # a leaf: one step away from it, for second derivatives
-                REGISTRY["as_type"].record(tensor, tensor._array, self.edge, tensor.dtype)
+                REGISTRY["convert_dtype"].record(tensor, tensor._array, self.edge, tensor.dtype)
             return tensor
         tensor._node = self.edge
         return tensor
 
 
-class Packed:
+class PackedValues:
     """Takes the place of `node.saved`: going through it unpacks the values, one by one."""
 
     __slots__ = ("items", "node", "results")
@@ -87,7 +87,7 @@ class Packed:
             yield value._array if name in self.results else value
 
 
-def pack_value(value: Any, writes: Writes | None, hooks: Hooks) -> Any:
+def pack_value(value: Any, writes: VersionCounter | None, hooks: Hooks) -> Any:
     """Pack a tensor, a result's array (with its record of writes) or a tuple of tensors."""
     if isinstance(value, Tensor):
         return PackedTensor(value, hooks)
@@ -129,4 +129,4 @@ def saved_value(node: Node, name: str) -> Any:
     array = getattr(value, "_array", value)
     if writes is not None and writes.time > node._order and writes.reached(array, node._order):
         raise stale_value(node, "the result" if name == "y" else name, writes)
-    return result_again(node, value) if name == "y" else value
+    return restore_result(node, value) if name == "y" else value

@@ -17,11 +17,11 @@ from ... import dtypes
 from ...errors import GradientError
 from ...events import OpApplied, TensorAliased, TensorWritten, ViewRebased, emit
 from ...modes import current
-from ..registry import REGISTRY, public
-from ..source_location import users_place
-from ..tensor import Tensor, fill, keep_retaining, wrap
+from ..registry import REGISTRY, op_function
+from ..source_location import user_location
+from ..tensor import Tensor, fill, move_retain_hooks, wrap
 from .forward_mode import with_tangents
-from .graph import Writes, clock
+from .graph import VersionCounter, clock
 
 Layout = tuple[tuple[int, ...], int] | None
 """The steps of a tensor's axes and its offset in the storage; None: row by row from 0."""
@@ -38,13 +38,13 @@ def region(tensor: Tensor) -> tuple[Any, ...]:
     return tuple(tensor._array.shape), tensor.stride(), tensor.storage_offset()
 
 
-def same_past(target: Tensor) -> Tensor:
+def alias_with_history(target: Tensor) -> Tensor:
     """Return a second tensor object of the same memory and history.
 
     A view that was made without a history, in `no_grad`, gets that of its base now.
     """
-    if current().follower is not None:
-        current().follower.before_write()
+    if current().op_recorder is not None:
+        current().op_recorder.before_write()
     base = target._base
     if (
         base is not None
@@ -53,7 +53,7 @@ def same_past(target: Tensor) -> Tensor:
         and current().grad
         and target._array.dtype in dtypes.DIFFERENTIABLE
     ):
-        see_again(base, target)
+        rebase_view(base, target)
     before = fill(object.__new__(Tensor), target._array)
     before._node, before._writes, before._base = target._node, target._writes, target._base
     modes = current()
@@ -62,7 +62,7 @@ def same_past(target: Tensor) -> Tensor:
     if modes.levels:
         with_tangents(before, target)
     if modes.saving is not None:  # hooks that keep the numbers must not see them overwritten
-        before._array, before._writes = target._array.copy(), Writes()
+        before._array, before._writes = target._array.copy(), VersionCounter()
     return before
 
 
@@ -76,17 +76,17 @@ def set_history(target: Tensor, result: Tensor) -> None:
         result._node._order = clock()  # younger than the write itself
     if base is None:
         past, target._node = target._node, result._node
-        keep_retaining(target, past)
+        move_retain_hooks(target, past)
         base = target
     else:
         write_back(base, target, result)
-    follow(base)
+    rebase_views(base)
 
 
 def as_pairs(tensor: Tensor, other: Tensor) -> Tensor:
     """Return complex numbers as pairs if those of `other` are real, else the tensor itself."""
     if tensor.dtype.is_complex and not other.dtype.is_complex:
-        return public("view_as_real")(tensor)
+        return op_function("view_as_real")(tensor)
     return tensor
 
 
@@ -95,9 +95,9 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
 
     Raises: GradientError: the view shows the memory as another type.
     """
-    whole, part = as_pairs(same_past(base), view), as_pairs(wrap(view._array), base)
+    whole, part = as_pairs(alias_with_history(base), view), as_pairs(wrap(view._array), base)
     if view.dtype.is_complex and not result.dtype.is_complex and not base.dtype.is_complex:
-        result = public("as_type")(result, view.dtype)
+        result = op_function("convert_dtype")(result, view.dtype)
     values = as_pairs(result, base)
     if whole.dtype is not part.dtype:
         raise GradientError(
@@ -110,24 +110,24 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
     scatter = REGISTRY["as_strided_scatter"]
     scatter.record(written, whole._array, whole, values, *region(part), layout_of(whole))
     written._node.__class__ = scatter.node_named("CopySlices")
-    notify(OpApplied(scatter, (whole, values), {}, written, written._node))
+    notify_recorded(OpApplied(scatter, (whole, values), {}, written, written._node))
     if not is_itself:
         as_complex = REGISTRY["view_as_complex"]
         as_complex.record(base, base._array, written)
-        notify(OpApplied(as_complex, (written,), {}, base, base._node))
-    keep_retaining(base, past)
+        notify_recorded(OpApplied(as_complex, (written,), {}, base, base._node))
+    move_retain_hooks(base, past)
 
 
-def notify(event: OpApplied | ViewRebased) -> None:
+def notify_recorded(event: OpApplied | ViewRebased) -> None:
     """Tell those who listen, or follow, of an op that a write has recorded."""
     modes = current()
     rebased = isinstance(event, ViewRebased)
     output = event.view if rebased else event.output
-    if modes.follower is not None and output._node is not None:
-        modes.follower.recorded.extend((output, (event.base,) if rebased else event.inputs))
+    if modes.op_recorder is not None and output._node is not None:
+        modes.op_recorder.recorded.extend((output, (event.base,) if rebased else event.inputs))
     if modes.listeners:
         if event.node is not None:
-            event.node.notes["place"] = users_place()
+            event.node.notes["place"] = user_location()
         emit(event)
 
 
@@ -137,19 +137,19 @@ def notify_write(target: Tensor, result: Tensor | None = None) -> None:
         emit(TensorWritten(target, result))
 
 
-def follow(base: Tensor) -> None:
+def rebase_views(base: Tensor) -> None:
     """Give each living view of `base` a history that starts at the base's new node."""
-    writes = base._writes or Writes()
+    writes = base._writes or VersionCounter()
     for reference in tuple(writes.views):
         view = reference()
         if view is not None and view is not base and view._base is base:
             past, view._node = view._node, None
             if base._node is not None and view._array.dtype in dtypes.DIFFERENTIABLE:
-                see_again(base, view)
-            keep_retaining(view, past)
+                rebase_view(base, view)
+            move_retain_hooks(view, past)
 
 
-def see_again(base: Tensor, view: Tensor) -> None:
+def rebase_view(base: Tensor, view: Tensor) -> None:
     """Record that `view` shows a part of `base`."""
     whole, part = as_pairs(base, view), as_pairs(wrap(view._array), base)
     if whole.dtype is not part.dtype:
@@ -158,8 +158,8 @@ def see_again(base: Tensor, view: Tensor) -> None:
     seen = view if is_itself else wrap(part._array)
     as_strided = REGISTRY["as_strided"]
     as_strided.record(seen, seen._array, whole, *region(part), layout_of(whole))
-    notify(ViewRebased(as_strided, whole, seen, seen._node))
+    notify_recorded(ViewRebased(as_strided, whole, seen, seen._node))
     if not is_itself:
         as_complex = REGISTRY["view_as_complex"]
         as_complex.record(view, view._array, seen)
-        notify(ViewRebased(as_complex, seen, view, view._node))
+        notify_recorded(ViewRebased(as_complex, seen, view, view._node))

@@ -15,8 +15,8 @@ from ... import backends
 from ...errors import ShapeError
 from ..error_messages import has_overlap, overlapping
 
-FEW, MOST = 1024, 1 << 17
-EFFORT = 10_000
+MIN_LIMIT, MAX_REGIONS = 1024, 1 << 17
+MAX_WORK = 10_000
 """Solutions that NumPy tries before it gives up on whether two views overlap."""
 
 
@@ -26,7 +26,7 @@ def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any)
     Raises: ShapeError: elements of what is written lie at one place; or the memory is read-only.
     """
     shown = region_index(index)
-    part = written_part(array, shown)
+    part = written_view(array, shown)
     if has_overlap(part):
         raise overlapping(name, target)
     try:
@@ -48,7 +48,7 @@ class WrittenRegions:
     def __init__(self, whole: float) -> None:
         self.whole = whole
         self.writes: list[tuple[Any, Any, float, Any]] = []
-        self.limit = FEW
+        self.limit = MIN_LIMIT
         self.bounds: Any = (0,)  # of how many writes; first and last addresses, and the times
 
     def add(self, write: tuple[Any, Any, float, Any]) -> None:
@@ -61,37 +61,37 @@ class WrittenRegions:
         """Keep only the last write into each part; too many parts count as all of the memory."""
         latest = {}
         for array, index, time, place in self.writes:
-            part = written_part(array, index)
+            part = written_view(array, index)
             key = (backends.of(part).address(part), part.shape, part.strides)
             latest.pop(key, None)
             latest[key] = part, ..., time, place
-        if len(latest) > MOST:
+        if len(latest) > MAX_REGIONS:
             self.whole = self.writes[-1][2]
             latest = {}
         self.writes = list(latest.values())
-        self.limit = max(FEW, 4 * len(self.writes))
+        self.limit = max(MIN_LIMIT, 4 * len(self.writes))
         self.bounds = (-1,)
 
     def last_into(self, array: Any, since: float) -> Any:
         """Return the place of the latest write after `since` that reached `array`, in a tuple."""
         count = len(self.writes)
         if self.bounds[0] != count:
-            ends = [ends_of(written_part(*write[:2])) for write in self.writes]
+            ends = [byte_bounds(written_view(*write[:2])) for write in self.writes]
             first, last = np.array(ends, dtype=np.int64).reshape(-1, 2).T
             self.bounds = count, first, last, np.array([write[2] for write in self.writes])
         elif not count:
             return None
         _, first, last, times = self.bounds
-        begin, end = ends_of(array)
+        begin, end = byte_bounds(array)
         near = np.flatnonzero((times > since) & (first < end) & (last > begin))
         for number in near[::-1]:
             written, index, _, place = self.writes[number]
-            if overlap(array, written_part(written, index)):
+            if may_overlap(array, written_view(written, index)):
                 return (place,)
         return None
 
 
-def written_part(array: Any, index: Any) -> Any:
+def written_view(array: Any, index: Any) -> Any:
     """Return the view of what was written; it is a view of one number, too."""
     if index is ...:
         return array
@@ -102,27 +102,27 @@ def as_tuple(index: Any) -> tuple[Any, ...]:
     return index if index.__class__ is tuple else (index,)
 
 
-VIEWING = {int, slice, type(None), type(...)}
+VIEW_INDEX_TYPES = {int, slice, type(None), type(...)}
 
 
 def region_index(index: Any) -> Any:
     """Return an index that shows a view; `...`, which stands for everything, for any other."""
-    if index.__class__ in VIEWING:
+    if index.__class__ in VIEW_INDEX_TYPES:
         return index
-    if index.__class__ is tuple and VIEWING.issuperset(map(type, index)):
+    if index.__class__ is tuple and VIEW_INDEX_TYPES.issuperset(map(type, index)):
         return index
     return ...
 
 
-def overlap(left: Any, right: Any) -> bool:
+def may_overlap(left: Any, right: Any) -> bool:
     """Return True if two arrays may have an element in common."""
     try:
-        return np.shares_memory(shadow(left), shadow(right), EFFORT)
+        return np.shares_memory(memory_proxy(left), memory_proxy(right), MAX_WORK)
     except np.exceptions.TooHardError:
         return True
 
 
-def ends_of(array: Any) -> tuple[int, int]:
+def byte_bounds(array: Any) -> tuple[int, int]:
     """Return the address of the first byte of an array, and that behind its last one."""
     start = backends.of(array).address(array)
     if not array.size:
@@ -131,7 +131,7 @@ def ends_of(array: Any) -> tuple[int, int]:
     return start, start + reach + array.dtype.itemsize
 
 
-class Shadow:
+class MemoryProxy:
     """Describes the memory of an array of any device to NumPy, which will not look into it."""
 
     def __init__(self, array: Any) -> None:
@@ -144,6 +144,6 @@ class Shadow:
         }
 
 
-def shadow(array: Any) -> np.ndarray:
+def memory_proxy(array: Any) -> np.ndarray:
     """Return a NumPy array that lies where `array` does, to be compared and never read."""
-    return array if isinstance(array, np.ndarray) else np.asarray(Shadow(array))
+    return array if isinstance(array, np.ndarray) else np.asarray(MemoryProxy(array))

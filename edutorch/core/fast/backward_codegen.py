@@ -28,11 +28,11 @@ def backward_source(op: Op) -> str:
             ]
         elif name in op.inputs and op.variadic:
             lines += [
-                f"for each in {name}:",
-                "    writes = each._writes",
-                *refuse_stale("    ", repr(name), "each._array"),
+                f"for tensor in {name}:",
+                "    writes = tensor._writes",
+                *refuse_stale("    ", repr(name), "tensor._array"),
                 "if not recording:",
-                f"    {name} = [each._array for each in {name}]",
+                f"    {name} = [tensor._array for tensor in {name}]",
             ]
         elif name in op.inputs:
             lines += [
@@ -45,7 +45,7 @@ def backward_source(op: Op) -> str:
             if op.rule_slots:
                 lines += [
                     f"        if {name}.__class__ is not ndarray:",
-                    f"            {name} = without_subclass({name})",
+                    f"            {name} = as_ndarray({name})",
                 ]
             if op.name in SCALING and name in op.scalars:
                 lines += ["elif g.dtype.itemsize == 2:", "    g = widened(g)"]
@@ -58,8 +58,8 @@ def backward_source(op: Op) -> str:
         lines += [f"return rule_{op.inputs[0]}({', '.join(op.rules[op.inputs[0]].parameters)})"]
     elif op.joint_vjp is not None:
         parameters = tuple(inspect.signature(op.joint_vjp).parameters)
-        lines += ["found = None", *_asked_first(op, "joint_vjp", parameters, "found")]
-        lines += ["return [g if e is not None else None for g, e in zip(found, edges)]"]
+        lines += ["gs = None", *_asked_first(op, "joint_vjp", parameters, "gs")]
+        lines += ["return [g if e is not None else None for g, e in zip(gs, edges)]"]
     else:
         lines += ["".join(f"e_{name}, " for name in op.inputs) + "= edges"]
         results = "".join(f"{_result(op, name, lines)}, " for name in op.inputs)
@@ -80,7 +80,7 @@ def widen_lines(op: Op) -> list[str]:
         return []
     names = [name for name in op.saved if name == "y" or name in (*op.inputs, *op.outputs[1:])]
     listed = "".join(f"{name}, " for name in ("g", *names))
-    later = "g.dtype is not None and " if op.takes_spots else ""
+    later = "g.dtype is not None and " if op.takes_one_hot else ""
     return [f"if {later}g.dtype.itemsize == 2:", f"    {listed}= widened(({listed}))"]
 
 
@@ -88,7 +88,7 @@ def refuse_stale(indent: str, name: str, array: str) -> list[str]:
     """The code that raises an error if `array` was overwritten after it was saved."""
     late = f"{indent}if writes is not None and writes.time > node._order"
     return [
-        f"{late} and writes.reached({array}, node._order):",
+        f"{late} and writes.may_have_changed({array}, node._order):",
         f"{indent}    raise stale_value(node, {name}, writes)",
     ]
 
@@ -116,7 +116,7 @@ def _asked_first(op: Op, name: str, parameters: tuple[str, ...], result: str) ->
         f"    if {first}.size >= {slot.least}:",
         f"        {result} = (KERNEL_{name}.run or KERNEL_{name})({arguments})",
         "else:",
-        f"    {result} = entered(OP, {name!r}, ({arguments},))",
+        f"    {result} = capture_rule(OP, {name!r}, ({arguments},))",
         f"if {result} is None:",
         f"    {result} = rule_{name}({arguments})",
     ]

@@ -23,7 +23,7 @@ from ... import errors
 from ...errors import ArgumentError
 from ..error_messages import flags_of
 from ..precision import SCALING
-from ..promotion import NEGATIVE_NUMBERS
+from ..promotion import NEGATIVE_NUMBER_TYPES
 from .inlining import Renamed, free_names
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ def call_source(op: Op) -> str:
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
     out = ", out" if op.has_out else ""
     if op.inputs and op.fast:
-        if op.family == "pieces":
-            body += _pieces_path(op)
+        if op.family == "multi_view":
+            body += _multi_view_path(op)
         else:
             body += _sequence_path(op) if op.variadic else _fast_path(op) + _array_path(op)
     return (
@@ -138,9 +138,9 @@ def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
 
 # Both begin with the usual case: that test is half as long.
 IS_TENSOR = "(kind is Tensor or kind in TENSORS)"
-IS_EVERYDAY = "((mode := modes()) is PLAIN or mode is QUIET or mode.__class__ is Followed)"
-IS_FOLLOWED = "mode is not PLAIN and mode is not QUIET"
-IS_RECORDING = "(mode is PLAIN or mode.grad)"
+IS_ORDINARY_MODE = "((mode := modes()) is DEFAULT or mode is NO_GRAD or mode.__class__ is TrackedModes)"
+IS_TRACKED = "mode is not DEFAULT and mode is not NO_GRAD"
+IS_RECORDING = "(mode is DEFAULT or mode.grad)"
 
 
 def _fast_path(op: Op) -> str:
@@ -150,7 +150,7 @@ def _fast_path(op: Op) -> str:
     out = " and out is None" if op.has_out else ""
     lines = [
         f"kind = {first}.__class__",
-        f"if {IS_TENSOR} and {IS_EVERYDAY}{out}:",
+        f"if {IS_TENSOR} and {IS_ORDINARY_MODE}{out}:",
         f"    a_{first} = {first}._array",
         f"    n_{first} = {first}._node",
     ]
@@ -171,7 +171,7 @@ def _fast_path(op: Op) -> str:
     lines += [
         "        try:",
         *(f"            {line}" for line in _compute(op, "a_")),
-        "        except MISTAKES as error:",
+        "        except ARRAY_ERRORS as error:",
         f"            raise explain(OP, ({arrays},), error, locals()) from error",
     ]
     further = op.outputs[1:]
@@ -182,15 +182,15 @@ def _fast_path(op: Op) -> str:
         lines += [
             "        base = y.base",
             f"        if base is not None and (base is a_{first} or base is a_{first}.base):",
-            f"            link_view(output, {first})",
+            f"            attach_view(output, {first})",
         ]
     if op.rules:
         wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
         if "dtype" in op.settings:  # the result may be of integers
             wanted = f"({wanted}) and (dtype is None or y.dtype in DIFFERENTIABLE)"
         lines += [f"        if {IS_RECORDING} and ({wanted}):"]
-        lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
-    tell = f"if {IS_FOLLOWED}:\n    {_told_aside(op)}"
+        lines += textwrap.indent(_record(op) + _report_recorded(op), " " * 12).splitlines()
+    tell = f"if {IS_TRACKED}:\n    {_report_unrecorded(op)}"
     lines += textwrap.indent(f"el{tell}" if op.rules else tell, " " * 8).splitlines()
     result = ", ".join(["output", *(f"wrap({name})" for name in further)])
     return "\n".join([*lines, f"        return {result}", ""])
@@ -215,7 +215,7 @@ def _array_path(op: Op) -> str:
         if op.promotion != "none":
             test += f" and {name}.dtype is {first}.dtype"
         if name in op.scalars:
-            suits = f"{name}.__class__ in NUMBERS and {type_test(first, suiting(op))}"
+            suits = f"{name}.__class__ in NUMBER_TYPES and {type_test(first, suiting(op))}"
             test = f"({test} or {suits})"
         tests.append(f"({name} is None or {test})" if name in op.optional else test)
     if op.has_out:
@@ -236,7 +236,7 @@ def _sequence_path(op: Op) -> str:
         "arrays" if parameter == name else parameter for parameter in op.signature.parameters
     )
     lines = [
-        f"if {name}.__class__ in SEQUENCES and {IS_EVERYDAY}{out}:",
+        f"if {name}.__class__ in SEQUENCE_TYPES and {IS_ORDINARY_MODE}{out}:",
         "    arrays, edges, wanted = [], [], False",
         f"    for each in {name}:",
         "        if each.__class__ not in TENSORS:",
@@ -252,14 +252,14 @@ def _sequence_path(op: Op) -> str:
         "    else:",
         "        try:",
         f"            y = forward(numpy, {arguments})",
-        "        except MISTAKES as error:",
+        "        except ARRAY_ERRORS as error:",
         "            raise explain(OP, (arrays,), error, locals()) from error",
         *textwrap.indent(NEW_OUTPUT, " " * 8).splitlines(),
     ]
     if op.rules:
         lines += ["        if wanted:"]
-        lines += textwrap.indent(_record(op) + _followed(op), " " * 12).splitlines()
-    tell = f"if {IS_FOLLOWED}:\n    {_told_aside(op)}"
+        lines += textwrap.indent(_record(op) + _report_recorded(op), " " * 12).splitlines()
+    tell = f"if {IS_TRACKED}:\n    {_report_unrecorded(op)}"
     lines += textwrap.indent(f"el{tell}" if op.rules else tell, " " * 8).splitlines()
     lines += [
         "        return output",
@@ -271,19 +271,19 @@ def _sequence_path(op: Op) -> str:
     return "\n".join(lines)
 
 
-def _pieces_path(op: Op) -> str:
+def _multi_view_path(op: Op) -> str:
     """The fast path of an op that cuts its only input into views: `multi_output.py` does the rest."""
     (name,) = op.inputs
     settings = ", ".join(op.settings)
     return f"""\
 kind = {name}.__class__
-if {IS_TENSOR} and {IS_EVERYDAY} and {name}._array.__class__ is ndarray:
+if {IS_TENSOR} and {IS_ORDINARY_MODE} and {name}._array.__class__ is ndarray:
     a_{name} = {name}._array
     try:
         y = forward(numpy, a_{name}, {settings})
-    except MISTAKES as error:
+    except ARRAY_ERRORS as error:
         raise explain(OP, (a_{name},), error, locals()) from error
-    return cut(OP, {name}, y, ({settings},))
+    return wrap_views(OP, {name}, y, ({settings},))
 if kind is ndarray:
     return forward(numpy, {name}, {settings})
 """
@@ -382,7 +382,7 @@ def _other_input(op: Op, name: str, first: str) -> str:
     if name in op.scalars:
         # NumPy computes with a 0-d array in half the time it needs for a Python number.
         text += (
-            f"elif kind in NUMBERS:\n"
+            f"elif kind in NUMBER_TYPES:\n"
             f"    plain = plain and ({_suits(op, name, f'a_{first}')})\n"
             f"    a_{name} = asarray({name}, a_{first}.dtype) if plain else {name}\n"
             f"    n_{name} = None\n"
@@ -402,7 +402,7 @@ def _suits(op: Op, name: str, array: str) -> str:
     test = type_test(array, suiting(op))
     if floating(op):
         return test
-    least = "0" if op.name in NEGATIVE_NUMBERS else "-LONG"
+    least = "0" if op.name in NEGATIVE_NUMBER_TYPES else "-LONG"
     return f"{test} or kind is int and {array}.dtype is INT64 and {least} <= {name} < LONG"
 
 
@@ -439,7 +439,7 @@ def _numbers(op: Op) -> list[str]:
     """Keep the Python numbers that the op was given, for whoever draws it: saved is only what a
     rule needs, and that only until backward has run.
     """
-    name_pairs = [(name, f"if n_{name} is None and {name}.__class__ in NUMBERS:")
+    name_pairs = [(name, f"if n_{name} is None and {name}.__class__ in NUMBER_TYPES:")
                   for name in op.inputs[1:] if name in op.scalars]  # fmt: skip
     if len(name_pairs) == 1:
         ((name, test),) = name_pairs
@@ -449,16 +449,16 @@ def _numbers(op: Op) -> list[str]:
     return ["numbers = ()", *appended, "if numbers:\n    node.scalars = numbers"]
 
 
-def _followed(op: Op) -> str:
+def _report_recorded(op: Op) -> str:
     """Tell who follows of the result and of what it was made from."""
     given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
-    return f"\nif mode is not PLAIN:\n    mode.follower.recorded.extend((output, {given}))"
+    return f"\nif mode is not DEFAULT:\n    mode.op_recorder.recorded.extend((output, {given}))"
 
 
-def _told_aside(op: Op) -> str:
+def _report_unrecorded(op: Op) -> str:
     """Tell who follows of a result that is not recorded."""
     given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
-    return f"mode.follower.unrecorded(OP, output, {given})"
+    return f"mode.op_recorder.unrecorded(OP, output, {given})"
 
 
 def _saved_value(op: Op, name: str) -> str:

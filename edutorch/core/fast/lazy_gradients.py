@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
-class Parts:
+class OutputGradients:
     """The gradients of several outputs of one node, on their way to it together."""
 
     size, base = 1 << 62, None  # so large that the engine adds to it in place
@@ -31,23 +31,23 @@ class Parts:
         self.shape, self.dtype = node.shape, node.dtype
 
     @property
-    def _array(self) -> Parts:
+    def _array(self) -> OutputGradients:
         """Itself; were it kept, the gradients would live on until Python looks for cycles."""
         return self
 
-    def __iadd__(self, other: Parts) -> Parts:
+    def __iadd__(self, other: OutputGradients) -> OutputGradients:
         self.by_output.update(other.by_output)
         return self
 
     __add__ = __iadd__  # nobody else has it: a copy for each of n outputs would take n² steps
 
 
-MOST_ROWS = 256
+MAX_ROWS = 256
 """Products of so many rows are computed before more of them are kept: a longer wait takes memory
 for all their factors, and no longer saves time."""
 
 
-class Products:
+class DeferredMatmulGradient:
     """The gradient of a weight matrix as a sum of products gᵀ x, computed all at once.
 
     A network over time uses the same weights in each step, and each use sends back a product of
@@ -55,7 +55,7 @@ class Products:
     thirds of the time, and nothing as large as the weights has to be added.
 
     Attributes:
-        dtype: none, so that the engine asks `fit`, which keeps only what a leaf waits for.
+        dtype: none, so that the engine asks `match_shape_and_dtype`, which keeps only what a leaf waits for.
         kind: the type of the array to be.
     """
 
@@ -66,23 +66,23 @@ class Products:
         self.gs, self.xs, self.rows = [g], [x], len(g)
         self.sum: Any = None  # of the products that are no longer kept
 
-    def __add__(self, other: Any) -> Products:
-        both = Products(self.gs[0], self.xs[0], self.multiply)
+    def __add__(self, other: Any) -> DeferredMatmulGradient:
+        both = DeferredMatmulGradient(self.gs[0], self.xs[0], self.multiply)
         both += other
         return both
 
-    def __iadd__(self, other: Any) -> Products:
-        if other.__class__ is not Products:
+    def __iadd__(self, other: Any) -> DeferredMatmulGradient:
+        if other.__class__ is not DeferredMatmulGradient:
             self.sum = other if self.sum is None else self.sum + other
             return self
         self.gs += other.gs
         self.xs += other.xs
         self.rows += other.rows
-        if self.rows >= MOST_ROWS:
-            self.computed()
+        if self.rows >= MAX_ROWS:
+            self.materialize()
         return self
 
-    def computed(self) -> Any:
+    def materialize(self) -> Any:
         """Return the array, and let go of the factors: before the product, which is large too."""
         if self.gs:
             g, x = (
@@ -95,14 +95,14 @@ class Products:
         return self.sum
 
 
-class Spots:
+class OneHotGradient:
     """A gradient that is 0 but for one number in each row, as that of a loss that looks at the
     right class. Only an op that `takes_spots` gets it so; for all others it becomes an array.
 
     Attributes:
         columns: where the number of each row is.
         values: the numbers.
-        dtype: none, so that the engine asks `fit`, as it does for `Products`.
+        dtype: none, so that the engine asks `match_shape_and_dtype`, as it does for `DeferredMatmulGradient`.
         kind: the type of the array to be.
     """
 
@@ -113,9 +113,9 @@ class Spots:
         self.values = numpy.full(columns.shape, share, kind)  # it may be one number for all rows
 
     def __add__(self, other: Any) -> Any:
-        return self.computed() + settled(other)
+        return self.materialize() + as_array(other)
 
-    def computed(self) -> Any:
+    def materialize(self) -> Any:
         """Return the array."""
         y = numpy.zeros(self.shape, self.kind)
         self.add_to(y)
@@ -126,16 +126,16 @@ class Spots:
         y[numpy.arange(len(y)), self.columns] += self.values
 
 
-LATER = {Products, Spots}
+LAZY = {DeferredMatmulGradient, OneHotGradient}
 """What arrives in another form than an array, and has to become one in the end."""
 
 ADD, ADD_ONTO, SUM = known_slot("add"), known_slot("add/onto"), known_slot("sum")
 
-MANY = 180_000
+SUM_KERNEL_MIN_SIZE = 180_000
 """From so many numbers on, the sum over the first axes is worth asking the kernel of `sum`."""
 
 
-def together(held: Any, partial: Any) -> Any:
+def add_large(held: Any, partial: Any) -> Any:
     """Return the sum of two gradients that are not small."""
     if held.__class__ is numpy.ndarray and held.size >= ADD.least:
         y = ADD(held, partial, 1)
@@ -144,7 +144,7 @@ def together(held: Any, partial: Any) -> Any:
     return held + partial
 
 
-def add_onto(held: Any, partial: Any) -> None:
+def add_in_place(held: Any, partial: Any) -> None:
     """Add a gradient to a sum of earlier ones, which is nobody else's."""
     large = held.__class__ is numpy.ndarray and held.size >= ADD_ONTO.least
     if not large or ADD_ONTO(held, partial) is None:
@@ -155,7 +155,7 @@ def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
     """Sum a gradient over the axes that broadcasting stretched: 16-bit floats as float32."""
     if g.__class__ is not numpy.ndarray:
         return widened(g).sum(axes)
-    if g.size >= MANY:
+    if g.size >= SUM_KERNEL_MIN_SIZE:
         y = SUM(g, axes, False, None)
         if y is not None:
             return y
@@ -164,12 +164,12 @@ def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
     return numpy.add.reduce(g, axes) if g.size <= LONG else add_up(numpy, g, axes, False)
 
 
-def settled(g: Any) -> Any:
+def as_array(g: Any) -> Any:
     """Return a gradient as an array, whatever it was."""
-    return g.computed() if g.__class__ in LATER else g
+    return g.materialize() if g.__class__ in LAZY else g
 
 
-def may_wait(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
+def can_defer(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
     """Say whether what is no array yet may stay so on its way to a node or a leaf.
 
     Args:
@@ -178,30 +178,30 @@ def may_wait(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
     if later.kind is not target.dtype or later.shape != target.shape:
         return False
     held, at_leaf = engine.waiting.get(edge), not edge._order
-    if later.__class__ is Products:  # with others of its kind
-        waits = at_leaf and (held is None or held.__class__ is Products)
+    if later.__class__ is DeferredMatmulGradient:  # with others of its kind
+        waits = at_leaf and (held is None or held.__class__ is DeferredMatmulGradient)
     else:
-        waits = not at_leaf and held is None and not edge.hooks and takes_spots(edge)
+        waits = not at_leaf and held is None and not edge.hooks and takes_one_hot(edge)
     if waits and held is None:
-        owe(engine, edge)
+        register_pending(engine, edge)
     return waits
 
 
-def takes_spots(node: Node) -> bool:
-    """Say whether the rule of a node takes `Spots`; nodes of users' functions have no such op."""
-    return getattr(node.op, "takes_spots", False)
+def takes_one_hot(node: Node) -> bool:
+    """Say whether the rule of a node takes `OneHotGradient`; nodes of users' functions have no such op."""
+    return getattr(node.op, "takes_one_hot", False)
 
 
-_OWED = threading.local()
+_PENDING = threading.local()
 
 
-def owe(engine: Engine, edge: Node | Tensor) -> None:
+def register_pending(engine: Engine, edge: Node | Tensor) -> None:
     """Note that a leaf or a node waits for an array in a backward pass of this thread."""
-    _OWED.__dict__.setdefault("edges", []).append((ref(engine), edge))
+    _PENDING.__dict__.setdefault("edges", []).append((ref(engine), edge))
 
 
-def settle() -> None:
+def materialize_pending() -> None:
     """Compute all that is owed: the user's code comes next, and it may write into the factors."""
-    for engine, edge in _OWED.__dict__.pop("edges", ()):
+    for engine, edge in _PENDING.__dict__.pop("edges", ()):
         if (owing := engine()) is not None and edge in owing.waiting:  # else it failed, or had it
-            owing.waiting[edge] = settled(owing.waiting[edge])
+            owing.waiting[edge] = as_array(owing.waiting[edge])

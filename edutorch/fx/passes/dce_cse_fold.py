@@ -11,28 +11,28 @@ from ..graph import Graph
 from ..interpreter import run_node
 from ..node import Node, map_arg
 
-__all__ = ["drop_unused", "fold_constants", "handed_out", "merge_equal"]
+__all__ = ["drop_unused", "fold_constants", "escaping_nodes", "merge_equal"]
 
-LARGEST = 2**16
+MAX_CONSTANT_SIZE = 2**16
 """Numbers; a larger constant costs more memory than computing it saves time."""
 
 
-def handed_out(graph: Graph) -> set[Node]:
+def escaping_nodes(graph: Graph) -> set[Node]:
     """Return the nodes whose memory leaves the graph, as a result or below a view that does.
 
     Each result is memory of its own: users may write into it.
     """
     waiting = graph.output_node().all_input_nodes
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     while waiting:
         node = waiting.pop()
-        if node in found or node.op != "call_function":
+        if node in nodes or node.op != "call_function":
             continue
-        found.add(node)
+        nodes.add(node)
         op = getattr(node.target, "op", None)
         if op is None or op.family == "movement":
             waiting += node.all_input_nodes
-    return found
+    return nodes
 
 
 def drop_unused(graph: Graph) -> Graph:
@@ -48,7 +48,7 @@ def drop_unused(graph: Graph) -> Graph:
 def fold_constants(graph: Graph) -> Graph:
     """Compute what depends on nothing but constants once, now."""
     graph = copy.deepcopy(graph)
-    kept = handed_out(graph)
+    kept = escaping_nodes(graph)
     for node in graph.nodes:
         if node.op != "call_function" or node.is_impure() or node in kept:
             continue
@@ -56,7 +56,7 @@ def fold_constants(graph: Graph) -> Graph:
             continue
         if any(input_node.op != "get_attr" for input_node in node.all_input_nodes):
             continue
-        if np.prod(node.meta.get("shape", ()), dtype=int) > LARGEST:
+        if np.prod(node.meta.get("shape", ()), dtype=int) > MAX_CONSTANT_SIZE:
             continue
         value = constant_value(graph, node)
         if not isinstance(value, np.ndarray):
@@ -72,8 +72,8 @@ def fold_constants(graph: Graph) -> Graph:
 def constant_value(graph: Graph, node: Node) -> Any:
     """Return the value of a node of which all inputs are constants."""
 
-    def known(each: Node) -> Any:
-        return graph.constants[str(each.target)]
+    def known(constant: Node) -> Any:
+        return graph.constants[str(constant.target)]
 
     return run_node(node, map_arg(node.args, known), map_arg(node.kwargs, known))
 
@@ -82,12 +82,12 @@ def merge_equal(graph: Graph) -> Graph:
     """Compute the same function of the same values only once (common subexpressions)."""
     graph = copy.deepcopy(graph)
     known: dict[Any, Node] = {}
-    kept = handed_out(graph)
+    kept = escaping_nodes(graph)
     for node in graph.nodes:
         if node.op == "get_attr":
             key: Any = ("constant", constant_key(graph, node))
         elif node.op == "call_function" and not node.is_impure():
-            key = (node.target, key_of(node.args), key_of(node.kwargs))
+            key = (node.target, hashable_key(node.args), hashable_key(node.kwargs))
         else:
             continue
         if node in kept:
@@ -104,22 +104,22 @@ def merge_equal(graph: Graph) -> Graph:
 
 def constant_key(graph: Graph, node: Node) -> Any:
     array = graph.constants[str(node.target)]
-    if array.size > LARGEST or array.dtype.hasobject:
+    if array.size > MAX_CONSTANT_SIZE or array.dtype.hasobject:
         return id(node)
     return array.dtype.str, array.shape, array.strides, array.tobytes()
 
 
-def key_of(value: Any) -> Any:
+def hashable_key(value: Any) -> Any:
     """Return something that is equal for equal arguments, and can be looked up.
 
     1, 1.0 and True are equal in Python but not here, and neither are 0.0 and -0.0.
     """
     if isinstance(value, tuple | list):
-        return type(value), tuple(map(key_of, value))
+        return type(value), tuple(map(hashable_key, value))
     if isinstance(value, dict):
-        return tuple((key, key_of(each)) for key, each in value.items())
+        return tuple((key, hashable_key(item)) for key, item in value.items())
     if isinstance(value, slice):
-        return slice, key_of(value.start), key_of(value.stop), key_of(value.step)
+        return slice, hashable_key(value.start), hashable_key(value.stop), hashable_key(value.step)
     if isinstance(value, float | complex):
         return type(value), repr(value)
     if isinstance(value, Node):

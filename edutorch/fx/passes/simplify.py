@@ -9,7 +9,7 @@ from typing import Any
 from ...core.registry import REGISTRY
 from ..graph import Graph
 from ..node import Node
-from .dce_cse_fold import drop_unused, handed_out
+from .dce_cse_fold import drop_unused, escaping_nodes
 
 __all__ = ["tidy"]
 
@@ -22,22 +22,22 @@ def tidy(graph: Graph) -> Graph:
     left out too; of two reshapes in a row, the first; two transposes cancel.
     """
     graph = copy.deepcopy(graph)
-    kept = handed_out(graph)
+    kept = escaping_nodes(graph)
     for node in graph.nodes:
         if node.op != "call_function" or "shape" not in node.meta:
             continue
-        same = given_back(node)
+        same = identity_input(node)
         if same is None:
-            shorten(node)
+            merge_reshapes(node)
             continue
-        if node in kept or not_alike(same, node):
+        if node in kept or has_other_meta(same, node):
             continue
         node.replace_all_uses_with(same)
         graph.erase_node(node)
     return drop_unused(graph)
 
 
-def not_alike(first: Node, second: Node) -> bool:
+def has_other_meta(first: Node, second: Node) -> bool:
     return any(first.meta.get(key) != second.meta.get(key) for key in ("shape", "dtype"))
 
 
@@ -46,7 +46,7 @@ def is_op(node: Any, name: str) -> bool:
     return isinstance(node, Node) and node.target is REGISTRY[name].function
 
 
-def given_back(node: Node) -> Node | None:
+def identity_input(node: Node) -> Node | None:
     """Return the input that a node returns unchanged, if it does."""
     args = node.args
     first: Any = args[0] if args else None
@@ -57,7 +57,7 @@ def given_back(node: Node) -> Node | None:
         return first if plain and is_number(args[1], 1) else None
     if is_op(node, "sub"):
         return first if is_number(args[1], 0) and not is_negative_zero(args[1]) else None
-    if is_op(node, "as_type"):
+    if is_op(node, "convert_dtype"):
         return first if first.meta["dtype"] == node.meta["dtype"] else None
     if is_op(node, "reshape") or is_op(node, "expand"):
         while is_op(node, "reshape") and is_op(first, "reshape"):
@@ -77,7 +77,7 @@ def given_back(node: Node) -> Node | None:
     return None
 
 
-def shorten(node: Node) -> None:
+def merge_reshapes(node: Node) -> None:
     """Let a reshape of a reshape start from what that one started from."""
     first: Any = node.args[0] if node.args else None
     if is_op(node, "reshape") and is_op(first, "reshape"):

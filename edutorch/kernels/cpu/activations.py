@@ -1,8 +1,8 @@
-"""Functions of one number, and their derivatives, in one pass over the memory.
+"""Elementwise functions and their derivatives, in one pass over the memory.
 
-A definition like that of gelu goes through the memory once for each of its operations, with an
-array for each in between. Here all of them are done to a number while it is in a register, and
-the exponentials in them are computed for several numbers at a time (`vector_math.py`).
+A definition like that of gelu reads and writes memory once for each of its operations, with a
+temporary array in between. Here all operations are applied to an element while it is in a
+register, and the exponentials are vectorized (`vector_math.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .work_queue import claim_range
 Run = Callable[..., Any]
 
 AVX512 = 64
-"""Bytes of its registers."""
+"""The size of an AVX-512 register in bytes."""
 
 
 def elementwise_kernel(formula: Callable[..., Any]) -> Run:
@@ -47,7 +47,7 @@ def elementwise_kernel(formula: Callable[..., Any]) -> Run:
         x = contiguous_rows(input)
         if not are_contiguous_floats((x,)):
             return None
-        y = np.empty_like(x)  # not x itself: numbers are computed several at a time then
+        y = np.empty_like(x)  # not x itself: only without aliasing is the loop vectorized
         parallel_for(kernel, y.size, x.reshape(-1), y.reshape(-1))
         return y
 
@@ -55,7 +55,7 @@ def elementwise_kernel(formula: Callable[..., Any]) -> Run:
 
 
 def gradient_kernel(formula: Callable[..., Any]) -> Run:
-    """Make g · f'(x), with f' by the input or by the result of f."""
+    """Make g · f'(x), with f' as a function of the input or of the result of f."""
 
     def apply(start, stop, g, x, y):
         start, stop = claim_range(start, stop)
@@ -76,7 +76,7 @@ def gradient_kernel(formula: Callable[..., Any]) -> Run:
 
 
 def parametric_kernel(formula: Callable[..., Any]) -> Run:
-    """Make y = f(x, a, b), of two settings."""
+    """Make y = f(x, a, b), with two parameters."""
 
     def apply(start, stop, x, y, a, b):
         start, stop = claim_range(start, stop)
@@ -98,7 +98,7 @@ def parametric_kernel(formula: Callable[..., Any]) -> Run:
 
 
 def parametric_gradient_kernel(formula: Callable[..., Any]) -> Run:
-    """Make f(g, x, a, b): what comes back of a gradient."""
+    """Make f(g, x, a, b), the gradient with respect to x."""
 
     def apply(start, stop, g, x, y, a, b):
         start, stop = claim_range(start, stop)
@@ -120,7 +120,7 @@ def parametric_gradient_kernel(formula: Callable[..., Any]) -> Run:
 
 
 def skip_small_inputs(min_size: int, run: Run) -> Run:
-    """Leave smaller arrays to NumPy, which is as quick with them where it has AVX-512."""
+    """Leave small inputs to NumPy, which is as fast for them where it has AVX-512."""
     if BYTES < AVX512:
         return run
     return lambda input: run(input) if input.size >= min_size else None
@@ -177,24 +177,24 @@ def relu_input() -> Run:
     return lambda g, y: kernel(g, y, 0.0)
 
 
-def silu_of() -> Run:
+def silu_forward() -> Run:
     """Make the forward of `silu`."""
     return elementwise_kernel(scalar_functions.silu)
 
 
-def silu_of_input() -> Run:
+def silu_forward_input() -> Run:
     """Make the derivative of `silu`."""
     return gradient_kernel(scalar_functions.silu_slope)
 
 
 def softplus() -> Run:
-    """Make the forward of `softplus` with its usual settings."""
+    """Make the forward of `softplus` with its default settings."""
     kernel = elementwise_kernel(scalar_functions.softplus)
     return lambda input, beta, threshold: kernel(input) if beta == 1 and threshold >= 20 else None
 
 
 def softplus_input() -> Run:
-    """Make the derivative of `softplus` with its usual settings."""
+    """Make the derivative of `softplus` with its default settings."""
     kernel = gradient_kernel(scalar_functions.sigmoid)
 
     def run(g: Any, input: Any, beta: float, threshold: float) -> np.ndarray | None:
@@ -226,7 +226,7 @@ def leaky_relu() -> Run:
     return parametric_kernel(scalar_functions.leaky_relu)
 
 
-def leaky_input() -> Run:
+def leaky_relu_forward_input() -> Run:
     """Make the derivative of `leaky_relu`."""
     return parametric_gradient_kernel(scalar_functions.leaky_relu_gradient)
 

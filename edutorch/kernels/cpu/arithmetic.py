@@ -1,8 +1,8 @@
-"""Sums, differences, products and quotients of large arrays, by all threads.
+"""Addition, subtraction, multiplication and division of large arrays, on all threads.
 
-NumPy computes them as fast as one core can; but the memory and the caches have more to give than
-one core can take. Each thread has the same part of all arrays, so what it has just written is
-still near when the next operation reads it. The results are NumPy's, to the last digit.
+NumPy computes them as fast as one core can, but memory and caches have more bandwidth than one
+core can use. Each thread has the same part of all arrays, so what it has written is still in its
+cache when the next operation reads it. The results equal NumPy's, bit for bit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .work_queue import claim_range
 
 Run = Callable[..., Any]
 
-# `register_jitable` leaves them functions that every process knows by their name: with a compiled
-# one in it, a kernel would be another in each process, and what is on the disk would not be found.
+# `register_jitable` leaves these as plain functions: a kernel's cache key contains the functions
+# that it closes over, and a compiled one would have another key in each process.
 
 
 @register_jitable
@@ -44,10 +44,10 @@ def divide(a: Any, b: Any) -> Any:
 
 
 def binary_kernel(operation: Callable[..., Any], *default_settings: Any) -> Run:
-    """Make z = x ∘ y, of arrays of one shape, or of an array and a number.
+    """Make z = x ∘ y, of two arrays of one shape, or of an array and a scalar.
 
     Args:
-        usual: what the op's settings are where that is all it does.
+        default_settings: the op's settings under which it is just this operation.
     """
 
     def array_array(start, stop, x, y, z):

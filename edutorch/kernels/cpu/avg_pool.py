@@ -1,5 +1,8 @@
-"""Pooling by averages: see `max_pool.py`. Sums, like the largest, are taken along one axis after the
-other, so a window of k × k numbers takes 2 k steps, and not k²."""
+"""Average pooling; see `max_pool.py`.
+
+Sums, like maxima, are separable: they are taken along one axis after the other, so a window of
+k × k elements takes 2 k steps, and not k².
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ __all__ = ["avg_pool", "avg_pool_grad"]
 
 @njit
 def sum_along(x, length, taps, step, y):
-    """y[p] = Σᵢ x[p + i·step]. Return how many there are."""
+    """y[p] = Σᵢ x[p + i·step]. Return the length of y."""
     use_wide_vectors()
     length -= (taps - 1) * step
     copy(x, 0, y, 0, length)
@@ -39,7 +42,7 @@ def avg_pool_planes(
     start, stop, x, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
     plane_count, divisor, y,
 ):  # fmt: skip
-    """Compute `avg_pool` for some planes. `divisor` has a number for each place of a plane."""
+    """Compute `avg_pool` for some batches of planes, with one `divisor` for each window."""
     start, stop = claim_range(start, stop)
     plane = outer[0] * outer[1] * outer[2]
     framed = np.zeros(1 if unpadded else planes_per_batch * plane, y.dtype)
@@ -63,7 +66,7 @@ def avg_pool_planes(
 
 @njit
 def spread_sums_along(x, length, taps, step, y):
-    """y[p + i·step] += x[p] for each i: `added_along` backwards."""
+    """y[p + i·step] += x[p] for each i: the transpose of `sum_along`."""
     use_wide_vectors()
     y[:length] = 0
     for i in range(taps):
@@ -76,7 +79,7 @@ def avg_pool_gradient_planes(
     start, stop, g, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
     plane_count, divisor, y,
 ):  # fmt: skip
-    """Compute `avg_spread` for some planes."""
+    """Compute the gradient of `avg_pool` for some planes."""
     start, stop = claim_range(start, stop)
     plane = outer[0] * outer[1] * outer[2]
     one, other = np.empty(plane, y.dtype), np.empty(plane, y.dtype)
@@ -94,13 +97,13 @@ def avg_pool_gradient_planes(
 
 @functools.lru_cache(maxsize=256)
 def divisors_of(windows: Windows, include: bool, override: int | None, dtype: Any) -> np.ndarray:
-    """Return what each place's sum is divided by, in a row."""
+    """Return the divisor of each window's sum, as an array of one axis."""
     result = pool_divisors(np, windows, include, override, dtype)
     return np.ascontiguousarray(np.broadcast_to(result, windows.count), dtype).reshape(-1)
 
 
 def avg_pool() -> Callable[..., Any]:
-    """Make the average of each window."""
+    """Make the forward of `avg_pool`."""
     kernel = compile_kernel(avg_pool_planes, lambda number: types.void(
         SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, readonly_array(number), number[::1],
     ))  # fmt: skip
@@ -125,7 +128,7 @@ def avg_pool() -> Callable[..., Any]:
 
 
 def avg_pool_grad() -> Callable[..., Any]:
-    """Make the gradient's way back from averages."""
+    """Make the derivative of `avg_pool`."""
     kernel = compile_kernel(avg_pool_gradient_planes, lambda number: types.void(
         SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, readonly_array(number), number[::1],
     ))  # fmt: skip

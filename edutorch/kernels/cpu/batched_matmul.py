@@ -1,10 +1,9 @@
-"""Batches of products of matrices: one loop over the matrices, each read as it lies.
+"""Batched matrix products: one loop over the matrices, each read in its own layout.
 
-NumPy copies operands whose axes were exchanged, and adds up by a slow loop of its own where
-a matrix has odd strides. The heads of attention, (batch, time, head, d) seen as (batch, head, time,
-d), are such operands. Here each matrix is read where it is, by BLAS or in tiles: from one row to
-the next it may be any distance, and a transposed one is read as such. The matrices are shared out
-to the threads.
+NumPy copies transposed operands, and falls back to a slow loop of its own where a matrix has
+unusual strides. The heads of attention, (batch, time, head, d) viewed as (batch, head, time, d),
+are such operands. Here each matrix is read where it is, by BLAS or in tiles: rows may be any
+distance apart, and a transposed matrix is read as such. The matrices are divided among the threads.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ __all__ = ["INT64_1D", "INT64", "batched", "bmm", "has_contiguous_rows"]
 
 
 MIN_PRODUCTS_TILED = 300_000
-"""With fewer products for a matrix, BLAS takes less time, unless b is transposed."""
+"""With fewer multiplications per matrix, BLAS is faster, unless b is transposed."""
 
 
 def INT64(dtype: Any) -> Any:
-    """One whole number, such as the length of a row."""
+    """An integer, such as the length of a row."""
     return types.int64
 
 
 def INT64_1D(dtype: Any) -> Any:
-    """A row of int64, whatever the others are."""
+    """A contiguous array of int64, whatever the dtype of the others."""
     return types.int64[::1]
 
 
@@ -51,8 +50,8 @@ def multiply_each(start, stop, blas_address, sizes, a, b, c):
     """Compute some of the products.
 
     Args:
-        sizes: m, n, k, then how the batch is divided (three axes), then for a and for b whether
-            it is transposed, from row to row, and the bytes from matrix to matrix by each axis.
+        sizes: m, n, k; the batch's three axes; then for a and for b whether it is transposed, the
+            distance of its rows, and the strides in bytes from matrix to matrix along each axis.
         a, b: addresses.
     """
     start, stop = claim_range(start, stop)
@@ -81,7 +80,7 @@ def multiply_each(start, stop, blas_address, sizes, a, b, c):
 
 @cache
 def batched() -> Callable[..., Any]:
-    """Make the product of two batches of matrices; their batch axes broadcast.
+    """Make the product of two batches of matrices, whose batch axes broadcast.
 
     It returns None for vectors, for matrices without a batch, and for more than three batch axes.
     """
@@ -120,7 +119,7 @@ def batched() -> Callable[..., Any]:
 
 
 def describe_operand(x: Any) -> tuple[Any, ...]:
-    """Return a factor, its address, how its matrices lie and how far they are apart."""
+    """Return a factor, its address, the layout of its matrices and the strides between them."""
     layout = blas_layout(x[(0,) * (x.ndim - 2)])
     if layout is None:
         x = np.ascontiguousarray(x)
@@ -132,12 +131,12 @@ def describe_operand(x: Any) -> tuple[Any, ...]:
 
 
 def bmm() -> Callable[..., Any]:
-    """Make the products of two batches of matrices."""
+    """Make the forward of `bmm`."""
     return batched()
 
 
 def has_contiguous_rows(x: Any) -> bool:
-    """Say whether each row of a matrix lies without gaps, and none on top of another."""
+    """Whether each row of a matrix is contiguous, and no two rows overlap."""
     size = x.itemsize
     is_contiguous = x.strides[-1] == size or x.shape[-1] == 1
     return is_contiguous and x.strides[-2] >= x.shape[-1] * size and x.strides[-2] % size == 0

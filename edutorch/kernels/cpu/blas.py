@@ -1,8 +1,8 @@
-"""Products of matrices inside kernels: NumPy's own BLAS, called by its address.
+"""Matrix products inside kernels: the GEMM of NumPy's own BLAS, called by its address.
 
-A kernel that multiplies in a loop would go back to Python for each product. Here it calls the
-C function itself. The address is an argument of the kernel: it differs from process to process,
-and a kernel that had it inside could not be kept on the disk.
+A kernel that multiplies in a loop would return to Python for each product. Here it calls the C
+function itself. The address is an argument of the kernel: it differs from process to process, and
+a kernel with a constant address could not be cached on disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INTEGER, POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
 
 
 class GemmAddresses(NamedTuple):
-    """Where the products of matrices of float32 and of float64 are in memory."""
+    """The addresses of BLAS's matrix products for float32 and float64."""
 
     sgemm: int
     dgemm: int
@@ -46,7 +46,7 @@ def gemm_address(dtype: Any) -> int | None:
 
 
 def product(float_type: types.Float | None) -> Callable[..., Any]:
-    """Make the function below for one kind of numbers; None takes it from `c`, or `alpha`."""
+    """Make the intrinsic below for one dtype; None takes it from `c`, or `alpha`."""
 
     @intrinsic
     def gemm(typing, gemm_address, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc):
@@ -56,10 +56,10 @@ def product(float_type: types.Float | None) -> Callable[..., Any]:
             address: of the C function: `address(dtype)` or a field of `addresses()`.
             trans_a, trans_b: True where the matrix in memory is to be transposed.
             m, n, k: op(a) has the shape (m, k), op(b) (k, n), and c (m, n).
-            alpha, beta: numbers; with beta 0, what c holds is not read.
-            a, b, c: arrays (from their first number on: `x[i:, j:]` begins elsewhere), or the
-                addresses of the first numbers as integers.
-            lda, ldb, ldc: how many numbers lie from one row in memory to the next.
+            alpha, beta: scalars; with beta 0, c is not read.
+            a, b, c: arrays (from their first element on, such as `x[i:, j:]`), or the addresses
+                of their first elements as integers.
+            lda, ldb, ldc: the number of elements from one row in memory to the next.
         """
         dtype = float_type
         if dtype is None:
@@ -81,15 +81,15 @@ def product(float_type: types.Float | None) -> Callable[..., Any]:
 
 
 def matrix_type(matrix: Any) -> tuple[Any]:
-    """Return how a matrix is passed: as the array that it is, or as an address."""
+    """Return the type by which a matrix is passed: its array type, or an integer address."""
     return (matrix if isinstance(matrix, types.Array) else types.int64,)
 
 
 def write_call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Write the call of the C function.
 
-    Some libraries count in 32 bits. They get 64 all the same: in a register, as in a place of
-    eight bytes on the stack, a little-endian machine has the lower half where it is looked for.
+    Some libraries use 32-bit integers. They get 64 bits all the same: in a register, as in an
+    eight-byte stack slot, a little-endian machine has the lower half where the callee reads it.
     """
     at, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc = arguments
     float_type = alpha.type

@@ -1,14 +1,15 @@
-"""Convolution and its other two faces, without columns.
+"""Convolution and transposed convolution by implicit GEMM, without im2col.
 
-The definition lays what each window sees into the columns of a matrix, and multiplies. Here the
-product itself looks where the numbers stand (`implicit_gemm.py`), so nothing is copied but the images
-into their border. Memory is touched once: about a hundred places of the result are computed with
-a part of the filters that stays in the nearest cache, by each thread for its own images.
+The definition copies each window into the columns of a matrix, and multiplies. Here the product
+reads the windows where they are (`implicit_gemm.py`), so nothing is copied but the images into
+their padded frames. Memory is touched once: about a hundred positions of the result are computed
+with a part of the filters that stays in the L1 cache, by each thread for its own images.
 
-While it is summed up, the result lies with the channels of a place side by side, because the
-vectors of the processor run along the channels. It is transposed on its way out.
+While it is accumulated, the result is in channels-last layout, because SIMD vectors run along the
+channels. It is transposed when it is written.
 
-Two cases go other ways: few filters (`conv_direct.py`), and many of 3x3 (`winograd.py`).
+Two cases have kernels of their own: few filters (`conv_direct.py`), and many of 3x3
+(`winograd.py`).
 """
 
 from __future__ import annotations
@@ -47,21 +48,21 @@ from .winograd import is_worthwhile, winograd_convolution
 from .work_queue import claim_range
 
 UNSIGNED = np.uint64
-"""Python's x[-1] costs a question for each x[p], unless p has no sign."""
+"""An unsigned index saves the branch that Python's x[-1] costs for each x[p]."""
 MIN_POSITIONS = 16
-"""With fewer places than this, laying out the filters takes longer than the definition."""
+"""With fewer output positions than this, packing the filters takes longer than the definition."""
 
 
-# The response ---------------------------------------------------------------------------------
+# The forward ----------------------------------------------------------------------------------
 
 
 def pack_filters(
     start, stop, weight, table, lane_step, part_step, count, groups, padded_channels, lane, packed,
 ):  # fmt: skip
-    """Lay the filters out as they are read: for each tap the channels that are summed up together.
+    """Pack the filters in the order in which they are read: for each tap a block of channels.
 
-    Rows from `start` to `stop` are stretches of STEP taps. Either the channels of the result are
-    side by side in `weight`, or all its taps are.
+    The range counts steps of TAPS_PER_STEP taps. In `weight`, either the output channels are
+    contiguous, or all taps of one are.
     """
     start, stop = claim_range(start, stop)
     taps = len(table)
@@ -92,12 +93,12 @@ def write_out(
     sums, width, first, last, out_size, targets, is_contiguous, rows, lane, square, y, y_at, y_step,
     y_plane,
 ):  # fmt: skip
-    """Write the sums of the places from `first` to `last`, for `rows` channels, into the result.
+    """Write the sums of the positions from `first` to `last`, for `rows` channels, to the result.
 
     Args:
-        places: how many an image has; `targets`: where in a channel of the result each is.
-        y_at: where the first channel begins in the first image; it is `y_step` to the next image
-            and `y_plane` to the next channel.
+        out_size: the positions per image; `targets`: their indices in a channel of the result.
+        y_at: where the first channel begins in the first image; the next image is `y_step`, the
+            next channel `y_plane` elements further.
     """
     p = first
     while p < last:  # image by image
@@ -129,11 +130,11 @@ def conv_tiles(
     """Compute some tiles of the result.
 
     Args:
-        x: n images, `channels` of them each; `weight`: as packed above.
-        count: how many channels of the result belong to a group, `wide` with those that only
-            fill up a vector; bias has `wide` numbers for each group.
-        share: so many channels of a group at a time: with few tiles, threads share them out.
-        y_plane: how many numbers a channel of the result has.
+        x: n images with `channels` each; `weight`: packed as above.
+        count: the output channels of a group; `padded_channels`: rounded up to whole vectors. The
+            bias has `padded_channels` elements for each group.
+        share: the channels of a group computed at a time: with few tiles, threads divide them.
+        y_plane: the number of elements of an output channel.
     """
     start, stop = claim_range(start, stop)
     shares, plane = (padded_channels + share - 1) // share, outer[0] * outer[1] * outer[2]
@@ -178,7 +179,7 @@ def conv_tiles(
 
 
 class TiledConvolution:
-    """Carries plans out."""
+    """Executes plans, by tiles or by strips."""
 
     def __init__(self) -> None:
         self.strips = StripConvolution()
@@ -199,10 +200,10 @@ class TiledConvolution:
         self, plan: Plan, x: np.ndarray, weight: np.ndarray, lane_step: int, bias: Any,
         groups: int, y: np.ndarray,
     ) -> None:  # fmt: skip
-        """Fill `y` at the places of a plan.
+        """Fill `y` at the positions of a plan.
 
         Args:
-            lane_step: how far it is in `weight` from one channel of the result to the next.
+            lane_step: the distance in `weight` from one output channel to the next.
         """
         frame, (n, o), lane = plan.frame, y.shape[:2], vector_lanes(y.itemsize)
         count = o // groups
@@ -240,14 +241,14 @@ _convolutions: list[TiledConvolution] = []
 
 
 def tiled_convolution() -> TiledConvolution:
-    """Return the one there is."""
+    """Return the shared instance: its kernels are compiled once."""
     if not _convolutions:
         _convolutions.append(TiledConvolution())
     return _convolutions[0]
 
 
 def convolution_kernel(name: str) -> Callable[..., Any]:
-    """Make the kernel of `conv2d`, or of `conv_nd`, whose name depends on the axes."""
+    """Make the forward of `conv2d`, or of `conv_nd`, whose name in errors depends on the rank."""
     convolve, winograd = tiled_convolution(), winograd_convolution()
 
     def run(
@@ -281,21 +282,21 @@ def convolution_kernel(name: str) -> Callable[..., Any]:
 
 
 def conv2d() -> Callable[..., Any]:
-    """Make the response of filters to images."""
+    """Make the forward of `conv2d`."""
     return convolution_kernel("conv2d")
 
 
 def conv_nd() -> Callable[..., Any]:
-    """Make the response of filters to sequences, images and volumes."""
+    """Make the forward of `conv_nd`: sequences, images and volumes."""
     return convolution_kernel("")
 
 
-def transposed() -> Callable[..., Any]:
-    """Make the way back: each place of the result adds up the responses that it had a part in.
+def conv_transpose_nd() -> Callable[..., Any]:
+    """Make the transposed convolution, which is also the input's gradient of a convolution.
 
-    The definition spreads each response over the image, and adds where they overlap. With a
-    stride of s, places s apart are reached by the same taps; each of these phases is a
-    convolution of the response with its own part of the filters, turned round.
+    The definition scatters each element of the input over the result, and adds where they overlap.
+    With a stride of s, positions s apart are reached by the same taps; each of these phases is a
+    convolution of the input with its own part of the flipped filters.
     """
     convolve, winograd = tiled_convolution(), winograd_convolution()
 
@@ -319,7 +320,7 @@ def transposed() -> Callable[..., Any]:
             y = np.empty(shape, input.dtype)
             if winograd(x, w, None, tuple(2 - before for before, _ in pads), y, flip_filters=True):
                 return y
-        # Beside the image there are zeros here, and nothing in the definition; but 0 · ∞ is not 0.
+        # The padding is multiplied here, and skipped by the definition; but 0 · ∞ is not 0.
         if not np.isfinite(np.vdot(w, w)):
             return None
         plans, covers_all = plan_transposed_convolution(

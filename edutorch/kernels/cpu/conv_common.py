@@ -1,4 +1,4 @@
-"""What the kernels of convolution share: how they are compiled, and how images are moved about."""
+"""What the convolution kernels share: compilation, padding, and conversion to channels-last."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ FLOAT_TYPES = (types.float32, types.float64)
 SIZE, SIZES = types.int64, types.UniTuple(types.int64, 3)
 INDEX_LIST = types.Array(SIZE, 1, "C", readonly=True)
 TAPS_PER_STEP = 128
-"""So many taps of the filters, for four vectors of channels, are half of the nearest cache."""
+"""How many taps are summed at a time: for four vectors of channels, half of the L1 cache."""
 CACHE_LINE = 64
-"""So many bytes the caches move at a time."""
+"""The size of a cache line in bytes."""
 PRODUCTS_PER_ELEMENT = 32
-"""Products of numbers that take as long as touching one number in memory."""
+"""The number of multiplications that take as long as one element's memory access."""
 
 
 def readonly_array(dtype: Any) -> Any:
-    """Return the type of a row of numbers which is only read."""
+    """Return the type of a read-only array of one axis."""
     return types.Array(dtype, 1, "C", readonly=True)
 
 
 def compile_kernel(kernel: Callable[..., None], signature: Callable[[Any], Any]) -> Any:
-    """Compile a kernel for both kinds of numbers."""
+    """Compile a kernel for float32 and float64."""
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
     return njit([signature(dtype) for dtype in FLOAT_TYPES], **options)(kernel)
 
 
 def are_float_arrays(*arrays: Any) -> bool:
-    """Say whether arrays are all of float32 or all of float64, and not empty."""
+    """Whether arrays are all of float32 or all of float64, and not empty."""
     dtype = arrays[0].dtype
     return dtype in (np.float32, np.float64) and all(
         array.dtype == dtype and array.size for array in arrays
@@ -60,7 +60,7 @@ def are_float_arrays(*arrays: Any) -> bool:
 
 @njit
 def block_width(at: int, padded_channels: int, lane: int) -> int:
-    """Return how many channels, from `at` on, are summed up together."""
+    """Return how many channels, from `at` on, are accumulated together."""
     left = (padded_channels - at) // lane
     if left >= 4 and MAX_TILE_VECTORS == 4:
         return 4 * lane
@@ -90,7 +90,7 @@ def product(
 
 @njit
 def aligned_array(size, like):
-    """Return room for numbers, whose vectors do not lie across two lines of the cache."""
+    """Return an uninitialized array that begins at a cache line."""
     array = np.empty(size + CACHE_LINE // like.itemsize, like.dtype)
     skip = -array.ctypes.data % CACHE_LINE // like.itemsize
     return array[skip : skip + size]
@@ -98,7 +98,7 @@ def aligned_array(size, like):
 
 @njit
 def aligned_zeros(size, like):
-    """Return room for numbers which are 0. (Compiling `x[:] = 0` takes half a second.)"""
+    """Return an aligned array of zeros. (Compiling `x[:] = 0` takes half a second.)"""
     array = aligned_array(size, like)
     for i in range(size):
         array[i] = 0
@@ -107,7 +107,7 @@ def aligned_zeros(size, like):
 
 @njit
 def copy_into_frame(x, first_image, images, channels, sizes, outer, before, framed):
-    """Copy images into their border, which is there already."""
+    """Copy images into padded ones, whose padding is already set."""
     depth, height, width = sizes
     for plane in range(images * channels):
         for d in range(depth):
@@ -122,7 +122,7 @@ def copy_into_frame(x, first_image, images, channels, sizes, outer, before, fram
 def transpose_block(x, x_at, x_step, rows, columns, y, y_at, y_step, lane, square):
     """Transpose a matrix: y[j, i] = x[i, j] for i below `rows`, j below `columns`.
 
-    `square` is room for one square of numbers, which is where incomplete ones are put together.
+    `square` is a buffer of lane · lane elements, for incomplete squares at the edges.
     """
     for i in range(0, rows, lane):
         for j in range(0, columns, lane):
@@ -131,7 +131,7 @@ def transpose_block(x, x_at, x_step, rows, columns, y, y_at, y_step, lane, squar
                 transpose_square(x, start, x_step, y, target, y_step)
                 continue
             down, across = min(lane, rows - i), min(lane, columns - j)
-            if start + (lane - 1) * x_step + lane <= len(x):  # there is something to read
+            if start + (lane - 1) * x_step + lane <= len(x):  # within the array
                 transpose_square(x, start, x_step, square, 0, lane)
                 for b in range(across):
                     if down == lane:
@@ -145,9 +145,9 @@ def transpose_block(x, x_at, x_step, rows, columns, y, y_at, y_step, lane, squar
 
 
 def move_channels_last(start, stop, x, channels, plane, lane, y):
-    """Put the channels of each place side by side.
+    """Convert images to channels-last.
 
-    Rows from `start` to `stop` are vectors of channels of one image, as many as it has.
+    The range counts vectors of channels of all images.
     """
     start, stop = claim_range(start, stop)
     square = aligned_array(lane * lane, y)
@@ -162,14 +162,14 @@ def move_channels_last(start, stop, x, channels, plane, lane, y):
 
 @functools.cache
 def channels_last_kernel() -> Any:
-    """Compile it once for all who use it."""
+    """Compile `move_channels_last` once for all callers."""
     return compile_kernel(move_channels_last, lambda dtype: types.void(
         SIZE, SIZE, readonly_array(dtype), SIZE, SIZE, SIZE, dtype[::1],
     ))  # fmt: skip
 
 
 def to_channels_last(x: np.ndarray, spare: int = 0) -> np.ndarray:
-    """Return x (n c …) as a row of places with their channels, and so many zeros at its end."""
+    """Return x (n c …) in channels-last layout, flattened, with `spare` zeros at its end."""
     n, channels, plane, lane = *x.shape[:2], x[0, 0].size, vector_lanes(x.itemsize)
     y = aligned_array.py_func(x.size + spare, x)
     y[x.size :] = 0

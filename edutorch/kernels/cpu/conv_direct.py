@@ -1,9 +1,9 @@
-"""Convolution with few filters for each image: depthwise ones, the first and the last layers.
+"""Direct convolution for few filters per group: depthwise ones, and first and last layers.
 
-A vector of the processor takes 16 channels of a place, and most of it would be empty where there
-are one, three or six. Here it takes 16 places that stand side by side in a row of the image. Six
-channels are computed together, or twice as many places of one. A row goes on through the border
-into the next one: what is computed between them is thrown away.
+In `conv.py` a vector holds 16 channels of a position, and would be mostly empty where there are
+one, three or six. Here it holds 16 consecutive positions in a row of the image. Six channels are
+computed together, or twice as many positions of one. A row continues through the padding into the
+next one: what is computed between them is discarded.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ __all__ = ["DotGradient", "StripConvolution", "prefers_dots", "prefers_strips"]
 
 
 MIN_FULL_ROWS = 3
-"""Fewer channels than this are computed one by one: of six at once, most would be thrown away."""
+"""Fewer channels than this are computed one by one: of six at once, most would be discarded."""
 UNSIGNED = np.uint64
-"""Python's x[-1] costs a question for each x[p], unless p has no sign."""
+"""An unsigned index saves the branch that Python's x[-1] costs for each x[p]."""
 
 
 def prefers_strips(plan: Plan, count: int, lane: int) -> bool:
-    """Say whether few enough channels are computed for strips to be less work."""
+    """Whether so few channels are computed that strips are less work than tiles."""
     strip, remainder = MAX_TILE_VECTORS * lane, count % TILE_ROWS
     rows = count - remainder + (TILE_ROWS if remainder >= MIN_FULL_ROWS else remainder)
     vectors_needed = rows * (-(-plan.length // strip) * MAX_TILE_VECTORS)
@@ -57,7 +57,7 @@ def prefers_strips(plan: Plan, count: int, lane: int) -> bool:
 
 
 def prefers_dots(plan: Plan, count: int, lane: int) -> bool:
-    """Say the same for the gradient of the filters."""
+    """Whether dot products are less work than tiles for the gradient of the filters."""
     vectors_needed = plan.taps * count * (plan.length / lane + 20)
     return (
         vectors_needed
@@ -73,11 +73,11 @@ def conv_strips(
     """Compute the result of some groups of images.
 
     Args:
-        x: groups of `channels` of one image after the other.
-        weight: the filters as they are; `rows` says where the one of a channel of the result
-            begins, `table` where its taps are, `part_step` how far it is to the next group.
-        length: from the first place to the last one.
-        strip: how many places are computed together.
+        x: groups of `channels` channels, one image after the other.
+        weight: the filters, not packed; `rows` says where that of an output channel begins,
+            `table` where its taps are, `part_step` the distance to the next group.
+        length: the distance from the first position to the last one, inclusive.
+        strip: the number of positions computed together.
     """
     start, stop = claim_range(start, stop)
     blocks, begin = (length + strip - 1) // strip, starts[0]
@@ -122,7 +122,7 @@ def conv_strips(
 
 
 class StripConvolution:
-    """Carries plans out, in the place of `conv.Sweeper`."""
+    """Executes plans by strips, instead of `conv.TiledConvolution`."""
 
     def __init__(self) -> None:
         self.kernel = compile_kernel(
@@ -139,7 +139,7 @@ class StripConvolution:
         self, plan: Plan, x: np.ndarray, weight: np.ndarray, lane_step: int, bias: Any,
         groups: int, y: np.ndarray,
     ) -> None:  # fmt: skip
-        """Fill `y` at the places of a plan."""
+        """Fill `y` at the positions of a plan."""
         frame, (n, o), strip = plan.frame, y.shape[:2], MAX_TILE_VECTORS * vector_lanes(y.itemsize)
         count = o // groups
         shift = np.zeros(o, y.dtype) if bias is None else np.ascontiguousarray(bias)
@@ -160,7 +160,7 @@ def weight_gradient_dots(
     start, stop, x, n, channels, sizes, outer, before, out_size, starts, offsets, taps, run_length,
     length, g, count, groups, parts, sums,
 ):  # fmt: skip
-    """Add up some parts of the images, each in a place of its own: sums is (parts, o, taps)."""
+    """Sum over some parts of the images, each in a row of its own: sums is (parts, o, taps)."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     frame_of = np.zeros(channels * outer[0] * outer[1] * outer[2], g.dtype)
@@ -183,7 +183,7 @@ def weight_gradient_dots(
 
 
 class DotGradient:
-    """Computes gradients of filters, in the place of `conv_gradients.Tallier`."""
+    """Computes gradients of filters by dot products, instead of `conv_gradients.WeightGradient`."""
 
     def __init__(self) -> None:
         self.kernel = compile_kernel(
@@ -198,9 +198,9 @@ class DotGradient:
     def __call__(
         self, plan: Plan, x: np.ndarray, g: np.ndarray, groups: int, y: np.ndarray
     ) -> bool:
-        """Fill y, (o, c / groups, …); False: there was something that is not finite.
+        """Fill y, (o, c / groups, …); return False if a result is not finite.
 
-        Between the rows zeros are added, whatever the image holds there; but 0 · ∞ is not 0.
+        Between the rows the gradient is taken as 0, whatever the image holds; but 0 · ∞ is not 0.
         """
         frame, n = plan.frame, len(x)
         work = n * plan.length * y.size // PRODUCTS_PER_ELEMENT

@@ -1,10 +1,10 @@
 """The gradients of a convolution's filters and bias.
 
-For the filters it is the same product as for the response, its two lists exchanged:
+For the filters it is the same product as for the forward, with its two lists exchanged:
 
-    gradient[tap m] = Σₚ x[offsets[m] + positions[p]] · g[place p]
+    gradient[tap m] = Σₚ x[offsets[m] + starts[p]] · g[position p]
 
-Each part of the images is summed up by itself and these sums are added in order, so that for
+Each part of the images is summed separately and these sums are added in a fixed order, so that for
 equal settings the result is always the same.
 """
 
@@ -45,16 +45,16 @@ from .work_queue import claim_range
 __all__ = ["conv2d_bias", "conv_nd_bias", "conv_weight_grad"]
 
 POSITIONS_PER_BLOCK = 512
-"""So many places of the response are transposed at a time."""
+"""So many positions of the output's gradient are transposed at a time."""
 
 
 @njit
 def pack_responses(g, g_at, g_step, first, last, out_size, rows, responses, width, lane, square):
-    """Put the channels of the places from `first` to `last` side by side.
+    """Convert the positions from `first` to `last` to channels-last.
 
     Args:
-        g_at: where the first of `rows` channels begins in the first image; it is `g_step` to the
-            next image.
+        g_at: where the first of `rows` channels begins in the first image; the next image is
+            `g_step` elements further.
     """
     p = first
     while p < last:  # image by image
@@ -70,14 +70,13 @@ def sum_weight_gradients(
     start, stop, x, n, channels, sizes, outer, before, unpadded, images, out_size, starts, offsets,
     taps, g, count, groups, padded_channels, lane, parts, sums,
 ):  # fmt: skip
-    """Add up some parts of the images, each in a place of its own.
+    """Sum over some parts of the images, each in a buffer of its own.
 
     Args:
-        x: n images, `channels` of them each, `images` handled together; g: the response's gradient.
-        count: how many channels of the response belong to a group, `wide` with those that only
-            fill up a vector.
-        sums: for each part, group and block of channels that are summed up together, a row for
-            each tap, rounded up to TILE_ROWS taps.
+        x: n images with `channels` each, `images` per group; g: the output's gradient.
+        count: the output channels of a group; `padded_channels`: rounded up to whole vectors.
+        sums: for each part, group and block of channels, a row for each tap, rounded up to
+            TILE_ROWS taps.
     """
     start, stop = claim_range(start, stop)
     plane = outer[0] * outer[1] * outer[2]
@@ -117,7 +116,7 @@ def sum_weight_gradients(
 
 
 def reduce_parts(start, stop, sums, parts, groups, taps, count, padded_channels, lane, y):
-    """Add the parts and transpose: y is (o, taps). Rows are blocks of a vector's length of taps."""
+    """Add the parts and transpose: y is (o, taps). The range counts blocks of `lane` taps."""
     start, stop = claim_range(start, stop)
     rows = (taps + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS
     square = np.empty(lane * lane, y.dtype)
@@ -142,7 +141,7 @@ def reduce_parts(start, stop, sums, parts, groups, taps, count, padded_channels,
 
 
 class WeightGradient:
-    """Computes gradients of filters."""
+    """Computes gradients of filters by implicit GEMM."""
 
     def __init__(self) -> None:
         self.sum_kernel = compile_kernel(
@@ -181,7 +180,7 @@ class WeightGradient:
 
 
 def conv_weight_grad() -> Callable[..., Any]:
-    """Make the gradient of filters."""
+    """Make the gradient of a convolution's filters."""
     sum_weight_gradients, dots, winograd = (
         WeightGradient(),
         DotGradient(),
@@ -223,7 +222,7 @@ def conv_weight_grad() -> Callable[..., Any]:
 
 
 def sum_channels(start, stop, g, n, out_size, y):
-    """y = the sum over images and places for some channels; g is (n, len(y), places)."""
+    """y = the sum over images and positions for some channels; g is (n, len(y), out_size)."""
     start, stop = claim_range(start, stop)
     jit.use_wide_vectors()
     for channel in range(start, stop):
@@ -235,7 +234,7 @@ def sum_channels(start, stop, g, n, out_size, y):
 
 
 def conv2d_bias() -> Callable[..., Any]:
-    """Make the gradient of a bias, which every place has a part in."""
+    """Make the gradient of a convolution's bias, the sum over all positions."""
     kernel = compile_kernel(sum_channels, lambda number: types.void(
         SIZE, SIZE, readonly_array(number), SIZE, SIZE, number[::1],
     ))  # fmt: skip

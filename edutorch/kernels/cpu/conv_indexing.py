@@ -1,9 +1,9 @@
-"""Where the numbers of a convolution stand: lists of places, worked out once for each shape.
+"""The index lists of a convolution, computed once for each shape.
 
-    y[place l] = Σₘ x[positions[l] + offsets[m]] · w[m]
+    y[position l] = Σₘ x[starts[l] + offsets[m]] · w[m]
 
-Everything that a convolution may be set to (stride, padding, dilation, one to three axes) is in
-these lists, so the loops that add up know nothing of it.
+All settings of a convolution (stride, padding, dilation, one to three axes) are contained in these
+lists, so the loops of the kernels are independent of them.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .implicit_gemm import TILE_ROWS
 __all__ = ["Frame", "Plan", "plan_convolution", "plan_transposed_convolution"]
 
 POSITIONS_PER_TILE = 96
-"""About so many places are computed with each part of the filters while it is at hand."""
+"""About so many positions are computed with each part of the filters while it is in the cache."""
 
 
 class Frame(NamedTuple):
-    """Images (c d h w) inside a border.
+    """The geometry of padded images (c d h w).
 
     Attributes:
-        sizes: c, d, h, w of an image; those of its axes that it does not have are 1.
-        outer: d, h, w with the border.
-        before: how much of the border is before the image.
-        bare: whether there is no border at all.
+        sizes: c, d, h, w of an image; 1 for missing axes.
+        outer: d, h, w with the padding.
+        before: the padding before the image along d, h, w.
+        unpadded: whether there is no padding at all.
     """
 
     sizes: tuple[int, int, int, int]
@@ -42,24 +42,24 @@ class Frame(NamedTuple):
 
     @property
     def plane(self) -> int:
-        """How many numbers a channel has."""
+        """The number of elements of a padded channel."""
         return math.prod(self.outer)
 
 
 class Plan(NamedTuple):
-    """One sum over images.
+    """The index lists of one convolution.
 
     Attributes:
-        frame: the images that are read.
-        images: so many are handled together; then `positions` has the places in all of them.
-        places: how many an image has.
-        positions: where in the frame each place begins, and the last one again TILE_ROWS times.
-        offsets: where from there each tap of each channel is, likewise.
-        taps: how many.
-        run: so many places stand side by side, then there is a gap.
-        targets: where in a channel of the result each place is.
-        tile, tiles: places computed together, and how many such parts a group of images has.
-        weights: where in the filters each tap stands, for the first output channel.
+        frame: the geometry of the images that are read.
+        images: the number of images in a group; `starts` covers all of them.
+        out_size: the number of output positions of an image.
+        starts: where in the frame each window starts, and the last one TILE_ROWS more times.
+        offsets: the offset of each tap of each channel from there, likewise.
+        taps: the number of taps of all channels.
+        run_length: so many output positions are consecutive, then there is a gap.
+        targets: the index of each output position in a channel of the result.
+        tile, tiles: the positions computed together, and the number of tiles of a group of images.
+        weights: the index of each tap in the filters, for the first output channel.
     """
 
     frame: Frame
@@ -76,17 +76,17 @@ class Plan(NamedTuple):
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the places are those of the result, one after the other."""
+        """Whether the output positions are consecutive in the result."""
         return self.out_size < 2 or bool(self.targets[-1] - self.targets[0] == self.out_size - 1)
 
     @property
     def length(self) -> int:
-        """How many places there are in an image with all that is between them."""
+        """The distance from the first window of an image to the last one, inclusive."""
         return int(self.starts[self.out_size - 1] - self.starts[0]) + 1
 
 
 def frame_of(shape: Counts, pads: Pads) -> Frame:
-    """Return the frame of images (n, c, …) with a border."""
+    """Return the frame of images (n, c, …) with padding."""
     missing_axes = 5 - len(shape)
     sizes = (1,) * missing_axes + shape[2:]
     pads = ((0, 0),) * missing_axes + tuple(pads)
@@ -96,7 +96,7 @@ def frame_of(shape: Counts, pads: Pads) -> Frame:
 
 
 def outer_sum(*axes: Any) -> np.ndarray:
-    """Return the sums of one number of each list, the last list running fastest."""
+    """Return all sums of one element of each list, the last list running fastest."""
     total = np.zeros(1, np.int64)
     for axis in axes:
         total = (total[:, None] + np.asarray(axis, np.int64)).reshape(-1)
@@ -111,11 +111,11 @@ def make_plan(
 
     Args:
         starts, taps: for one image and one channel.
-        channels: how many are summed up.
+        channels: the number of channels that are summed.
     """
     out_size = len(starts)
     images = images_per_group(n, out_size)
-    if n % images:  # the places of images that are not there must be somewhere
+    if n % images:  # the last group is incomplete: its missing images still need memory
         frame = frame._replace(bare=False)
     tiles = max(1, round(images * out_size / POSITIONS_PER_TILE))
     tile = -(-images * out_size // tiles)
@@ -128,7 +128,7 @@ def make_plan(
 
 
 def images_per_group(n: int, out_size: int) -> int:
-    """Return how many of n images have about `TOGETHER` places; at best, none is left over."""
+    """Return how many of n images have about `POSITIONS_PER_TILE` positions; a divisor, if any."""
     ideal = POSITIONS_PER_TILE / out_size
     candidates = range(max(1, round(ideal * 0.7)), round(ideal * 1.4) + 1)
     divisors = [count for count in candidates if n % count == 0]
@@ -140,13 +140,13 @@ def images_per_group(n: int, out_size: int) -> int:
 
 
 def count_consecutive(positions: np.ndarray) -> int:
-    """Return how many places, from the first one on, stand side by side."""
+    """Return how many positions, from the first one on, are consecutive."""
     gaps = np.flatnonzero(np.diff(positions) != 1)
     return int(gaps[0]) + 1 if len(gaps) else len(positions)
 
 
 def pad_with_last(positions: np.ndarray) -> np.ndarray:
-    """Repeat the last place: sums are taken for TILE_ROWS at once."""
+    """Repeat the last position: sums are taken for TILE_ROWS at once."""
     return np.append(positions, np.repeat(positions[-1:], TILE_ROWS))
 
 
@@ -154,7 +154,7 @@ def pad_with_last(positions: np.ndarray) -> np.ndarray:
 def plan_convolution(
     op: str, shape: Counts, filters: Counts, stride: Any, padding: Any, dilation: Any
 ) -> tuple[Plan, Counts]:
-    """Return the plan of `conv2d` and its kin, and at how many places along each axis they look."""
+    """Return the plan of a convolution, and the output's size along each axis."""
     kernel, stride, pads, dilation = resolve_window(filters, stride, padding, dilation)
     count = output_shape(op, shape, kernel, stride, pads, dilation)
     frame = frame_of(shape, pads)
@@ -168,14 +168,14 @@ def plan_convolution(
 
 
 def contiguous_strides(sizes: Counts) -> list[int]:
-    """Return how far it is along each axis from one number to the next."""
+    """Return the strides of a contiguous array, in elements."""
     return [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
 
 
 class Phase(NamedTuple):
-    """Along one axis, all places of the result that are reached by the same taps.
+    """Along one axis, all positions of the result that are reached by the same taps.
 
-    With a stride of 2, even places are reached by even taps and odd ones by odd taps.
+    With a stride of 2, even positions are reached by even taps and odd ones by odd taps.
     """
 
     targets: np.ndarray
@@ -187,10 +187,10 @@ class Phase(NamedTuple):
 def split_into_phases(
     count: int, size: int, kernel: int, stride: int, before: int, dilation: int
 ) -> tuple[list[Phase], tuple[int, int]]:
-    """Return the phases of one axis, and the border that the response needs for them.
+    """Return the phases of one axis, and the padding that the input needs for them.
 
-    Place u of the result (u + before with its border) is reached from place t of the response by
-    tap i where u + before = stride · t + dilation · i.
+    Position u of the result (u + before with its padding) is reached from position t of the input
+    by tap i where u + before = stride · t + dilation · i.
     """
     phases = []
     for remainder in range(stride):
@@ -215,9 +215,11 @@ def plan_transposed_convolution(
     shape: Counts, filters: Counts, size: Counts, stride: Counts, pads: Pads, dilation: Counts,
     groups: int,
 ) -> tuple[list[Plan], bool]:  # fmt: skip
-    """Return the plans of `transposed`, one for each phase, and whether they reach every place.
+    """Return the plans of a transposed convolution, one for each phase.
 
-    The filters, (o, c, …), are to be there with their channels c last.
+    The filters, (o, c, …), have to be in channels-last layout.
+
+    Returns: the plans, and whether they reach every position.
     """
     kernel, count = filters[2:], shape[2:]
     before = tuple(a for a, _ in pads)

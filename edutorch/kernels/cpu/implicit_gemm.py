@@ -1,19 +1,18 @@
-"""One product of small matrices that is all of convolution, and two moves to go with it.
+"""Implicit GEMM, the matrix product that convolution is made of, and vector moves to go with it.
 
-The rows of the one factor need not lie in memory as a matrix. Row t begins anywhere, at
-`first[t]`, and its numbers stand `second[m]` further on:
+The rows of the left factor need not lie in memory as a matrix. Row t begins anywhere, at
+`first[t]`, and its elements have the offsets `second[m]` from there:
 
     y[t, :] = s[t, :] + Σₘ x[first[t] + second[m]] · b[m, :]
 
-For a convolution x is the image, `first` the places of the window and `second` its taps, and b
-holds the filters. For the gradient of the filters the two lists change their roles, and b is the
-gradient of the response. So what a window sees is never copied out into columns.
+For a convolution x is the image, `first` the starts of the windows and `second` their taps, and b
+holds the filters. For the gradient of the filters the two lists change roles, and b is the
+gradient of the output. So the windows are never copied out into columns (im2col).
 
-`TILE_ROWS` rows are summed up at once, each 1, 2 or 4 of the processor's vectors wide, or a single one
-that is twice as wide. These sums stay in its registers until the end; per step a vector of b is
-read once for six products. That is what makes a product of matrices fast. numba has no vectors,
-so it is written down here in LLVM's own language, in which `builder` appends one instruction
-after the other.
+`TILE_ROWS` rows are accumulated at once, each 1, 2 or 4 SIMD vectors wide, or a single one that is
+twice as wide. The accumulators stay in registers until the end; per step a vector of b is read
+once for six products. That is what makes a matrix product fast. numba has no vector types, so this
+is written as LLVM IR, in which `builder` appends one instruction after the other.
 """
 
 from __future__ import annotations
@@ -34,30 +33,30 @@ __all__ = [
 
 FEATURES = binding.get_host_cpu_features()
 BYTES = 64 if FEATURES.get("avx512f") else 32 if FEATURES.get("avx") else 16
-"""The size of a vector: 16 numbers of float32, or 8, or 4."""
+"""The size of a SIMD vector in bytes: 16 elements of float32, or 8, or 4."""
 
 TILE_ROWS = 6
-"""How many rows are summed up at once."""
+"""How many rows are accumulated at once."""
 
 MAX_TILE_VECTORS = 2 if BYTES == 32 else 4
-"""How many vectors wide, at most: six times as many sums have to fit into the registers. There
-are 32 of them, and 16 in processors whose vectors have 32 bytes."""
+"""The largest width in vectors: six times as many accumulators have to fit into the registers.
+There are 32 of them, and 16 in CPUs whose vectors have 32 bytes."""
 
 INDEX, LANE = ir.IntType(64), ir.IntType(32)
 
 
 def define_intrinsic(type_and_write: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function for use inside kernels out of one that returns its signature and writer."""
+    """Make an intrinsic for kernels from a function that returns its signature and writer."""
     return intrinsic(type_and_write)
 
 
 def vector_lanes(itemsize: int) -> int:
-    """Return how many numbers of so many bytes are in a vector."""
+    """Return the number of elements of `itemsize` bytes in a vector."""
     return BYTES // itemsize
 
 
 def vector_of(array: types.Array) -> tuple[ir.VectorType, int]:
-    """Return the vector of an array's numbers, and how many bytes one of them has."""
+    """Return the vector type of an array's elements, and the size of one element in bytes."""
     size = 4 if array.dtype == types.float32 else 8
     float_type = ir.FloatType() if size == 4 else ir.DoubleType()
     return ir.VectorType(float_type, vector_lanes(size)), size
@@ -76,7 +75,7 @@ class Writer:
         self.vector, self.size = vector_of(self.types[0])
 
     def pointer(self, array: int, *steps: Any) -> Any:
-        """Return where the numbers of an argument begin, and go on so many."""
+        """Return the address of an array argument's data, advanced by some steps."""
         make_array = arrayobj.make_array(self.types[array])
         return self.advance(
             make_array(self.context, self.builder, self.arguments[array]).data, *steps
@@ -92,7 +91,7 @@ class Writer:
         return self.builder.mul(value, INDEX(factor))
 
     def load(self, pointer: Any) -> Any:
-        """Read a vector, wherever it begins."""
+        """Read a vector from an unaligned address."""
         vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
         return self.builder.load(vector_pointer, align=self.size)
 
@@ -101,20 +100,20 @@ class Writer:
         self.builder.store(value, vector_pointer, align=self.size)
 
     def broadcast(self, element: Any) -> Any:
-        """Return a vector full of one number."""
+        """Return a vector with one element in all lanes."""
         undefined = ir.Constant(self.vector, ir.Undefined)
         first_lane = self.builder.insert_element(undefined, element, LANE(0))
         return self.shuffle(first_lane, undefined, [0] * self.vector.count)
 
     def shuffle(self, a: Any, b: Any, indices: list[int]) -> Any:
-        """Return a vector of numbers of two others, counted through both."""
+        """Return a vector of elements of two others, indexed through both."""
         mask = ir.Constant(ir.VectorType(LANE, len(indices)), indices)
         return self.builder.shuffle_vector(a, b, mask)
 
     def transpose(self, rows: list[Any]) -> None:
-        """Exchange the rows of a square, as long as a vector, for its columns.
+        """Transpose a square of as many rows as a vector has lanes, in place.
 
-        A square of four squares is transposed by exchanging two of them, then each of the four.
+        Recursively: the off-diagonal quarters are exchanged, then each quarter is transposed.
         """
         lane = self.vector.count
         half = lane // 2
@@ -128,7 +127,7 @@ class Writer:
 
 
 def write_product(w: Writer, height: int, width: int, is_indexed: bool) -> Any:
-    """Write the product down: the sums in registers, the loop over m, and what becomes of them."""
+    """Write the product: accumulators in registers, the loop over m, and the stores."""
     builder, arguments, lane = w.builder, w.arguments, w.vector.count
     x_at, first_at, second_at, count, b_at, s_at, s_step, y_at, y_step = (
         arguments[accumulator] for accumulator in (1, 3, 5, 6, 8, 10, 11, 13, 14)
@@ -166,8 +165,8 @@ def product(width: int, is_indexed: bool = False, height: int = TILE_ROWS) -> Ca
     """Make the product above for `height` rows, `width` vectors wide.
 
     Args:
-        listed: the rows of b are given by a third list too, from which two more arguments come:
-            row m begins at `third[third_at + m]`, and b may be an image, x the filters.
+        is_indexed: the rows of b are given by a third list too, which adds two arguments: row m
+            begins at `third[third_at + m]`, and b may be an image, x the filters.
     """
 
     @define_intrinsic
@@ -178,9 +177,9 @@ def product(width: int, is_indexed: bool = False, height: int = TILE_ROWS) -> Ca
         """y[t, v] = s[t, v] + Σₘ x[first[t] + second[m]] · b[m, v].
 
         Args:
-            x, b, s, y: arrays of one type, read and written from `…_at` on. b lies row by row.
-            count: how many m there are.
-            s_step, y_step: from one row to the next.
+            x, b, s, y: arrays of one dtype, read and written from `…_at` on. b is row-major.
+            count: the number of terms m.
+            s_step, y_step: the distance from one row to the next.
         """
         arrays = (x, b, s, y)
         if any(not isinstance(array, types.Array) or array.dtype != x.dtype for array in arrays):
@@ -204,10 +203,10 @@ single_row_product = product(2 * MAX_TILE_VECTORS, is_indexed=True, height=1)
 
 @define_intrinsic
 def transpose_square(typing, x, x_at, x_step, y, y_at, y_step):
-    """Transpose a square as long and wide as a vector: y[j, i] = x[i, j].
+    """Transpose a square with a vector's length as its side: y[j, i] = x[i, j].
 
     Args:
-        x_step, y_step: from one row to the next.
+        x_step, y_step: the distance from one row to the next.
     """
     size = types.int64
 
@@ -239,7 +238,7 @@ def copy_vector(typing, x, x_at, y, y_at):
 
 @define_intrinsic
 def copy(typing, x, x_at, y, y_at, count):
-    """y[i] = x[i] for `count` numbers: the C library's own way to copy memory."""
+    """y[i] = x[i] for `count` elements, by the C library's memcpy."""
     size = types.int64
 
     def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Pooling, a few channels at a time.
+"""Max pooling, a few planes at a time.
 
 The definitions go through all images once for each tap of the window, and for the gradient twice
-more. Here channels are read while they are in the nearest cache, and one axis after the other: the
-best number of a window is the best of the best of its rows. That is done for windows at every
-place, also at those where none stands: then numbers lie side by side, the processor's vectors take
-16 at a time, and the wanted ones are picked out at the end.
+more. Here planes are processed while they are in the L1 cache, and separably along one axis after
+the other: the maximum of a window is the maximum of the maxima of its rows. Windows are computed
+at every position, also between those that the stride selects: so elements are consecutive, loops
+are vectorized, and the selected windows are gathered at the end.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from .jit import use_wide_vectors
 from .parallel import parallel_for
 from .work_queue import claim_range
 
-__all__ = ["max_pool", "max_pool_input", "winning_tap"]
+__all__ = ["max_pool", "max_pool_input", "max_pool_indices"]
 
 TAP_INDEX = types.int32
 UNSIGNED = np.uint64
-"""Python's x[-1] costs a question for each x[p], unless p has no sign."""
+"""An unsigned index saves the branch that Python's x[-1] costs for each x[p]."""
 ELEMENTS_PER_BATCH = 4096
-"""So many numbers are handled together: some channels, if they are small."""
+"""How many elements are processed together: several planes, if they are small."""
 MAX_WINDOW = 32
-"""With longer windows than this, the definition takes fewer steps."""
+"""The largest sum of the window's sizes; beyond it, the definition takes fewer steps."""
 WINDOW_TYPES = (SIZE, SIZES, SIZES, SIZES, types.boolean, SIZES, SIZES, INDEX_LIST, SIZE)
-"""How many planes are handled together, their sizes, those with the border, what of it comes
-before, whether there is none; the window's kernel, the steps from tap to tap along each axis, where
-in a plane windows stand, and how many planes there are in all."""
+"""The types of: the number of planes per batch, their sizes, the padded sizes, the padding before
+them, whether there is none; the window's kernel, the steps from tap to tap along each axis, where
+in a plane each window starts, and the number of all planes."""
 
 
 @njit
 def load_planes(x, batch, planes_per_batch, plane_count, sizes, outer, before, unpadded, frame_of):
-    """Return some planes, in their border, and how many numbers these are."""
+    """Return a batch of planes, padded, and the number of its elements."""
     plane, first = outer[0] * outer[1] * outer[2], batch * planes_per_batch
     planes_here = min(planes_per_batch, plane_count - first)
     if unpadded:
@@ -65,7 +65,7 @@ def load_planes(x, batch, planes_per_batch, plane_count, sizes, outer, before, u
 
 @njit
 def update_max(x, row, best):
-    """best = the larger one of x and row; NaN is the largest."""
+    """best = max(x, row); NaN counts as the largest."""
     use_wide_vectors()
     for p in range(len(best)):
         a, b = x[p], row[p]
@@ -74,7 +74,7 @@ def update_max(x, row, best):
 
 @njit
 def update_indices(x, row, previous, indices, offset, result):
-    """taken = the number known where x is kept, and otherwise that of the row: also of its NaN."""
+    """result = the tap index `previous` where x is kept, else that of row (also for its NaN)."""
     use_wide_vectors()
     for p in range(len(result)):
         a, b, t, u = x[p], row[p], previous[p], indices[p] + offset
@@ -83,7 +83,7 @@ def update_indices(x, row, previous, indices, offset, result):
 
 @njit
 def max_along(x, length, taps, step, y):
-    """y[p] = max over i of x[p + i·step]. Return how many there are."""
+    """y[p] = max over i of x[p + i·step]. Return the length of y."""
     length -= (taps - 1) * step
     best = y[:length]
     if taps == 1:
@@ -101,7 +101,7 @@ def max_pool_planes(
     start, stop, x, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
     plane_count, y,
 ):  # fmt: skip
-    """Compute `max_pool` for some planes."""
+    """Compute `max_pool` for some batches of planes."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     plane = outer[0] * outer[1] * outer[2]
@@ -130,13 +130,13 @@ def max_pool_planes(
 
 @njit
 def argmax_along(x, tap, length, taps, step, tap_step, y, indices):
-    """The same, and the number of the tap that sees it: the first of several, the last NaN.
+    """The same, and the index of the tap with the maximum: the first of several, the last NaN.
 
-    The numbers of taps are kept in the type of x: then there are as many of them in a vector.
+    Indices of taps have the dtype of x: then as many of them fit in a vector.
 
     Args:
-        tap: the numbers up to here; for the first axis there are none yet.
-        jump: by how much the number rises from one tap to the next.
+        tap: the indices along the axes so far; zeros for the first axis.
+        tap_step: by how much the index rises from one tap to the next.
     """
     length -= (taps - 1) * step
     best, result = y[:length], indices[:length]
@@ -159,11 +159,11 @@ def argmax_planes(
     start, stop, x, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
     plane_count, first_valid_taps, indices,
 ):  # fmt: skip
-    """Compute `winning_tap` for some planes.
+    """Compute the index of the tap with the maximum for some batches of planes.
 
     Args:
-        firsts: the first tap of each window that is not in the border: it wins where all the
-            image is as low as the border, -∞.
+        first_valid_taps: the first tap of each window that is not in the padding: the result
+            where all elements of the window equal the padding, -∞.
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
@@ -204,10 +204,10 @@ def scatter_planes(
     start, stop, g, planes_per_batch, sizes, outer, before, unpadded, kernel, steps, window_starts,
     plane_count, taps, offsets, y,
 ):  # fmt: skip
-    """Add each number of g to the place that its winner stands at.
+    """Add each element of g at the position of its window's maximum.
 
     Args:
-        offsets: for each tap, how far it is in a plane from the first one.
+        offsets: for each tap, its distance in a plane from the first one.
     """
     start, stop = claim_range(start, stop)
     plane = outer[0] * outer[1] * outer[2]
@@ -229,26 +229,26 @@ def scatter_planes(
 
 @njit
 def copy_out_of_frame(frame_of, image, sizes, outer, before, y):
-    """Copy an image out of its border."""
+    """Copy an image without its padding."""
     for d in range(sizes[0]):
         for h in range(sizes[1]):
             source = ((d + before[0]) * outer[1] + h + before[1]) * outer[2] + before[2]
             copy(frame_of, source, y, ((image * sizes[0] + d) * sizes[1] + h) * sizes[2], sizes[2])
 
 
-# What is put in the place of the definitions ----------------------------------------------------
+# The makers -------------------------------------------------------------------------------------
 
 
 class WindowLayout:
-    """Where windows stand, as the kernels want to know it: always along three axes.
+    """The positions of windows in the form that the kernels take: always along three axes.
 
     Attributes:
-        many: how many planes there are, `units` after those that are handled together are put
-            into one.
-        arguments: see WINDOW.
-        offsets: for each tap, how far it is in a plane from the first one.
-        firsts: for each window, its first tap that is not in the border.
-        fits: whether the kernels are for such windows.
+        plane_count: the number of planes.
+        batches: the number of batches of planes.
+        arguments: see WINDOW_TYPES.
+        offsets: for each tap, its distance in a plane from the first one.
+        first_valid_taps: for each window, its first tap that is not in the padding.
+        is_supported: whether the kernels take such windows.
     """
 
     def __init__(self, windows: Windows, shape: tuple[int, ...]) -> None:
@@ -282,18 +282,18 @@ class WindowLayout:
 def window_layout(
     op: str, shape: tuple[int, ...], settings: tuple[Any, ...]
 ) -> tuple[Windows, WindowLayout]:
-    """Return where windows stand: each step of a training asks for the same ones."""
+    """Return the layout of windows, cached: each training step asks for the same ones."""
     windows = get_windows(op, shape, *settings)
     return windows, WindowLayout(windows, shape)
 
 
 def flatten(array: np.ndarray) -> np.ndarray:
-    """Return an array as a row of numbers."""
+    """Return an array as a contiguous array of one axis."""
     return np.ascontiguousarray(array).reshape(-1)
 
 
 def max_pool() -> Callable[..., Any]:
-    """Make the largest number of each window."""
+    """Make the forward of `max_pool`."""
     kernel = compile_kernel(max_pool_planes, lambda number: types.void(
         SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, number[::1],
     ))  # fmt: skip
@@ -316,7 +316,7 @@ def max_pool() -> Callable[..., Any]:
 
 @functools.cache
 def index_kernel() -> Callable[..., Any]:
-    """Make what both need that ask which tap it was."""
+    """Make the function that finds the tap with the maximum, used by index and gradient."""
     kernel = compile_kernel(argmax_planes, lambda number: types.void(
         SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, INDEX_LIST, TAP_INDEX[::1],
     ))  # fmt: skip
@@ -330,8 +330,8 @@ def index_kernel() -> Callable[..., Any]:
     return find_indices
 
 
-def winning_tap() -> Callable[..., Any]:
-    """Make the number of the tap that sees the largest number."""
+def max_pool_indices() -> Callable[..., Any]:
+    """Make the index of the tap with the maximum."""
     find_indices = index_kernel()
 
     def run(input: Any, settings: Any) -> Any:
@@ -348,7 +348,7 @@ def winning_tap() -> Callable[..., Any]:
 
 
 def max_pool_input() -> Callable[..., Any]:
-    """Make the gradient's way back to the largest numbers."""
+    """Make the derivative of `max_pool`."""
     find_indices = index_kernel()
     kernel = compile_kernel(scatter_planes, lambda number: types.void(
         SIZE, SIZE, readonly_array(number), *WINDOW_TYPES, TAP_INDEX[::1], INDEX_LIST, number[::1],

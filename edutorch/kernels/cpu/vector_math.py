@@ -96,7 +96,7 @@ FORMATS = {
 
 
 def vector_function(formula: Callable[[FloatFormat], Callable[..., Any]]) -> Callable[..., Any]:
-    """Make `formula(format)`, which returns a function of a scalar or a row, callable in kernels."""
+    """Make `formula(format)`, which returns a function of a scalar or row, callable in kernels."""
 
     def function(x: Any) -> Any:
         raise TypeError(f"{formula.__name__} is for compiled kernels only: elsewhere use NumPy's")

@@ -1,22 +1,23 @@
-"""3x3 filters, moved by one place at a time, with 16 products where there were 36.
+"""Winograd convolution F(2x2, 3x3): 3x3 filters with stride 1, with 16 products instead of 36.
 
-Four places of the response, two by two, see a square of four by four places of the image. Each
-of the four takes 9 products. Winograd found that 16 are enough, as two complex numbers can be
-multiplied with three products and not four. Along one axis, with d the image and w the filter:
+A tile of 2x2 output positions reads a square of 4x4 positions of the image. Each of the four takes
+9 products. Winograd found that 16 are enough, as two complex numbers can be multiplied with three
+products instead of four. Along one axis, with d the image and w the filter:
 
     y₀ = d₀w₀ + d₁w₁ + d₂w₂ = m₀ + m₁ + m₂        m₀ = (d₀ - d₂) · w₀
     y₁ = d₁w₀ + d₂w₁ + d₃w₂ = m₁ - m₂ - m₃        m₁ = (d₁ + d₂) · (w₀ + w₁ + w₂) / 2
                                                   m₂ = (d₂ - d₁) · (w₀ - w₁ + w₂) / 2
                                                   m₃ = (d₁ - d₃) · w₂
 
-So image and filter are *bent* by a matrix each, multiplied number by number, and bent back; on a
-square, along both axes. The bent image is shared by all filters and the bent filter by all
-places. What is left is a sum over channels, a product of matrices for each of the 16 numbers.
+So image and filter are *transformed* by a matrix each, multiplied elementwise, and the product is
+transformed back; for a square, along both axes. The transformed image is shared by all filters and
+the transformed filter by all tiles. What is left is a sum over channels, a matrix product for each
+of the 16 elements.
 
-In all of this the channels of a place stand side by side, because vectors run along channels.
+All of this is in channels-last layout, because SIMD vectors run along the channels.
 
-Adding up before multiplying costs a part of a digit: against float64, the largest error in a
-layer of ResNet-18 is 3 to 6 · 10⁻⁷ of the largest number, where the plain sum has 3 · 10⁻⁷.
+Adding before multiplying costs some precision: against float64, the largest error in a layer of
+ResNet-18 is 3 to 6 · 10⁻⁷ of the largest value, where the direct sum has 3 · 10⁻⁷.
 
 Paper: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, arxiv.org/abs/1509.09308
 """
@@ -65,23 +66,23 @@ FILTER = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
 OUTPUT = ((1, 1, 1, 0), (0, 1, -1, -1))
 TAPS, SQUARE = 9, 16
 MIDDLE = 5
-"""The one of the 16 numbers that all four places get with a factor of one."""
+"""The one of the 16 elements that all four output positions get with a factor of one."""
 TILES_PER_GROUP = 64
-"""About so many tiles are bent at a time: they stay in the second cache."""
+"""About so many tiles are transformed at a time: they stay in the L2 cache."""
 MAX_SINGLE_GROUP = 128
-"""So few are bent all at once: then each filter is bent a single time."""
+"""Up to so many tiles are transformed at once: then each filter is transformed only once."""
 CHANNELS_PER_CHUNK = 128
-"""So many channels of the filters are bent at a time: they stay in the second cache too."""
+"""So many channels of the filters are transformed at a time: they stay in the L2 cache, too."""
 FILTERS_PER_READ = 64
-"""So many filters that stand side by side are read at a time."""
+"""So many adjacent filters are read at a time."""
 OUTPUT_ARRAY, INPUT_ARRAY = types.float32[::1], readonly_array(types.float32)
 
 
-# Bending --------------------------------------------------------------------------------------
+# The transforms -------------------------------------------------------------------------------
 
 
 def weighted_sum(w: Writer, weights: Any, vectors: list[Any]) -> Any:
-    """Add vectors up, each times its weight."""
+    """Write the weighted sum of vectors."""
     total = None
     for weight, vector in zip(weights, vectors, strict=True):
         if not weight:
@@ -96,16 +97,17 @@ def weighted_sum(w: Writer, weights: Any, vectors: list[Any]) -> Any:
 
 
 def winograd_transform(matrix: Any) -> Callable[..., None]:
-    """Make `bend`: y = M x Mᵀ, where each number of the squares x and y is a vector."""
+    """Make `transform`: y = M x Mᵀ, where each element of the squares x and y is a vector."""
 
     @define_intrinsic
     def transform(
         typing, x, x_at, x_positions, x_positions_at, y, y_at, y_positions, y_positions_at
     ):
-        """Bend one square.
+        """Transform one square.
 
         Args:
-            places: row by row, how far from `x_at` each vector of x is; `targets`: of y.
+            x_positions: row by row, the distance of each vector of x from `x_at`; `y_positions`:
+                of y from `y_at`.
         """
         size = types.int64
         return types.void(x, size, x_positions, size, y, size, y_positions, size), write
@@ -132,7 +134,7 @@ def winograd_transform(matrix: Any) -> Callable[..., None]:
 
 
 def transpose_matrix(matrix: Any) -> Any:
-    """Return a matrix, transposed."""
+    """Return the transpose of a matrix."""
     return tuple(zip(*matrix, strict=True))
 
 
@@ -147,17 +149,17 @@ transform_gradient, transform_sums = (
 )
 
 
-# Where things stand ---------------------------------------------------------------------------
+# Index lists ----------------------------------------------------------------------------------
 
 
 class Tiling(NamedTuple):
-    """Squares of 2x2 places of one image's response, row by row.
+    """The tiles of 2x2 positions of one image's output, row by row.
 
     Attributes:
-        tiles: how many there are.
-        row: how many stand beside each other.
-        seen: 16 places of the image for each tile; -1 is outside.
-        targets: 4 places of the response; -1 is outside.
+        tiles: the number of tiles.
+        row: the number of tiles in a row.
+        image_positions: 16 positions of the image for each tile; -1 is outside.
+        targets: 4 positions of the output for each tile; -1 is outside.
     """
 
     tiles: int
@@ -166,7 +168,7 @@ class Tiling(NamedTuple):
     targets: np.ndarray
 
     def tiles_per_group(self, images: int) -> int:
-        """Return how many tiles are bent at a time: whole rows of them."""
+        """Return how many tiles are transformed at a time: whole rows of them."""
         all_tiles = images * self.tiles
         return (
             all_tiles
@@ -179,10 +181,10 @@ class Tiling(NamedTuple):
 def make_tiling(
     image: tuple[int, int], response: tuple[int, int], before: tuple[int, int]
 ) -> Tiling:
-    """Return the tiles of a response.
+    """Return the tiles of an output.
 
     Args:
-        before: the first place of the response begins so many places above and left of the image.
+        before: the padding above and left of the image.
     """
     down, across = (-(-size // 2) for size in response)
 
@@ -205,7 +207,7 @@ def make_tiling(
 
 @njit
 def evenly_spaced(count, step):
-    """Return the places 0, step, 2 · step, … ."""
+    """Return the positions 0, step, 2 · step, …"""
     positions = np.empty(count, np.int64)
     for k in range(count):
         positions[k] = k * step
@@ -214,7 +216,7 @@ def evenly_spaced(count, step):
 
 @njit
 def find_positions(tile_positions, count, tile, tiles, plane, channels, zeros, positions):
-    """Write down where the `count` places that a tile sees stand; outside there are zeros."""
+    """Compute the positions in memory of a tile's `count` elements; `zeros` where outside."""
     begin = tile // tiles * plane
     for k in range(count):
         position = tile_positions[tile % tiles * count + k]
@@ -225,12 +227,13 @@ def find_positions(tile_positions, count, tile, tiles, plane, channels, zeros, p
 def transform_images(
     x, begin, size, channels, plane, image_positions, tiles, first, last, lane, transformed, to
 ):
-    """Bend what the tiles from `first` to `last` see, in `size` channels from `begin` on.
+    """Transform the image squares of the tiles from `first` to `last`, in some channels.
 
     Args:
-        x: the images, channels last, and a place of zeros at their end.
-        tiles: how many an image has.
-        bent: has a row of `size` numbers for each tile, 16 times.
+        x: the images, channels last, and a position of zeros at their end.
+        begin, size: the first channel, and the number of channels.
+        tiles: the number of tiles of an image.
+        transformed: has a row of `size` elements for each tile, 16 times.
         to: where each of the 16 begins.
     """
     positions = np.empty(SQUARE, np.int64)
@@ -248,7 +251,7 @@ def transform_images(
 def transform_gradients(
     g, begin, size, channels, plane, targets, tiles, first, last, lane, transformed, to
 ):
-    """Bend the gradients of the four places of tiles: see `bend_images`."""
+    """Transform the gradients of the four positions of tiles: see `transform_images`."""
     positions = np.empty(4, np.int64)
     for tile in range(first, last):
         find_positions(targets, 4, tile, tiles, plane, channels, len(g) - channels, positions)
@@ -262,14 +265,14 @@ def transform_gradients(
 def transform_filters(
     weight, source, row_step, step, channels, width, lane, taps, raw, square, transformed, to
 ):
-    """Bend the filters of `width` channels of the response, for some channels of the image.
+    """Transform the filters of `width` output channels, for some input channels.
 
     Args:
-        source: where the first one begins; `row_step`, `step`: how far it is from one channel of
-            the response, and of the image, to the next.
-        taps: where each stands in `raw`, which is room for some filters.
+        source: where the first one begins; `row_step`, `step`: the distances from one output
+            channel, and from one input channel, to the next.
+        taps: the position of each tap in `raw`, a buffer for some filters.
     """
-    filters_per_read = FILTERS_PER_READ if step == TAPS else 1  # filters that stand side by side
+    filters_per_read = FILTERS_PER_READ if step == TAPS else 1  # adjacent filters
     for m in range(0, channels, filters_per_read):
         filters_here = min(filters_per_read, channels - m)
         for v in range(0, width, lane):
@@ -297,12 +300,13 @@ def transform_outputs(
     sums, of_sums, targets, tiles, first, last, at, width, count, plane, lane, max_positions,
     square, y,
 ):  # fmt: skip
-    """Bend the sums of some tiles back and write them to y, images with their channels first.
+    """Transform the sums of some tiles back and write them to y, in channels-first layout.
 
     Args:
-        at, width: which channels of the response these are, `count` it has.
-        targets: the four places of each tile of an image; plane: how many places it has.
-        most: so many places these tiles have at most, and one more, for what is outside.
+        at, width: the first output channel, and the number of channels; y has `count`.
+        targets: the four positions of each tile of an image; plane: the positions of an image.
+        max_positions: the largest number of positions of these tiles, and one more, into which
+            positions outside are written.
     """
     outputs, output_offsets = aligned_array(max_positions * width, y), np.empty(4, np.int64)
     begin = first // tiles * plane + targets[first % tiles * 4]
@@ -330,16 +334,16 @@ def convolve(
     start, stop, x, channels, plane, image_positions, weight, row_step, step, taps, bias, tiles,
     total, together, rows, width, lane, targets, max_positions, count, y_plane, y,
 ):  # fmt: skip
-    """Compute some parts of the response: `together` tiles of all, `width` channels of it.
+    """Compute some parts of the output: `together` tiles, `width` channels each.
 
     Args:
-        x: the images, channels last, and a place of zeros at their end.
-        tiles, total: how many tiles an image has, and all images.
-        rows: as many as tiles together, rounded up to TILE_ROWS.
+        x: the images, channels last, and a position of zeros at their end.
+        tiles, total: the number of tiles of an image, and of all images.
+        rows: `together`, rounded up to TILE_ROWS.
     """
     start, stop = claim_range(start, stop)
     groups = (total + together - 1) // together
-    # Not powers of two, whose multiples get into each other's way in the caches.
+    # Not powers of two, whose multiples would fall into the same cache sets.
     f_step, v_step = min(channels, CHANNELS_PER_CHUNK) * width + lane, rows * channels + lane
     filters, of_filters = aligned_array(SQUARE * f_step, y), evenly_spaced(SQUARE, f_step)
     images, of_images = aligned_zeros(SQUARE * v_step, y), evenly_spaced(SQUARE, v_step)
@@ -371,7 +375,7 @@ def convolve(
                 loaded_filters = at * channels + chunk
             for k in range(SQUARE):
                 for p in range(0, last - first, TILE_ROWS):
-                    # The middle one is part of all four places: there the bias comes in.
+                    # The middle element is part of all four positions: the bias is added there.
                     y_at, begin = (k * rows + p) * width, width if k == MIDDLE else 0
                     s, s_at, bias_step = (sums, y_at, width) if chunk else (shift, begin, 0)
                     product(
@@ -384,18 +388,18 @@ def convolve(
         )  # fmt: skip
 
 
-# Who calls it ---------------------------------------------------------------------------------
+# The makers -----------------------------------------------------------------------------------
 
 
 def compile_float32(kernel: Callable[..., None], *argument_types: Any) -> Any:
-    """Compile a kernel for float32: float64 is chosen for its digits, and bending costs some."""
+    """Compile a kernel for float32: float64 is chosen for precision, which transforms reduce."""
     options: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
     return njit([types.void(SIZE, SIZE, *argument_types)], **options)(kernel)
 
 
 @functools.cache
 def winograd_convolution() -> Callable[..., bool]:
-    """Make the response, and the way back to the image, which is one too."""
+    """Make the convolution, which with flipped filters is also the gradient of its input."""
     channels_last_kernel()
     kernel = compile_float32(
         convolve, INPUT_ARRAY, SIZE, SIZE, INDEX_LIST, INPUT_ARRAY, SIZE, SIZE, INDEX_LIST,
@@ -405,11 +409,11 @@ def winograd_convolution() -> Callable[..., bool]:
     def run(
         x: np.ndarray, weight: np.ndarray, bias: Any, before: Any, y: np.ndarray, flip_filters: bool
     ) -> bool:
-        """Fill y; False: there was something that is not finite.
+        """Fill y; return False if a result is not finite.
 
         Args:
-            before: the first place of y begins so many places above and left of the image.
-            turn: the filters are turned round, and lie with the channels of x first.
+            before: the padding above and left of the image.
+            flip_filters: whether the filters are flipped, with the channels of x as first axis.
         """
         lane, (channels, count) = vector_lanes(y.itemsize), (x.shape[1], y.shape[1])
         width, tiling = (
@@ -434,7 +438,7 @@ def winograd_convolution() -> Callable[..., bool]:
 
 
 def channels_per_block(count: int, lane: int) -> int:
-    """Return how many channels of the response are summed up together."""
+    """Return how many output channels are accumulated together."""
     return next(
         padded_channels * lane
         for padded_channels in (4, 2, 1)
@@ -443,9 +447,9 @@ def channels_per_block(count: int, lane: int) -> int:
 
 
 def is_finite(y: np.ndarray) -> bool:
-    """Say whether all numbers are finite; very large ones are too much as well.
+    """Whether all elements are finite and their sum of squares does not overflow.
 
-    Bending adds up numbers which the definition keeps apart: one ∞ would reach its neighbours.
+    The transforms add elements which the definition keeps apart: one ∞ would reach its neighbors.
     """
     return bool(np.isfinite(np.vdot(y, y)))
 
@@ -454,12 +458,12 @@ def is_worthwhile(
     x: np.ndarray, weight: tuple[int, ...], stride: Any, dilation: Any, groups: int, positions: int,
     least: int = 32,
 ) -> bool:  # fmt: skip
-    """Say whether a convolution can be done so, and whether bending saves more than it takes.
+    """Whether a convolution is supported, and the transforms save more than they cost.
 
     Args:
         weight: the shape of the filters.
-        places: of the response, in all images.
-        least: with fewer channels, on either side, it does not.
+        positions: the output positions of all images.
+        least: the minimum of input and output channels.
     """
     if weight[2:] != (3, 3) or x.dtype != np.float32 or positions < 128:
         return False

@@ -1,8 +1,8 @@
-"""The gradient of 3x3 filters with 16 products where there were 36: see `winograd.py`.
+"""The gradient of 3x3 filters with 16 products instead of 36: see `winograd.py`.
 
-The gradient of a bent filter is the sum, over all tiles, of what the tile sees, bent, times the
-gradient of its four places, bent by the third matrix turned round. It is bent back by that of
-the filters, turned round.
+The gradient of a transformed filter is the sum, over all tiles, of the tile's transformed image
+square times the gradient of its four positions, transformed by the transpose of the output's
+matrix. It is transformed back by the transpose of the filter's matrix.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ def sum_weight_gradients(
     start, stop, x, channels, plane, image_positions, g, count, g_plane, targets, tiles, total,
     together, rows, ones, size, width, lane, taps, parts, y,
 ):  # fmt: skip
-    """Add up the gradients of some filters: `width` channels of the response, `size` of the image.
+    """Sum the gradients of some filters: `width` output channels, `size` input channels.
 
     Args:
-        x, g: the images and the response's gradient, channels last, with zeros at their end.
-        ones: where the channels stand, and the last one again TILE_ROWS times.
-        parts: so many parts of the tiles are added up by themselves: y is (parts, count,
-            channels, 3, 3).
+        x, g: the images and the output's gradient, channels last, with zeros at their end.
+        ones: the positions of the channels, and the last one TILE_ROWS more times.
+        parts: the parts of the tiles that are summed separately: y is (parts, count, channels,
+            3, 3).
     """
     start, stop = claim_range(start, stop)
     groups = (total + together - 1) // together
     blocks, chunks = count // width, channels // size
-    # Not powers of two, whose multiples get into each other's way in the caches.
+    # Not powers of two, whose multiples would fall into the same cache sets.
     x_step, g_step = rows * size + lane, rows * width + lane
     y_step = (size + TILE_ROWS - 1) // TILE_ROWS * TILE_ROWS * width + lane
     images, of_images = aligned_array(SQUARE * x_step, y), evenly_spaced(SQUARE, x_step)
@@ -118,10 +118,10 @@ def winograd_weight_gradient() -> Callable[..., bool]:
     )  # fmt: skip
 
     def run(x: np.ndarray, g: np.ndarray, before: Any, y: np.ndarray) -> bool:
-        """Fill y; False: there was something that is not finite.
+        """Fill y; return False if a result is not finite.
 
         Args:
-            before: the first place of g begins so many places above and left of the image.
+            before: the padding above and left of the image.
         """
         lane, (channels, count) = vector_lanes(y.itemsize), (x.shape[1], y.shape[0])
         width, tiling = (

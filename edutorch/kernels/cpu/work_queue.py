@@ -1,4 +1,4 @@
-"""A work queue in compiled code: a kernel hands parts of its range to other threads without the GIL.
+"""A work queue in compiled code: a kernel hands parts of its range to threads without the GIL.
 
 Waking a sleeping thread takes 50 to 250 µs: longer than most kernels run. So worker threads keep
 spinning for a moment after each part and poll their task slot, a block of memory of their own.

@@ -1,4 +1,4 @@
-"""What bends the numbers between two linear maps. Without it, any depth is one matrix."""
+"""Activation functions, and their in-place forms."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ...ops import (
     zeros_like,
 )  # fmt: skip
 from ...ops import relu as relu_of
-from ...ops.special import LARGE, SMALL, scale, series_coefficients, tail_coefficients
+from ...ops.special import LARGE, SMALL, scale_argument, series_coefficients, tail_coefficients
 from ...ops.special_common import power_series
 from .op_decorators import SettingError, activation
 
@@ -68,7 +68,7 @@ leaky_relu_forward.vjp(
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """Like ReLU, with a small slope below zero, so that no unit is ever dead.
+"""Leaky ReLU: x where x > 0, else slope · x, so that the gradient is nowhere 0.
 
     >>> nn.functional.leaky_relu(tensor([-1.0, 2.0]))
     tensor([-0.0100,  2.0000])
@@ -92,13 +92,13 @@ elu_forward.vjp(
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Like ReLU, but below zero a smooth bend down to -α: α · (eˣ - 1).
+"""Exponential linear unit: x where x > 0, else α · (eˣ - 1).
 
     >>> nn.functional.elu(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
     """
-    bend = elu_forward.in_place if inplace else elu_forward
-    return bend(input, alpha)
+    op = elu_forward.in_place if inplace else elu_forward
+    return op(input, alpha)
 
 
 SELU_ALPHA = 1.6732632423543772
@@ -107,7 +107,7 @@ SELU_SCALE = 1.0507009873554805
 
 @recorded_as("EluBackward0")
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """ELU scaled so that layers of it keep mean 0 and variance 1.
+"""Scaled ELU, whose constants keep mean 0 and variance 1 through many layers.
 
     >>> nn.functional.selu(tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
@@ -132,7 +132,7 @@ silu_forward.vjp(input=lambda g, input: g * silu_derivative(input), latex=r"g\,\
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """A smooth ReLU: y = x · σ(x), also called swish.
+"""Sigmoid linear unit (swish): y = x · σ(x).
 
     >>> nn.functional.silu(tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
@@ -142,7 +142,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @activation
 def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
-    """A smooth ReLU: y = x · Φ(x), Φ(x) being the part of a normal distribution below x.
+"""Gaussian error linear unit: y = x · Φ(x), with Φ the normal distribution function.
 
     `approximate="tanh"` computes Φ by a formula with tanh.
 
@@ -159,17 +159,17 @@ def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
 
 
 def normal_cdf(xp: Any, x: Array) -> Array:
-    """Φ(x) at the price of one erf; below 0 it is the tail itself, not 1 less what is close to 1.
+"""Φ(x), the normal distribution function, at the cost of one erf.
 
-    From |x| = 8.5 on it is 0 or 1.
+    Below 0 the tail is computed directly, without cancellation; from |x| = 8.5 on Φ is 0 or 1.
     """
     exact = x.dtype.itemsize >= 8
     z = x * math.sqrt(0.5)
-    size = xp.minimum(xp.abs(z), LARGE)
-    tail = power_series(scale(size), tail_coefficients(26 if exact else 10)) * xp.exp(-size * size)
-    half = 0.5 * tail * (size < LARGE)
-    middle = 0.5 + 0.5 * z * power_series(size * size, series_coefficients(12 if exact else 6))
-    return xp.where(size < SMALL, middle, xp.where(z > 0, 1 - half, half))
+    magnitude = xp.minimum(xp.abs(z), LARGE)
+    tail = power_series(scale_argument(magnitude), tail_coefficients(26 if exact else 10)) * xp.exp(-magnitude * magnitude)
+    half = 0.5 * tail * (magnitude < LARGE)
+    middle = 0.5 + 0.5 * z * power_series(magnitude * magnitude, series_coefficients(12 if exact else 6))
+    return xp.where(magnitude < SMALL, middle, xp.where(z > 0, 1 - half, half))
 
 
 def gelu_inner(x: Any) -> Any:
@@ -177,7 +177,7 @@ def gelu_inner(x: Any) -> Any:
 
 
 def gelu_derivative(x: Any, approximate: str) -> Any:
-    """Φ(x) + x · φ(x): both factors of the product in turn."""
+"""The derivative of x · Φ(x), by the product rule: Φ(x) + x · φ(x)."""
     if approximate == "tanh":
         t = tanh(gelu_inner(x))
         inner = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (x * x))
@@ -198,7 +198,7 @@ def hardtanh_forward(xp: Any, input: Array, min_val: float, max_val: float) -> A
     return xp.minimum(xp.maximum(input, min_val), max_val)
 
 
-# On a limit the gradient is 0, as in PyTorch: that of `clamp` would still be g there.
+# At a limit the gradient is 0, as in PyTorch; the gradient of `clamp` would still be g there.
 hardtanh_forward.vjp(
     input=lambda g, input, min_val, max_val: where((input > min_val) & (input < max_val), g, 0.0),
     latex=r"g\ \text{between the limits}",
@@ -208,7 +208,7 @@ hardtanh_forward.vjp(
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """Straight between two limits, flat outside.
+"""Clamp to the interval from min_val to max_val.
 
     >>> nn.functional.hardtanh(tensor([-3.0, 0.5]))
     tensor([-1.0000,  0.5000])
@@ -218,13 +218,13 @@ def hardtanh(
             "hardtanh", f"min_val cannot be greater than max_val: {min_val} > {max_val}"
         )
     if not input.is_floating_point():
-        limits = int(min_val), int(max_val)  # as PyTorch cuts them off
+limits = int(min_val), int(max_val)  # truncated, as in PyTorch
         return input.clamp_(*limits) if inplace else clamp(input, *limits)
     return (hardtanh_forward.in_place if inplace else hardtanh_forward)(input, min_val, max_val)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """ReLU with an upper limit of 6.
+"""ReLU clamped at 6: y = min(max(x, 0), 6).
 
     >>> nn.functional.relu6(tensor([-1.0, 8.0]))
     tensor([0., 6.])
@@ -234,7 +234,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 @composed_in_float32
 def softsign(input: Tensor) -> Tensor:
-    """An S-shaped curve from -1 to 1 with long tails: y = x / (1 + |x|).
+"""Softsign: y = x / (1 + |x|), between -1 and 1.
 
     >>> nn.functional.softsign(tensor([-1.0, 3.0]))
     tensor([-0.5000,  0.7500])
@@ -245,7 +245,7 @@ def softsign(input: Tensor) -> Tensor:
 @takes_out
 @recorded_as("LogSigmoidBackward0")
 def logsigmoid(input: Tensor) -> Tensor:
-    """The logarithm of the sigmoid, exact where the sigmoid itself would round to 0.
+"""The logarithm of the sigmoid, accurate where the sigmoid itself would round to 0.
 
     >>> nn.functional.logsigmoid(tensor([0.0]))
     tensor([-0.6931])
@@ -254,7 +254,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """A smooth ReLU with a dip below zero: y = x · tanh(log(1 + eˣ)).
+"""Mish: y = x · tanh(log(1 + eˣ)).
 
     >>> nn.functional.mish(tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.9440])
@@ -271,8 +271,8 @@ def mish_forward(xp: Any, input: Array) -> Array:
 
 
 def mish_derivative(x: Any) -> Any:
-    """t + x · (1 - t²) · σ(x), t being the tanh."""
-    x = clamp(x, -1000, 30)  # beyond it is 0 and 1: no 0 · ∞
+"""The derivative t + x · (1 - t²) · σ(x), with t = tanh(log(1 + eˣ))."""
+x = clamp(x, -1000, 30)  # beyond, the derivative is 0 or 1; avoids 0 · ∞
     t = tanh(softplus(x))
     return t + x * ((1 - t * t) * sigmoid(x))
 
@@ -284,7 +284,7 @@ mish_forward.vjp(
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """SiLU made of straight lines: y = x · min(max(x + 3, 0), 6) / 6.
+"""Piecewise approximation of SiLU: y = x · min(max(x + 3, 0), 6) / 6.
 
     >>> nn.functional.hardswish(tensor([-4.0, 0.0, 4.0]))
     tensor([-0., 0., 4.])
@@ -303,7 +303,7 @@ def hardswish_forward(xp: Any, input: Array) -> Array:
 
 
 def hardswish_derivative(x: Any) -> Any:
-    """x / 3 + ½ between the corners, else 0 and 1."""
+"""The derivative: x / 3 + ½ for |x| < 3, else 0 or 1."""
     return where(x < 3, where(x > -3, x / 3 + 0.5, 0.0), 1.0)
 
 
@@ -315,7 +315,7 @@ hardswish_forward.vjp(
 @as_method
 @recorded_as("PreluKernelBackward0")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Leaky ReLU with slopes that are learned: one, or one for each channel (axis 1).
+"""Leaky ReLU with learned slopes: a single one, or one for each channel (axis 1).
 
     Raises: ShapeError: the number of slopes is neither 1 nor that of the channels.
 
@@ -329,16 +329,16 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
             {"input": tuple(input.shape), "weight": tuple(weight.shape)},
         )  # fmt: skip
     slopes = reshape(weight, (-1,) + (1,) * max(input.ndim - 2, 0)) if weight.ndim else weight
-    y = input * where(input > 0, 1.0, slopes)  # where no slope counts, an infinite one does not
+    y = input * where(input > 0, 1.0, slopes)  # an infinite slope has no effect where x > 0
     return reshape(y, input.shape)
 
 
 @composed_in_float32
 @recorded_as("GluBackward0")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """One half opens and closes the other: y = a · σ(b), a and b being the halves of x.
+"""Gated linear unit: y = a · σ(b), with a and b the two halves of x along `dim`.
 
-    Raises: ShapeError: the axis has no halves.
+Raises: ShapeError: the axis has an odd size.
 
     >>> nn.functional.glu(tensor([3.0, 0.0]))
     tensor([1.5000])
@@ -353,36 +353,36 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def apply_in_place(input: Tensor, name: str, function: Callable[..., Tensor], *settings: Any) -> Tensor:
-    """Write `function(input, *settings)` into the memory of `input`.
+"""Write `function(input, *settings)` into the memory of `input`.
 
-    The function sees a copy wherever its ops may save it: backward needs the old numbers.
+    If gradients are needed, the function gets a copy: backward uses the old values.
 
-    Raises: GradientError: `input` is a leaf that wants a gradient.
+    Raises: GradientError: `input` is a leaf that requires a gradient.
     """
     refuse_leaf(input, name)
-    before = input.clone() if input.requires_grad else input
-    overwrite(input, function(before, *settings), before, name)
+    saved = input.clone() if input.requires_grad else input
+    overwrite(input, function(saved, *settings), saved, name)
     return input
 
 
 def make_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Make the form with an underscore of an activation: `celu_` from `celu`."""
+"""Make the in-place form of an activation: `celu_` from `celu`."""
     name = f"{function.__name__}_"
 
-    def twin(input: Tensor, *settings: Any, **named: Any) -> Tensor:
+    def in_place(input: Tensor, *settings: Any, **named: Any) -> Tensor:
         return apply_in_place(input, name, functools.partial(function, **named), *settings)
 
-    twin.__name__ = twin.__qualname__ = name
-    twin.__module__ = function.__module__
-    twin.__doc__ = (
-        f"The in-place form of `{function.__name__}`: the result replaces the tensor's numbers."
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__module__ = function.__module__
+    in_place.__doc__ = (
+f"The in-place form of `{function.__name__}`: the result replaces the tensor's elements."
     )
-    return twin
+    return in_place
 
 
 @recorded_as("CeluBackward0")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """ELU without a corner for any α: y = x where x > 0, else α · (exp(x / α) - 1).
+"""Continuously differentiable ELU: y = x where x > 0, else α · (exp(x / α) - 1).
 
     Raises: ZeroDivisionError: alpha is 0.
 
@@ -405,7 +405,7 @@ def compute_celu(input: Tensor, alpha: float) -> Tensor:
 
 @recorded_as("HardsigmoidBackward0")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """A sigmoid made of straight lines: y = min(max(x + 3, 0), 6) / 6.
+"""Piecewise linear approximation of the sigmoid: y = min(max(x + 3, 0), 6) / 6.
 
     >>> nn.functional.hardsigmoid(tensor([-4.0, 0.0, 4.0]))
     tensor([0.0000, 0.5000, 1.0000])
@@ -422,7 +422,7 @@ def compute_hardsigmoid(input: Tensor) -> Tensor:
 
 @recorded_as("ThresholdBackward0")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """Keep what is above a threshold, put `value` in the place of all else.
+"""Replace the elements that are not above a threshold by `value`.
 
     >>> nn.functional.threshold(tensor([0.5, 2.0]), 1.0, -7.0)
     tensor([-7.,  2.])
@@ -430,18 +430,18 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     if inplace:
         return apply_in_place(input, "threshold_", _threshold, threshold, value)
     if not input.is_floating_point():
-        value = int(value)  # as PyTorch: integers stay what they are
+value = int(value)  # as in PyTorch, integer tensors keep their dtype
     return where(input <= threshold, value, input)
 
 
-_threshold = threshold  # within the function its name is that of a setting
+_threshold = threshold  # inside the function this name is a parameter
 
 
 @as_method
 @takes_out
 @recorded_as("HardshrinkBackward0")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Set small numbers to 0: y = x where |x| > λ, else 0.
+"""Hard shrinkage: y = x where |x| > λ, else 0.
 
     >>> hardshrink(tensor([-2.0, 0.3, 1.0]))
     tensor([-2.,  0.,  1.])
@@ -452,7 +452,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @takes_out
 @recorded_as("SoftshrinkBackward0")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Pull all numbers towards 0 by λ, where smaller ones stay: y = x ∓ λ, or 0.
+"""Soft shrinkage: y = x ∓ λ where |x| > λ, else 0.
 
     Raises: RuntimeError: lambd is negative.
 
@@ -461,13 +461,13 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """
     if lambd < 0:
         raise InvalidValueError("softshrink", f"`lambd` must not be negative, got {lambd}")
-    flat = (input * 0).detach()  # NaN stays NaN; nothing comes back, not even of ∞
+    flat = (input * 0).detach()  # NaN stays NaN; no gradient, not even for ∞
     return where(input > lambd, input - lambd, where(input < -lambd, input + lambd, flat))
 
 
 @composed_in_float32
 def tanhshrink(input: Tensor) -> Tensor:
-    """What tanh takes away: y = x - tanh(x).
+"""Tanh shrinkage: y = x - tanh(x).
 
     >>> nn.functional.tanhshrink(tensor([1.0]))
     tensor([0.2384])
@@ -516,7 +516,7 @@ relu_, threshold_ = make_in_place(relu), make_in_place(threshold)
 
 
 def implicit_dim(name: str, ndim: int) -> int:
-    """Return the axis that PyTorch takes when none is named, with its warning."""
+"""Return the axis that PyTorch uses when `dim` is missing, and warn as it does."""
     warn(
         f"Implicit dimension choice for {name} has been deprecated. "
         "Change the call to include dim=X as an argument."
@@ -527,7 +527,7 @@ def implicit_dim(name: str, ndim: int) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """Positive numbers that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
+"""Softmax along `dim`: y = exp(x) / Σ exp(x).
 
     >>> nn.functional.softmax(tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
@@ -539,7 +539,7 @@ def softmax(
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """The softmax of the numbers turned round: the smallest gets most.
+"""The softmax of -x: the smallest element gets the largest probability.
 
     >>> nn.functional.softmin(tensor([0.0, 1.0]), dim=0)
     tensor([0.7311, 0.2689])
@@ -551,7 +551,7 @@ def softmin(
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """The logarithm of softmax: y = x - log Σ exp(x).
+"""The logarithm of the softmax: y = x - log Σ exp(x).
 
     >>> nn.functional.log_softmax(tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
@@ -563,14 +563,14 @@ def log_softmax(
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-    """Draw from the classes in a way that lets gradients through: softmax((x + noise) / τ).
+"""Draw a differentiable sample of a categorical distribution: softmax((x + noise) / τ).
 
     With Gumbel noise the largest score is that of class c with the probability
     softmax(x)[c]; a low temperature τ makes the softmax nearly one-hot.
 
     Args:
-        hard: return rows that are one-hot, with the gradient of the soft ones.
-        eps: has no effect any more.
+hard: return one-hot rows with the gradient of the soft ones (straight-through).
+eps: has no effect; kept for compatibility.
 
     Paper: Jang et al., Categorical reparameterization with Gumbel-softmax, 2017.
 
@@ -580,8 +580,8 @@ def gumbel_softmax(
     if eps != 1e-10:
         warn("`eps` parameter is deprecated and has no effect.")
     with no_grad():
-        waits = -(1 - rand_like(logits)).log()  # waiting times, exponentially distributed
-        noise = -waits.clamp(min=1e-30 if logits.element_size() > 2 else 1e-7).log()
+        waiting_times = -(1 - rand_like(logits)).log()  # exponentially distributed
+        noise = -waiting_times.clamp(min=1e-30 if logits.element_size() > 2 else 1e-7).log()
     soft = ops.softmax((logits + noise) / tau, dim)
     if not hard:
         return soft

@@ -1,6 +1,6 @@
-"""Adaptive pooling: windows chosen so that the output has the wanted size.
+"""Adaptive pooling: the windows are chosen so that the output has a given size.
 
-Along an axis of n numbers, window i of m reaches from ⌊i·n/m⌋ to ⌈(i+1)·n/m⌉.
+Along an axis of n elements, window i of m spans from ⌊i·n/m⌋ to ⌈(i+1)·n/m⌉.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
 
 
 MEAN_WINDOW = 4
-"""From windows of so many numbers on, it is quicker to take the mean of one after the other."""
+"""From this window size on, one mean per window is faster than a weighted sum."""
 
 
 def resolve_output_size(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
-    """Read `output_size`: one number for all axes, or one for each, where None keeps the size.
+"""Read `output_size`: one size for all axes, or one for each, where None keeps the size.
 
-    Raises: ShapeError: `input` has not that many axes. SettingError: nor has `output_size`.
+    Raises: ShapeError: `input` has the wrong number of axes. SettingError: `output_size` does.
     """
     check_spatial_axes(op, input.shape, rank)
     if 0 in input.shape[-rank:]:
@@ -47,23 +47,23 @@ def resolve_output_size(op: str, rank: int, input: Tensor, output_size: Any) -> 
         output_size = (output_size,) * rank
     elif hasattr(output_size, "__index__") and not getattr(output_size, "shape", ()):
         output_size = (whole(op, output_size, "output_size"),) * rank
-    wanted: tuple[int | None, ...] = tuple(output_size)
-    if len(wanted) != rank or any(each is not None and each < 0 for each in wanted):
+    requested: tuple[int | None, ...] = tuple(output_size)
+    if len(requested) != rank or any(size is not None and size < 0 for size in requested):
         raise SettingError(op, f"output_size must be one size or {rank}, got {output_size}")
     sizes = tuple(
-        n if want is None else whole(op, want, "output_size")
-        for want, n in zip(wanted, input.shape[-rank:], strict=True)
+        n if target is None else whole(op, target, "output_size")
+        for target, n in zip(requested, input.shape[-rank:], strict=True)
     )
     check_room(op, (*input.shape[:-rank], *sizes), input.dtype)
     return sizes
 
 
 def window_bounds(size: int, count: int) -> list[tuple[int, int]]:
-    """Return where each of `count` windows over `size` numbers starts and ends."""
+"""Return the start and end of each of `count` windows over `size` elements."""
     return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
 
-# The average ---------------------------------------------------------------------------------
+# Average -------------------------------------------------------------------------------------
 
 
 def adaptive_avg_pool_nd(rank: int, input: Tensor, output_size: Any) -> Tensor:
@@ -82,14 +82,14 @@ def adaptive_avg_pool_nd(rank: int, input: Tensor, output_size: Any) -> Tensor:
             input = cat([mean(part, axis, True) for part in parts], axis)
             continue
         taps: Taps = [
-            [(place, 1 / (end - start)) for place in range(start, end)] for start, end in windows
+            [(position, 1 / (end - start)) for position in range(start, end)] for start, end in windows
         ]
         input = resample(input, axis, TapTable.of(taps))
     return input
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-    """Averages of windows that are chosen so that the output has the given length.
+"""Adaptive average pooling of a sequence to the given length.
 
     >>> nn.functional.adaptive_avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 1)
     tensor([[1.5000]])
@@ -99,7 +99,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 
 @recorded_as("AdaptiveAvgPool2DBackward0")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Averages of windows that are chosen so that the output has the given size.
+"""Adaptive average pooling of an image to the given size.
 
     >>> nn.functional.adaptive_avg_pool2d(ones(1, 2, 5, 7), 1).shape
     torch.Size([1, 2, 1, 1])
@@ -109,7 +109,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 @recorded_as("AdaptiveAvgPool3DBackward0")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-    """Averages of windows of a volume, chosen so that the output has the given size.
+"""Adaptive average pooling of a volume to the given size.
 
     >>> nn.functional.adaptive_avg_pool3d(ones(1, 2, 5, 7, 3), (2, None, 1)).shape
     torch.Size([1, 2, 2, 7, 1])
@@ -117,82 +117,82 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     return adaptive_avg_pool_nd(3, input, output_size)
 
 
-# The largest ---------------------------------------------------------------------------------
+# Maximum -------------------------------------------------------------------------------------
 
 
-def max_of_windows(input: Tensor, seen: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """The largest number of each window, and where in the image (row by row) it stands.
+def max_of_windows(input: Tensor, window_positions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+"""The maximum of each window, and its flat index in the image (row-major).
 
     Args:
-        seen: for each axis the positions under the windows, (…, places, taps). Shorter
-            windows repeat their last position.
+        window_positions: for each axis the positions inside the windows, (…, windows, taps).
+            Shorter windows repeat their last position.
     """
-    rank = len(seen)
+    rank = len(window_positions)
     lead, sizes = input.shape[:-rank], input.shape[-rank:]
-    counts = tuple(each.shape[-2] for each in seen)
+    counts = tuple(positions.shape[-2] for positions in window_positions)
     position: Any = 0
-    for axis, each in enumerate(seen):
+    for axis, positions in enumerate(window_positions):
         shape = [1] * (2 * rank)
-        shape[axis], shape[rank + axis] = each.shape[-2:]
-        position = position * sizes[axis] + reshape(each, (*each.shape[:-2], *shape))
-    count, taps = math.prod(counts), math.prod(each.shape[-1] for each in seen)
+        shape[axis], shape[rank + axis] = positions.shape[-2:]
+        position = position * sizes[axis] + reshape(positions, (*positions.shape[:-2], *shape))
+    count, taps = math.prod(counts), math.prod(positions.shape[-1] for positions in window_positions)
     flat = reshape(input, (*lead, math.prod(sizes)))
     position = reshape(position, (*position.shape[: -2 * rank], count, taps))
     position = position.expand(*lead, count, taps)
     with no_grad():
-        under = gather(flat, -1, reshape(position, (*lead, count * taps)))
-        under = reshape(under, position.shape)
-        found = gather(position, -1, argmax(under, -1, keepdim=True))
-    values = gather(flat, -1, reshape(found, (*lead, count)))
+        values_in_windows = gather(flat, -1, reshape(position, (*lead, count * taps)))
+        values_in_windows = reshape(values_in_windows, position.shape)
+        max_index = gather(position, -1, argmax(values_in_windows, -1, keepdim=True))
+    values = gather(flat, -1, reshape(max_index, (*lead, count)))
     if values.is_floating_point() and not is_free_of_nan(values):
         with no_grad():
-            found = gather(position, -1, argmax_or_last_nan(under))
-        values = gather(flat, -1, reshape(found, (*lead, count)))
-    return reshape(values, (*lead, *counts)), reshape(found, (*lead, *counts))
+            max_index = gather(position, -1, argmax_or_last_nan(values_in_windows))
+        values = gather(flat, -1, reshape(max_index, (*lead, count)))
+    return reshape(values, (*lead, *counts)), reshape(max_index, (*lead, *counts))
 
 
-def argmax_or_last_nan(under: Tensor) -> Tensor:
-    """Return which of the last axis is the largest: the first of several, the last NaN."""
-    tap = argmax(under, -1, keepdim=True)
-    last = under.shape[-1] - 1 - argmax(flip(under, (-1,)), -1, keepdim=True)
-    best = gather(under, -1, tap)
-    return where(best == best, tap, last)
+def argmax_or_last_nan(values: Tensor) -> Tensor:
+"""Return the argmax over the last axis: the first maximum, or the last NaN."""
+    tap = argmax(values, -1, keepdim=True)
+    last = values.shape[-1] - 1 - argmax(flip(values, (-1,)), -1, keepdim=True)
+    maximum = gather(values, -1, tap)
+    return where(maximum == maximum, tap, last)
 
 
 def is_free_of_nan(x: Tensor) -> bool:
-    """Whether there is surely no NaN in a tensor."""
+"""Whether a tensor is known to hold no NaN."""
     return can_read(x) and not (x.numel() and isnan(x._array.max()))
 
 
 def adaptive_max_pool_nd(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool1d`, `…2d` and `…3d` with indices, for 1, 2 and 3 axes."""
     counts = resolve_output_size(f"adaptive_max_pool{rank}d", rank, input, output_size)
-    seen = []
+    window_positions = []
     for n, m in zip(input.shape[-rank:], counts, strict=True):
         windows = window_bounds(n, m)
         widest = max((end - start for start, end in windows), default=1)
-        places = [[min(start + i, end - 1) for i in range(widest)] for start, end in windows]
-        seen.append(reshape(tensor(places, device=input.device).long(), (m, widest)))
-    return max_of_windows(input, seen)
+        positions = [[min(start + i, end - 1) for i in range(widest)] for start, end in windows]
+        window_positions.append(reshape(tensor(positions, device=input.device).long(), (m, widest)))
+    return max_of_windows(input, window_positions)
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest number of each window of a sequence; the windows fit the output's size.
+"""Adaptive max pooling of a sequence: the maximum of each of `output_size` windows.
 
     Args:
-        return_indices: also say where each was found, row by row.
+return_indices: also return the flat index of each maximum (row-major).
 
     >>> nn.functional.adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[3., 2.]])
     """
-    found = adaptive_max_pool_nd(1, input, output_size)
-    return found if return_indices else found[0]
+    result = adaptive_max_pool_nd(1, input, output_size)
+    return result if return_indices else result[0]
 
 
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool1d`, and where each number was found.
+"""`adaptive_max_pool1d` with the indices of the maxima.
 
     >>> nn.functional.adaptive_max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[1]
     tensor([[1, 2]])
@@ -202,23 +202,23 @@ def adaptive_max_pool1d_with_indices(
 
 @recorded_as("AdaptiveMaxPool2DBackward0")
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest number of each window of an image; the windows fit the output's size.
+"""Adaptive max pooling of an image: the maximum of each of `output_size` windows.
 
     Args:
-        return_indices: also say where each was found, row by row.
+return_indices: also return the flat index of each maximum (row-major).
 
     >>> nn.functional.adaptive_max_pool2d(arange(9.0).reshape(1, 3, 3), 2)
     tensor([[[4., 5.],
              [7., 8.]]])
     """
-    found = adaptive_max_pool_nd(2, input, output_size)
-    return found if return_indices else found[0]
+    result = adaptive_max_pool_nd(2, input, output_size)
+    return result if return_indices else result[0]
 
 
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool2d`, and where each number was found.
+"""`adaptive_max_pool2d` with the indices of the maxima.
 
     >>> nn.functional.adaptive_max_pool2d_with_indices(arange(9.0).reshape(1, 3, 3), 1)[1]
     tensor([[[8]]])
@@ -228,22 +228,22 @@ def adaptive_max_pool2d_with_indices(
 
 @recorded_as("AdaptiveMaxPool3DBackward0")
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest number of each window of a volume; the windows fit the output's size.
+"""Adaptive max pooling of a volume: the maximum of each of `output_size` windows.
 
     Args:
-        return_indices: also say where each was found, row by row.
+return_indices: also return the flat index of each maximum (row-major).
 
     >>> nn.functional.adaptive_max_pool3d(arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[7.]]]])
     """
-    found = adaptive_max_pool_nd(3, input, output_size)
-    return found if return_indices else found[0]
+    result = adaptive_max_pool_nd(3, input, output_size)
+    return result if return_indices else result[0]
 
 
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """`adaptive_max_pool3d`, and where each number was found.
+"""`adaptive_max_pool3d` with the indices of the maxima.
 
     >>> nn.functional.adaptive_max_pool3d_with_indices(arange(8.0).reshape(1, 2, 2, 2), 1)[1]
     tensor([[[[7]]]])

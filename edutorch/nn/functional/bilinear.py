@@ -1,4 +1,4 @@
-"""The bilinear map: each output weighs all products of two inputs."""
+"""The bilinear map: each output is a weighted sum of the products of two inputs."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""Convolution: the same small filter at every place of an image.
+"""Convolution as an op, with its two transposes.
 
-One sum stands behind all three ops here,
+All three ops here compute the same sum,
 
     y[n, o, p, q] = Σ  x[n, c, s·p + d·i, s·q + d·j] · w[o, c, i, j]
 
-read in three directions: from image and filters to the response (`conv2d`), from
+solved for one of its three terms: from image and filters to the response (`conv2d`), from
 response and filters back to the image (`transposed`), from image and response
 to the filters (`conv_weight`). It is linear in each of them, so the derivatives
-of each op are the two others. A sequence has one axis instead of two, a volume three:
-nothing below counts them.
+of each op are the two others. The number of spatial axes is arbitrary: one for a sequence, two
+for an image, three for a volume.
 
-All three lay what a window sees into the rows of a matrix (`columns`) and leave the
-sum to a matrix product, a few images at a time.
+All three copy the windows into the columns of a matrix (`im2col`) and leave the sum to a
+matrix product, a few images at a time.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ from .sliding_window import (
 __all__ = ["conv2d"]
 
 BLOCK_SIZE = {"cpu": 1 << 20}
-"""How many numbers of columns are held at once: on a CPU, as many as fit its cache."""
+"""How many elements the im2col buffer may hold: on a CPU, as many as fit its cache."""
 
 
 def im2col(
     xp: Any, x: Array, kernel: Counts, stride: Counts, dilation: Counts, count: Counts
 ) -> Array:
-    """Return (n, c · i · j, p · q): in each column, what the window sees at one place."""
+"""Return (n, c · i · j, p · q): each column holds the elements of one window."""
     x = xp.ascontiguousarray(x)
     batch, channel, *steps = x.strides
-    inside, along = map(mul, steps, dilation), map(mul, steps, stride)
+    tap_strides, window_strides = map(mul, steps, dilation), map(mul, steps, stride)
     shape = (*x.shape[:2], *kernel, *count)
-    seen = backends.of(x).as_strided(x, shape, (batch, channel, *inside, *along), 0)
-    return seen.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(count))
+    windows = backends.of(x).as_strided(x, shape, (batch, channel, *tap_strides, *window_strides), 0)
+    return windows.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(count))
 
 
-def split_batch(x: Array, numbers_per_image: int) -> Iterator[slice]:
-    """Cut the batch into parts whose columns are not too much at once."""
+def split_batch(x: Array, elements_per_image: int) -> Iterator[slice]:
+"""Split the batch into slices whose im2col buffers do not exceed `BLOCK_SIZE`."""
     limit = BLOCK_SIZE.get(backends.of(x).name, 1 << 26)
-    step = max(1, limit // max(1, numbers_per_image))
+    step = max(1, limit // max(1, elements_per_image))
     return (slice(start, start + step) for start in range(0, x.shape[0], step))
 
 
 def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
-    """Say what to do about an image that does not fit the filters."""
+"""Return a hint about an image that does not fit the filters."""
     if input.ndim == 2:
         return "an image needs axes for the batch and for the channels: x[None, None]"
     if input.ndim != 4 or weight.ndim != 4:
@@ -82,7 +82,7 @@ def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
     return None
 
 
-# The three faces ---------------------------------------------------------------------------
+# The three ops ---------------------------------------------------------------------------
 
 
 @layer(
@@ -102,13 +102,13 @@ def conv2d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Array:
-    """The response of filters at every place: y = Σ x · w + b, over channels and window.
+"""2-d convolution (cross-correlation): y = Σ x · w + b, over channels and window.
 
     Args:
-        stride: how far the window moves at a time.
+stride: the step of the window.
         padding: zeros around the image; "same" keeps its size, "valid" adds none.
         dilation: the step between the taps of the window.
-        groups: cut the channels into parts that do not see each other.
+        groups: split the channels into groups that are convolved separately.
 
     Raises: ShapeError: the channels do not fit, or the window is larger than the image.
 
@@ -124,7 +124,7 @@ def conv_nd(
     xp: Any, input: Array, weight: Array, bias: Array | None, stride: Counts, padding: Pads,
     dilation: Counts, groups: int,
 ) -> Array:  # fmt: skip
-    """The same for any number of axes: see `conv1d` and `conv3d`."""
+"""Convolution over any number of axes: see `conv1d` and `conv3d`."""
     name = f"conv{weight.ndim - 2}d"
     return conv_forward(xp, name, input, weight, bias, stride, padding, dilation, groups)
 
@@ -133,13 +133,13 @@ def conv_forward(
     xp: Any, op: str, input: Array, weight: Array, bias: Array | None, stride: Any, padding: Any,
     dilation: Any, groups: int,
 ) -> Array:  # fmt: skip
-    """What `conv2d` computes."""
+"""Compute a convolution by im2col and one matrix product per slice of the batch."""
     arrays = {"input": input, "weight": weight}
     check_same_dtype(op, arrays if bias is None else {**arrays, "bias": bias})
     if is_half_array(input):
-        again = functools.partial(conv_forward, xp, op)
+        forward = functools.partial(conv_forward, xp, op)
         settings = stride, padding, dilation, groups
-        return compute_in_float32(lambda xp, *each: again(*each), xp, input, weight, bias, *settings)
+        return compute_in_float32(lambda xp, *operands: forward(*operands), xp, input, weight, bias, *settings)
     kernel, stride, pads, dilation = resolve_window(weight.shape, stride, padding, dilation)
     check_groups(op, weight.shape[0], groups)
     count = output_shape(op, input.shape, kernel, stride, pads, dilation)
@@ -148,8 +148,8 @@ def conv_forward(
     y = xp.empty((input.shape[0], groups, o // groups, math.prod(count)), input.dtype)
     for part in split_batch(input, groups * size * y.shape[3]):
         image = pad_array(xp, input[part], pads)
-        seen = im2col(xp, image, kernel, stride, dilation, count)
-        y[part] = xp.matmul(filters, seen.reshape(-1, groups, size, y.shape[3]))
+        cols = im2col(xp, image, kernel, stride, dilation, count)
+        y[part] = xp.matmul(filters, cols.reshape(-1, groups, size, y.shape[3]))
     y = y.reshape(input.shape[0], o, *count)
     if bias is not None:
         y += bias.reshape(-1, *(1,) * len(count))
@@ -162,16 +162,16 @@ def resolve_window(
     """Read the settings for filters of `shape`: kernel, stride, pads, dilation."""
     try:
         return resolve_window_cached(shape, stride, padding, dilation)
-    except TypeError:  # lists are settings as well, but cannot be looked up
-        found = (tuple(each) if isinstance(each, list) else each for each in (padding, dilation))
-        return resolve_window_cached(tuple(shape), expand_setting(stride, len(shape) - 2), *found)
+except TypeError:  # lists are valid settings, but cannot be keys of the cache
+        pads_and_dilation = (tuple(setting) if isinstance(setting, list) else setting for setting in (padding, dilation))
+        return resolve_window_cached(tuple(shape), expand_setting(stride, len(shape) - 2), *pads_and_dilation)
 
 
 @functools.lru_cache(maxsize=256)
 def resolve_window_cached(
     shape: Sequence[int], stride: Any, padding: Any, dilation: Any
 ) -> tuple[Counts, Counts, Pads, Counts]:
-    """The same, kept: each step of a training has the same settings."""
+"""The cached form of `resolve_window`: each training step has the same settings."""
     kernel = tuple(shape[2:])
     stride, dilation = expand_setting(stride, len(kernel)), expand_setting(dilation, len(kernel))
     check_positive("conv", stride=stride, dilation=dilation)
@@ -189,10 +189,7 @@ def conv_transpose_nd(
     dilation: Counts,
     groups: int,
 ) -> Array:
-    """Each response spreads its filter over the image, whose height and width are `size`.
-
-    It is what `conv2d` does, seen from the other end.
-    """
+"""Transposed convolution: the gradient of `conv2d` by its input, of spatial shape `size`."""
     if is_half_array(input):
         again = conv_transpose_nd.op.forward
         return compute_in_float32(again, xp, input, weight, size, stride, pads, dilation, groups)
@@ -201,7 +198,7 @@ def conv_transpose_nd(
     sizes = (s + sum(p) for s, p in zip(size, pads, strict=True))
     window = per_group * math.prod(kernel)
     filters = weight.reshape(groups, o // groups, window).swapaxes(1, 2)
-    input = xp.ascontiguousarray(input)  # a gradient may be one number, shown everywhere
+    input = xp.ascontiguousarray(input)  # a gradient may be a broadcast scalar
     y = xp.zeros((n, groups * per_group, *sizes), input.dtype)
     for part in split_batch(input, groups * window * math.prod(count)):
         answer = input[part].reshape(-1, groups, o // groups, math.prod(count))
@@ -227,10 +224,7 @@ def conv_weight_grad(
     dilation: Counts,
     groups: int,
 ) -> Array:
-    """How much each tap of each filter had to do with a response.
-
-    It is what `conv2d` does, seen from its filters.
-    """
+"""The gradient of `conv2d` by its filters."""
     if is_half_array(input):
         again = conv_weight_grad.op.forward
         return compute_in_float32(again, xp, input, response, kernel, stride, pads, dilation, groups)
@@ -248,7 +242,7 @@ def conv_weight_grad(
 
 
 def is_half_array(array: Array) -> bool:
-    """Say whether numbers are floating ones of 16 bits."""
+"""Return True if an array holds 16-bit floats."""
     return array.itemsize == 2 and array.dtype.kind not in "iu"
 
 
@@ -257,7 +251,7 @@ def check_groups(op: str, channels: int, groups: int) -> None:
         raise ShapeError(op, f"{channels} output channels cannot be cut into {groups} groups")
 
 
-# Each one's derivatives are the two others --------------------------------------------------
+# Derivatives: for each op, the two others --------------------------------------------------
 
 
 def conv_backward_input(
@@ -291,21 +285,21 @@ def crop_to_windows(
     g: Any, count: Sequence[int], kernel: Sequence[int], stride: Counts, pads: Pads,
     dilation: Counts,
 ) -> tuple[Any, Pads]:  # fmt: skip
-    """Cut off the end of an image that none of `count` windows reaches.
+"""Crop the end of an image that none of `count` windows covers.
 
-    `output_padding` may make it longer than a stride; then more windows would fit.
+    `output_padding` may make the image so long that more windows would fit.
     """
-    cut = list(pads)
+    new_pads = list(pads)
     for axis, (n, k, s, d) in enumerate(zip(count, kernel, stride, dilation, strict=True)):
         before, after = pads[axis]
-        reach, size = (n - 1) * s + d * (k - 1) + 1, g.shape[2 + axis]
-        beyond = before + size + after - reach
-        if beyond < s:
+        extent, size = (n - 1) * s + d * (k - 1) + 1, g.shape[2 + axis]
+        excess = before + size + after - extent
+        if excess < s:
             continue
-        if beyond > after:
-            g = narrow(g, 2 + axis, 0, max(reach - before, 0))
-        cut[axis] = min(before, reach), max(after - beyond, 0)
-    return g, tuple(cut)
+        if excess > after:
+            g = narrow(g, 2 + axis, 0, max(extent - before, 0))
+        new_pads[axis] = min(before, extent), max(after - excess, 0)
+    return g, tuple(new_pads)
 
 
 def conv_transpose_backward_input(

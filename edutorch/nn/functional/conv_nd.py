@@ -1,4 +1,4 @@
-"""Convolution of sequences and volumes, and convolution read backwards."""
+"""Convolution of sequences and volumes, and transposed convolution."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ LAYOUTS = {1: "n c l", 2: "n c h w", 3: "n c d h w"}
 
 
 def check_shapes(op: str, rank: int, input: Tensor, weight: Tensor, expected: Any) -> bool:
-    """Say whether there is a batch.
+"""Check the shapes; return True if the input has a batch axis.
 
     Raises: ShapeError: too many or too few axes, or not `expected(weight)` channels.
     """
     shapes = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
     if input.ndim not in (rank + 1, rank + 2) or weight.ndim != rank + 2:
         raise ShapeError(op, f"expected ({LAYOUTS[rank]}), or the same without the batch n", shapes)
-    channels, wanted = input.shape[-1 - rank], expected(weight)
-    if channels != wanted:
+    channels, expected_channels = input.shape[-1 - rank], expected(weight)
+    if channels != expected_channels:
         raise ShapeError(
-            op, f"expected {wanted} input channels, got {channels}", shapes,
+            op, f"expected {expected_channels} input channels, got {channels}", shapes,
             "the channels come before the places: (n, c, …)",
         )  # fmt: skip
     return input.ndim == rank + 2
@@ -57,7 +57,7 @@ def conv1d(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The response of filters at every place of a sequence: y = Σ x · w + b.
+"""1-d convolution (cross-correlation): y = Σ x · w + b.
 
     Args: as for `conv2d`, for (n, c, l) or (c, l) and filters (o, c / groups, k).
 
@@ -78,7 +78,7 @@ def conv3d(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The response of filters at every place of a volume: y = Σ x · w + b.
+"""3-d convolution (cross-correlation): y = Σ x · w + b.
 
     Args: as for `conv2d`, for (n, c, d, h, w) or (c, d, h, w) and filters
         (o, c / groups, k, i, j).
@@ -106,7 +106,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return permute(y, (2, 0, 1))
 
 
-# Read backwards ------------------------------------------------------------------------------
+# Transposed ----------------------------------------------------------------------------------
 
 
 def run_conv_transpose(
@@ -159,9 +159,9 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-    """A convolution read backwards: each number spreads a filter over a larger image.
+"""2-d transposed convolution: each input element adds a scaled filter to the output.
 
-    `output_padding` adds rows at the bottom and right, where a stride leaves the size open.
+`output_padding` adds rows at the bottom and right, where a stride leaves the size ambiguous.
 
     Raises: ShapeError: the channels do not fit.
 
@@ -184,7 +184,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-    """A convolution read backwards: each number spreads a filter over a longer sequence.
+"""1-d transposed convolution: each input element adds a scaled filter to the output.
 
     Raises: ShapeError: the channels do not fit.
 
@@ -206,7 +206,7 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-    """A convolution read backwards: each number spreads a filter over a larger volume.
+"""3-d transposed convolution: each input element adds a scaled filter to the output.
 
     Raises: ShapeError: the channels do not fit.
 

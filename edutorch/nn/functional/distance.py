@@ -1,4 +1,4 @@
-"""How far apart two vectors are, or how alike their directions."""
+"""Distances and the cosine similarity of vectors."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """The cosine of the angle between vectors along `dim`: x1 · x2 / (|x1| |x2|).
 
     Args:
-        eps: the least length to divide by. A vector shorter than that has the gradient of
-            the formula as written; PyTorch's goes on as if nothing had been clamped.
+eps: the minimum of the norms to divide by. A vector shorter than that has the gradient
+            of the clamped formula; PyTorch's gradient ignores the clamp.
 
     >>> nn.functional.cosine_similarity(tensor([3.0, 4.0]), tensor([3.0, 0.0]), dim=0)
     tensor(0.6000)
@@ -49,7 +49,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         )  # fmt: skip
     x1, x2 = promote_pair(x1, x2)
     if x1.shape != x2.shape:
-        x1, x2 = broadcast_tensors(x1, x2)  # an axis that is stretched makes its vector longer
+x1, x2 = broadcast_tensors(x1, x2)  # broadcasting along `dim` changes the norms
     length1, length2 = norm(x1, 2, dim), norm(x2, 2, dim)
     if is_extreme(length1) or is_extreme(length2):
         (x1, length1), (x2, length2) = scale_by_max(x1, 2, dim, eps), scale_by_max(x2, 2, dim, eps)
@@ -59,20 +59,20 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 def promote_pair(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both in their common type: a length in 16 bits has few digits."""
+"""Return both tensors in their common dtype: a 16-bit norm has few digits."""
     if x1.dtype is x2.dtype:
         return x1, x2
     common = promote_types(x1.dtype, x2.dtype)
     return x1.to(common), x2.to(common)
 
 
-# Vectors whose squares leave the range of their type --------------------------------------------
+# Vectors whose squares leave the range of their dtype -------------------------------------------
 
 
 def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
-    """Whether |x|ᵖ may have overflowed on the way to a length, or lost its digits near 0.
+"""Whether |x|ᵖ may have overflowed or underflowed on the way to a norm.
 
-    Where the lengths cannot be read it may have.
+    True where the norms cannot be read.
     """
     array = lengths._array
     if not can_read(lengths):
@@ -85,13 +85,13 @@ def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
 
 @functools.cache
 def safe_norm_range(is_double: bool, p: float) -> tuple[float, float]:
-    """Return between which lengths all |x|ᵖ that matter are normal numbers of a type."""
+"""Return the range of norms in which |x|ᵖ neither overflows nor becomes subnormal."""
     limits = finfo("float64" if is_double else "float32")
     return float((limits.tiny / limits.eps) ** (1 / p)), float(limits.max ** (1 / p))
 
 
 def max_abs(x: Tensor, dim: Any, least: float = 0.0) -> Tensor:
-    """Return the largest |x| along `dim`, at least `least`: a constant to divide by."""
+"""Return the largest |x| along `dim`, at least `least`, as a constant to divide by."""
     with no_grad():
         largest = clamp(amax(abs_(x), dim, True), min=least)
         return where((largest > 0) & (largest < float("inf")), largest, 1.0)
@@ -100,7 +100,7 @@ def max_abs(x: Tensor, dim: Any, least: float = 0.0) -> Tensor:
 def scale_by_max(
     x: Tensor, p: float, dim: Any, eps: float, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Return vectors divided by their largest element, and their lengths then, at least `eps`."""
+"""Return vectors divided by their largest element, and the norms of these, at least `eps`."""
     if not x.numel():
         return x, clamp(norm(x, p, dim, keepdim), min=eps)
     largest = max_abs(x, dim, eps)
@@ -109,7 +109,7 @@ def scale_by_max(
 
 
 def safe_norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
-    """Return `norm(x, p, dim, keepdim)`, also where |x|ᵖ leaves the range of the type."""
+"""Return `norm(x, p, dim, keepdim)`, also where |x|ᵖ leaves the range of the dtype."""
     y = norm(x, p, dim, keepdim)
     if not 1 < p < float("inf") or not x.numel() or not is_extreme(y, p):
         return y
@@ -121,10 +121,10 @@ def safe_norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-    """The distance of vectors along the last axis: y = (Σ |x1 - x2 + ε|ᵖ)^(1/p).
+"""The p-norm distance of vectors along the last axis: y = (Σ |x1 - x2 + ε|ᵖ)^(1/p).
 
     Args:
-        p: 2 for the usual distance, 1 for the sum of the differences.
+p: 2 for the Euclidean distance, 1 for the sum of absolute differences.
         eps: keeps the derivative finite where both are the same.
 
     >>> nn.functional.pairwise_distance(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
@@ -135,7 +135,7 @@ def pairwise_distance(
 
 @recorded_as("PdistBackward0")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The distances of all pairs of rows, each pair once: of row 0 to 1, 2, …, of row 1 to 2, ….
+"""The p-norm distances of all pairs of rows i < j, in row-major order.
 
     Raises: ShapeError: not a matrix. ValueError: p is negative.
 

@@ -1,4 +1,4 @@
-"""Rows of a table, found by number; and sums of several of them."""
+"""Embedding lookup, embedding bags and one-hot encoding."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Write each class as a row of zeros with a 1 at its place.
+"""Encode class indices as one-hot vectors along a new last axis.
 
     Args:
-        num_classes: how long the rows are; by default just long enough.
+num_classes: the length of the vectors; by default the largest class + 1.
 
     Raises: DTypeError: not int64. DimError: a class that does not exist.
 
@@ -57,8 +57,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
             {"tensor": f"from {lowest} to {highest}"}, "num_classes counts the class 0, too",
         )  # fmt: skip
     rows = eye(num_classes, dtype=dtypes.int64, device=tensor.device)
-    found = index_select(rows, 0, reshape(tensor, (-1,)))
-    return reshape(found, (*tensor.shape, num_classes))
+    result = index_select(rows, 0, reshape(tensor, (-1,)))
+    return reshape(result, (*tensor.shape, num_classes))
 
 
 @recorded_as("EmbeddingBackward0")
@@ -71,17 +71,17 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Rows of `weight` by number; the row `padding_idx` gets no gradient.
+"""Look up rows of `weight` by index; the row `padding_idx` gets no gradient.
 
     Args:
-        input: the numbers, of any shape.
-        weight: the table, (rows, d).
-        max_norm: first shorten the rows that are asked for and longer than this, in place.
-        norm_type: the p of their length.
-        scale_grad_by_freq: divide each row's gradient by how often it was asked for.
+input: the indices, of any shape.
+        weight: the embedding matrix, (rows, d).
+        max_norm: first renormalize, in place, the used rows whose norm is larger.
+        norm_type: the p of that norm.
+        scale_grad_by_freq: divide each row's gradient by how often it is used.
         sparse: accepted; gradients are dense here.
 
-    Raises: DTypeError: the numbers are not integers. DimError: there is no such row.
+Raises: DTypeError: the indices are not integers. DimError: there is no such row.
 
     >>> nn.functional.embedding(tensor([1, 0]), tensor([[1.0], [2.0]]))
     tensor([[2.],
@@ -93,22 +93,22 @@ def embedding(
     if max_norm is not None:
         renormalize_rows(weight, input, max_norm, norm_type)
     try:
-        found = select_rows(weight, reshape(input, (-1,)), scale_grad_by_freq)
+        result = select_rows(weight, reshape(input, (-1,)), scale_grad_by_freq)
     except (DimError, DTypeError) as error:
         raise row_error(input, weight, error) from None
-    found = reshape(found, (*input.shape, *weight.shape[1:]))
+    result = reshape(result, (*input.shape, *weight.shape[1:]))
     if padding_idx is None:
-        return found
+        return result
     padding = reshape(input == resolve_padding_idx(weight, padding_idx), (*input.shape, 1))
-    return where(padding, found.detach(), found)
+    return where(padding, result.detach(), result)
 
 
 def row_error(input: Tensor, weight: Tensor, error: EdutorchError) -> EdutorchError:
-    """Say of an error in picking rows which numbers the table has."""
+"""Return the error for invalid row indices, naming the valid range."""
     if isinstance(error, DTypeError):
-        kinds = {"input": input.dtype, "weight": weight.dtype}
+        by_argument = {"input": input.dtype, "weight": weight.dtype}
         return DTypeError(
-            "embedding", "expected the numbers of rows, int64", kinds, "use input.long()"
+            "embedding", "expected the numbers of rows, int64", by_argument, "use input.long()"
         )
     rows = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
     return DimError(
@@ -118,7 +118,7 @@ def row_error(input: Tensor, weight: Tensor, error: EdutorchError) -> EdutorchEr
 
 
 def resolve_padding_idx(weight: Tensor, padding_idx: int) -> int:
-    """Count `padding_idx` from the front.
+"""Return `padding_idx` as a non-negative index.
 
     Raises: PaddingError (an AssertionError, as in PyTorch): there is no such row.
     """
@@ -132,31 +132,31 @@ def resolve_padding_idx(weight: Tensor, padding_idx: int) -> int:
 
 
 class PaddingError(EdutorchError, AssertionError):
-    """The row for padding does not exist."""
+"""The padding index is out of range."""
 
 
 class BagError(EdutorchError, ValueError):
     """The arguments of `embedding_bag` do not go together."""
 
 
-def select_rows(weight: Tensor, numbers: Tensor, by_frequency: bool) -> Tensor:
-    """Pick rows. With `by_frequency` a row that is picked n times gets 1/n of each gradient."""
-    found = index_select(weight, 0, numbers)
-    if by_frequency and found.requires_grad:
-        counts = bincount(numbers, minlength=weight.shape[0])
-        share = unsqueeze(1 / index_select(counts, 0, numbers).to(weight.dtype), 1)
-        found.register_hook(lambda g: g * share)
-    return found
+def select_rows(weight: Tensor, indices: Tensor, by_frequency: bool) -> Tensor:
+"""Select rows; with `by_frequency` a row used n times gets 1/n of each gradient."""
+    selected = index_select(weight, 0, indices)
+    if by_frequency and selected.requires_grad:
+        counts = bincount(indices, minlength=weight.shape[0])
+        scale = unsqueeze(1 / index_select(counts, 0, indices).to(weight.dtype), 1)
+        selected.register_hook(lambda g: g * scale)
+    return selected
 
 
-def renormalize_rows(weight: Tensor, numbers: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Shorten, in place, the rows that are named and longer than `max_norm`."""
+def renormalize_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
+"""Renormalize, in place, the used rows whose norm is larger than `max_norm`."""
     with no_grad():
-        chosen: Any = unique(reshape(numbers, (-1,)))
-        rows = index_select(weight, 0, chosen)
+        used: Any = unique(reshape(indices, (-1,)))
+        rows = index_select(weight, 0, used)
         lengths = norm(rows, norm_type, -1, True)
-        shorter = where(lengths > max_norm, rows * (max_norm / (lengths + 1e-7)), rows)
-        return weight.index_copy_(0, chosen, shorter)
+        renormalized = where(lengths > max_norm, rows * (max_norm / (lengths + 1e-7)), rows)
+        return weight.index_copy_(0, used, renormalized)
 
 
 # Bags --------------------------------------------------------------------------------------
@@ -176,18 +176,18 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """The sum, mean or largest of several rows: one vector for each bag of numbers.
+"""The sum, mean or maximum of the embedding rows of each bag of indices.
 
     Args:
-        input: bags of the same size, (n, size), or all bags one after the other.
-        offsets: for the latter, where each bag begins.
+input: bags of the same size, (n, size), or all bags concatenated.
+        offsets: for concatenated bags, where each begins.
         max_norm, norm_type, scale_grad_by_freq, sparse: as for `embedding`.
-        mode: "sum", "mean" or "max". An empty bag is 0.
-        per_sample_weights: how much each row counts (`mode="sum"` only), in input's shape.
+mode: "sum", "mean" or "max". An empty bag gives 0.
+        per_sample_weights: a factor for each row (`mode="sum"` only), in the shape of input.
         include_last_offset: the last of the offsets is where the last bag ends.
-        padding_idx: a row that does not count.
+padding_idx: a row that is left out.
 
-    Raises: BagError (a ValueError): these do not go together. DimError: there is no such row.
+Raises: BagError (a ValueError): invalid combination. DimError: there is no such row.
 
     >>> table = tensor([[1.0], [2.0], [4.0]])
     >>> nn.functional.embedding_bag(tensor([0, 1, 2, 2]), table, tensor([0, 3]), mode="sum")
@@ -203,27 +203,27 @@ def embedding_bag(
         raise BagError("embedding_bag", "offsets[0] has to be 0, i.e., the first sequence")
     if include_last_offset:
         starts = starts[:-1]
-    numbers = reshape(input, (-1,))
+    indices = reshape(input, (-1,))
     if max_norm is not None:
-        renormalize_rows(weight, numbers, max_norm, norm_type)
-    places = arange(numbers.numel(), device=input.device)
-    bag = searchsorted(starts.long(), places, right=True) - 1
-    found = select_rows(weight, numbers, scale_grad_by_freq)
+        renormalize_rows(weight, indices, max_norm, norm_type)
+    positions = arange(indices.numel(), device=input.device)
+    bag = searchsorted(starts.long(), positions, right=True) - 1
+    vectors = select_rows(weight, indices, scale_grad_by_freq)
     if padding_idx is not None:
-        kept = (numbers != resolve_padding_idx(weight, padding_idx)).nonzero()[:, 0]
-        found, bag = index_select(found, 0, kept), index_select(bag, 0, kept)
+        kept = (indices != resolve_padding_idx(weight, padding_idx)).nonzero()[:, 0]
+        vectors, bag = index_select(vectors, 0, kept), index_select(bag, 0, kept)
         if per_sample_weights is not None:
             per_sample_weights = index_select(reshape(per_sample_weights, (-1,)), 0, kept)
     if per_sample_weights is not None:
         per_sample_weights = reshape(per_sample_weights, (-1, 1))
-    return reduce_bags(found, bag, starts.numel(), mode, per_sample_weights)
+    return reduce_bags(vectors, bag, starts.numel(), mode, per_sample_weights)
 
 
 @composed_in_float32
 def reduce_bags(
     rows: Tensor, bag: Tensor, bags: int, mode: str, factors: Tensor | None = None
 ) -> Tensor:
-    """Put the rows of each bag together, each times its factor."""
+"""Reduce the rows of each bag, each times its factor."""
     rows = rows if factors is None else rows * factors
     empty = zeros(bags, rows.shape[1], dtype=rows.dtype, device=rows.device)
     if mode == "max":
@@ -240,7 +240,7 @@ def check_bags(
     input: Tensor, weight: Tensor, offsets: Tensor | None, mode: str, factors: Tensor | None,
     by_frequency: bool,
 ) -> None:  # fmt: skip
-    """Raise BagError, ShapeError or NotImplementedError unless the arguments go together."""
+"""Raise BagError or NotImplementedError if the arguments do not fit each other."""
     shapes = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
     if input.dtype.category != 1:
         raise DTypeError("embedding_bag", "expected integers as input", {"input": input.dtype})

@@ -1,4 +1,4 @@
-"""Windows as columns of a matrix, and back: what stands behind every convolution."""
+"""im2col and col2im: sliding windows as columns of a matrix, and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["fold", "unfold"]
 def to_columns(
     xp: Any, input: Array, kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Array:
-    """In each column, what the window sees at one place: see `unfold`."""
+"""im2col: each column holds the elements of one window; see `unfold`."""
     count = output_shape("unfold", input.shape, kernel, stride, pads, dilation)
     return im2col(xp, pad_array(xp, input, pads), kernel, stride, dilation, count)
 
@@ -30,7 +30,7 @@ def col2im(
     xp: Any, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
     dilation: Counts,
 ) -> Array:  # fmt: skip
-    """Each column is added where its window stands: see `fold`."""
+"""col2im: each column is added at its window; see `fold`."""
     n, channels = input.shape[0], input.shape[1] // math.prod(kernel)
     count = output_shape("fold", (n, channels, *size), kernel, stride, pads, dilation)
     seen = input.reshape(n, channels, math.prod(kernel), *count)
@@ -41,7 +41,7 @@ def col2im(
     return y[interior(pads, size)]
 
 
-# Each is the other's transpose.
+# The two ops are each other's transposes.
 to_columns.vjp(
     input=lambda g, input_shape, kernel, stride, pads, dilation: col2im(
         g, tuple(input_shape[2:]), kernel, stride, pads, dilation
@@ -57,30 +57,30 @@ col2im.vjp(
 def resolve_settings(
     op: str, kernel_size: Size, dilation: Size, padding: Size, stride: Size
 ) -> tuple[Counts, Counts, Pads, Counts]:
-    """Read kernel, stride, border and dilation for height and width.
+"""Read kernel, stride, padding and dilation for height and width.
 
-    Raises: SettingError: one of them means nothing.
+    Raises: SettingError: one of them is out of range.
     """
     kernel, gap, border, step = (
-        expand_setting(each, 2, op) for each in (kernel_size, dilation, padding, stride)
+        expand_setting(value, 2, op) for value in (kernel_size, dilation, padding, stride)
     )
-    for name, given in (("kernel_size", kernel), ("dilation", gap), ("stride", step)):
-        if min(given) < 1:
-            raise SettingError(op, f"{name} should be greater than zero, but got {given}")
+    for name, values in (("kernel_size", kernel), ("dilation", gap), ("stride", step)):
+        if min(values) < 1:
+            raise SettingError(op, f"{name} should be greater than zero, but got {values}")
     if min(border) < 0:
         raise SettingError(op, f"padding should be non-negative, but got {border}")
-    return kernel, step, tuple((each, each) for each in border), gap
+    return kernel, step, tuple((value, value) for value in border), gap
 
 
 def unfold(
     input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
 ) -> Tensor:
-    """Lay what a window sees into a column, one column for each place (im2col).
+"""Copy each sliding window into a column of a matrix (im2col).
 
     Args:
         input: (n, c, h, w) or (c, h, w). The result is (n, c · i · j, p · q).
-        kernel_size, dilation, padding, stride: as for `conv2d`, which is a matrix product
-            of filters, laid flat, and these columns.
+kernel_size, dilation, padding, stride: as for `conv2d`, which is the matrix product
+            of the flattened filters and these columns.
 
     Raises: ShapeError: not images, or smaller than the window.
 
@@ -95,19 +95,19 @@ def unfold(
             "unfold", "expected images (n c h w) or one image (c h w)",
             {"input": tuple(input.shape)}, "for windows along one axis there is x.unfold(dim, …)",
         )  # fmt: skip
-    found = resolve_settings("unfold", kernel_size, dilation, padding, stride)
+    settings = resolve_settings("unfold", kernel_size, dilation, padding, stride)
     if input.ndim == 3:
-        return squeeze(to_columns(unsqueeze(input, 0), *found), 0)
-    return to_columns(input, *found)
+        return squeeze(to_columns(unsqueeze(input, 0), *settings), 0)
+    return to_columns(input, *settings)
 
 
 def fold(
     input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0,
     stride: Size = 1,
 ) -> Tensor:  # fmt: skip
-    """Add up columns where their windows stand in the image (col2im).
+"""Add each column at its window in the image (col2im).
 
-    It is the transpose of `unfold`, not its inverse: what several windows see is summed.
+    This is the transpose of `unfold`, not its inverse: overlapping windows are summed.
 
     Args:
         input: (n, c · i · j, p · q), or the same without n.
@@ -132,10 +132,10 @@ def fold(
             "fold", f"the columns hold {input.shape[-2]} numbers: "
             f"no multiple of a window's {window}", shapes,
         )  # fmt: skip
-    places = math.prod(output_shape("fold", size, kernel, step, pads, gap))
-    if input.shape[-1] != places:
+    positions = math.prod(output_shape("fold", size, kernel, step, pads, gap))
+    if input.shape[-1] != positions:
         raise ShapeError(
-            "fold", f"such an image has {places} windows, but there are {input.shape[-1]} columns",
+            "fold", f"such an image has {positions} windows, but there are {input.shape[-1]} columns",
             shapes,
         )  # fmt: skip
     if input.ndim == 2:

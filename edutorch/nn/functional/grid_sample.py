@@ -1,6 +1,6 @@
-"""Reading an image at places between its pixels: what spatial transformers do.
+"""Sampling an image at fractional coordinates, as spatial transformers do.
 
-A grid holds a place for each pixel of the output; -1 and 1 are the edges of the image.
+A grid holds the coordinates to read for each output pixel; -1 and 1 are the image's edges.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ PADDINGS = ("zeros", "border", "reflection")
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The places where an image turned, stretched and moved by `theta` has to be read.
+"""The sampling grid of an affine transformation `theta`.
 
     Args:
-        theta: (n, 2, 3) for images, (n, 3, 4) for volumes: place = θ · (x, y, 1).
+theta: (n, 2, 3) for images, (n, 3, 4) for volumes: coordinates = θ · (x, y, 1).
         size: of the output: (n, c, h, w) or (n, c, d, h, w).
         align_corners: -1 and 1 are the centres of the outermost pixels, not their edges.
 
@@ -81,9 +81,9 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         edge = (1.0 if align_corners else (n - 1) / n) if n > 1 else 0.0
         line = linspace(-edge, edge, n, dtype=theta.dtype, device=theta.device)
         axes.append(reshape(line, (-1,) + (1,) * (rank - 1 - axis)).expand(*size[2:]))
-    base = stack([*reversed(axes), ones_like(axes[0])], -1)  # x first, as θ has it
-    places = matmul(reshape(base, (1, -1, rank + 1)), transpose(theta, 1, 2))
-    return reshape(places, (size[0], *size[2:], rank))
+    base = stack([*reversed(axes), ones_like(axes[0])], -1)  # x first, as in θ
+    coordinates = matmul(reshape(base, (1, -1, rank + 1)), transpose(theta, 1, 2))
+    return reshape(coordinates, (size[0], *size[2:], rank))
 
 
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
@@ -96,70 +96,70 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
     return affine_grid(theta, size, align_corners)
 
 
-# Places in pixels ------------------------------------------------------------------------------
+# Coordinates in pixels -------------------------------------------------------------------------
 
 
-def unnormalize(place: Tensor, n: int, align_corners: bool) -> Tensor:
-    """Turn -1 … 1 into 0 … n - 1, or into the same with half a pixel around it."""
+def unnormalize(coordinate: Tensor, n: int, align_corners: bool) -> Tensor:
+"""Map [-1, 1] to [0, n - 1] (`align_corners`), or to [-½, n - ½]."""
     if align_corners:
-        return (place + 1) * ((n - 1) / 2)
-    return ((place + 1) * n - 1) / 2
+        return (coordinate + 1) * ((n - 1) / 2)
+    return ((coordinate + 1) * n - 1) / 2
 
 
-def clip_coordinate(place: Tensor, n: int) -> Tensor:
-    """The nearest place inside; no gradient where it was outside or at the edge."""
-    loose = (place > 0) & (place < n - 1)
+def clip_coordinate(coordinate: Tensor, n: int) -> Tensor:
+"""Clamp a coordinate to the image; no gradient outside or at the edge."""
+    is_inside = (coordinate > 0) & (coordinate < n - 1)
     with no_grad():
-        edge = clamp(nan_to_num(place.detach()), 0, n - 1)
-    return where(loose, place, edge)
+        edge = clamp(nan_to_num(coordinate.detach()), 0, n - 1)
+    return where(is_inside, coordinate, edge)
 
 
-def reflect_coordinate(place: Tensor, n: int, align_corners: bool) -> Tensor:
-    """Fold a place back at the edges, as between two mirrors."""
+def reflect_coordinate(coordinate: Tensor, n: int, align_corners: bool) -> Tensor:
+"""Reflect a coordinate at the edges of the image, as often as needed."""
     low, span = (0.0, n - 1) if align_corners else (-0.5, n)
     if span == 0:
-        return zeros_like(place)
-    away = abs_(place - low)
+        return zeros_like(coordinate)
+    distance = abs_(coordinate - low)
     with no_grad():
-        flips = floor(away.detach() / span)
+        flips = floor(distance.detach() / span)
         odd = remainder(flips, 2) == 1
-    beyond = away - flips * span
-    return where(odd, span - beyond, beyond) + low
+    remaining = distance - flips * span
+    return where(odd, span - remaining, remaining) + low
 
 
-def apply_padding(place: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Bring places outside the image to where the border is read; "zeros" leaves them."""
+def apply_padding(coordinate: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
+"""Map coordinates outside the image by `padding_mode`; "zeros" leaves them."""
     if padding_mode == "zeros":
-        return place
+        return coordinate
     if padding_mode == "reflection":
-        place = reflect_coordinate(place, n, align_corners)
-    return clip_coordinate(place, n)
+        coordinate = reflect_coordinate(coordinate, n, align_corners)
+    return clip_coordinate(coordinate, n)
 
 
 # Sampling --------------------------------------------------------------------------------------
 
 Taps = list[tuple[Tensor, Tensor]]
-"""What is read along one axis: whole places, and the weight of each."""
+"""The taps along one axis: integer positions, and the weight of each."""
 
 
-def interpolation_taps(place: Tensor, n: int, mode: str, padding_mode: str, align_corners: bool) -> Taps:
-    """Return the neighbours that a place along one axis is made of."""
-    place = unnormalize(place, n, align_corners)
+def interpolation_taps(coordinate: Tensor, n: int, mode: str, padding_mode: str, align_corners: bool) -> Taps:
+"""Return the neighbours that a coordinate along one axis is interpolated from."""
+    coordinate = unnormalize(coordinate, n, align_corners)
     if mode == "bicubic":
-        low = floor(place.detach())
-        part = place - low
-        around = [(low + i, cubic_weight(part - i)) for i in (-1, 0, 1, 2)]
-        return [(apply_padding(each, n, padding_mode, align_corners), w) for each, w in around]
-    place = apply_padding(place, n, padding_mode, align_corners)
+        low = floor(coordinate.detach())
+        fraction = coordinate - low
+        neighbours = [(low + i, cubic_weight(fraction - i)) for i in (-1, 0, 1, 2)]
+        return [(apply_padding(position, n, padding_mode, align_corners), w) for position, w in neighbours]
+    coordinate = apply_padding(coordinate, n, padding_mode, align_corners)
     if mode == "nearest":
-        always = masked_fill(place, place == place, 1.0)  # its gradient is 0, and not missing
-        return [(round(place.detach()), always)]
-    low = floor(place.detach())
-    return [(low, low + 1 - place), (low + 1, place - low)]
+        always = masked_fill(coordinate, coordinate == coordinate, 1.0)  # 1 with a gradient of 0, rather than without one
+        return [(round(coordinate.detach()), always)]
+    low = floor(coordinate.detach())
+    return [(low, low + 1 - coordinate), (low + 1, coordinate - low)]
 
 
 def cubic_weight(x: Tensor, a: float = -0.75) -> Tensor:
-    """The cubic curve of `resample.cubic_weight`, for tensors."""
+"""The cubic kernel of `interpolation_weights.cubic_weight`, for tensors."""
     x = abs_(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     return where(x <= 1, near, ((x - 5) * x + 8) * x * a - 4 * a)
@@ -170,14 +170,13 @@ def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Read an image at the places of a grid.
+"""Sample an image at the coordinates of a grid.
 
     Args:
         input: (n, c, h, w), or (n, c, d, h, w) for volumes.
         grid: (n, …, 2) or (n, …, 3): x, y (, z) between -1 and 1 for each pixel of the output.
-        mode: "bilinear" (the neighbours, along straight lines), "nearest", or for images
-            "bicubic".
-        padding_mode: what is read outside: "zeros", the "border", or its "reflection".
+mode: "bilinear", "nearest", or for images "bicubic".
+        padding_mode: how to read outside the image: "zeros", "border" or "reflection".
         align_corners: -1 and 1 are the centres of the outermost pixels, not their edges.
 
     Raises: ShapeError: grid and image do not fit. SettingError: an unknown mode.
@@ -205,13 +204,13 @@ def sample_image(
     is_finite = array.__class__ is not ndarray or bool(isfinite(vdot(array, array)))
     result: Any = None
     for corner in itertools.product(*by_axis):
-        position, weight, seen = combine_corner(corner, sizes)
+        position, weight, is_inside = combine_corner(corner, sizes)
         index = reshape(position, (input.shape[0], 1, math.prod(out)))
         index = index.expand(*input.shape[:2], math.prod(out))
-        found = reshape(gather(flat, -1, index), (*input.shape[:2], *out))
-        if not is_finite:  # an infinity outside brings nothing, not 0 · ∞
-            found = where(seen.unsqueeze(1), found, 0.0)
-        part = found * where(seen, weight, 0.0).unsqueeze(1)
+        values = reshape(gather(flat, -1, index), (*input.shape[:2], *out))
+if not is_finite:  # avoids 0 · ∞ for corners outside the image
+            values = where(is_inside.unsqueeze(1), values, 0.0)
+        part = values * where(is_inside, weight, 0.0).unsqueeze(1)
         result = part if result is None else result + part
     return result
 
@@ -219,15 +218,15 @@ def sample_image(
 def combine_corner(
     corner: Sequence[tuple[Tensor, Tensor]], sizes: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a corner's position row by row, its weight, and whether it lies inside."""
+"""Return a corner's flat index (row-major), its weight, and whether it lies inside."""
     position: Any = 0
     weight: Any = 1
-    seen: Any = True
-    for (place, share), n in zip(corner, sizes, strict=True):
-        seen = logical_not((place < 0) | (place >= n)) & seen  # NaN stays NaN
-        position = position * n + clamp(nan_to_num(place), 0, n - 1).long()
-        weight = share * weight
-    return position, weight, seen
+    is_inside: Any = True
+    for (coordinate, tap_weight), n in zip(corner, sizes, strict=True):
+        is_inside = logical_not((coordinate < 0) | (coordinate >= n)) & is_inside  # NaN stays NaN
+        position = position * n + clamp(nan_to_num(coordinate), 0, n - 1).long()
+        weight = tap_weight * weight
+    return position, weight, is_inside
 
 
 def check_arguments(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
@@ -262,7 +261,7 @@ def check_arguments(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`grid_sample`, with the modes as numbers: their places in its lists.
+"""`grid_sample` with the modes as integers, their indices in `MODES` and `PADDINGS`.
 
     >>> grid = zeros(1, 1, 1, 2)
     >>> grid_sampler(tensor([[[[1.0, 3.0]]]]), grid, 0, 0, False)

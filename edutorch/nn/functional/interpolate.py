@@ -1,4 +1,4 @@
-"""Images of another size, and channels that change places or become pixels."""
+"""Resizing images, shuffling channels, and rearranging channels as pixels."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ AXES = {"linear": 3, "bilinear": 4, "bicubic": 4, "lanczos": 4, "trilinear": 5}
 MODES = ("nearest", "nearest-exact", "area", *AXES)
 ANTIALIAS_FILTERS = {"bilinear": (1.0, linear_weight), "bicubic": (2.0, cubic_weight),
     "lanczos": (3.0, lanczos_weight)}  # fmt: skip
-"""How far the bump of each mode with `antialias` reaches, and the bump."""
+"""The support radius and the filter of each mode with `antialias`."""
 
 
 def upsample_node_name(axes: int, mode: str) -> str:
-    """Return PyTorch's name for the node of a resized image."""
+"""Return PyTorch's name of the autograd node of an interpolation."""
     if mode == "area":
         return f"AdaptiveAvgPool{axes}DBackward0"
     name = "NearestExact" if mode == "nearest-exact" else mode.capitalize()
@@ -63,20 +63,20 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """The same image in another size, axis by axis.
+"""Resize the spatial axes of a tensor by interpolation.
 
     Args:
         input: (n, c, …): the axes after the channels are resized.
         size: the new size, or
-        scale_factor: how many times larger.
-        mode: "nearest", "nearest-exact", "area" (averages), a line between neighbours:
-            "linear" for (n, c, l), "bilinear" for (n, c, h, w), "trilinear" for
-            (n, c, d, h, w), or for images "bicubic" and, with `antialias`, "lanczos".
-        align_corners: the outermost pixels keep their centres, instead of their edges.
-        recompute_scale_factor: work the factor out again from the rounded size.
-        antialias: average over larger pixels when shrinking (bilinear, bicubic, lanczos).
+scale_factor: the factor of the size.
+        mode: "nearest", "nearest-exact", "area" (averages), "linear" for (n, c, l),
+            "bilinear" for (n, c, h, w), "trilinear" for (n, c, d, h, w), or for images
+            "bicubic" and, with `antialias`, "lanczos".
+        align_corners: align the centres of the corner pixels instead of their edges.
+        recompute_scale_factor: recompute the factor from the rounded size.
+        antialias: filter when shrinking (bilinear, bicubic, lanczos).
 
-    Raises: SettingError (a ValueError): settings that contradict each other.
+    Raises: SettingError (a ValueError): contradictory settings.
 
     >>> nn.functional.interpolate(tensor([[[0.0, 2.0]]]), scale_factor=2, mode="linear")
     tensor([[[0.0000, 0.5000, 1.5000, 2.0000]]])
@@ -102,11 +102,11 @@ def interpolate(
     return input
 
 
-@lru_cache(128)  # a network asks for the same ones in each step
+@lru_cache(128)  # the same in each training step
 def tap_table(
     mode: str, n: int, count: int, factor: float | None, align_corners: bool, antialias: bool
 ) -> TapTable:
-    """Return what `count` numbers are made of, given n."""
+"""Return the taps and weights that resize an axis of n elements to `count`."""
     if mode.startswith("nearest"):
         return TapTable.of(nearest_taps(n, count, factor, mode == "nearest-exact"))
     step = input_step(n, count, factor, align_corners)
@@ -147,26 +147,26 @@ def resolve_size(
     size: int | Sequence[int] | None,
     scale_factor: float | Sequence[float] | None,
 ) -> tuple[list[int], list[float | None]]:
-    """Return the size and, where it was given, the factor of each axis."""
-    given = size if scale_factor is None else scale_factor
-    if given is None:
+"""Return the output size and, if specified, the scale factor of each axis."""
+    setting = size if scale_factor is None else scale_factor
+    if setting is None:
         raise SettingError("interpolate", "either size or scale_factor should be defined")
     if size is not None and scale_factor is not None:
         raise SettingError("interpolate", "only one of size or scale_factor should be defined")
-    each = [given] * len(old) if isinstance(given, int | float) else list(given)
-    if len(each) != len(old):
+    values = [setting] * len(old) if isinstance(setting, int | float) else list(setting)
+    if len(values) != len(old):
         raise SettingError(
-            "interpolate", f"expected one number, or one for each of {len(old)} axes, got {given}"
+            "interpolate", f"expected one number, or one for each of {len(old)} axes, got {setting}"
         )
     if scale_factor is None:
-        if any(n < 1 for n in each):
+        if any(n < 1 for n in values):
             raise SettingError("interpolate", f"output sizes should be greater than 0, got {size}")
-        return [int(n) for n in each], [None] * len(old)
-    if not all(math.isfinite(f) for f in each):
+        return [int(n) for n in values], [None] * len(old)
+    if not all(math.isfinite(f) for f in values):
         raise SettingError("interpolate", f"a scale_factor must be finite, got {scale_factor}")
-    if any(n * f < 1 for n, f in zip(old, each, strict=True)):
+    if any(n * f < 1 for n, f in zip(old, values, strict=True)):
         raise SettingError("interpolate", f"a scale_factor of {scale_factor} leaves nothing")
-    return [math.floor(n * f) for n, f in zip(old, each, strict=True)], [float(f) for f in each]
+    return [math.floor(n * f) for n, f in zip(old, values, strict=True)], [float(f) for f in values]
 
 
 def upsample(
@@ -225,7 +225,7 @@ def warn_deprecated(name: str) -> None:
 
 @recorded_as("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Deal the channels out anew: the first of each group, then the second of each, …
+"""Interleave the channels of groups: the first of each group, then the second of each, …
 
     Raises: ShapeError: no channels, or they cannot be cut into so many groups.
 
@@ -255,7 +255,7 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 @recorded_as("PixelShuffleBackward0")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Channels become pixels: (…, c · r², h, w) to (…, c, h · r, w · r).
+"""Rearrange channels as pixels: (…, c · r², h, w) to (…, c, h · r, w · r).
 
     Raises: ShapeError: the channels are no multiple of r².
 
@@ -278,7 +278,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 @recorded_as("PixelUnshuffleBackward0")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Pixels become channels: the other way of `pixel_shuffle`.
+"""Rearrange pixels as channels: the inverse of `pixel_shuffle`.
 
     Raises: ShapeError: height or width is no multiple of the factor.
 

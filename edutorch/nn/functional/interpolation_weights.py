@@ -1,7 +1,7 @@
-"""Numbers between the numbers along one axis: where to look, and how much each one counts.
+"""Interpolation along one axis: which input elements an output is made of, and their weights.
 
-Resizing works axis by axis. For each place of the output a list says which numbers of
-the input it is made of, and with which weights; the rest is a weighted sum.
+Resizing works axis by axis. For each output position a list gives the input positions and
+their weights (the taps); the output is the weighted sum.
 """
 
 from __future__ import annotations
@@ -18,75 +18,81 @@ from ...ops import index_select, reshape, tensor
 from ...ops import sum as total
 
 Taps = list[list[tuple[int, float]]]
-"""For each place of the output: the positions it looks at, and their weights."""
+"""For each output position: the input positions it reads, and their weights."""
 
 
 class TapTable(NamedTuple):
-    """The taps of all places as arrays, with as many for each place."""
+"""The taps of all output positions as arrays, padded to the same number of taps.
+
+    Attributes:
+        outputs: the number of output positions.
+        width: the number of taps of each.
+        is_gather: whether each output is one input element with weight 1.
+    """
 
     positions: Any
     weights: Any
-    places: int
-    widest: int
-    only_moves: bool
+outputs: int
+    width: int
+    is_gather: bool
 
     @classmethod
-    def of(cls, taps: Taps) -> TapTable:
-        """Fill the shorter ones up: their last tap is shared out, for 0 · ∞ would be NaN."""
-        widest = max(map(len, taps), default=1)
-        even = [repeat_last_tap(tap, widest - len(tap)) for tap in taps]
-        positions = numpy.array([position for each in even for position, _ in each], "int64")
-        weights = numpy.array([weight for each in even for _, weight in each])
-        only_moves = widest == 1 and bool((weights == 1).all())
-        return cls(positions, weights, len(taps), widest, only_moves)
+def from_taps(cls, taps: Taps) -> TapTable:
+        """Pad shorter lists by splitting their last tap; a weight of 0 would give 0 · ∞."""
+width = max(map(len, taps), default=1)
+        padded = [repeat_last_tap(tap, width - len(tap)) for tap in taps]
+        positions = numpy.array([position for taps_of_output in padded for position, _ in taps_of_output], "int64")
+        weights = numpy.array([weight for taps_of_output in padded for _, weight in taps_of_output])
+is_gather = width == 1 and bool((weights == 1).all())
+        return cls(positions, weights, len(taps), width, is_gather)
 
 
 def repeat_last_tap(taps: list[tuple[int, float]], missing: int) -> list[tuple[int, float]]:
-    """Return the taps of a place with the last one `missing` times more, each with its share."""
+"""Return taps with the last one repeated `missing` times, its weight split evenly."""
     position, weight = taps[-1]
     return taps[:-1] + [(position, weight / (missing + 1))] * (missing + 1)
 
 
 FEW_TAPS = 4
-"""So many taps are taken one after the other: a sum over so short an axis takes longer. (But of
-16-bit numbers it is rounded only once.)"""
+"""Up to this many taps are added one by one, which is faster than a sum over a short axis. (A sum
+of 16-bit floats is rounded only once, so these are summed.)"""
 
 
-def resample(input: Tensor, axis: int, blend: TapTable) -> Tensor:
-    """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of place i."""
-    positions, places, widest, device = blend.positions, blend.places, blend.widest, input.device
-    if blend.only_moves:
+def resample(input: Tensor, axis: int, table: TapTable) -> Tensor:
+"""Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of output i."""
+positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
+    if table.is_gather:
         return index_select(input, axis, tensor(positions, device=device))
     lead, rest = input.shape[:axis], input.shape[axis + 1 :]
-    share = tensor(blend.weights, dtype=input.dtype, device=device)
-    share = reshape(share, (places, widest) + (1,) * len(rest))
-    if widest > FEW_TAPS or input.element_size() < 4:
-        found = index_select(input, axis, tensor(positions, device=device))
-        return total(reshape(found, (*lead, places, widest, *rest)) * share, axis + 1)
-    y = index_select(input, axis, tensor(positions[::widest], device=device)) * share[:, 0]
-    for tap in range(1, widest):
-        found = index_select(input, axis, tensor(positions[tap::widest], device=device))
-        y = y + found * share[:, tap]
+    weights = tensor(table.weights, dtype=input.dtype, device=device)
+    weights = reshape(weights, (outputs, width) + (1,) * len(rest))
+if width > FEW_TAPS or input.element_size() < 4:
+        values = index_select(input, axis, tensor(positions, device=device))
+        return total(reshape(values, (*lead, outputs, width, *rest)) * weights, axis + 1)
+    y = index_select(input, axis, tensor(positions[::width], device=device)) * weights[:, 0]
+    for tap in range(1, width):
+        values = index_select(input, axis, tensor(positions[tap::width], device=device))
+        y = y + values * weights[:, tap]
     return y
 
 
-# Where to look -------------------------------------------------------------------------------
+# Taps ----------------------------------------------------------------------------------------
 
 
 def input_step(n: int, count: int, factor: float | None, align_corners: bool) -> float:
-    """Return how far apart, in the input, two neighbours of the output are."""
+"""Return the distance, in input elements, between neighbouring outputs."""
     if align_corners:
         return (n - 1) / (count - 1) if count > 1 else 0.0
     return n / count if factor is None else 1 / factor
 
 
 def round_to_float32(x: float) -> float:
-    """Round to float32, in which PyTorch looks for the nearest number."""
+"""Round to float32, in which PyTorch computes the nearest position."""
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
 def nearest_taps(n: int, count: int, factor: float | None, exact: bool) -> Taps:
-    """The number whose left edge (with `exact`: whose centre) is nearest."""
+"""The input element whose left edge (with `exact`: whose centre) is nearest."""
     if n == count and not exact:
         return [[(i, 1.0)] for i in range(n)]
     step, shift = round_to_float32(input_step(n, count, factor, False)), 0.5 if exact else 0.0
@@ -94,32 +100,31 @@ def nearest_taps(n: int, count: int, factor: float | None, exact: bool) -> Taps:
 
 
 def linear_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
-    """The two neighbours, along a straight line from one to the other."""
+"""The two neighbours, with linear weights."""
     if n == count:
         return [[(i, 1.0)] for i in range(n)]
     taps: Taps = []
     for i in range(count):
-        place = i * step if align_corners else (i + 0.5) * step - 0.5
-        place = min(max(place, 0.0), n - 1)
-        low = math.floor(place)
-        taps.append([(low, 1 - (place - low)), (min(low + 1, n - 1), place - low)])
+        coordinate = i * step if align_corners else (i + 0.5) * step - 0.5
+        coordinate = min(max(coordinate, 0.0), n - 1)
+        low = math.floor(coordinate)
+        taps.append([(low, 1 - (coordinate - low)), (min(low + 1, n - 1), coordinate - low)])
     return taps
 
 
 def cubic_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
-    """Four neighbours, along the cubic curve of `cubic_weight`; the edge is repeated."""
+"""Four neighbours, with the weights of `cubic_weight`; the edge is repeated."""
     taps: Taps = []
     for i in range(count):
-        place = i * step if align_corners else (i + 0.5) * step - 0.5
-        low = math.floor(place)
+        coordinate = i * step if align_corners else (i + 0.5) * step - 0.5
+        low = math.floor(coordinate)
         around = range(low - 1, low + 3)
-        taps.append([(min(max(j, 0), n - 1), cubic_weight(place - j, -0.75)) for j in around])
+        taps.append([(min(max(j, 0), n - 1), cubic_weight(coordinate - j, -0.75)) for j in around])
     return taps
 
 
 def antialiased_taps(n: int, count: int, step: float, reach: float, weight: Callable[[float], float]) -> Taps:
-    """All numbers under a bump of `weight`, as wide as the pixels of the output if these
-    are larger: so that shrinking leaves no number out."""
+"""All elements in the support of the filter `weight`, which is widened when shrinking."""
     wide = max(step, 1.0)
     taps: Taps = []
     for i in range(count):
@@ -134,16 +139,16 @@ def antialiased_taps(n: int, count: int, step: float, reach: float, weight: Call
     return taps
 
 
-# How much it counts --------------------------------------------------------------------------
+# Weights -----------------------------------------------------------------------------------
 
 
 def linear_weight(x: float) -> float:
-    """A tent: 1 - |x|."""
+"""The triangle filter: max(0, 1 - |x|)."""
     return max(0.0, 1 - abs(x))
 
 
 def cubic_weight(x: float, a: float = -0.5) -> float:
-    """A smooth bump that is 1 at 0 and 0 at the other whole numbers, with slope `a` at 1.
+"""The cubic convolution kernel: 1 at 0 and 0 at the other integers, with slope `a` at 1.
 
     Paper: Keys, Cubic convolution interpolation for digital image processing, 1981.
     """
@@ -154,7 +159,7 @@ def cubic_weight(x: float, a: float = -0.5) -> float:
 
 
 def lanczos_weight(x: float) -> float:
-    """sin(πx)/πx inside a wider one of it, three numbers to each side."""
+"""The Lanczos filter with radius 3: sinc(x) · sinc(x / 3)."""
     if x == 0:
         return 1.0
     angle = math.pi * x

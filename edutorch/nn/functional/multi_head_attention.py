@@ -61,34 +61,34 @@ def multi_head_attention_forward(
     """
     batched = check_shapes(query, key, value, embed_dim_to_check, num_heads)
     if not batched:
-        query, key, value = (unsqueeze(each, 1) for each in (query, key, value))
+        query, key, value = (unsqueeze(x, 1) for x in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else unsqueeze(key_padding_mask, 0)
     shape = (query.shape[1], num_heads, query.shape[0], key.shape[0])
     if is_causal and attn_mask is None:
         raise ShapeError(NAME, "Need attn_mask if specifying the is_causal hint", {}, CAUSAL_HINT)
-    trusted = is_causal and key_padding_mask is None and not need_weights
-    mask = None if trusted else merge_masks(attn_mask, key_padding_mask, shape, query)
+    is_causal_only = is_causal and key_padding_mask is None and not need_weights
+    mask = None if is_causal_only else merge_masks(attn_mask, key_padding_mask, shape, query)
     weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     packed = None if use_separate_proj_weight else in_proj_weight
     q, k, v = project_inputs((query, key, value), packed, weights, in_proj_bias)
-    k, v, more = append_bias(k, v, bias_k, bias_v)
-    q, k, v = (split_heads(each, num_heads) for each in (q, k, v))
+    k, v, extra_keys = append_bias(k, v, bias_k, bias_v)
+    q, k, v = (split_heads(x, num_heads) for x in (q, k, v))
     k = k if static_k is None else reshape_static(static_k, k.shape)
     v = v if static_v is None else reshape_static(static_v, v.shape)
     if add_zero_attn:
-        nothing = zeros(*k.shape[:2], 1, k.shape[3], dtype=k.dtype, device=k.device)
-        k, v, more = cat([k, nothing], 2), cat([v, nothing], 2), more + 1
-    if mask is not None and more:
-        mask = pad(mask, (0, more))
+        zero_key = zeros(*k.shape[:2], 1, k.shape[3], dtype=k.dtype, device=k.device)
+        k, v, extra_keys = cat([k, zero_key], 2), cat([v, zero_key], 2), extra_keys + 1
+    if mask is not None and extra_keys:
+        mask = pad(mask, (0, extra_keys))
     p = dropout_p if training else 0.0
-    y, shares = compute_attention(q, k, v, mask, p, need_weights, trusted)
+    y, weights_out = compute_attention(q, k, v, mask, p, need_weights, is_causal_only)
     length, n, e = query.shape
     y = linear(reshape(y.permute(2, 0, 1, 3), (length, n, e)), out_proj_weight, out_proj_bias)
-    if shares is not None and average_attn_weights:
-        shares = mean(shares, 1)
+    if weights_out is not None and average_attn_weights:
+        weights_out = mean(weights_out, 1)
     if batched:
-        return y, shares
-    return squeeze(y, 1), None if shares is None else squeeze(shares, 0)
+        return y, weights_out
+    return squeeze(y, 1), None if weights_out is None else squeeze(weights_out, 0)
 
 
 def compute_attention(
@@ -99,8 +99,8 @@ def compute_attention(
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal), None
     scores = matmul(q * q.shape[-1] ** -0.5, transpose(k, -2, -1))
-    shares = dropout(attention_weights(scores, mask), dropout_p)
-    return matmul(shares, v), shares
+    weights = dropout(attention_weights(scores, mask), dropout_p)
+    return matmul(weights, v), weights
 
 
 def project_inputs(
@@ -108,11 +108,11 @@ def project_inputs(
     bias: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
     """Project query, key and value, by one weight for all or by one for each."""
-    each_weight: Any = weights if packed is None else chunk(packed, 3)
-    if any(weight is None for weight in each_weight):
+    weight_per_input: Any = weights if packed is None else chunk(packed, 3)
+    if any(weight is None for weight in weight_per_input):
         raise SettingError(NAME, "in_proj_weight, or the weights of q, k and v, are missing")
-    each_bias: Any = (None,) * 3 if bias is None else chunk(bias, 3)
-    return [linear(x, w, b) for x, w, b in zip(inputs, each_weight, each_bias, strict=True)]
+    bias_per_input: Any = (None,) * 3 if bias is None else chunk(bias, 3)
+    return [linear(x, w, b) for x, w, b in zip(inputs, weight_per_input, bias_per_input, strict=True)]
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:

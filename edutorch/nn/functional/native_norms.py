@@ -44,11 +44,11 @@ def native_batch_norm(
     xp: Any, input: Array, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """Batch norm of (n, c, …): over all but the channels. Also returns mean and variance, (c)."""
-    y, centre, variance = standardize(xp, input, (0, *range(2, input.ndim)), eps)
+    y, batch_mean, variance = standardize(xp, input, (0, *range(2, input.ndim)), eps)
     shape = channel_shape(input.ndim)
-    weight, bias = (each if each is None else each.reshape(shape) for each in (weight, bias))
+    weight, bias = (parameter if parameter is None else parameter.reshape(shape) for parameter in (weight, bias))
     y = apply_affine(y, weight, bias).astype(input.dtype)
-    return y, centre.reshape(-1).astype(input.dtype), variance.reshape(-1).astype(input.dtype)
+    return y, batch_mean.reshape(-1).astype(input.dtype), variance.reshape(-1).astype(input.dtype)
 
 
 @layer(promotion="float", dtypes="f", public="group_norm instance_norm")
@@ -58,7 +58,7 @@ def native_group_norm(
     """Group norm of (n, c, …): over the channels of a group. With c groups, instance norm."""
     y, _, _ = standardize(xp, input.reshape(group_shape(input.shape, num_groups)), (2,), eps)
     shape = channel_shape(input.ndim)
-    weight, bias = (each if each is None else each.reshape(shape) for each in (weight, bias))
+    weight, bias = (parameter if parameter is None else parameter.reshape(shape) for parameter in (weight, bias))
     return apply_affine(y.reshape(input.shape), weight, bias).astype(input.dtype)
 
 
@@ -75,11 +75,11 @@ def standardize(xp: Any, input: Array, dims: Dims, eps: float) -> tuple[Array, A
     """Return (x - mean) / √(variance + ε), both over `dims`, and the two."""
     if input.dtype.itemsize == 2:  # its squares would overflow
         input = input.astype("float32")
-    centre = mean_of(xp, input, dims, True)
-    y = input - centre
+    mean = mean_of(xp, input, dims, True)
+    y = input - mean
     variance = mean_of(xp, y * y, dims, True)
     y /= xp.sqrt(variance + eps)
-    return y, centre, variance
+    return y, mean, variance
 
 
 def apply_affine(y: Any, weight: Any, bias: Any) -> Any:
@@ -117,8 +117,8 @@ def layer_norm_backward(
     """The gradients of input, weight and bias."""
     dims = tuple(range(g.ndim - axes, g.ndim))
     x, scale = recompute_standardized(input, dims, eps)
-    by_weight, by_bias = affine_backward(g, x, weight, bias, tuple(range(g.ndim - axes)), g.shape[-axes:])
-    return standardize_backward(g if weight is None else g * weight, x, scale, dims), by_weight, by_bias
+    grad_weight, grad_bias = affine_backward(g, x, weight, bias, tuple(range(g.ndim - axes)), g.shape[-axes:])
+    return standardize_backward(g if weight is None else g * weight, x, scale, dims), grad_weight, grad_bias
 
 
 def rms_norm_backward(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tuple[Any, Any]:
@@ -126,18 +126,18 @@ def rms_norm_backward(g: Any, input: Any, weight: Any, axes: int, eps: float) ->
     dims = tuple(range(g.ndim - axes, g.ndim))
     scale = rsqrt(mean(input * input, dims, True) + eps)
     x = input * scale
-    by_weight, _ = affine_backward(g, x, weight, None, tuple(range(g.ndim - axes)), g.shape[-axes:])
+    grad_weight, _ = affine_backward(g, x, weight, None, tuple(range(g.ndim - axes)), g.shape[-axes:])
     g = g if weight is None else g * weight
-    return scale * (g - x * mean(g * x, dims, True)), by_weight
+    return scale * (g - x * mean(g * x, dims, True)), grad_weight
 
 
 def batch_norm_backward(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     """The gradients of input, weight and bias."""
     dims = (0, *range(2, g.ndim))
     x, scale = recompute_standardized(input, dims, eps)
-    by_weight, by_bias = affine_backward(g, x, weight, bias, dims, (-1,))
+    grad_weight, grad_bias = affine_backward(g, x, weight, bias, dims, (-1,))
     g = g if weight is None else g * reshape(weight, channel_shape(g.ndim))
-    return standardize_backward(g, x, scale, dims), by_weight, by_bias
+    return standardize_backward(g, x, scale, dims), grad_weight, grad_bias
 
 
 def group_norm_backward(
@@ -147,15 +147,15 @@ def group_norm_backward(
     groups = group_shape(g.shape, num_groups)
     x, scale = recompute_standardized(reshape(input, groups), (2,), eps)
     dims = (0, *range(2, g.ndim))
-    by_weight, by_bias = affine_backward(g, reshape(x, g.shape), weight, bias, dims, (-1,))
-    given = g if weight is None else g * reshape(weight, channel_shape(g.ndim))
-    return reshape(standardize_backward(reshape(given, groups), x, scale, (2,)), g.shape), by_weight, by_bias
+    grad_weight, grad_bias = affine_backward(g, reshape(x, g.shape), weight, bias, dims, (-1,))
+    g_input = g if weight is None else g * reshape(weight, channel_shape(g.ndim))
+    return reshape(standardize_backward(reshape(g_input, groups), x, scale, (2,)), g.shape), grad_weight, grad_bias
 
 
 def affine_backward(g: Any, x: Any, weight: Any, bias: Any, dims: Dims, shape: Dims) -> tuple[Any, Any]:
     """The gradients of weight and bias, where there are such."""
-    by_weight = None if weight is None else reshape(sum_over(g * x, dims), shape)
-    return by_weight, None if bias is None else reshape(sum_over(g, dims), shape)
+    grad_weight = None if weight is None else reshape(sum_over(g * x, dims), shape)
+    return grad_weight, None if bias is None else reshape(sum_over(g, dims), shape)
 
 
 def sum_over(x: Any, dims: Dims) -> Any:

@@ -34,14 +34,14 @@ def keep_input_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     weights and averages may be wider."""
 
     @functools.wraps(function)
-    def called(input: Tensor, *args: Any, **named: Any) -> Tensor:
+    def wrapper(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not isinstance(input, Tensor):
-            return function(input, *args, **named)
+            return function(input, *args, **kwargs)
         if input._array.dtype.itemsize != 2 or not input.is_floating_point():
-            return cast_to_input(function(input, *args, **named), input)
-        return function(widened(input), *args, **named).to(input.dtype)
+            return cast_to_input(function(input, *args, **kwargs), input)
+        return function(widened(input), *args, **kwargs).to(input.dtype)
 
-    return called
+    return wrapper
 
 
 def cast_to_input(output: Tensor, input: Tensor) -> Tensor:
@@ -101,27 +101,27 @@ def batch_norm(
     if not count:  # an empty batch moves no average; the parameters get gradients of 0
         y = input if weight is None else input * reshape(weight, channels)
         return y + (0 if bias is None else reshape(bias, channels))
-    y, centre, variance = native_batch_norm(input, weight, bias, eps)
+    y, batch_mean, variance = native_batch_norm(input, weight, bias, eps)
     with no_grad():
         if running_mean is not None:
-            running_mean.lerp_(centre.to(running_mean.dtype), momentum)
+            running_mean.lerp_(batch_mean.to(running_mean.dtype), momentum)
         if running_var is not None:
             running_var.lerp_((variance * (count / (count - 1))).to(running_var.dtype), momentum)
     return y
 
 
 def normalize_by_running_stats(
-    input: Tensor, centre: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None,
+    input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None,
     eps: float,
 ) -> Tensor:  # fmt: skip
     """Standardise each channel by running averages: one factor and one summand per channel."""
     if variance.dtype.category < 2:  # integers have no digits to lose
-        centre, variance = centre.to(input.dtype), variance.to(input.dtype)
+        mean, variance = mean.to(input.dtype), variance.to(input.dtype)
     if variance.dtype.itemsize == 2:  # one rounding, at the end
-        centre, variance, weight, bias = map(widened, (centre, variance, weight, bias))
+        mean, variance, weight, bias = map(widened, (mean, variance, weight, bias))
     scale = rsqrt(variance + eps)
     scale = scale if weight is None else scale * weight
-    shift = -centre * scale if bias is None else bias - centre * scale
+    shift = -mean * scale if bias is None else bias - mean * scale
     channels = (1, -1) + (1,) * (input.ndim - 2)
     return input * reshape(scale, channels) + reshape(shift, channels)
 

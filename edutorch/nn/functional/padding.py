@@ -18,16 +18,16 @@ __all__ = ["pad"]
 @layer(public="pad ctc_loss", node="ConstantPadNdBackward0")
 def constant_pad(xp: Any, input: Array, pads: tuple[tuple[int, int], ...], value: float) -> Array:
     """A border of one number around each axis; a negative width cuts off."""
-    kept, inner = [], []
+    source, destination = [], []
     shape = []
     for size, (before, behind) in zip(input.shape, pads, strict=True):
-        kept.append(slice(max(-before, 0), size - max(-behind, 0)))
-        inner.append(slice(max(before, 0), size + before + min(behind, 0)))
+        source.append(slice(max(-before, 0), size - max(-behind, 0)))
+        destination.append(slice(max(before, 0), size + before + min(behind, 0)))
         shape.append(size + before + behind)
     if min(shape, default=0) < 0:
         raise ShapeError("pad", "cuts off more than there is", {"input": input.shape, "pad": pads})
     y = xp.full(tuple(shape), value, input.dtype)
-    y[tuple(inner)] = input[tuple(kept)]
+    y[tuple(destination)] = input[tuple(source)]
     return y
 
 
@@ -40,8 +40,8 @@ constant_pad.vjp(
 
 def pad_node_name(axes: int, mode: str) -> str:
     """Return PyTorch's name for the node of a border; "": it has none of its own."""
-    kinds = {"reflect": "Reflection", "replicate": "Replication"}
-    return f"{kinds[mode]}Pad{axes}DBackward0" if mode in kinds else ""
+    prefixes = {"reflect": "Reflection", "replicate": "Replication"}
+    return f"{prefixes[mode]}Pad{axes}DBackward0" if mode in prefixes else ""
 
 
 @recorded_as(lambda input, pad, mode="constant", value=None: pad_node_name(len(pad) // 2, mode))
@@ -90,8 +90,8 @@ def pad(
                 start, size = max(-before, 0), size + min(before, 0) + min(behind, 0)
                 input = narrow(input, -axis, start, size)
                 before, behind = max(before, 0), max(behind, 0)
-            found = [SOURCE_INDEX[mode](i, size) for i in range(-before, size + behind)]
-            index = tensor(found, device=input.device).long()
+            indices = [SOURCE_INDEX[mode](i, size) for i in range(-before, size + behind)]
+            index = tensor(indices, device=input.device).long()
             input = index_select(input, input.ndim - axis, index)
     return input
 

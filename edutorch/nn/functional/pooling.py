@@ -84,8 +84,8 @@ def first_maximal_tap(xp: Any, image: Array, largest: Array, windows: Windows) -
     """
     searching = xp.ones(largest.shape, "bool")
     tap = xp.zeros(largest.shape, "int8" if len(windows.taps) < 128 else "int32")
-    for place in windows.taps[:-1]:
-        searching &= image[place] != largest
+    for tap_slice in windows.taps[:-1]:
+        searching &= image[tap_slice] != largest
         tap += searching
     return tap
 
@@ -176,10 +176,10 @@ def tap_to_index(windows: Windows, tap: Tensor) -> Tensor:
     tap, rank = tap.long(), windows.rank
     position: Any = 0
     for axis in range(rank):
-        places = arange(windows.count[axis], device=tap.device) * windows.stride[axis]
-        places = reshape(places - windows.padding[axis], (-1,) + (1,) * (rank - 1 - axis))
-        inside = tap // math.prod(windows.kernel[axis + 1 :]) % windows.kernel[axis]
-        position = position * windows.sizes[axis] + places + inside * windows.dilation[axis]
+        positions = arange(windows.count[axis], device=tap.device) * windows.stride[axis]
+        positions = reshape(positions - windows.padding[axis], (-1,) + (1,) * (rank - 1 - axis))
+        offset = tap // math.prod(windows.kernel[axis + 1 :]) % windows.kernel[axis]
+        position = position * windows.sizes[axis] + positions + offset * windows.dilation[axis]
     return where(tap < 0, -1, position) if windows.may_miss_image else position
 
 

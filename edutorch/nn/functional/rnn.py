@@ -84,53 +84,53 @@ def can_use_sequence_op(x: Tensor, sizes: list[int], state: State, weights: Sequ
 
     With numbers of 16 bits the loops round after each op, as PyTorch does.
     """
-    kinds = {each.dtype for each in (x, *state, *weights) if each is not None}
-    alike = len(kinds) == 1 and x.element_size() >= 4 and x.is_floating_point()
-    return alike and len(weights) == 4 and sizes[0] == sizes[-1] and current().autocast is None
+    dtypes = {tensor.dtype for tensor in (x, *state, *weights) if tensor is not None}
+    is_uniform = len(dtypes) == 1 and x.element_size() >= 4 and x.is_floating_point()
+    return is_uniform and len(weights) == 4 and sizes[0] == sizes[-1] and current().autocast is None
 
 
 def run_sequence_op(
-    step: Step, reverse: bool, x: Tensor, times: int, state: State,
+    step: Step, reverse: bool, x: Tensor, steps: int, state: State,
     w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None,
 ) -> tuple[Tensor, State]:  # fmt: skip
     """Run through sequences of one length by one op. Returns outputs and last states."""
     last = 0 if reverse else -1
     if step is not gru_step and b_ih is not None:  # both are only added
         b_ih, b_hh = b_ih + b_hh, None
-    given = reshape(linear(x, w_ih, b_ih), (times, -1, w_hh.shape[0]))
+    gates = reshape(linear(x, w_ih, b_ih), (steps, -1, w_hh.shape[0]))
     if step is lstm_step:
-        y, _ = lstm_sequence(given, *state, w_hh, reverse)
+        y, _ = lstm_sequence(gates, *state, w_hh, reverse)
         return y[0], (y[0, last], y[1, last])
     if step is gru_step:
-        y = gru_sequence(given, *state, w_hh, b_hh, reverse)
+        y = gru_sequence(gates, *state, w_hh, b_hh, reverse)
     else:
-        y = rnn_sequence(given, *state, w_hh, "tanh" if step is tanh_step else "relu", reverse)
+        y = rnn_sequence(gates, *state, w_hh, "tanh" if step is tanh_step else "relu", reverse)
     return y, (y[last],)
 
 
 def run_forward(step: Step, parts: Sequence[Tensor], state: State, *weights: Any) -> Any:
     """Run through time; samples that end hand in their state. Returns outputs, last states."""
-    outputs, ended = [], []
+    outputs, final_states = [], []
     for part in parts:
-        going = part.shape[0]
-        if going < state[0].shape[0]:
-            ended.append(tuple(each[going:] for each in state))
-            state = tuple(each[:going] for each in state)
+        active = part.shape[0]
+        if active < state[0].shape[0]:
+            final_states.append(tuple(tensor[active:] for tensor in state))
+            state = tuple(tensor[:active] for tensor in state)
         state = step(part, state, *weights)
         outputs.append(state[0])
-    ended.append(state)
-    return outputs, tuple(cat(pieces[::-1]) for pieces in zip(*ended, strict=True))
+    final_states.append(state)
+    return outputs, tuple(cat(pieces[::-1]) for pieces in zip(*final_states, strict=True))
 
 
 def run_reverse(step: Step, parts: Sequence[Tensor], start: State, *weights: Any) -> Any:
     """Run against time; samples join where they end. Returns outputs, last states."""
     outputs = []
-    state = tuple(each[: parts[-1].shape[0]] for each in start)
+    state = tuple(tensor[: parts[-1].shape[0]] for tensor in start)
     for part in reversed(parts):
-        have, going = state[0].shape[0], part.shape[0]
-        if going > have:
+        running, active = state[0].shape[0], part.shape[0]
+        if active > running:
             state = tuple(
-                cat([old, new[have:going]]) for old, new in zip(state, start, strict=True)
+                cat([old, new[running:active]]) for old, new in zip(state, start, strict=True)
             )
         state = step(part, state, *weights)
         outputs.append(state[0])
@@ -155,19 +155,19 @@ def run_recurrent(
     per_run = len(params) // runs
     last = []
     for layer in range(num_layers):
-        seen = []
-        for number, reverse in enumerate(directions, layer * len(directions)):
-            weights = params[number * per_run : (number + 1) * per_run]
+        layer_outputs = []
+        for run, reverse in enumerate(directions, layer * len(directions)):
+            weights = params[run * per_run : (run + 1) * per_run]
             if not has_biases:
                 weights = (*weights[:2], None, None, *weights[2:])
-            start = tuple(state[number] for state in states)
+            start = tuple(state[run] for state in states)
             outputs, end = run_layer(step, reverse, x, sizes, start, weights)
-            seen.append(outputs)
+            layer_outputs.append(outputs)
             last.append(end)
-        x = seen[0] if len(seen) == 1 else cat(seen, -1)
+        x = layer_outputs[0] if len(layer_outputs) == 1 else cat(layer_outputs, -1)
         if layer < num_layers - 1:
             x = drop(x, dropout, train)
-    return x, tuple(stack(each) for each in zip(*last, strict=True))
+    return x, tuple(stack(tensors) for tensors in zip(*last, strict=True))
 
 
 def check_states(states: State, params: Sequence[Tensor], runs: int, sizes: Sequence[int]) -> None:

@@ -48,14 +48,14 @@ def lstm_gates_backward(g: Any, x: Any, c: Any) -> tuple[Any, Any]:
     """The gradients of x and c. Through c flows what h wants of it, and what comes later."""
     i, f, u, o = chunk(x, 4, -1)
     i, f, u, o = sigmoid(i), sigmoid(f), tanh(u), sigmoid(o)
-    shown = tanh(f * c + i * u)
-    at_h, at_c = g[0], g[1]
-    at_c = at_c + at_h * o * (1 - shown * shown)
+    tanh_c = tanh(f * c + i * u)
+    grad_h, grad_c = g[0], g[1]
+    grad_c = grad_c + grad_h * o * (1 - tanh_c * tanh_c)
     gates = [
-        at_c * u * i * (1 - i), at_c * c * f * (1 - f), at_c * i * (1 - u * u),
-        at_h * shown * o * (1 - o),
+        grad_c * u * i * (1 - i), grad_c * c * f * (1 - f), grad_c * i * (1 - u * u),
+        grad_h * tanh_c * o * (1 - o),
     ]  # fmt: skip
-    return cat(gates, -1), at_c * f
+    return cat(gates, -1), grad_c * f
 
 
 lstm_gates.vjp(
@@ -86,11 +86,11 @@ def gru_gates_backward(g: Any, x: Any, hidden: Any, h: Any) -> tuple[Any, Any, A
     h_reset, h_update, h_new = chunk(hidden, 3, -1)
     reset, update = sigmoid(reset + h_reset), sigmoid(update + h_update)
     candidate = tanh(new + reset * h_new)
-    at_new = g * (1 - update) * (1 - candidate * candidate)
-    at_update = g * (h - candidate) * update * (1 - update)
-    at_reset = at_new * h_new * reset * (1 - reset)
-    gates = [at_reset, at_update]
-    return cat([*gates, at_new], -1), cat([*gates, at_new * reset], -1), g * update
+    grad_new = g * (1 - update) * (1 - candidate * candidate)
+    grad_update = g * (h - candidate) * update * (1 - update)
+    grad_reset = grad_new * h_new * reset * (1 - reset)
+    gates = [grad_reset, grad_update]
+    return cat([*gates, grad_new], -1), cat([*gates, grad_new * reset], -1), g * update
 
 
 gru_gates.vjp(
@@ -134,14 +134,14 @@ def lstm_sequence(
         weight: W_hh, (4 k, k).
         reverse: go through time backwards.
     """
-    shown, held, gates = [], [], []
+    hidden_states, cell_states, gates = [], [], []
     for t in time_order(x.shape[0], reverse):
         gates.append(x[t] + h @ weight.T)
         y = lstm_gates(gates[-1], c)
         h, c = y[0], y[1]
-        shown.append(h)
-        held.append(c)
-    y = stack([stack_in_time(shown, reverse), stack_in_time(held, reverse)])
+        hidden_states.append(h)
+        cell_states.append(c)
+    y = stack([stack_in_time(hidden_states, reverse), stack_in_time(cell_states, reverse)])
     return y, stack_in_time(gates, reverse)
 
 
@@ -152,14 +152,14 @@ def lstm_sequence_backward(
     h, c = previous_states(h, y[0], reverse), previous_states(c, y[1], reverse)
     if isinstance(g, Tensor):  # the gradient will be differentiated, so it has to know its past
         gates = x + h @ weight.T
-    at_h = at_c = 0
-    found = []
+    grad_h = grad_c = 0
+    gate_grads = []
     for t in time_order(x.shape[0], not reverse):
-        at_gates, at_c = lstm_gates_backward((g[0, t] + at_h, g[1, t] + at_c), gates[t], c[t])
-        at_h = at_gates @ weight
-        found.append(at_gates)
-    at_x = stack_in_time(found, not reverse)
-    return at_x, at_h, at_c, flatten_batch(at_x).T @ flatten_batch(h)
+        grad_gates, grad_c = lstm_gates_backward((g[0, t] + grad_h, g[1, t] + grad_c), gates[t], c[t])
+        grad_h = grad_gates @ weight
+        gate_grads.append(grad_gates)
+    grad_x = stack_in_time(gate_grads, not reverse)
+    return grad_x, grad_h, grad_c, flatten_batch(grad_x).T @ flatten_batch(h)
 
 
 WEIGHT_LATEX = r"\text{one product over all times}"
@@ -197,16 +197,16 @@ def gru_sequence_backward(
     """The gradients of x, h, weight and bias: back through time."""
     h = previous_states(h, y, reverse)
     hidden = h @ weight.T if bias is None else h @ weight.T + bias
-    at_h = 0
-    inside, contributed = [], []
+    grad_h = 0
+    input_grads, hidden_grads = [], []
     for t in time_order(x.shape[0], not reverse):
-        at_x, at_hidden, at_h = gru_gates_backward(g[t] + at_h, x[t], hidden[t], h[t])
-        at_h = at_h + at_hidden @ weight
-        inside.append(at_x)
-        contributed.append(at_hidden)
-    at_hidden = stack_in_time(contributed, not reverse)
-    at_weight = flatten_batch(at_hidden).T @ flatten_batch(h)
-    return stack_in_time(inside, not reverse), at_h, at_weight, at_hidden
+        grad_x, grad_hidden, grad_h = gru_gates_backward(g[t] + grad_h, x[t], hidden[t], h[t])
+        grad_h = grad_h + grad_hidden @ weight
+        input_grads.append(grad_x)
+        hidden_grads.append(grad_hidden)
+    grad_hidden = stack_in_time(hidden_grads, not reverse)
+    grad_weight = flatten_batch(grad_hidden).T @ flatten_batch(h)
+    return stack_in_time(input_grads, not reverse), grad_h, grad_weight, grad_hidden
 
 
 gru_sequence.vjp(
@@ -231,10 +231,10 @@ def rnn_sequence(
 
     Args: as for `lstm_sequence`, with k for 4 k; `nonlinearity` is "tanh" or "relu".
     """
-    bend = tanh if nonlinearity == "tanh" else relu
+    activation = tanh if nonlinearity == "tanh" else relu
     states = []
     for t in time_order(x.shape[0], reverse):
-        h = bend(x[t] + h @ weight.T)
+        h = activation(x[t] + h @ weight.T)
         states.append(h)
     return stack_in_time(states, reverse)
 
@@ -243,15 +243,15 @@ def rnn_sequence_backward(
     g: Any, y: Any, h: Any, weight: Any, nonlinearity: str, reverse: bool
 ) -> tuple[Any, Any, Any]:
     """The gradients of x, h and weight: back through time."""
-    slope = 1 - y * y if nonlinearity == "tanh" else y > 0
-    at_h = 0
-    found = []
+    derivative = 1 - y * y if nonlinearity == "tanh" else y > 0
+    grad_h = 0
+    input_grads = []
     for t in time_order(y.shape[0], not reverse):
-        at_x = (g[t] + at_h) * slope[t]
-        at_h = at_x @ weight
-        found.append(at_x)
-    at_x = stack_in_time(found, not reverse)
-    return at_x, at_h, flatten_batch(at_x).T @ flatten_batch(previous_states(h, y, reverse))
+        grad_x = (g[t] + grad_h) * derivative[t]
+        grad_h = grad_x @ weight
+        input_grads.append(grad_x)
+    grad_x = stack_in_time(input_grads, not reverse)
+    return grad_x, grad_h, flatten_batch(grad_x).T @ flatten_batch(previous_states(h, y, reverse))
 
 
 rnn_sequence.vjp(

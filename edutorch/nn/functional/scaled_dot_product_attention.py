@@ -108,8 +108,8 @@ def memory_order(x: Any) -> list[int]:
 
     Attention's result lies as the query does. So to put the heads together again is only a view.
     """
-    steps = getattr(x, "strides", (0,) * x.ndim)
-    return [*sorted(range(x.ndim - 1), key=lambda axis: -steps[axis]), x.ndim - 1]
+    strides = getattr(x, "strides", (0,) * x.ndim)
+    return [*sorted(range(x.ndim - 1), key=lambda axis: -strides[axis]), x.ndim - 1]
 
 
 def attention_probs(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
@@ -117,8 +117,8 @@ def attention_probs(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
     scores = matmul(query * scale, transpose(key, -2, -1))
     if is_causal:
         xp = backends.of(key._array if isinstance(key, Tensor) else key).xp
-        later = xp.arange(key.shape[-2]) > xp.arange(query.shape[-2])[:, None]
-        scores = where(later, -math.inf, scores)  # each query sees the first key at least
+        future = xp.arange(key.shape[-2]) > xp.arange(query.shape[-2])[:, None]
+        scores = where(future, -math.inf, scores)  # each query sees the first key at least
     return softmax(scores, -1)
 
 
@@ -127,12 +127,12 @@ def sdpa_backward(
 ) -> tuple[Any, Any, Any]:
     """The gradients of query, key and value. The weights are computed again, not kept."""
     weights = attention_probs(query, key, scale, is_causal)
-    at_weights = matmul(g, transpose(value, -2, -1))
-    taken = sum(weights * at_weights, -1, True)
-    at_scores = weights * (at_weights - taken) * scale
+    grad_weights = matmul(g, transpose(value, -2, -1))
+    weighted_sum = sum(weights * grad_weights, -1, True)
+    grad_scores = weights * (grad_weights - weighted_sum) * scale
     return (
-        matmul(at_scores, key),
-        matmul(transpose(at_scores, -2, -1), query),
+        matmul(grad_scores, key),
+        matmul(transpose(grad_scores, -2, -1), query),
         matmul(transpose(weights, -2, -1), g),
     )
 
@@ -156,31 +156,31 @@ def can_use_sdpa_op(query: Tensor, key: Tensor, value: Tensor) -> bool:
 def check_arguments(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool, gqa: bool
 ) -> None:
-    name = "scaled_dot_product_attention"
-    given = {"query": query, "key": key, "value": value}
-    shapes = {each: tuple(tensor.shape) for each, tensor in given.items()}
-    if len({each.dtype for each in given.values()}) > 1:
-        kinds = {each: tensor.dtype for each, tensor in given.items()}
-        raise DTypeError(name, "expected query, key and value to have the same dtype", kinds)
-    if min(each.ndim for each in given.values()) < 2:
-        raise ShapeError(name, "query, key and value need at least 2 axes", shapes)
+    op = "scaled_dot_product_attention"
+    tensors = {"query": query, "key": key, "value": value}
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if len({name.dtype for name in tensors.values()}) > 1:
+        dtypes = {name: tensor.dtype for name, tensor in tensors.items()}
+        raise DTypeError(op, "expected query, key and value to have the same dtype", dtypes)
+    if min(name.ndim for name in tensors.values()) < 2:
+        raise ShapeError(op, "query, key and value need at least 2 axes", shapes)
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ShapeError(
-            name, "expected (… l d), (… s d) and (… s v)", shapes,
+            op, "expected (… l d), (… s d) and (… s v)", shapes,
             "query and key share their features, key and value their length",
         )  # fmt: skip
-    if gqa and (query.ndim < 3 or any(query.shape[-3] % each.shape[-3] for each in (key, value))):
-        raise ShapeError(name, "the heads of the query cannot be shared out evenly", shapes)
+    if gqa and (query.ndim < 3 or any(query.shape[-3] % name.shape[-3] for name in (key, value))):
+        raise ShapeError(op, "the heads of the query cannot be shared out evenly", shapes)
     if mask is None:
         return
     if is_causal:
         raise ShapeError(
-            name, "Explicit attn_mask should not be set when is_causal=True",
+            op, "Explicit attn_mask should not be set when is_causal=True",
             {"attn_mask": tuple(mask.shape)},
         )  # fmt: skip
     if mask.dtype not in (boolean, float32, query.dtype):
         raise DTypeError(
-            name, "expected attn_mask to be bool, float32 or of the type of the query",
+            op, "expected attn_mask to be bool, float32 or of the type of the query",
             {"attn_mask": mask.dtype, "query": query.dtype}, "mask.bool(): True may be seen",
         )  # fmt: skip
 
@@ -217,5 +217,5 @@ def has_visible_keys(mask: Tensor) -> bool:
     if not can_read(mask):
         return False
     array = mask._array
-    seen = array if mask.dtype is boolean else array != -math.inf
-    return bool(seen.any(-1).all()) if array.ndim else bool(seen)
+    visible = array if mask.dtype is boolean else array != -math.inf
+    return bool(visible.any(-1).all()) if array.ndim else bool(visible)

@@ -37,8 +37,8 @@ def expand_setting(value: int | Sequence[int], rank: int, op: str = "conv") -> t
         return (operator.index(value),) * rank
     if len(value) not in (1, rank):
         raise SettingError(op, f"expected one number or {rank}, got {tuple(value)}")
-    numbers = tuple(map(operator.index, value))
-    return numbers if len(numbers) == rank else numbers * rank
+    values = tuple(map(operator.index, value))
+    return values if len(values) == rank else values * rank
 
 
 def resolve_stride(stride: Any, kernel: Counts, op: str) -> Counts:
@@ -72,7 +72,7 @@ def resolve_pads(
                 {"stride": stride}, "choose the padding as numbers",
             )  # fmt: skip
         total = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)]
-        return tuple((each // 2, each - each // 2) for each in total)
+        return tuple((width // 2, width - width // 2) for width in total)
     if isinstance(padding, str):
         raise SettingError(
             f"conv{len(kernel)}d",
@@ -80,7 +80,7 @@ def resolve_pads(
         )
     if isinstance(padding, list | tuple) and padding and isinstance(padding[0], list | tuple):
         return tuple(padding)
-    return tuple((each, each) for each in expand_setting(padding, len(kernel)))
+    return tuple((width, width) for width in expand_setting(padding, len(kernel)))
 
 
 def count_positions(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> int:
@@ -97,7 +97,7 @@ def output_shape(
     Raises: ShapeError: the window is larger than the padded image.
     """
     sizes = shape[len(shape) - len(kernel) :]
-    count = tuple(count_positions(*each) for each in zip(sizes, kernel, stride, pads, dilation, strict=True))
+    count = tuple(count_positions(*settings) for settings in zip(sizes, kernel, stride, pads, dilation, strict=True))
     if min(count) < 1:
         reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
         raise ShapeError(
@@ -133,7 +133,7 @@ def tap_slices(
         [strided_slice(i * d, s, c) for i in range(k)]
         for k, s, d, c in zip(kernel, stride, dilation, count, strict=True)
     ]
-    return ((..., *each) for each in itertools.product(*spans))
+    return ((..., *slices) for slices in itertools.product(*spans))
 
 
 def strided_slice(start: int, step: int, count: int) -> slice:

@@ -37,13 +37,13 @@ def max_unpool_nd(
     if input.shape != indices.shape:
         raise ShapeError(op, "each number needs an index: the shapes should be the same", shapes)
     size = unpooled_size(op, rank, input, kernel_size, stride, padding, output_size)
-    lead, room = input.shape[:-rank], math.prod(size)
+    lead, size_flat = input.shape[:-rank], math.prod(size)
     rows = (*lead, math.prod(input.shape[-rank:]))
     flat = reshape(indices, rows)
-    if flat.numel() and not bool(((flat >= 0) & (flat < room)).all()):
+    if flat.numel() and not bool(((flat >= 0) & (flat < size_flat)).all()):
         raise ShapeError(op, f"an index lies outside an image of {size}", shapes)
-    empty = zeros(*lead, room, dtype=input.dtype, device=input.device)
-    return reshape(scatter(empty, -1, flat, reshape(input, rows)), (*lead, *size))
+    output = zeros(*lead, size_flat, dtype=input.dtype, device=input.device)
+    return reshape(scatter(output, -1, flat, reshape(input, rows)), (*lead, *size))
 
 
 def unpooled_size(
@@ -56,21 +56,21 @@ def unpooled_size(
     """
     kernel, border = expand_setting(kernel_size, rank, op), expand_setting(padding, rank, op)
     step = resolve_stride(stride, kernel, op)
-    usual = tuple(
+    default_size = tuple(
         (n - 1) * s + k - 2 * p
         for n, s, k, p in zip(input.shape[-rank:], step, kernel, border, strict=True)
     )
     if output_size is None:
-        return usual
+        return default_size
     size = tuple(output_size)[-rank:]
     if len(output_size) not in (rank, rank + 2):
         raise SettingError(op, f"output_size needs {rank} or {rank + 2} numbers, got {output_size}")
-    for axis, (n, middle, s) in enumerate(zip(size, usual, step, strict=True)):
-        if not middle - s < n < middle + s:
+    for axis, (n, default, s) in enumerate(zip(size, default_size, step, strict=True)):
+        if not default - s < n < default + s:
             raise SettingError(
                 op,
-                f'invalid output_size "{size}" (dim {axis} must be between {middle - s} '
-                f"and {middle + s})",
+                f'invalid output_size "{size}" (dim {axis} must be between {default - s} '
+                f"and {default + s})",
             )
     return size
 
@@ -193,8 +193,8 @@ def fractional_max_pool_nd(
     if output_size is None and output_ratio is None:
         raise SettingError(op, "requires specifying either an output_size or an output_ratio")
     if output_size is None:
-        each = (output_ratio,) * rank if isinstance(output_ratio, int | float) else output_ratio
-        output_size = tuple(int(n * ratio) for n, ratio in zip(sizes, each, strict=True))
+        ratios = (output_ratio,) * rank if isinstance(output_ratio, int | float) else output_ratio
+        output_size = tuple(int(n * ratio) for n, ratio in zip(sizes, ratios, strict=True))
     counts = expand_setting(output_size, rank, op)
     if any(m < 1 or m + k - 1 > n for m, k, n in zip(counts, kernel, sizes, strict=True)):
         raise ShapeError(
@@ -209,13 +209,13 @@ def fractional_max_pool_nd(
             op, f"expected _random_samples of the shape {(*lead, rank)}",
             {"input": tuple(input.shape), "_random_samples": tuple(samples.shape)},
         )  # fmt: skip
-    drawn = reshape(samples[: lead[0]], (*input.shape[:-rank], rank))
+    sample = reshape(samples[: lead[0]], (*input.shape[:-rank], rank))
     order = (1, 0) if rank == 2 else (0, 1, 2)  # for images PyTorch draws the width first
-    seen = [
-        unsqueeze(window_starts(drawn[..., number], n, m, k), -1) + arange(k, device=input.device)
-        for number, n, m, k in zip(order, sizes, counts, kernel, strict=True)
+    window_positions = [
+        unsqueeze(window_starts(sample[..., index], n, m, k), -1) + arange(k, device=input.device)
+        for index, n, m, k in zip(order, sizes, counts, kernel, strict=True)
     ]
-    return max_of_windows(input, seen)
+    return max_of_windows(input, window_positions)
 
 
 def window_starts(sample: Tensor, size: int, count: int, kernel: int) -> Tensor:
@@ -251,8 +251,8 @@ def fractional_max_pool2d(
     >>> nn.functional.fractional_max_pool2d(ones(1, 1, 5, 5), 2, output_ratio=0.6).shape
     torch.Size([1, 1, 3, 3])
     """
-    found = fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples)
-    return found if return_indices else found[0]
+    result = fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return result if return_indices else result[0]
 
 
 @recorded_as("FractionalMaxPool3DBackward0")
@@ -265,8 +265,8 @@ def fractional_max_pool3d(
     >>> nn.functional.fractional_max_pool3d(ones(1, 1, 5, 5, 5), 2, output_size=3).shape
     torch.Size([1, 1, 3, 3, 3])
     """
-    found = fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples)
-    return found if return_indices else found[0]
+    result = fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return result if return_indices else result[0]
 
 
 def fractional_max_pool2d_with_indices(

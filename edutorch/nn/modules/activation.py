@@ -1,4 +1,4 @@
-"""Activations as modules, to be put between layers."""
+"""Activation modules, softmax modules and multi-head attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class ReLU(Module):
-    """The positive part: y = max(x, 0).
+    """Rectified linear unit: y = max(x, 0).
 
     >>> nn.ReLU()(tensor([-1.0, 2.0]))
     tensor([0., 2.])
@@ -39,12 +39,11 @@ class ReLU(Module):
         return input.relu_() if self.inplace else relu(input)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return "inplace=True" if self.inplace else ""
 
 
 class Hardtanh(Module):
-    """Straight between two limits, flat outside.
+    """Clip to an interval: y = min(max(x, min_val), max_val).
 
     >>> nn.Hardtanh()(tensor([-3.0, 0.5]))
     tensor([-1.0000,  0.5000])
@@ -55,17 +54,15 @@ class Hardtanh(Module):
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Clip the input."""
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         inplace = ", inplace=True" if self.inplace else ""
         return f"min_val={self.min_val}, max_val={self.max_val}{inplace}"
 
 
 class ReLU6(Hardtanh):
-    """ReLU with an upper limit of 6.
+    """ReLU with an upper bound of 6: y = min(max(x, 0), 6).
 
     >>> nn.ReLU6()(tensor([-1.0, 8.0]))
     tensor([0., 6.])
@@ -75,12 +72,11 @@ class ReLU6(Hardtanh):
         super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return "inplace=True" if self.inplace else ""
 
 
 class LeakyReLU(Module):
-    """Like ReLU, with a small slope below zero, so that no unit is ever dead.
+    """ReLU with a small slope below zero: y = max(x, 0) + slope · min(x, 0).
 
     >>> nn.LeakyReLU(0.1)(tensor([-1.0, 2.0]))
     tensor([-0.1000,  2.0000])
@@ -95,12 +91,11 @@ class LeakyReLU(Module):
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"negative_slope={self.negative_slope}{', inplace=True' if self.inplace else ''}"
 
 
 class ELU(Module):
-    """Like ReLU, but below zero a smooth bend down to -α.
+    """Exponential linear unit: y = x above zero, α · (eˣ - 1) below.
 
     >>> nn.ELU()(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
@@ -115,12 +110,11 @@ class ELU(Module):
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
 
 
 class SELU(Module):
-    """ELU scaled so that layers of it keep mean 0 and variance 1.
+    """Scaled ELU, whose constants keep mean 0 and variance 1 through many layers.
 
     >>> nn.SELU()(tensor([0.0]))
     tensor([0.])
@@ -131,16 +125,14 @@ class SELU(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Compute the scaled ELU."""
         return F.selu(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return "inplace=True" if self.inplace else ""
 
 
 class SiLU(Module):
-    """A smooth ReLU: y = x · σ(x).
+    """Sigmoid linear unit (swish): y = x · σ(x).
 
     >>> nn.SiLU()(tensor([2.0]))
     tensor([1.7616])
@@ -155,12 +147,11 @@ class SiLU(Module):
         return F.silu(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return "inplace=True" if self.inplace else ""
 
 
 class GELU(Module):
-    """A smooth ReLU: y = x · Φ(x), Φ(x) being the part of a normal distribution below x.
+    """Gaussian error linear unit: y = x · Φ(x), with Φ the normal distribution function.
 
     >>> nn.GELU()(tensor([2.0]))
     tensor([1.9545])
@@ -175,12 +166,11 @@ class GELU(Module):
         return F.gelu(input, approximate=self.approximate)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"approximate={self.approximate!r}"
 
 
 class Sigmoid(Module):
-    """An S-shaped curve from 0 to 1: y = 1 / (1 + e⁻ˣ).
+    """Logistic sigmoid: y = 1 / (1 + e⁻ˣ).
 
     >>> nn.Sigmoid()(tensor([0.0]))
     tensor([0.5000])
@@ -192,7 +182,7 @@ class Sigmoid(Module):
 
 
 class Tanh(Module):
-    """An S-shaped curve from -1 to 1.
+    """Hyperbolic tangent: y = tanh(x).
 
     >>> nn.Tanh()(tensor([1.0]))
     tensor([0.7616])
@@ -204,7 +194,7 @@ class Tanh(Module):
 
 
 class Softsign(Module):
-    """An S-shaped curve with long tails: y = x / (1 + |x|).
+    """Softsign: y = x / (1 + |x|).
 
     >>> nn.Softsign()(tensor([3.0]))
     tensor([0.7500])
@@ -216,7 +206,7 @@ class Softsign(Module):
 
 
 class LogSigmoid(Module):
-    """The logarithm of the sigmoid.
+    """Logarithm of the sigmoid: y = log σ(x).
 
     >>> nn.LogSigmoid()(tensor([0.0]))
     tensor([-0.6931])
@@ -228,7 +218,7 @@ class LogSigmoid(Module):
 
 
 class Softplus(Module):
-    """A smooth ramp: y = log(1 + exp(βx)) / β.
+    """Softplus, a smooth ReLU: y = log(1 + exp(βx)) / β.
 
     >>> nn.Softplus()(tensor([0.0]))
     tensor([0.6931])
@@ -243,12 +233,11 @@ class Softplus(Module):
         return F.softplus(input, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
 class Softmax(Module):
-    """Positive numbers that sum to 1 along `dim`.
+    """Softmax along `dim`: y = exp(x) / Σ exp(x).
 
     >>> nn.Softmax(dim=0)(tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
@@ -263,12 +252,11 @@ class Softmax(Module):
         return F.softmax(input, self.dim)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"dim={self.dim}"
 
 
 class LogSoftmax(Module):
-    """The logarithm of softmax.
+    """Logarithm of the softmax along `dim`: y = x - log Σ exp(x).
 
     >>> nn.LogSoftmax(dim=0)(tensor([0.0, 0.0]))
     tensor([-0.6931, -0.6931])
@@ -283,17 +271,16 @@ class LogSoftmax(Module):
         return F.log_softmax(input, self.dim)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"dim={self.dim}"
 
 
-def in_place(module: Module) -> str:
-    """Return the end of the text of an activation that writes into its input."""
+def inplace_suffix(module: Module) -> str:
+    """Return the end of the repr of an activation that may work in place."""
     return ", inplace=True" if module.inplace else ""
 
 
 class CELU(Module):
-    """Like ReLU, but below zero a bend down to -α whose slope at 0 is 1 for each α.
+    """Continuously differentiable ELU: its slope at 0 is 1 for each α.
 
         y = max(0, x) + min(0, α · (exp(x / α) - 1))
 
@@ -308,16 +295,14 @@ class CELU(Module):
         self.alpha, self.inplace = alpha, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Bend the negative numbers."""
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"alpha={self.alpha}{in_place(self)}"
+        return f"alpha={self.alpha}{inplace_suffix(self)}"
 
 
 class RReLU(Module):
-    """Leaky ReLU with a slope drawn for each number while training; in evaluation their mean.
+    """Leaky ReLU with a random slope per element while training, their mean in evaluation.
 
     Paper: Xu et al., Empirical evaluation of rectified activations, 2015.
 
@@ -330,16 +315,14 @@ class RReLU(Module):
         self.lower, self.upper, self.inplace = lower, upper, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Multiply the negative numbers by slopes."""
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"lower={self.lower}, upper={self.upper}{in_place(self)}"
+        return f"lower={self.lower}, upper={self.upper}{inplace_suffix(self)}"
 
 
 class Threshold(Module):
-    """Numbers above a threshold stay; all others become `value`.
+    """Replace elements that are not above a threshold by `value`.
 
     >>> nn.Threshold(1.0, 20.0)(tensor([0.5, 2.0]))
     tensor([20.,  2.])
@@ -350,16 +333,14 @@ class Threshold(Module):
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Replace what is not above the threshold."""
         return F.threshold(input, self.threshold, self.value, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
-        return f"threshold={self.threshold}, value={self.value}{in_place(self)}"
+        return f"threshold={self.threshold}, value={self.value}{inplace_suffix(self)}"
 
 
 class Hardsigmoid(Module):
-    """A sigmoid of straight lines: 0 below -3, 1 above 3, x / 6 + 1/2 between.
+    """Piecewise linear sigmoid: 0 below -3, 1 above 3, x / 6 + 1/2 between.
 
     >>> nn.Hardsigmoid()(tensor([-4.0, 0.0, 1.5]))
     tensor([0.0000, 0.5000, 0.7500])
@@ -370,12 +351,11 @@ class Hardsigmoid(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Bend along three lines."""
         return F.hardsigmoid(input, self.inplace)
 
 
 class Hardshrink(Module):
-    """Numbers from -λ to λ become 0; all others stay.
+    """Hard shrinkage: elements from -λ to λ become 0; all others stay.
 
     >>> nn.Hardshrink()(tensor([-1.0, 0.4]))
     tensor([-1.,  0.])
@@ -386,16 +366,14 @@ class Hardshrink(Module):
         self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
-        """Take small numbers away."""
         return F.hardshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
-        """Return the setting."""
         return f"{self.lambd}"
 
 
 class Softshrink(Module):
-    """Numbers from -λ to λ become 0; all others come closer to 0 by λ.
+    """Soft shrinkage: elements from -λ to λ become 0; all others move towards 0 by λ.
 
     >>> nn.Softshrink()(tensor([-1.0, 0.4]))
     tensor([-0.5000,  0.0000])
@@ -406,16 +384,14 @@ class Softshrink(Module):
         self.lambd = lambd
 
     def forward(self, input: Tensor) -> Tensor:
-        """Pull all numbers towards 0."""
         return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
-        """Return the setting."""
         return f"{self.lambd}"
 
 
 class Tanhshrink(Module):
-    """What tanh takes away: y = x - tanh(x).
+    """Tanh shrinkage: y = x - tanh(x).
 
     >>> nn.Tanhshrink()(tensor([0.0, 2.0]))
     tensor([0.0000, 1.0360])
@@ -427,7 +403,7 @@ class Tanhshrink(Module):
 
 
 class Softmin(Module):
-    """Softmax of -x: the smallest number gets most. Along `dim` the results sum to 1.
+    """Softmax of -x along `dim`: y = exp(-x) / Σ exp(-x).
 
     >>> nn.Softmin(dim=0)(tensor([0.0, 0.0]))
     tensor([0.5000, 0.5000])
@@ -442,19 +418,18 @@ class Softmin(Module):
         return F.softmin(input, self.dim)
 
     def extra_repr(self) -> str:
-        """Return the setting."""
         return f"dim={self.dim}"
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of an image (n, c, h, w) or (c, h, w), at each place.
+    """Softmax over the channels at each pixel of images (n, c, h, w) or (c, h, w).
 
     >>> nn.Softmax2d()(zeros(2, 1, 1)).flatten()
     tensor([0.5000, 0.5000])
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Compute softmax over channels. Raises: ValueError: not an image."""
+        """Compute the softmax over channels. Raises: ValueError: not an image."""
         if input.ndim not in (3, 4):
             raise SettingError(
                 "Softmax2d", f"expected input to be 3D or 4D, got {input.ndim}D instead",
@@ -464,7 +439,7 @@ class Softmax2d(Module):
 
 
 class Mish(Module):
-    """A smooth ReLU with a dip below zero: y = x · tanh(log(1 + eˣ)).
+    """Mish: y = x · tanh(softplus(x)) = x · tanh(log(1 + eˣ)).
 
     >>> nn.Mish()(tensor([2.0]))
     tensor([1.9440])
@@ -475,16 +450,14 @@ class Mish(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Bend."""
         return F.mish(input, self.inplace)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return "inplace=True" if self.inplace else ""
 
 
 class Hardswish(Module):
-    """SiLU made of straight lines: y = x · min(max(x + 3, 0), 6) / 6.
+    """SiLU with a piecewise linear sigmoid: y = x · min(max(x + 3, 0), 6) / 6.
 
     >>> nn.Hardswish()(tensor([4.0]))
     tensor([4.])
@@ -495,12 +468,11 @@ class Hardswish(Module):
         self.inplace = inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Bend."""
         return F.hardswish(input, self.inplace)
 
 
 class PReLU(Module):
-    """Leaky ReLU with slopes that are learned: one, or one for each channel (axis 1).
+    """Leaky ReLU with learned slopes: a single one, or one per channel (axis 1).
 
     Paper: He et al., Delving deep into rectifiers, 2015.
 
@@ -516,21 +488,19 @@ class PReLU(Module):
         self.weight = Parameter(full((num_parameters,), float(init), device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
-        """Begin again, with the slope that was given."""
+        """Reset the slopes to their initial value."""
         with no_grad():
             self.weight.fill_(self.init)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Bend."""
         return F.prelu(input, self.weight)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"num_parameters={self.num_parameters}"
 
 
 class GLU(Module):
-    """One half opens and closes the other: y = a · σ(b).
+    """Gated linear unit: y = a · σ(b), with a and b the halves of the input along `dim`.
 
     >>> nn.GLU()(tensor([3.0, 0.0]))
     tensor([1.5000])
@@ -541,29 +511,27 @@ class GLU(Module):
         self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """Gate one half with the other."""
         return F.glu(input, self.dim)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"dim={self.dim}"
 
 
 class MultiheadAttention(Module):
-    """Attention by several heads at once: head i = softmax(q Wq (k Wk)ᵀ / √d) v Wv.
+    """Multi-head attention: head i = softmax(q Wq (k Wk)ᵀ / √d) v Wv.
 
-    The features are cut into heads; each attends by itself, and a last linear map joins them.
+    The features are split into heads; a last linear layer projects their concatenated outputs.
 
     Args:
-        embed_dim: how many features query and output have; a multiple of `num_heads`.
-        dropout: drops attention weights while training.
-        bias: with shifts in the projections.
-        add_bias_kv: one more key and value, which are learned.
-        add_zero_attn: one more key and value, which are zero: a way to attend to nothing.
-        kdim, vdim: how many features key and value have, if not as many.
+        embed_dim: the number of features of query and output; a multiple of `num_heads`.
+        dropout: the dropout probability of the attention weights.
+        bias: whether the projections add a bias.
+        add_bias_kv: whether to append a learned key and value.
+        add_zero_attn: whether to append a key and value of zeros.
+        kdim, vdim: the numbers of features of key and value; `embed_dim` by default.
         batch_first: (n, l, e) instead of (l, n, e).
 
-    Starts with Xavier's uniform weights and shifts of 0.
+    The weights are initialized with Xavier's uniform distribution, the biases with 0.
 
     Paper: Vaswani et al., Attention is all you need, 2017.
 
@@ -601,19 +569,21 @@ class MultiheadAttention(Module):
         self.vdim = embed_dim if vdim is None else vdim
         self.dropout, self.batch_first, self.add_zero_attn = dropout, batch_first, add_zero_attn
         self._qkv_same_embed_dim = self.kdim == embed_dim == self.vdim
-        packed, extra = self._qkv_same_embed_dim, add_bias_kv
+        packed, has_bias_kv = self._qkv_same_embed_dim, add_bias_kv
         shapes = {
             "in_proj_weight": (3 * embed_dim, embed_dim) if packed else None,
             "q_proj_weight": None if packed else (embed_dim, embed_dim),
             "k_proj_weight": None if packed else (embed_dim, self.kdim),
             "v_proj_weight": None if packed else (embed_dim, self.vdim),
             "in_proj_bias": (3 * embed_dim,) if bias else None,
-            "bias_k": (1, 1, embed_dim) if extra else None,
-            "bias_v": (1, 1, embed_dim) if extra else None,
+            "bias_k": (1, 1, embed_dim) if has_bias_kv else None,
+            "bias_v": (1, 1, embed_dim) if has_bias_kv else None,
         }
         for name, shape in shapes.items():
-            made = None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
-            self.register_parameter(name, made)
+            parameter = (
+                None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
+            )
+            self.register_parameter(name, parameter)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         self._reset_parameters()
 
@@ -625,27 +595,27 @@ class MultiheadAttention(Module):
         if self.in_proj_bias is not None:
             init.zeros_(self.in_proj_bias)
             init.zeros_(self.out_proj.bias)
-        for each in (self.bias_k, self.bias_v):
-            if each is not None:
-                init.xavier_normal_(each)
+        for bias in (self.bias_k, self.bias_v):
+            if bias is not None:
+                init.xavier_normal_(bias)
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None = None,
         need_weights: bool = True, attn_mask: Tensor | None = None,
         average_attn_weights: bool = True, is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-        """Attend. Returns the output and, with `need_weights`, the weights.
+        """Return the output and, with `need_weights`, the attention weights.
 
         Args:
             query, key, value: (l, n, e), (s, n, kdim), (s, n, vdim), or without n.
-            key_padding_mask: (n, s): True hides a key; numbers are added to the scores.
-            attn_mask: (l, s) or (n · heads, l, s): the same for each query.
-            average_attn_weights: the weights' mean over the heads, not those of each.
-            is_causal: says that `attn_mask` is the causal one.
+            key_padding_mask: (n, s): True masks a key; floats are added to the scores.
+            attn_mask: (l, s) or (n · heads, l, s): the same per query.
+            average_attn_weights: whether to return the mean of the weights over the heads.
+            is_causal: whether `attn_mask` is the causal mask.
         """
-        swap = self.batch_first and query.ndim == 3
-        if swap:
-            query, key, value = (each.transpose(0, 1) for each in (query, key, value))
+        is_transposed = self.batch_first and query.ndim == 3
+        if is_transposed:
+            query, key, value = (tensor.transpose(0, 1) for tensor in (query, key, value))
         y, weights = F.multi_head_attention_forward(
             query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
             self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn, self.dropout,
@@ -653,4 +623,4 @@ class MultiheadAttention(Module):
             need_weights, attn_mask, not self._qkv_same_embed_dim, self.q_proj_weight,
             self.k_proj_weight, self.v_proj_weight, None, None, average_attn_weights, is_causal,
         )  # fmt: skip
-        return (y.transpose(0, 1) if swap else y), weights
+        return (y.transpose(0, 1) if is_transposed else y), weights

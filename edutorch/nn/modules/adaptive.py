@@ -1,4 +1,4 @@
-"""Last layer and loss in one, for very many classes."""
+"""Adaptive softmax: output layer and loss for very many classes."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ __all__ = [
 ]
 
 
-class Judgement(NamedTuple):
-    """The log-probability of each sample's right class, and the loss: minus their mean."""
+class _ASMoutput(NamedTuple):
+    """The log-probability of each sample's target, and the loss: minus their mean."""
 
     output: Tensor
     loss: Tensor
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """A softmax in two steps: frequent classes at once, rare ones in clusters.
+    """Hierarchical softmax: frequent classes in the head, rare ones in clusters.
 
-    The head knows the first classes, and one entry for each cluster; a cluster is looked at
-    only where a sample's class lies in it, and the rarer its classes, the smaller it is
-    inside. So the classes must be sorted, the most frequent first.
+    The head has an output per frequent class and one per cluster; a cluster is computed only for
+    the samples whose target lies in it, and the rarer its classes, the fewer hidden features it
+    has. So the classes must be sorted by frequency, the most frequent first.
 
     Args:
-        in_features: how many features the samples have.
-        n_classes: how many classes.
-        cutoffs: where the clusters begin.
-        div_value: by how much each cluster is smaller than the one before.
-        head_bias: the head has shifts.
+        in_features: the number of input features.
+        n_classes: the number of classes.
+        cutoffs: the first class of each cluster.
+        div_value: the factor by which each cluster has fewer hidden features than the last one.
+        head_bias: whether the head adds a bias.
 
     Paper: Grave et al., Efficient softmax approximation for GPUs, 2017.
 
@@ -57,8 +57,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise InvalidValueError(
                 type(self).__name__, "cutoffs should be a sequence of length larger than 0"
             )
-        rising = all(low < high for low, high in pairwise([0, *cuts, n_classes]))
-        if not rising or any(int(cut) != cut for cut in cuts):
+        is_increasing = all(low < high for low, high in pairwise([0, *cuts, n_classes]))
+        if not is_increasing or any(int(cut) != cut for cut in cuts):
             raise InvalidValueError(
                 type(self).__name__,
                 "cutoffs should be a sequence of unique, positive integers sorted in an increasing "
@@ -68,46 +68,50 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         self.cutoffs, self.div_value, self.head_bias = [*cuts, n_classes], div_value, head_bias
         self.shortlist_size, self.n_clusters = cuts[0], len(cuts)
         self.head_size = self.shortlist_size + self.n_clusters
-        made = {"device": device, "dtype": dtype}
-        self.head = Linear(in_features, self.head_size, head_bias, **made)
+        factory_kwargs = {"device": device, "dtype": dtype}
+        self.head = Linear(in_features, self.head_size, head_bias, **factory_kwargs)
         self.tail = ModuleList()
-        for number, (low, high) in enumerate(pairwise(self.cutoffs), 1):
-            inside = int(in_features // div_value**number)
+        for power, (low, high) in enumerate(pairwise(self.cutoffs), 1):
+            hidden_size = int(in_features // div_value**power)
             self.tail.append(
                 Sequential(
-                    Linear(in_features, inside, False, **made),
-                    Linear(inside, high - low, False, **made),
+                    Linear(in_features, hidden_size, False, **factory_kwargs),
+                    Linear(hidden_size, high - low, False, **factory_kwargs),
                 )
             )
 
     def reset_parameters(self) -> None:
-        """Draw new random numbers."""
+        """Reinitialize the parameters."""
         self.head.reset_parameters()
-        for inwards, outwards in self.tail:
-            inwards.reset_parameters()
-            outwards.reset_parameters()
+        for projection, output_layer in self.tail:
+            projection.reset_parameters()
+            output_layer.reset_parameters()
 
-    def forward(self, input_: Tensor, target_: Tensor) -> Judgement:
-        """Judge samples (n, in_features), or one, by their classes.
+    def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
+        """Return log-probability and loss of samples (n, in_features), or of one.
 
         Raises: RuntimeError: shapes that do not fit, or a class that does not exist.
         """
         check_batch(input_, target_)
-        single = target_.ndim == 0
-        input, target = (input_.unsqueeze(0), target_.unsqueeze(0)) if single else (input_, target_)
+        is_unbatched = target_.ndim == 0
+        input, target = (
+            (input_.unsqueeze(0), target_.unsqueeze(0)) if is_unbatched else (input_, target_)
+        )
         self.check_classes(target)
-        in_head, in_tail = target, input.new_zeros(target.shape)
+        head_target, tail_output = target, input.new_zeros(target.shape)
         for cluster, (low, high) in enumerate(pairwise(self.cutoffs)):
-            inside = logical_and(target >= low, target < high)
-            rows = nonzero(inside).squeeze(1)
+            is_in_cluster = logical_and(target >= low, target < high)
+            rows = nonzero(is_in_cluster).squeeze(1)
             if rows.shape[0]:
-                scores = F.log_softmax(self.tail[cluster](index_select(input, 0, rows)), 1)
-                own = scores.gather(1, (index_select(target, 0, rows) - low).unsqueeze(1))
-                in_tail = in_tail.index_copy(0, rows, own.squeeze(1))
-                in_head = where(inside, self.shortlist_size + cluster, in_head)
-        head = F.log_softmax(self.head(input), 1).gather(1, in_head.unsqueeze(1)).squeeze(1)
-        output = head + in_tail
-        return Judgement(output.squeeze(0) if single else output, -output.mean())
+                log_probs = F.log_softmax(self.tail[cluster](index_select(input, 0, rows)), 1)
+                target_log_probs = log_probs.gather(
+                    1, (index_select(target, 0, rows) - low).unsqueeze(1)
+                )
+                tail_output = tail_output.index_copy(0, rows, target_log_probs.squeeze(1))
+                head_target = where(is_in_cluster, self.shortlist_size + cluster, head_target)
+        head = F.log_softmax(self.head(input), 1).gather(1, head_target.unsqueeze(1)).squeeze(1)
+        output = head + tail_output
+        return _ASMoutput(output.squeeze(0) if is_unbatched else output, -output.mean())
 
     def check_classes(self, target: Tensor) -> None:
         """Raise unless all classes exist."""
@@ -123,21 +127,21 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """Return the log-probabilities of all classes, (n, n_classes)."""
         head = F.log_softmax(self.head(input), 1)
         parts = [head[:, : self.shortlist_size]]
-        for number, cluster in enumerate(self.tail, self.shortlist_size):
-            parts.append(F.log_softmax(cluster(input), 1) + head[:, number : number + 1])
+        for column, cluster in enumerate(self.tail, self.shortlist_size):
+            parts.append(F.log_softmax(cluster(input), 1) + head[:, column : column + 1])
         return cat(parts, 1)
 
     def predict(self, input: Tensor) -> Tensor:
         """Return the most probable class of each sample.
 
-        Only where the head prefers a cluster are the clusters looked at.
+        The clusters are computed only for samples for which the head prefers one.
         """
-        found = argmax(self.head(input), 1)
-        rows = nonzero(found >= self.shortlist_size).squeeze(1)
+        predicted = argmax(self.head(input), 1)
+        rows = nonzero(predicted >= self.shortlist_size).squeeze(1)
         if not rows.shape[0]:
-            return found
-        rare = argmax(self.log_prob(index_select(input, 0, rows)), 1)
-        return found.index_copy(0, rows, rare)
+            return predicted
+        tail_classes = argmax(self.log_prob(index_select(input, 0, rows)), 1)
+        return predicted.index_copy(0, rows, tail_classes)
 
 
 def check_batch(input: Tensor, target: Tensor) -> None:

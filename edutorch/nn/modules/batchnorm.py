@@ -1,4 +1,4 @@
-"""Batch norm: numbers brought to mean 0 and variance 1 over the batch."""
+"""Batch normalization layers: each channel gets mean 0 and variance 1 over the batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .. import functional as F
 from .. import init
 from ..functional.op_decorators import SettingError
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
-from .lazy import LazyModuleMixin, grow
+from .lazy import LazyModuleMixin, materialize_lazy
 from .module import Module
 from .state_dict import own_state
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class _NormBase(Module):
-    """What batch norm and instance norm share: scale, shift and running averages."""
+    """Base of batch norm and instance norm: weight, bias and running statistics."""
 
     _version: ClassVar[int] = 2
     axes: tuple[int, ...] = ()
@@ -39,18 +39,26 @@ class _NormBase(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        made = {"device": device, "dtype": dtype}
-        shift = affine and bias
-        self.register_parameter("weight", Parameter(ones(num_features, **made)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_features, **made)) if shift else None)
-        tracked = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, **made) if tracked else None)
-        self.register_buffer("running_var", ones(num_features, **made) if tracked else None)
-        counter = tensor(0, dtype=int64, device=device) if tracked else None
+        factory_kwargs = {"device": device, "dtype": dtype}
+        has_bias = affine and bias
+        self.register_parameter(
+            "weight", Parameter(ones(num_features, **factory_kwargs)) if affine else None
+        )
+        self.register_parameter(
+            "bias", Parameter(zeros(num_features, **factory_kwargs)) if has_bias else None
+        )
+        is_tracked = track_running_stats
+        self.register_buffer(
+            "running_mean", zeros(num_features, **factory_kwargs) if is_tracked else None
+        )
+        self.register_buffer(
+            "running_var", ones(num_features, **factory_kwargs) if is_tracked else None
+        )
+        counter = tensor(0, dtype=int64, device=device) if is_tracked else None
         self.register_buffer("num_batches_tracked", counter)
 
     def reset_parameters(self) -> None:
-        """Begin again: scale 1, shift 0, and no averages."""
+        """Reset the running statistics; weight becomes 1 and bias 0."""
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
@@ -58,7 +66,7 @@ class _NormBase(Module):
                 init.zeros_(self.bias)
 
     def reset_running_stats(self) -> None:
-        """Forget the averages."""
+        """Reset the running mean to 0 and the running variance to 1."""
         if self.track_running_stats:
             self.running_mean.zero_()  # type: ignore[union-attr]
             self.running_var.fill_(1)  # type: ignore[union-attr]
@@ -67,23 +75,23 @@ class _NormBase(Module):
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *others: Any
     ) -> None:
-        """Take files of version 1 too: they do not count the batches."""
+        """Load files of version 1 too, which lack `num_batches_tracked`."""
         key = f"{prefix}num_batches_tracked"
-        counted = self.num_batches_tracked
-        if local_metadata.get("version", 1) < 2 and counted is not None:
-            state_dict.setdefault(key, counted)
+        counter = self.num_batches_tracked
+        if local_metadata.get("version", 1) < 2 and counter is not None:
+            state_dict.setdefault(key, counter)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *others)
 
     def _check(self, input: Tensor) -> None:
         shape = tuple(input.shape)
         name = type(self).__name__
         if len(shape) not in self.axes:
-            wanted = " or ".join(f"{axis}D" for axis in self.axes)
+            expected = " or ".join(f"{axis}D" for axis in self.axes)
             hint = "a batch of one is x.unsqueeze(0)" if len(shape) + 1 in self.axes else None
             if len(shape) == 2:
                 hint = "features without an image, (n, c), are for BatchNorm1d"
             raise ShapeValueError(
-                name, f"expected {wanted} input (got {len(shape)}D input)", {"input": shape}, hint
+                name, f"expected {expected} input (got {len(shape)}D input)", {"input": shape}, hint
             )
         if shape[1] != self.num_features and not self._only_warns(shape[1]):
             hint = None
@@ -96,11 +104,10 @@ class _NormBase(Module):
             )  # fmt: skip
 
     def _only_warns(self, channels: int) -> bool:
-        """Whether another number of channels than `num_features` is taken, with a warning."""
+        """Whether another number of channels than `num_features` is only worth a warning."""
         return False
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
@@ -108,37 +115,43 @@ class _NormBase(Module):
 
 
 class _BatchNorm(_NormBase):
-    """What the batch norm layers share.
+    """Base of the batch norm layers.
 
-    While training, each channel is standardised over the batch, and running averages of
-    its mean and variance are kept; in evaluation these are used. Then it is scaled and
-    shifted by two parameters.
+    In training, each channel is normalized by the mean and variance of the batch, and running
+    averages of these are kept; in evaluation the averages are used. The result is scaled by
+    `weight` and shifted by `bias`.
 
     Args:
-        num_features: how many channels there are.
-        eps: keeps the division finite.
-        momentum: how far the averages move in each step; None: the plain average of all.
-        affine: with scale (`weight`) and, unless `bias=False`, shift (`bias`).
-        track_running_stats: keep the averages; without them each batch is its own measure.
+        num_features: the number of channels.
+        eps: added to the variance, for a finite division.
+        momentum: the weight of the new batch in the running averages; None: a cumulative average.
+        affine: whether the layer has a `weight` and, unless `bias=False`, a `bias`.
+        track_running_stats: whether to keep running averages; without them the statistics of the
+            batch are used in evaluation, too.
 
     Paper: Ioffe and Szegedy, Batch normalization, 2015.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Standardise, scale and shift."""
         self._check(input)
         momentum = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
                 momentum = 1 / self.num_batches_tracked.item()
-        own = self.training or self.running_mean is None
-        kept = (self.running_mean, self.running_var) if not own or self.training else (None, None)
-        return F.batch_norm(input, *kept, self.weight, self.bias, own, momentum, self.eps)
+        uses_batch_stats = self.training or self.running_mean is None
+        running_stats = (
+            (self.running_mean, self.running_var)
+            if not uses_batch_stats or self.training
+            else (None, None)
+        )
+        return F.batch_norm(
+            input, *running_stats, self.weight, self.bias, uses_batch_stats, momentum, self.eps
+        )
 
 
 class BatchNorm1d(_BatchNorm):
-    __doc__ = f"""Batch norm of rows (n, c) or sequences (n, c, l).
+    __doc__ = f"""Batch norm of features (n, c) or sequences (n, c, l).
 
     {_BatchNorm.__doc__}
     >>> nn.BatchNorm1d(3)(randn(5, 3)).shape
@@ -171,12 +184,12 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    __doc__ = f"""Batch norm whose mean and variance are those of all processes' batches together.
+    __doc__ = f"""Batch norm over the batches of all processes together.
 
-    In a single process, which is all that there is so far, it is batch norm of (n, c, …).
+    In a single process, which is all that is supported so far, it is batch norm of (n, c, …).
 
     {_BatchNorm.__doc__}
-        process_group: whose batches; kept for the distributed wing.
+        process_group: the processes whose batches are combined; it has no effect yet.
 
     >>> nn.SyncBatchNorm(3)(randn(5, 3, 4)).shape
     torch.Size([5, 3, 4])
@@ -208,32 +221,32 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """Return the module with a SyncBatchNorm in place of each batch norm in it.
+        """Return the module with each batch norm replaced by a SyncBatchNorm.
 
-        Parameters and running averages are the same objects as before.
+        Parameters and buffers stay the same objects.
 
         >>> nn.SyncBatchNorm.convert_sync_batchnorm(nn.Sequential(nn.BatchNorm1d(2)))[0].eps
         1e-05
         """
-        made = module
+        converted = module
         if isinstance(module, _BatchNorm):
-            made = cls(
+            converted = cls(
                 module.num_features, module.eps, module.momentum, module.affine,
                 module.track_running_stats, process_group, bias=module.bias is not None,
             )  # fmt: skip
-            made._parameters.update(module._parameters)
-            made._buffers.update(module._buffers)
-            made.training = module.training
+            converted._parameters.update(module._parameters)
+            converted._buffers.update(module._buffers)
+            converted.training = module.training
         for name, child in list(module.named_children()):
-            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
-        return made
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted
 
 
 class _LazyNormBase(LazyModuleMixin):
-    """A batch or instance norm whose channels are learned from its first input.
+    """Base of lazy batch and instance norms, which infer `num_features` from the first input.
 
-    Unlike `InstanceNorm2d` and its kind, lazy ones have scale, shift and running averages
-    unless told otherwise, as in PyTorch.
+    Unlike `InstanceNorm2d` and its relatives, the lazy ones have weight, bias and running
+    averages by default, as in PyTorch.
     """
 
     num_features: int
@@ -245,35 +258,35 @@ class _LazyNormBase(LazyModuleMixin):
     ) -> None:  # fmt: skip
         super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)
         self.affine, self.track_running_stats = affine, track_running_stats
-        made = {"device": device, "dtype": dtype}
+        factory_kwargs = {"device": device, "dtype": dtype}
         if affine:
-            self.weight = UninitializedParameter(**made)
+            self.weight = UninitializedParameter(**factory_kwargs)
             if bias:
-                self.bias = UninitializedParameter(**made)
+                self.bias = UninitializedParameter(**factory_kwargs)
         if track_running_stats:
-            self.running_mean = UninitializedBuffer(**made)
-            self.running_var = UninitializedBuffer(**made)
+            self.running_mean = UninitializedBuffer(**factory_kwargs)
+            self.running_var = UninitializedBuffer(**factory_kwargs)
             self.num_batches_tracked = tensor(0, device=device)
 
     def reset_parameters(self) -> None:
-        """Begin again, if there is room for the numbers already."""
+        """Reinitialize the parameters, if they are materialized."""
         if not self.has_uninitialized_params() and self.num_features:
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Make parameters and buffers, one number for each channel."""
+        """Materialize parameters and buffers, one element per channel."""
         if self.has_uninitialized_params():
             self.num_features = input.shape[1]
-            for _, held in own_state(self):
-                grow(held, (self.num_features,))
+            for _, tensor in own_state(self):
+                materialize_lazy(tensor, (self.num_features,))
             self.reset_parameters()
         elif not self.num_features:
-            sizes = [held.shape[0] for _, held in own_state(self) if held.ndim]
+            sizes = [tensor.shape[0] for _, tensor in own_state(self) if tensor.ndim]
             self.num_features = sizes[0] if sizes else input.shape[1]
 
 
 class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
-    """A `BatchNorm1d` that learns `num_features` from its first input.
+    """A `BatchNorm1d` that infers `num_features` from its first input.
 
     >>> nn.LazyBatchNorm1d()(zeros(2, 3, 4)).shape
     torch.Size([2, 3, 4])
@@ -283,7 +296,7 @@ class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
 
 
 class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
-    """A `BatchNorm2d` that learns `num_features` from its first input.
+    """A `BatchNorm2d` that infers `num_features` from its first input.
 
     >>> nn.LazyBatchNorm2d()(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 3, 4, 4])
@@ -293,7 +306,7 @@ class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
 
 
 class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
-    """A `BatchNorm3d` that learns `num_features` from its first input.
+    """A `BatchNorm3d` that infers `num_features` from its first input.
 
     >>> nn.LazyBatchNorm3d()(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 3, 4, 4, 4])

@@ -1,4 +1,4 @@
-"""Channels that change places between groups."""
+"""Channel shuffle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = [
 
 
 class ChannelShuffle(Module):
-    """Deal the channels out anew; see `nn.functional.channel_shuffle`.
+    """Interleave the channels of `groups` groups; see `nn.functional.channel_shuffle`.
 
     >>> nn.ChannelShuffle(2)(arange(4.0).reshape(1, 4, 1)).flatten()
     tensor([0., 2., 1., 3.])
@@ -23,9 +23,7 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def forward(self, input: Tensor) -> Tensor:
-        """Shuffle."""
         return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"groups={self.groups}"

@@ -1,4 +1,4 @@
-"""Modules made of modules: in a row, in a list, by name."""
+"""Containers of modules and parameters: sequences, lists, dicts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 from ...core.tensor import Tensor
 from ..parameter import Parameter
 from .module import Module
-from .repr import indented
+from .repr import indent_lines
 
 __all__ = [
     "Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
 ]  # fmt: skip
 
 
-def position(index: Any, count: int) -> int:
+def normalize_index(index: Any, count: int) -> int:
     """Return an index counted from the front.
 
-    Raises: IndexError: there is no such place.
+    Raises: IndexError: it is out of range.
     """
     index = operator.index(index)
     if not -count <= index < count:
@@ -30,14 +30,14 @@ def position(index: Any, count: int) -> int:
     return index % count
 
 
-class Listed(Module):
-    """Children in an order, named "0", "1", … unless they got other names."""
+class IndexedModules(Module):
+    """Base of containers with indices; the children are named "0", "1", … by default."""
 
     def _renumber(self, modules: Iterable[Any]) -> None:
         self._modules = {str(i): module for i, module in enumerate(modules)}
 
     def _name_at(self, index: Any) -> str:
-        return list(self._modules)[position(index, len(self))]
+        return list(self._modules)[normalize_index(index, len(self))]
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -61,7 +61,7 @@ class Listed(Module):
         return self
 
     def insert(self, index: int, module: Module) -> Any:
-        """Put a module in front of the one at `index`."""
+        """Insert a module before the one at `index`."""
         modules = list(self)
         modules.insert(index, module)
         self._renumber(modules)
@@ -74,16 +74,16 @@ class Listed(Module):
         return self
 
     def pop(self, key: int) -> Any:
-        """Take a module out and return it."""
+        """Remove a module and return it."""
         module = self._modules[self._name_at(key)]
         del self[key]
         return module
 
 
-class Sequential(Listed):
-    """Modules one behind the other: each one's output is the next one's input.
+class Sequential(IndexedModules):
+    """A chain of modules: each one's output is the next one's input.
 
-    Takes modules in order, or an OrderedDict that names them.
+    Takes modules in order, or an OrderedDict of named modules.
 
     >>> nn.Sequential(nn.Linear(4, 3), nn.ReLU())
     Sequential(
@@ -102,7 +102,7 @@ class Sequential(Listed):
                 self.add_module(str(i), module)
 
     def forward(self, input: Any) -> Any:
-        """Pass the input through all modules."""
+        """Apply all modules in order."""
         for module in self._modules.values():
             input = module(input)  # type: ignore[misc]
         return input
@@ -119,8 +119,8 @@ class Sequential(Listed):
         return self.extend(list(other))
 
 
-class ModuleList(Listed):
-    """A list of modules whose parameters are found. It computes nothing itself.
+class ModuleList(IndexedModules):
+    """A list of modules that registers them as children. It has no `forward`.
 
     >>> layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
     >>> len(layers), len(list(layers.parameters()))
@@ -143,7 +143,7 @@ class ModuleList(Listed):
         return self.extend(list(other))
 
     def __repr__(self) -> str:
-        """Equal neighbours are written once, as PyTorch does: `(0-2): 3 x Linear(…)`."""
+        """Merge equal neighbours into one line, as PyTorch does: `(0-2): 3 x Linear(…)`."""
         runs: list[tuple[int, int, str]] = []
         for i, module in enumerate(self):
             text = repr(module)
@@ -154,15 +154,15 @@ class ModuleList(Listed):
         if not runs:
             return f"{self._get_name()}()"
         lines = [
-            f"({i}): {indented(text)}" if i == last
-            else f"({i}-{last}): {last - i + 1} x {indented(text)}"
+            f"({i}): {indent_lines(text)}" if i == last
+            else f"({i}-{last}): {last - i + 1} x {indent_lines(text)}"
             for i, last, text in runs
         ]  # fmt: skip
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 
 class ModuleDict(Module):
-    """Modules by name, in the order they were added. It computes nothing itself.
+    """A dict of modules that registers them as children. It has no `forward`.
 
     >>> list(nn.ModuleDict({"encode": nn.Linear(2, 1), "act": nn.ReLU()}))
     ['encode', 'act']
@@ -209,11 +209,11 @@ class ModuleDict(Module):
             self[name] = module
 
     def pop(self, key: str) -> Any:
-        """Take a module out and return it."""
+        """Remove a module and return it."""
         return self._modules.pop(key)
 
     def clear(self) -> None:
-        """Take all modules out."""
+        """Remove all modules."""
         self._modules.clear()
 
 
@@ -222,7 +222,7 @@ def as_parameter(value: Any) -> Any:
 
 
 class ParameterList(Module):
-    """A list of parameters; a plain tensor becomes one.
+    """A list of parameters; a plain tensor becomes a parameter.
 
     >>> len(list(nn.ParameterList([zeros(2), zeros(3)]).parameters()))
     2
@@ -241,10 +241,10 @@ class ParameterList(Module):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
-        return self._parameters[str(position(index, len(self)))]
+        return self._parameters[str(normalize_index(index, len(self)))]
 
     def __setitem__(self, index: int, value: Any) -> None:
-        self.register_parameter(str(position(index, len(self))), as_parameter(value))
+        self.register_parameter(str(normalize_index(index, len(self))), as_parameter(value))
 
     def append(self, value: Any) -> ParameterList:
         """Add a parameter at the end."""
@@ -258,12 +258,11 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        """Return one line for each parameter."""
         return parameter_lines(self, lambda value: value.dtype)
 
 
 class ParameterDict(Module):
-    """Parameters by name; a plain tensor becomes one.
+    """A dict of parameters; a plain tensor becomes a parameter.
 
     >>> list(nn.ParameterDict({"a": zeros(2)}).keys())
     ['a']
@@ -292,12 +291,12 @@ class ParameterDict(Module):
         del self._parameters[key]
 
     def __or__(self, other: Mapping[str, Any] | ParameterDict) -> ParameterDict:
-        made = self.copy()
-        made.update(other)
-        return made
+        result = self.copy()
+        result.update(other)
+        return result
 
     def copy(self) -> ParameterDict:
-        """Return another dict of the same parameters."""
+        """Return a new dict of the same parameters."""
         return type(self)(OrderedDict(self._parameters))
 
     def update(self, parameters: Any) -> None:
@@ -312,29 +311,29 @@ class ParameterDict(Module):
             self[name] = value
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return a parameter, or `default` if there is none of this name."""
+        """Return a parameter, or `default` if the name is unknown."""
         return self._parameters.get(key, default)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """Return a parameter; if there is none of this name, `default` becomes it."""
+        """Return a parameter, after setting it to `default` if the name is unknown."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def pop(self, key: str) -> Any:
-        """Take a parameter out and return it."""
+        """Remove a parameter and return it."""
         return self._parameters.pop(key)
 
     def popitem(self) -> tuple[str, Any]:
-        """Take the last parameter out and return its name and it."""
+        """Remove the last parameter, and return its name and value."""
         return self._parameters.popitem()
 
     def clear(self) -> None:
-        """Take all parameters out."""
+        """Remove all parameters."""
         self._parameters.clear()
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """Return another dict in which every key has the same parameter."""
+        """Return a new dict in which every key has the same parameter."""
         return ParameterDict(dict.fromkeys(keys, default))
 
     def keys(self) -> Iterable[str]:
@@ -350,13 +349,12 @@ class ParameterDict(Module):
         return self._parameters.items()
 
     def extra_repr(self) -> str:
-        """Return one line for each parameter."""
         return parameter_lines(self)
 
 
-def parameter_lines(module: Module, kind: Any = lambda value: value.type()) -> str:
+def parameter_lines(module: Module, type_name: Any = lambda value: value.type()) -> str:
     return "\n".join(
-        f"  ({name}): Parameter containing: [{kind(value)} of size "
+        f"  ({name}): Parameter containing: [{type_name(value)} of size "
         f"{'x'.join(str(size) for size in value.shape)}]"
         for name, value in module._parameters.items()
         if value is not None
@@ -364,7 +362,7 @@ def parameter_lines(module: Module, kind: Any = lambda value: value.type()) -> s
 
 
 class Container(Module):
-    """A module that holds others by name. Write a subclass of `Module` instead.
+    """A module with named children. Deprecated: subclass `Module` instead.
 
     >>> import warnings
     >>> warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Convolution layers."""
+"""Convolution and transposed convolution layers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ...errors import InvalidValueError, ShapeError, ShapeValueError
 from ...ops import empty
 from .. import functional as F
 from ..functional.op_decorators import SettingError
-from ..functional.sliding_window import pads_of, settings_of
+from ..functional.sliding_window import expand_setting, resolve_pads
 from ..parameter import Parameter, UninitializedParameter
-from .lazy import LazyModuleMixin, grow
-from .linear import reset
+from .lazy import LazyModuleMixin, materialize_lazy
+from .linear import kaiming_uniform_reset
 from .module import Module
 
 __all__ = [
@@ -26,7 +26,7 @@ Size = int | Sequence[int]
 
 
 class _ConvNd(Module):
-    """What all convolutions share: settings, parameters, text."""
+    """Base of all convolution layers: settings, parameters, repr."""
 
     weight: Parameter
     bias: Parameter | None
@@ -53,11 +53,12 @@ class _ConvNd(Module):
             )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride, self.dilation, self.output_padding = (
-            settings_of(each, self.rank) for each in (kernel_size, stride, dilation, output_padding)
+            expand_setting(setting, self.rank)
+            for setting in (kernel_size, stride, dilation, output_padding)
         )
-        self.padding = padding if isinstance(padding, str) else settings_of(padding, self.rank)
+        self.padding = padding if isinstance(padding, str) else expand_setting(padding, self.rank)
         self.padding_mode = padding_mode
-        pads_of(
+        resolve_pads(
             self.padding, self.kernel_size, self.dilation, self.stride
         )  # says what is wrong now
         first, second = (
@@ -72,18 +73,17 @@ class _ConvNd(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new random numbers."""
-        reset(self.weight, self.bias)
+        """Reinitialize the parameters."""
+        kaiming_uniform_reset(self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """Return the settings that differ from the usual ones."""
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
         )
-        if any(each != 0 for each in self.padding):
+        if any(amount != 0 for amount in self.padding):
             text += f", padding={self.padding}"
-        if any(each != 1 for each in self.dilation):
+        if any(step != 1 for step in self.dilation):
             text += f", dilation={self.dilation}"
         if any(self.output_padding):
             text += f", output_padding={self.output_padding}"
@@ -97,7 +97,7 @@ class _ConvNd(Module):
 
 
 class Conv(_ConvNd):
-    """What convolutions that are read forwards share."""
+    """Base of the convolution layers that are not transposed."""
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
@@ -110,36 +110,40 @@ class Conv(_ConvNd):
         )  # fmt: skip
 
     def forward(self, input: Tensor) -> Tensor:
-        """Compute the response of all filters."""
         padding: Any = self.padding
         if self.padding_mode != "zeros":
-            pads = pads_of(padding, self.kernel_size, self.dilation, self.stride)
+            pads = resolve_pads(padding, self.kernel_size, self.dilation, self.stride)
             input, padding = F.pad(input, sum(reversed(pads), ()), self.padding_mode), 0
-        single = input.ndim == self.rank + 1  # one sample, without a batch
+        is_unbatched = input.ndim == self.rank + 1
         y = self.function(
-            input.unsqueeze(0) if single else input, self.weight, self.bias, self.stride, padding,
-            self.dilation, self.groups,
-        )  # fmt: skip
-        return y.squeeze(0) if single else y
+            input.unsqueeze(0) if is_unbatched else input,
+            self.weight,
+            self.bias,
+            self.stride,
+            padding,
+            self.dilation,
+            self.groups,
+        )
+        return y.squeeze(0) if is_unbatched else y
 
 
 class Conv2d(Conv):
-    """The same small filters at every place of an image: y = Σ x · w + b.
+    """2-D convolution (cross-correlation): y = Σ x · w + b over each window of an image.
 
     Args:
-        in_channels, out_channels: of the image, and of the response (one for each filter).
-        kernel_size: height and width of the filters.
-        stride: how far they move at a time.
-        padding: zeros around the image; "same" keeps its size.
-        dilation: the step between the taps of a filter.
-        groups: cut the channels into parts that do not see each other.
-        bias: add a number to each output channel.
+        in_channels, out_channels: the numbers of input and output channels.
+        kernel_size: height and width of the kernel.
+        stride: the step between windows.
+        padding: the width of the border of zeros; "same" keeps the image's size.
+        dilation: the step between the taps of the kernel.
+        groups: the number of groups of channels that are convolved separately.
+        bias: whether the layer adds a bias.
         padding_mode: "zeros", "reflect", "replicate" or "circular".
 
     Shape: (n, in_channels, h, w), or one image without n, to (n, out_channels, p, q).
     `weight` is (out_channels, in_channels / groups, *kernel_size).
 
-    Starts with uniform numbers from ±1/√(in_channels / groups · kernel area).
+    The parameters are initialized uniformly in ±1/√(in_channels / groups · kernel area).
 
     >>> nn.Conv2d(3, 8, 3, padding=1)(zeros(2, 3, 5, 5)).shape
     torch.Size([2, 8, 5, 5])
@@ -149,7 +153,7 @@ class Conv2d(Conv):
 
 
 class Conv1d(Conv):
-    """The same short filters at every place of a sequence: y = Σ x · w + b.
+    """1-D convolution (cross-correlation): y = Σ x · w + b over each window of a sequence.
 
     Args: as for `Conv2d`.
 
@@ -164,7 +168,7 @@ class Conv1d(Conv):
 
 
 class Conv3d(Conv):
-    """The same small filters at every place of a volume: y = Σ x · w + b.
+    """3-D convolution (cross-correlation): y = Σ x · w + b over each window of a volume.
 
     Args: as for `Conv2d`.
 
@@ -179,7 +183,7 @@ class Conv3d(Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What convolutions that are read backwards share."""
+    """Base of the transposed convolution layers."""
 
     transposed = True
 
@@ -198,40 +202,40 @@ class _ConvTransposeNd(_ConvNd):
         )  # fmt: skip
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """Spread the filters; `output_size` chooses where a stride leaves the size open."""
-        extra = self.output_padding
+        """Compute the transposed convolution; a stride above 1 allows several output sizes."""
+        output_padding = self.output_padding
         if output_size is not None:
-            extra = self.padding_for(input, list(output_size)[-self.rank :])
+            output_padding = self.output_padding_for(input, list(output_size)[-self.rank :])
         return self.function(
-            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+            input, self.weight, self.bias, self.stride, self.padding, output_padding, self.groups,
             self.dilation,
         )  # fmt: skip
 
-    def padding_for(self, input: Tensor, size: Sequence[int]) -> tuple[int, ...]:
-        """Return the output padding that gives the wanted size.
+    def output_padding_for(self, input: Tensor, size: Sequence[int]) -> tuple[int, ...]:
+        """Return the output padding that gives the requested size.
 
         Raises: SettingError (a ValueError): no output padding does.
         """
-        least = [
+        min_sizes = [
             (n - 1) * s - 2 * int(p) + d * (k - 1) + 1
             for n, s, p, d, k in zip(
                 input.shape[-self.rank :], self.stride, self.padding, self.dilation,
                 self.kernel_size, strict=True,
             )
         ]  # fmt: skip
-        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        max_sizes = [n + s - 1 for n, s in zip(min_sizes, self.stride, strict=True)]
         if len(size) != self.rank or any(
-            not low <= n <= high for low, n, high in zip(least, size, most, strict=True)
+            not low <= n <= high for low, n, high in zip(min_sizes, size, max_sizes, strict=True)
         ):
             raise SettingError(
                 type(self).__name__, f"requested an output size of {list(size)}, but valid sizes "
-                f"range from {least} to {most}",
+                f"range from {min_sizes} to {max_sizes}",
             )  # fmt: skip
-        return tuple(n - low for n, low in zip(size, least, strict=True))
+        return tuple(n - low for n, low in zip(size, min_sizes, strict=True))
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """A convolution read backwards: each number spreads a filter over a larger image.
+    """Transposed 2-D convolution: the gradient of `Conv2d` with respect to its input.
 
     Args: as for `Conv2d`; `output_padding` adds rows at the bottom and right.
 
@@ -245,7 +249,7 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """A convolution read backwards: each number spreads a filter over a longer sequence.
+    """Transposed 1-D convolution: the gradient of `Conv1d` with respect to its input.
 
     Args: as for `ConvTranspose2d`.
 
@@ -258,7 +262,7 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """A convolution read backwards: each number spreads a filter over a larger volume.
+    """Transposed 3-D convolution: the gradient of `Conv3d` with respect to its input.
 
     Args: as for `ConvTranspose2d`.
 
@@ -271,7 +275,7 @@ class ConvTranspose3d(_ConvTransposeNd):
 
 
 class _LazyConvXdMixin(LazyModuleMixin):
-    """What lazy convolutions share: `in_channels` is the input's number of channels."""
+    """Base of lazy convolutions, which infer `in_channels` from the input."""
 
     out_channels: int
     groups: int
@@ -279,20 +283,20 @@ class _LazyConvXdMixin(LazyModuleMixin):
     transposed: bool
     kernel_size: tuple[int, ...]
 
-    def begin(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
-        """Put parameters without a shape into the place of the empty ones."""
+    def init_uninitialized(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        """Replace the empty parameters by uninitialized ones."""
         self.out_channels = out_channels
         self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw new random numbers, if there is room for them already."""
+        """Reinitialize the parameters, if they are materialized."""
         if not self.has_uninitialized_params() and self.in_channels:
             super().reset_parameters()  # type: ignore[misc]
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Make the parameters. Raises: RuntimeError, ValueError: such an input does not fit."""
+        """Materialize the parameters. Raises: RuntimeError, ValueError: the input does not fit."""
         if not self.has_uninitialized_params():
             rows, columns = self.weight.shape[:2]
             self.in_channels = rows if self.transposed else columns * self.groups
@@ -308,15 +312,15 @@ class _LazyConvXdMixin(LazyModuleMixin):
                 type(self).__name__, "in_channels must be divisible by groups",
                 {"input": tuple(input.shape), "groups": self.groups},
             )  # fmt: skip
-        ends = (self.out_channels, self.in_channels)
-        first, second = reversed(ends) if self.transposed else ends
-        grow(self.weight, (first, second // self.groups, *self.kernel_size))
-        grow(self.bias, (self.out_channels,))
+        channels = (self.out_channels, self.in_channels)
+        first, second = reversed(channels) if self.transposed else channels
+        materialize_lazy(self.weight, (first, second // self.groups, *self.kernel_size))
+        materialize_lazy(self.bias, (self.out_channels,))
         self.reset_parameters()
 
 
 class LazyConv(_LazyConvXdMixin):
-    """A convolution whose input channels are learned from its first input."""
+    """Base of the lazy convolutions that are not transposed."""
 
     def __init__(
         self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Any = 0,
@@ -327,11 +331,11 @@ class LazyConv(_LazyConvXdMixin):
             0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device,
             dtype,
         )  # fmt: skip
-        self.begin(out_channels, bias, device, dtype)
+        self.init_uninitialized(out_channels, bias, device, dtype)
 
 
 class LazyConvTranspose(_LazyConvXdMixin):
-    """A transposed convolution whose input channels are learned from its first input."""
+    """Base of the lazy transposed convolutions."""
 
     def __init__(
         self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0,
@@ -342,11 +346,11 @@ class LazyConvTranspose(_LazyConvXdMixin):
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
             padding_mode, device, dtype,
         )  # fmt: skip
-        self.begin(out_channels, bias, device, dtype)
+        self.init_uninitialized(out_channels, bias, device, dtype)
 
 
 class LazyConv1d(LazyConv, Conv1d):
-    """A `Conv1d` that learns `in_channels` from its first input.
+    """A `Conv1d` that infers `in_channels` from its first input.
 
     >>> nn.LazyConv1d(8, 3)(zeros(2, 3, 4)).shape
     torch.Size([2, 8, 2])
@@ -356,7 +360,7 @@ class LazyConv1d(LazyConv, Conv1d):
 
 
 class LazyConv2d(LazyConv, Conv2d):
-    """A `Conv2d` that learns `in_channels` from its first input.
+    """A `Conv2d` that infers `in_channels` from its first input.
 
     >>> nn.LazyConv2d(8, 3)(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 8, 2, 2])
@@ -366,7 +370,7 @@ class LazyConv2d(LazyConv, Conv2d):
 
 
 class LazyConv3d(LazyConv, Conv3d):
-    """A `Conv3d` that learns `in_channels` from its first input.
+    """A `Conv3d` that infers `in_channels` from its first input.
 
     >>> nn.LazyConv3d(8, 3)(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 8, 2, 2, 2])
@@ -376,7 +380,7 @@ class LazyConv3d(LazyConv, Conv3d):
 
 
 class LazyConvTranspose1d(LazyConvTranspose, ConvTranspose1d):
-    """A `ConvTranspose1d` that learns `in_channels` from its first input.
+    """A `ConvTranspose1d` that infers `in_channels` from its first input.
 
     >>> nn.LazyConvTranspose1d(8, 3)(zeros(2, 3, 4)).shape
     torch.Size([2, 8, 6])
@@ -386,7 +390,7 @@ class LazyConvTranspose1d(LazyConvTranspose, ConvTranspose1d):
 
 
 class LazyConvTranspose2d(LazyConvTranspose, ConvTranspose2d):
-    """A `ConvTranspose2d` that learns `in_channels` from its first input.
+    """A `ConvTranspose2d` that infers `in_channels` from its first input.
 
     >>> nn.LazyConvTranspose2d(8, 3)(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 8, 6, 6])
@@ -396,7 +400,7 @@ class LazyConvTranspose2d(LazyConvTranspose, ConvTranspose2d):
 
 
 class LazyConvTranspose3d(LazyConvTranspose, ConvTranspose3d):
-    """A `ConvTranspose3d` that learns `in_channels` from its first input.
+    """A `ConvTranspose3d` that infers `in_channels` from its first input.
 
     >>> nn.LazyConvTranspose3d(8, 3)(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 8, 6, 6, 6])

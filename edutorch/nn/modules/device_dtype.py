@@ -1,4 +1,4 @@
-"""What changes the numbers of all parameters and buffers of a module: their type and place."""
+"""Conversion of a module's parameters and buffers to other dtypes and devices."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ...ops import empty_like
 from ..parameter import Buffer
 from .registration import ModuleTree
 
-__all__ = ["ModuleMoves"]
+__all__ = ["ModuleConversions"]
 
 
-class ModuleMoves(ModuleTree):
-    """Conversions of a `Module`. Parameters stay the same objects: an optimizer knows them."""
+class ModuleConversions(ModuleTree):
+    """The part of `Module` that converts. Parameters stay the same objects, for optimizers."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace the numbers of every parameter, gradient and buffer by `fn` of them."""
+        """Replace the data of every parameter, gradient and buffer by `fn` of it."""
         if recurse:
             for child in self.children():
                 child._apply(fn)
@@ -32,7 +32,9 @@ class ModuleMoves(ModuleTree):
         for name, buffer in self._buffers.items():
             if isinstance(buffer, Buffer):
                 buffer.data = fn(buffer.detach())
-            elif buffer is not None:  # a tensor of the user's, perhaps: the weights of a loss
+            elif (
+                buffer is not None
+            ):  # may be the user's own tensor, such as a loss's `weight`: not changed
                 self._buffers[name] = fn(buffer)
         return self
 
@@ -40,28 +42,28 @@ class ModuleMoves(ModuleTree):
         self, *target: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
         tensor: Tensor | None = None, memory_format: MemoryFormat | None = None,
     ) -> Self:  # fmt: skip
-        """Move to a device, or convert the floating numbers to another type, in place.
+        """Move to a device, or convert floating parameters to another dtype, in place.
 
         Args:
             target: a dtype, a device, or a tensor that has both.
-            memory_format: how the weights with 4 axes (5 for `channels_last_3d`) lie in memory.
+            memory_format: the layout of the weights with 4 axes (5 for `channels_last_3d`).
 
-        Raises: TypeError: not a floating type. DeviceError: the device cannot be used here.
+        Raises: TypeError: not a floating dtype. DeviceError: the device cannot be used here.
 
         >>> nn.Linear(2, 1).to(float64).weight.dtype
         torch.float64
         """
-        for each in (*target, tensor):
-            if isinstance(each, Tensor):
-                dtype, device = each.dtype, each.device
-            elif isinstance(each, dtypes.dtype | type):
-                dtype = each
-            elif isinstance(each, str | Device):
-                device = each
-            elif isinstance(each, int) and not isinstance(each, bool):
-                device = f"cuda:{each}"
-            elif not isinstance(each, bool | None):
-                raise TypeError(f"to: expected a dtype, a device or a tensor, got {each!r}")
+        for argument in (*target, tensor):
+            if isinstance(argument, Tensor):
+                dtype, device = argument.dtype, argument.device
+            elif isinstance(argument, dtypes.dtype | type):
+                dtype = argument
+            elif isinstance(argument, str | Device):
+                device = argument
+            elif isinstance(argument, int) and not isinstance(argument, bool):
+                device = f"cuda:{argument}"
+            elif not isinstance(argument, bool | None):
+                raise TypeError(f"to: expected a dtype, a device or a tensor, got {argument!r}")
         dtype = None if dtype is None else dtypes.as_dtype(dtype)
         if dtype is not None and dtype.category < 2:
             raise TypeError(
@@ -70,21 +72,23 @@ class ModuleMoves(ModuleTree):
             )
         order = None if memory_format is None else memory_format.order
 
-        def converted(each: Tensor) -> Tensor:
-            made = each.to(device=device, dtype=dtype if each.dtype.category >= 2 else None)
-            if order is not None and each.ndim == len(order):
-                return made.contiguous(memory_format=memory_format)
-            return made
+        def convert(parameter: Tensor) -> Tensor:
+            result = parameter.to(
+                device=device, dtype=dtype if parameter.dtype.category >= 2 else None
+            )
+            if order is not None and parameter.ndim == len(order):
+                return result.contiguous(memory_format=memory_format)
+            return result
 
-        return self._apply(converted)
+        return self._apply(convert)
 
     def type(self, dst_type: Any) -> Self:
-        """Convert all parameters and buffers, those of whole numbers too.
+        """Convert all parameters and buffers, including those of integers.
 
         >>> nn.BatchNorm1d(2).type(float64).num_batches_tracked
         tensor(0., dtype=torch.float64)
         """
-        return self._apply(lambda each: each.type(dst_type))
+        return self._apply(lambda tensor: tensor.type(dst_type))
 
     def float(self) -> Self:
         """Convert floating parameters and buffers to float32."""
@@ -103,7 +107,7 @@ class ModuleMoves(ModuleTree):
         return self.to(dtypes.bfloat16)
 
     def cpu(self) -> Self:
-        """Move to the computer's own memory."""
+        """Move to the CPU."""
         return self.to("cpu")
 
     def cuda(self, device: Any = None) -> Self:
@@ -111,13 +115,13 @@ class ModuleMoves(ModuleTree):
         return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
-        """Move to a device without copying: the numbers are still to be set.
+        """Move to a device without copying: the values are uninitialized.
 
         >>> nn.Linear(2, 1).to_empty(device="cpu").weight.shape
         torch.Size([1, 2])
         """
-        return self._apply(lambda each: empty_like(each, device=device), recurse)
+        return self._apply(lambda tensor: empty_like(tensor, device=device), recurse)
 
     def share_memory(self) -> Self:
-        """Call `Tensor.share_memory_` of all parameters and buffers; it says what that does."""
-        return self._apply(lambda each: each.share_memory_())
+        """Call `Tensor.share_memory_` of all parameters and buffers."""
+        return self._apply(lambda tensor: tensor.share_memory_())

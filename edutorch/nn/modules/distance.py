@@ -1,4 +1,4 @@
-"""Distances as modules."""
+"""Distance and similarity modules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along `dim`.
+    """Cosine similarity of vectors along `dim`.
 
     >>> nn.CosineSimilarity(dim=0)(tensor([3.0, 4.0]), tensor([3.0, 0.0]))
     tensor(0.6000)
@@ -21,12 +21,11 @@ class CosineSimilarity(Module):
         self.dim, self.eps = dim, eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Compare directions."""
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
 class PairwiseDistance(Module):
-    """The distance of vectors along the last axis.
+    """The p-norm of the difference of vectors along the last axis.
 
     >>> nn.PairwiseDistance()(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
     tensor([5.0000])
@@ -37,5 +36,4 @@ class PairwiseDistance(Module):
         self.norm, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Measure."""
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)

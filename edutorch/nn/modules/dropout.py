@@ -1,4 +1,4 @@
-"""Layers that leave out numbers at random while training."""
+"""Dropout layers, which zero elements at random while training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
 
 
 class _DropoutNd(Module):
-    """What the dropout layers share: their settings."""
+    """Base of the dropout layers."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -24,12 +24,11 @@ class _DropoutNd(Module):
         self.p, self.inplace = p, inplace
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"p={self.p}, inplace={self.inplace}"
 
 
 class Dropout(_DropoutNd):
-    """While training, set numbers to 0 with probability p and scale the others by 1 / (1 - p).
+    """While training, zero elements with probability p and scale the others by 1 / (1 - p).
 
     Paper: Srivastava et al., Dropout, 2014.
 
@@ -38,42 +37,38 @@ class Dropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Leave out single numbers."""
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):
-    """Leave out whole channels of sequences (n, c, l)."""
+    """Zero whole channels of sequences (n, c, l) at random while training."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Leave out channels."""
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
-    """Leave out whole channels of images (n, c, h, w)."""
+    """Zero whole channels of images (n, c, h, w) at random while training."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Leave out channels."""
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
-    """Leave out whole channels of volumes (n, c, d, h, w).
+    """Zero whole channels of volumes (n, c, d, h, w) at random while training.
 
     >>> nn.Dropout3d(1.0)(ones(1, 2, 1, 1, 1)).sum()
     tensor(0.)
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Leave out channels."""
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout for networks with SELU: mean 0 and variance 1 stay as they are.
+    """Dropout for networks with SELU, which keeps mean 0 and variance 1.
 
-    Numbers that are left out become SELU's lowest value; then all are scaled and shifted.
+    Dropped elements become SELU's lowest value; then all are scaled and shifted.
 
     Paper: Klambauer et al., Self-normalizing neural networks, 2017.
 
@@ -82,7 +77,6 @@ class AlphaDropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Leave out single numbers."""
         return F.alpha_dropout(input, self.p, self.training)
 
 
@@ -94,5 +88,4 @@ class FeatureAlphaDropout(_DropoutNd):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Leave out channels."""
         return F.feature_alpha_dropout(input, self.p, self.training)

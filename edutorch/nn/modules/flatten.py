@@ -1,4 +1,4 @@
-"""Layers that only change the shape."""
+"""Layers that merge or split axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Join the axes from start_dim to end_dim into one: images become rows of numbers.
+    """Merge the axes from start_dim to end_dim into one.
 
     >>> nn.Flatten()(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 48])
@@ -22,11 +22,9 @@ class Flatten(Module):
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        """Join the axes."""
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
@@ -42,9 +40,7 @@ class Unflatten(Module):
         self.dim, self.unflattened_size = dim, unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
-        """Split the axis."""
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -1,4 +1,4 @@
-"""Windows as columns of a matrix, and back."""
+"""Extraction of sliding windows as columns (im2col), and its inverse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Size = int | Sequence[int]
 
 
 class Unfold(Module):
-    """Lay what a window sees into a column, one for each place; see `nn.functional.unfold`.
+    """Extract each sliding window as a column (im2col); see `nn.functional.unfold`.
 
     >>> nn.Unfold(2)(zeros(1, 3, 4, 4)).shape
     torch.Size([1, 12, 9])
@@ -28,11 +28,9 @@ class Unfold(Module):
         self.padding, self.stride = padding, stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """Unfold."""
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"kernel_size={self.kernel_size}, dilation={self.dilation}, "
             f"padding={self.padding}, stride={self.stride}"
@@ -40,7 +38,7 @@ class Unfold(Module):
 
 
 class Fold(Module):
-    """Add up columns where their windows stand in the image; see `nn.functional.fold`.
+    """Sum columns into the windows of an image (col2im); see `nn.functional.fold`.
 
     >>> nn.Fold((4, 4), 2)(zeros(1, 12, 9)).shape
     torch.Size([1, 3, 4, 4])
@@ -55,12 +53,10 @@ class Fold(Module):
         self.padding, self.stride = padding, stride
 
     def forward(self, input: Tensor) -> Tensor:
-        """Fold."""
         settings = (self.kernel_size, self.dilation, self.padding, self.stride)
         return F.fold(input, self.output_size, *settings)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
             f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"

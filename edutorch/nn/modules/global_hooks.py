@@ -1,7 +1,7 @@
-"""Hooks for every module of the program, for tools that watch or change whole networks.
+"""Global module hooks, called for every module of the program.
 
-PyTorch offers them in `torch.nn.modules.module`. With none registered they cost the call of
-a module one truth test.
+PyTorch has them in `torch.nn.modules.module`. With none registered they cost one truth test per
+call of a module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Hook:
-    """A user's function and how it wants to be called."""
+    """A user's function, and how to call it."""
 
     function: Callable[..., Any]
     with_kwargs: bool = False
@@ -34,30 +34,38 @@ class Hook:
         return self.function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the function has: `hook._tensor_name` of a pruning method."""
-        if name == "function" or name.startswith("__"):  # while a copy is being made
+        """Return an attribute of the function: `hook._tensor_name` of a pruning method."""
+        if name == "function" or name.startswith("__"):  # not set yet while being copied
             raise AttributeError(name)
         return getattr(self.function, name)
 
 
-CALLS: OrderedDict[int, tuple[str, Hook]] = OrderedDict()
-"""(kind, hook) around the calls of all modules."""
+CALL_HOOKS: OrderedDict[int, tuple[str, Hook]] = OrderedDict()
+"""(type, hook) pairs for the calls of all modules."""
 
-REGISTRATIONS: OrderedDict[int, tuple[str, Callable[..., Any]]] = OrderedDict()
-"""(kind, hook) for whatever is registered in any module."""
-
-
-def around_calls(kind: str) -> dict[int, Hook]:
-    """Return the hooks of a kind for the calls of all modules."""
-    return {number: hook for number, (its, hook) in CALLS.items() if its == kind} if CALLS else {}
+REGISTRATION_HOOKS: OrderedDict[int, tuple[str, Callable[..., Any]]] = OrderedDict()
+"""(type, hook) pairs for the registration of members of all modules."""
 
 
-def registered(kind: str, module: Any, name: str, member: Any) -> Any:
-    """Show a new member of a module to the hooks, each of which may return another."""
-    for its, hook in tuple(REGISTRATIONS.values()):
-        if its == kind:
-            found = hook(module, name, member)
-            member = member if found is None else found
+def global_call_hooks(hook_type: str) -> dict[int, Hook]:
+    """Return the global hooks of one type for calls."""
+    return (
+        {
+            hook_id: hook
+            for hook_id, (registered_type, hook) in CALL_HOOKS.items()
+            if registered_type == hook_type
+        }
+        if CALL_HOOKS
+        else {}
+    )
+
+
+def run_registration_hooks(hook_type: str, module: Any, name: str, member: Any) -> Any:
+    """Return a new member of a module as the hooks have left it; each may replace it."""
+    for registered_type, hook in tuple(REGISTRATION_HOOKS.values()):
+        if registered_type == hook_type:
+            replacement = hook(module, name, member)
+            member = member if replacement is None else replacement
     return member
 
 
@@ -72,44 +80,44 @@ def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
     )
     ReLU()
     """
-    return RemovableHandle(CALLS, ("forward_pre", Hook(hook)))
+    return RemovableHandle(CALL_HOOKS, ("forward_pre", Hook(hook)))
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call `hook(module, args, output)` behind `forward` of every module.
+    """Call `hook(module, args, output)` after `forward` of every module.
 
-    What it returns takes the place of the output. With `with_kwargs` it is called as
+    What it returns replaces the output. With `with_kwargs` it is called as
     `hook(module, args, kwargs, output)`, with `always_call` also when `forward` raised.
     """
-    return RemovableHandle(CALLS, ("forward", Hook(hook, with_kwargs, always_call)))
+    return RemovableHandle(CALL_HOOKS, ("forward", Hook(hook, with_kwargs, always_call)))
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, grad_output)` before backward passes any module."""
-    return RemovableHandle(CALLS, ("backward_pre", Hook(hook)))
+    """Call `hook(module, grad_output)` before the backward of every module."""
+    return RemovableHandle(CALL_HOOKS, ("backward_pre", Hook(hook)))
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(module, grad_input, grad_output)` when backward has passed any module.
+    """Call `hook(module, grad_input, grad_output)` after the backward of every module.
 
     Raises: RuntimeError: there are hooks by `register_module_backward_hook`.
     """
-    only_one_kind(not around_calls("old_backward"))
-    return RemovableHandle(CALLS, ("backward", Hook(hook)))
+    refuse_mixed_backward_hooks(not global_call_hooks("old_backward"))
+    return RemovableHandle(CALL_HOOKS, ("backward", Hook(hook)))
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call a hook on the last op of every module (out of use: it may not see all inputs).
+    """Call a hook on the last op of every module (deprecated: it may not see all inputs).
 
     Raises: RuntimeError: there are hooks by `register_module_full_backward_hook`.
     """
-    only_one_kind(not around_calls("backward"))
-    return RemovableHandle(CALLS, ("old_backward", Hook(hook)))
+    refuse_mixed_backward_hooks(not global_call_hooks("backward"))
+    return RemovableHandle(CALL_HOOKS, ("old_backward", Hook(hook)))
 
 
-def only_one_kind(condition: bool) -> None:
+def refuse_mixed_backward_hooks(condition: bool) -> None:
     """Raise RuntimeError unless all backward hooks are full ones, or none is."""
     if not condition:
         raise RuntimeError(
@@ -127,14 +135,14 @@ def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> Rem
     weight
     bias
     """
-    return RemovableHandle(REGISTRATIONS, ("parameter", hook))
+    return RemovableHandle(REGISTRATION_HOOKS, ("parameter", hook))
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, buffer)` whenever a module gets a buffer; it may return another."""
-    return RemovableHandle(REGISTRATIONS, ("buffer", hook))
+    return RemovableHandle(REGISTRATION_HOOKS, ("buffer", hook))
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """Call `hook(module, name, child)` whenever a module gets a child; it may return another."""
-    return RemovableHandle(REGISTRATIONS, ("module", hook))
+    return RemovableHandle(REGISTRATION_HOOKS, ("module", hook))

@@ -1,4 +1,4 @@
-"""Functions that users hang onto a module: before it, behind it, and on its gradients."""
+"""Calls of modules with hooks: before and after `forward`, and on the gradients."""
 
 from __future__ import annotations
 
@@ -11,77 +11,77 @@ from ...errors import EdutorchError, warn
 from ...events import ModuleEntered, ModuleLeft, emit
 from ...modes import current
 from ...ops import cat, narrow, reshape
-from .global_hooks import CALLS, Hook, around_calls
+from .global_hooks import CALL_HOOKS, Hook, global_call_hooks
 
 if TYPE_CHECKING:
     from .module import Module
 
 
-def call_watched(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call `module.forward` with everything around it: hooks, and events for listeners."""
-    told = current().listeners
-    if told:
+def call_with_events(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `module.forward` with its hooks, and emit events for listeners."""
+    listeners = current().listeners
+    if listeners:
         emit(ModuleEntered(module, args))
     output = None
     try:
-        output = call_hooked(module, args, kwargs)
+        output = call_with_hooks(module, args, kwargs)
     finally:
-        if told:
+        if listeners:
             emit(ModuleLeft(module, output))
     return output
 
 
-def call_hooked(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     output, called = None, set()
     try:
         for hook in hooks_of(module, "forward_pre"):
-            args, kwargs = before(hook, module, args, kwargs)
-        watch = BackwardWatch(module) if watched_backward(module) else None
-        if watch:
-            args = watch.inputs(args)
+            args, kwargs = run_forward_pre_hook(hook, module, args, kwargs)
+        backward_hook = BackwardHook(module) if has_backward_hooks(module) else None
+        if backward_hook:
+            args = backward_hook.setup_input_hook(args)
         output = module.forward(*args, **kwargs)
         for hook in hooks_of(module, "forward"):
             called.add(id(hook))
-            replaced = behind(hook, module, args, kwargs, output)
-            output = output if replaced is None else replaced
-        if watch:
-            output = watch.outputs(output)
-        watch_last_op(module, args, output)
+            replacement = run_forward_hook(hook, module, args, kwargs, output)
+            output = output if replacement is None else replacement
+        if backward_hook:
+            output = backward_hook.setup_output_hook(output)
+        register_non_full_backward_hooks(module, args, output)
         return output
     except BaseException:
         for hook in hooks_of(module, "forward"):
             if hook.always_call and id(hook) not in called:
-                behind(hook, module, args, kwargs, output)
+                run_forward_hook(hook, module, args, kwargs, output)
         raise
 
 
-def hooks_of(module: Module, kind: str) -> tuple[Hook, ...]:
-    """Return the hooks of a kind: those of all modules, then those of this one."""
-    own = module.__dict__[f"_{kind}_hooks"]
-    return (*around_calls(kind).values(), *own.values())
+def hooks_of(module: Module, hook_type: str) -> tuple[Hook, ...]:
+    """Return the hooks of one type: the global ones, then those of the module."""
+    own = module.__dict__[f"_{hook_type}_hooks"]
+    return (*global_call_hooks(hook_type).values(), *own.values())
 
 
-def before(
+def run_forward_pre_hook(
     hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Call a pre-hook; what it returns replaces the arguments."""
     if not hook.with_kwargs:
-        found = hook.function(module, args)
-        if found is not None:
-            args = found if isinstance(found, tuple) else (found,)
+        result = hook.function(module, args)
+        if result is not None:
+            args = result if isinstance(result, tuple) else (result,)
         return args, kwargs
-    found = hook.function(module, args, kwargs)
-    if found is None:
+    result = hook.function(module, args, kwargs)
+    if result is None:
         return args, kwargs
-    if not (isinstance(found, tuple) and len(found) == 2):
+    if not (isinstance(result, tuple) and len(result) == 2):
         raise EdutorchError(
             "forward pre-hook",
-            f"must return None or a tuple of (new_args, new_kwargs), got {found}",
+            f"must return None or a tuple of (new_args, new_kwargs), got {result}",
         )
-    return found
+    return result
 
 
-def behind(
+def run_forward_hook(
     hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
 ) -> Any:
     if hook.with_kwargs:
@@ -92,37 +92,39 @@ def behind(
 # Backward ------------------------------------------------------------------------------------
 
 
-def watched_backward(module: Module) -> bool:
+def has_backward_hooks(module: Module) -> bool:
     own = module._backward_pre_hooks or (module._is_full_backward_hook and module._backward_hooks)
-    kinds = {kind for kind, _ in CALLS.values()}
-    return bool(own or kinds & {"backward", "backward_pre"}) and current().grad
+    hook_types = {hook_type for hook_type, _ in CALL_HOOKS.values()}
+    return bool(own or hook_types & {"backward", "backward_pre"}) and current().grad
 
 
-def watch_last_op(module: Module, args: tuple[Any, ...], output: Any) -> None:
-    """Hang the hooks in old style on the node of the output, or of the first of the outputs."""
-    hooks = list(around_calls("old_backward").values())
+def register_non_full_backward_hooks(module: Module, args: tuple[Any, ...], output: Any) -> None:
+    """Register non-full backward hooks on the node of the (first) output."""
+    hooks = list(global_call_hooks("old_backward").values())
     if module._is_full_backward_hook is False:
         hooks += module._backward_hooks.values()
     if not hooks:
         return
-    first = output
-    while not isinstance(first, Tensor):
-        if isinstance(first, dict):
-            first = next(each for each in first.values() if isinstance(each, Tensor))
+    first_output = output
+    while not isinstance(first_output, Tensor):
+        if isinstance(first_output, dict):
+            first_output = next(
+                value for value in first_output.values() if isinstance(value, Tensor)
+            )
         else:
-            first = first[0]
-    if first.grad_fn is not None:
+            first_output = first_output[0]
+    if first_output.grad_fn is not None:
         for hook in hooks:
-            first.grad_fn.register_hook(functools.partial(hook.function, module))
-        warn_of_missing(args, output, first.grad_fn)
+            first_output.grad_fn.register_hook(functools.partial(hook.function, module))
+        warn_if_incomplete(args, output, first_output.grad_fn)
 
 
-def warn_of_missing(args: tuple[Any, ...], output: Any, node: Any) -> None:
-    """Warn if a hook in old style, which sees one node, does not see the whole module."""
+def warn_if_incomplete(args: tuple[Any, ...], output: Any, node: Any) -> None:
+    """Warn if a non-full hook, which sees one node, does not see the whole module."""
     outputs = output if isinstance(output, tuple) else (output,)
     nodes = {output.grad_fn for output in outputs if isinstance(output, Tensor) and output.grad_fn}
-    behind_it = [each for each, _ in node.next_functions if each is not None]
-    for fine, what, lost in (
+    next_nodes = [next_node for next_node, _ in node.next_functions if next_node is not None]
+    for is_complete, case, lost in (
         (
             all(isinstance(output, Tensor) for output in outputs),
             "on a Module that does not return a single Tensor or a tuple of Tensors",
@@ -140,110 +142,118 @@ def warn_of_missing(args: tuple[Any, ...], output: Any, node: Any) -> None:
                 for argument in args
                 if isinstance(argument, Tensor) and argument.grad_fn
             }
-            == set(behind_it),
+            == set(next_nodes),
             "when the forward contains multiple autograd Nodes",
             "grad_input",
         ),
     ):
-        if not fine:
+        if not is_complete:
             warn(
-                f"Using a non-full backward hook {what} is deprecated: it will be missing some "
+                f"Using a non-full backward hook {case} is deprecated: it will be missing some "
                 f"{lost}. Please use register_full_backward_hook to get the documented behavior.",
                 FutureWarning,
             )
             return
 
 
-class BackwardWatch:
-    """One call of a module whose gradients are to be shown to its backward hooks.
+class BackwardHook:
+    """The backward hooks of one call of a module.
 
-    All inputs pass through one node, all outputs through another: there the
-    gradients come by together.
+    All inputs pass through one node and all outputs through another: there all gradients
+    are available at once.
     """
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.grad_output: tuple[Any, ...] = ()
-        self.arguments = 0
-        self.places: list[int] = []
+        self.argument_count = 0
+        self.input_indices: list[int] = []
 
-    def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Watch what flows back into the arguments that want a gradient."""
-        self.arguments = len(args)
-        self.places = [
+    def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Pass the arguments that require grad through a node, and hook their gradients."""
+        self.argument_count = len(args)
+        self.input_indices = [
             i
             for i, argument in enumerate(args)
             if isinstance(argument, Tensor) and argument.requires_grad
         ]
-        if not self.places:
+        if not self.input_indices:
             return args
-        passed = through([args[i] for i in self.places], self.input_gradients)
-        renewed = dict(zip(self.places, passed, strict=True))
-        return tuple(renewed.get(i, argument) for i, argument in enumerate(args))
+        passed_on = pass_through_node([args[i] for i in self.input_indices], self.run_hooks)
+        replacements = dict(zip(self.input_indices, passed_on, strict=True))
+        return tuple(replacements.get(i, argument) for i, argument in enumerate(args))
 
-    def outputs(self, output: Any) -> Any:
-        """Watch what flows back out of the result: a tensor, or a tuple or list of some."""
-        several = isinstance(output, tuple | list)
-        found = list(output) if several else [output]
-        places = [
-            i for i, each in enumerate(found) if isinstance(each, Tensor) and each.requires_grad
+    def setup_output_hook(self, output: Any) -> Any:
+        """Pass the outputs that require grad through a node, and hook their gradients."""
+        is_sequence = isinstance(output, tuple | list)
+        values = list(output) if is_sequence else [output]
+        indices = [
+            i for i, value in enumerate(values) if isinstance(value, Tensor) and value.requires_grad
         ]
-        if not places:
+        if not indices:
             return output
 
-        def seen(gradients: list[Tensor]) -> list[Tensor]:
-            return self.output_gradients(gradients, places, len(found))
+        def hook(gradients: list[Tensor]) -> list[Tensor]:
+            return self.run_pre_hooks(gradients, indices, len(values))
 
-        for i, each in zip(places, through([found[i] for i in places], seen), strict=True):
-            found[i] = each
-        return type(output)(found) if several else found[0]
+        for i, passed_on in zip(
+            indices, pass_through_node([values[i] for i in indices], hook), strict=True
+        ):
+            values[i] = passed_on
+        return type(output)(values) if is_sequence else values[0]
 
-    def output_gradients(
-        self, gradients: list[Tensor], places: list[int], count: int
+    def run_pre_hooks(
+        self, gradients: list[Tensor], indices: list[int], count: int
     ) -> list[Tensor]:
-        """The gradients of the outputs are here: the pre-hooks may replace them."""
-        self.grad_output = spread(gradients, places, count)
+        """Run the pre-hooks, which may replace the gradients of the outputs."""
+        self.grad_output = scatter_gradients(gradients, indices, count)
         for hook in hooks_of(self.module, "backward_pre"):
-            replaced = hook.function(self.module, self.grad_output)
-            if replaced is not None:
-                self.grad_output = replaced if isinstance(replaced, tuple) else (replaced,)
-        if not self.places:  # nothing flows further, so this is the end
-            self.input_gradients([])
-        return [self.grad_output[i] for i in places]
+            replacement = hook.function(self.module, self.grad_output)
+            if replacement is not None:
+                self.grad_output = replacement if isinstance(replacement, tuple) else (replacement,)
+        if not self.input_indices:  # no input requires grad: the other node will not run
+            self.run_hooks([])
+        return [self.grad_output[i] for i in indices]
 
-    def input_gradients(self, gradients: list[Tensor]) -> list[Tensor]:
-        """The gradients of the inputs are here too: the hooks may replace these."""
-        grad_input = spread(gradients, self.places, self.arguments)
+    def run_hooks(self, gradients: list[Tensor]) -> list[Tensor]:
+        """Run the hooks, which may replace the gradients of the inputs."""
+        grad_input = scatter_gradients(gradients, self.input_indices, self.argument_count)
         for hook in hooks_of(self.module, "backward"):
-            replaced = hook.function(self.module, grad_input, self.grad_output)
-            if replaced is not None:
-                grad_input = replaced if isinstance(replaced, tuple) else (replaced,)
-        return [each for i, each in enumerate(grad_input) if i in self.places and each is not None]
+            replacement = hook.function(self.module, grad_input, self.grad_output)
+            if replacement is not None:
+                grad_input = replacement if isinstance(replacement, tuple) else (replacement,)
+        return [
+            gradient
+            for i, gradient in enumerate(grad_input)
+            if i in self.input_indices and gradient is not None
+        ]
 
 
-def spread(gradients: list[Tensor], places: list[int], count: int) -> tuple[Tensor | None, ...]:
-    """Put each gradient to its place among `count`; the others are None."""
-    found = dict(zip(places, gradients, strict=True))
-    return tuple(found.get(i) for i in range(count))
+def scatter_gradients(
+    gradients: list[Tensor], indices: list[int], count: int
+) -> tuple[Tensor | None, ...]:
+    """Return `count` gradients: those given at their indices, None elsewhere."""
+    by_index = dict(zip(indices, gradients, strict=True))
+    return tuple(by_index.get(i) for i in range(count))
 
 
-def through(
-    tensors: Sequence[Tensor], watch: Callable[[list[Tensor]], list[Tensor]]
+def pass_through_node(
+    tensors: Sequence[Tensor], hook: Callable[[list[Tensor]], list[Tensor]]
 ) -> list[Tensor]:
-    """Pass tensors through one node, so that `watch` sees, and may replace, all gradients."""
+    """Pass tensors through one node whose `hook` gets, and may replace, all gradients."""
     joined = cat([reshape(tensor, (-1,)) for tensor in tensors])
 
-    def seen(g: Tensor) -> Tensor:
-        gradients = [part.to(tensor.dtype) for part, tensor in zip(cut(g), tensors, strict=True)]
-        return cat([reshape(each, (-1,)) for each in watch(gradients)])
+    def replace_gradient(g: Tensor) -> Tensor:
+        gradients = [part.to(tensor.dtype) for part, tensor in zip(split(g), tensors, strict=True)]
+        return cat([reshape(gradient, (-1,)) for gradient in hook(gradients)])
 
-    def cut(row: Tensor) -> list[Tensor]:
+    def split(flat: Tensor) -> list[Tensor]:
         parts, start = [], 0
         for tensor in tensors:
-            part = narrow(row, 0, start, tensor.numel())
+            part = narrow(flat, 0, start, tensor.numel())
             parts.append(reshape(part, tensor.shape))
             start += tensor.numel()
         return parts
 
-    joined.register_hook(seen)
-    return [part.to(tensor.dtype) for part, tensor in zip(cut(joined), tensors, strict=True)]
+    joined.register_hook(replace_gradient)
+    return [part.to(tensor.dtype) for part, tensor in zip(split(joined), tensors, strict=True)]

@@ -1,4 +1,4 @@
-"""Instance norm: each channel of each sample is normalized by itself."""
+"""Instance normalization layers: each channel of each sample is normalized by itself."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """What the instance norm layers share: each sample is standardised by itself.
+    """Base of the instance norm layers.
 
-    Args: as for batch norm; usually without scale and shift, and without averages.
+    Args: as for batch norm; without weight, bias and running averages by default.
 
     Paper: Ulyanov, Vedaldi and Lempitsky, Instance normalization, 2016.
     """
@@ -36,18 +36,18 @@ class _InstanceNorm(_NormBase):
         self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        """Refuse averages of a very old file: the layer kept them then without being asked."""
+        """Report running averages of files that PyTorch wrote before 0.4, which always had them."""
         version, name = local_metadata.get("version"), type(self).__name__
-        old = [f"{prefix}running_{each}" for each in ("mean", "var")]
-        found = [key for key in old if key in state_dict]
-        if version is None and not self.track_running_stats and found:
-            keys = " and ".join(f'"{key}"' for key in found)
+        stat_keys = [f"{prefix}running_{statistic}" for statistic in ("mean", "var")]
+        present = [key for key in stat_keys if key in state_dict]
+        if version is None and not self.track_running_stats and present:
+            keys = " and ".join(f'"{key}"' for key in present)
             error_msgs.append(
                 f"Unexpected running stats buffer(s) {keys} for {name} with "
                 f"track_running_stats=False. Please remove these keys from state_dict, or make "
                 f"the layer with track_running_stats=True."
             )
-            for key in found:
+            for key in present:
                 state_dict.pop(key)
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
@@ -63,15 +63,14 @@ class _InstanceNorm(_NormBase):
         return True
 
     def forward(self, input: Tensor) -> Tensor:
-        """Standardise, scale and shift."""
-        single = input.ndim == self.axes[0] - 1
-        batch = input.unsqueeze(0) if single else input
+        is_unbatched = input.ndim == self.axes[0] - 1
+        batch = input.unsqueeze(0) if is_unbatched else input
         self._check(batch)
         y = F.instance_norm(
             batch, self.running_mean, self.running_var, self.weight, self.bias,
             self.training or not self.track_running_stats, self.momentum or 0.0, self.eps,
         )  # fmt: skip
-        return y.squeeze(0) if single else y
+        return y.squeeze(0) if is_unbatched else y
 
 
 class InstanceNorm1d(_InstanceNorm):
@@ -105,7 +104,7 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
-    """A `InstanceNorm1d` that learns `num_features` from its first input.
+    """A `InstanceNorm1d` that infers `num_features` from its first input.
 
     >>> nn.LazyInstanceNorm1d()(zeros(2, 3, 4)).shape
     torch.Size([2, 3, 4])
@@ -115,7 +114,7 @@ class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
 
 
 class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
-    """A `InstanceNorm2d` that learns `num_features` from its first input.
+    """A `InstanceNorm2d` that infers `num_features` from its first input.
 
     >>> nn.LazyInstanceNorm2d()(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 3, 4, 4])
@@ -125,7 +124,7 @@ class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
 
 
 class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):
-    """A `InstanceNorm3d` that learns `num_features` from its first input.
+    """A `InstanceNorm3d` that infers `num_features` from its first input.
 
     >>> nn.LazyInstanceNorm3d()(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 3, 4, 4, 4])

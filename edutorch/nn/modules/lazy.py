@@ -1,8 +1,8 @@
-"""Layers that learn the size of their input from the first batch.
+"""Lazy modules, which infer the number of input features from the first batch.
 
-A lazy layer is made without the number of input features. Its parameters have no shape
-until it is called for the first time (or loads a state_dict); then they are made, and the
-layer becomes an ordinary one: `LazyLinear` turns into `Linear`.
+The parameters of a lazy module are uninitialized until it is called for the first time (or loads
+a state_dict); then they are materialized, and the module becomes an ordinary one: `LazyLinear`
+turns into `Linear`.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ __all__ = [
 
 
 class FeatureError(EdutorchError, AssertionError):
-    """An input has not the features of a loaded weight (an AssertionError, as PyTorch's)."""
+    """An input does not have the features of a loaded weight (an AssertionError, as in PyTorch)."""
 
 
 class LazyModuleMixin(Module):
-    """What lazy modules share: the first call makes the parameters.
+    """Base of lazy modules: the first call materializes the parameters.
 
-    A subclass stands before the module that it makes lazy, gives it parameters that are
-    `UninitializedParameter`, says in `initialize_parameters` which shape they get, and in
-    `cls_to_become` what it turns into.
+    A subclass inherits from this mixin and then from the module that it makes lazy. It assigns
+    `UninitializedParameter`s, materializes them in `initialize_parameters`, and names in
+    `cls_to_become` the class that it turns into.
     """
 
     cls_to_become: ClassVar[type[Any] | None] = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)  # of the module that is made lazy
+        super().__init__(*args, **kwargs)  # of the module that the subclass makes lazy
         self.never_called = True
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Make the parameters, given what `forward` is called with."""
+        """Materialize the parameters, given the arguments of `forward`."""
         raise NotImplementedError(
             f"initialize_parameters is not implemented for {type(self).__name__}"
         )
 
     def has_uninitialized_params(self) -> bool:
-        """Say whether a parameter or buffer has no shape yet."""
+        """Whether a parameter or buffer is still uninitialized."""
         return any(map(is_lazy, (*self._parameters.values(), *self._buffers.values())))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the parameters if this is the first call, become the ordinary module, run it."""
+        """Materialize the parameters at the first call, and run the ordinary module."""
         if self.__dict__.get("never_called"):
             self.initialize_parameters(*args, **kwargs)
             if self.has_uninitialized_params():
@@ -68,14 +68,14 @@ class LazyModuleMixin(Module):
     def _load_from_state_dict(
         self, state_dict: Mapping[str, Any], prefix: str, *others: Any
     ) -> None:
-        for name, held in own_state(self):
-            found = state_dict.get(prefix + name)
-            if isinstance(found, Tensor) and not is_lazy(found):
-                grow(held, found.shape)
+        for name, tensor in own_state(self):
+            saved = state_dict.get(prefix + name)
+            if isinstance(saved, Tensor) and not is_lazy(saved):
+                materialize_lazy(tensor, saved.shape)
         super()._load_from_state_dict(state_dict, prefix, *others)
 
 
-def grow(tensor: Any, shape: Sequence[int]) -> None:
-    """Give a parameter or buffer its shape, if it has none yet."""
+def materialize_lazy(tensor: Any, shape: Sequence[int]) -> None:
+    """Materialize a parameter or buffer that is still uninitialized."""
     if is_lazy(tensor):
         tensor.materialize(shape)

@@ -1,4 +1,4 @@
-"""Layers in which each output is a weighted sum of all inputs."""
+"""Linear layers: affine and bilinear maps of the features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...ops import empty
 from .. import init
 from ..functional import bilinear, linear
 from ..parameter import Parameter, UninitializedParameter
-from .lazy import FeatureError, LazyModuleMixin, grow
+from .lazy import FeatureError, LazyModuleMixin, materialize_lazy
 from .module import Module
 
 __all__ = [
@@ -20,16 +20,16 @@ __all__ = [
 
 
 class Linear(Module):
-    """A weighted sum of the features for each output: y = x Wᵀ + b.
+    """Affine map of the features: y = x Wᵀ + b.
 
     Args:
-        in_features: how many numbers each sample has.
-        out_features: how many it gets.
-        bias: add a number to each output.
+        in_features: the number of input features.
+        out_features: the number of output features.
+        bias: whether the layer adds a bias.
 
     Shape: (…, in_features) to (…, out_features). `weight` is (out_features, in_features).
 
-    Starts with uniform numbers from -1/√in_features to 1/√in_features.
+    The parameters are initialized uniformly in ±1/√in_features.
 
     >>> nn.Linear(3, 2)(ones(5, 3)).shape
     torch.Size([5, 2])
@@ -52,46 +52,45 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new random numbers."""
-        reset(self.weight, self.bias)
+        """Reinitialize the parameters."""
+        kaiming_uniform_reset(self.weight, self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """Compute x Wᵀ + b."""
         return linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
 
 
-def reset(weight: Tensor, bias: Tensor | None) -> None:
-    """Draw weight and bias uniformly from ±1/√fan_in, as PyTorch's layers do.
+def kaiming_uniform_reset(weight: Tensor, bias: Tensor | None) -> None:
+    """Initialize weight and bias uniformly in ±1/√fan_in, as PyTorch's layers do.
 
     (PyTorch writes the same bound as Kaiming's with a = √5.)
     """
     if weight.numel():
         init.kaiming_uniform_(weight, a=math.sqrt(5))
     if bias is not None:
-        fan_in, _ = init.fans(weight)
+        fan_in, _ = init.compute_fans(weight)
         bound = 1 / math.sqrt(fan_in) if fan_in else 0
         init.uniform_(bias, -bound, bound)
 
 
 class Bilinear(Module):
-    """A weighted sum of all products of two inputs: y = x₁ᵀ A x₂ + b for each output.
+    """Bilinear map of two inputs: y = x₁ᵀ A x₂ + b for each output.
 
     Args:
-        in1_features, in2_features: how many numbers the inputs have.
-        out_features: how many outputs there are.
-        bias: add a number to each output.
+        in1_features, in2_features: the numbers of input features.
+        out_features: the number of output features.
+        bias: whether the layer adds a bias.
 
     Shape: (…, in1_features) and (…, in2_features) to (…, out_features). `weight` is
     (out_features, in1_features, in2_features).
 
-    Starts with uniform numbers from ±1/√in1_features.
+    The parameters are initialized uniformly in ±1/√in1_features.
 
     >>> nn.Bilinear(3, 4, 2)(ones(5, 3), ones(5, 4)).shape
     torch.Size([5, 2])
@@ -106,29 +105,30 @@ class Bilinear(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         self.in1_features, self.in2_features = in1_features, in2_features
-        self.out_features, made = out_features, {"device": device, "dtype": dtype}
-        self.weight = Parameter(empty(out_features, in1_features, in2_features, **made))
-        self.register_parameter("bias", Parameter(empty(out_features, **made)) if bias else None)
+        self.out_features, factory_kwargs = out_features, {"device": device, "dtype": dtype}
+        self.weight = Parameter(empty(out_features, in1_features, in2_features, **factory_kwargs))
+        self.register_parameter(
+            "bias", Parameter(empty(out_features, **factory_kwargs)) if bias else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new random numbers. Raises: ValueError: there are no features."""
+        """Reinitialize the parameters. Raises: ValueError: there are no features."""
         if self.in1_features <= 0:
             raise InvalidValueError(
                 type(self).__name__,
                 f"in1_features must be > 0, but got (in1_features={self.in1_features})",
             )
         bound = 1 / math.sqrt(self.in1_features)
-        for each in (self.weight, self.bias):
-            if each is not None:
-                init.uniform_(each, -bound, bound)
+        for parameter in (self.weight, self.bias):
+            if parameter is not None:
+                init.uniform_(parameter, -bound, bound)
 
     def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
         """Compute x₁ᵀ A x₂ + b."""
         return bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
@@ -136,7 +136,7 @@ class Bilinear(Module):
 
 
 class Identity(Module):
-    """Gives back what it gets, whatever arguments it is made with.
+    """Return the input; all arguments are ignored.
 
     >>> nn.Identity()(tensor([1.0]))
     tensor([1.])
@@ -146,12 +146,11 @@ class Identity(Module):
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the input."""
         return input
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A `Linear` that learns `in_features` from the last axis of its first input.
+    """A `Linear` that infers `in_features` from the last axis of its first input.
 
     >>> layer = nn.LazyLinear(2)
     >>> layer(ones(5, 3)).shape, layer
@@ -170,16 +169,19 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Draw new random numbers, if there is room for them already."""
+        """Reinitialize the parameters, if they are materialized."""
         if not self.has_uninitialized_params() and self.in_features:
             super().reset_parameters()
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Make the parameters. Raises: AssertionError: a loaded weight has other features."""
+        """Materialize the parameters.
+
+        Raises: AssertionError: a loaded weight has other features.
+        """
         if self.has_uninitialized_params():
             self.in_features = input.shape[-1]
-            grow(self.weight, (self.out_features, self.in_features))
-            grow(self.bias, (self.out_features,))
+            materialize_lazy(self.weight, (self.out_features, self.in_features))
+            materialize_lazy(self.bias, (self.out_features,))
             self.reset_parameters()
         elif not self.in_features:
             if input.shape[-1] != self.weight.shape[-1]:
@@ -191,7 +193,7 @@ class LazyLinear(LazyModuleMixin, Linear):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """The last projection; PyTorch prints it under another name."""
+    """The output projection of `MultiheadAttention`, with the name that PyTorch prints."""
 
     def _get_name(self) -> str:
         return "NonDynamicallyQuantizableLinear"

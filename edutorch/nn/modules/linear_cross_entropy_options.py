@@ -1,4 +1,4 @@
-"""The settings of `LinearCrossEntropyLoss`."""
+"""`LinearCrossEntropyOptions`, the settings of `LinearCrossEntropyLoss`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 
 @dataclass(slots=True, frozen=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch saves memory in `LinearCrossEntropyLoss`; checked, and not needed here.
+    """Memory-saving options of PyTorch's `LinearCrossEntropyLoss`; checked, without effect.
 
     >>> nn.LinearCrossEntropyOptions(batch_chunk_size=128).batch_chunk_size
     128

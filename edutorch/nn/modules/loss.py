@@ -1,4 +1,4 @@
-"""Losses as modules: made once with their settings, called with prediction and target."""
+"""Loss modules, called with prediction and target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, ValueRangeError
 from .. import functional as F
-from ..functional.loss.reduction import reduction_of
+from ..functional.loss.reduction import resolve_reduction
 from ..functional.op_decorators import SettingError
 from .distance import PairwiseDistance
 from .linear import Linear
@@ -27,17 +27,17 @@ __all__ = [
 
 
 class _Loss(Module):
-    """What all losses share: how the losses of the elements are combined."""
+    """Base of the losses: how the losses of the elements are reduced."""
 
     def __init__(
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
-        self.reduction = reduction_of(size_average, reduce, reduction)
+        self.reduction = resolve_reduction(size_average, reduce, reduction)
 
 
 class _WeightedLoss(_Loss):
-    """A loss in which classes or elements count differently: `weight` is a buffer."""
+    """Base of the losses with a weight per class or element, a buffer."""
 
     weight: Tensor | None
 
@@ -47,31 +47,29 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """The distance: y = |x - t|, averaged.
+    """Mean absolute error: y = |x - t|, averaged.
 
     >>> nn.L1Loss()(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(1.)
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare prediction and target."""
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """The squared difference: y = (x - t)², averaged.
+    """Mean squared error: y = (x - t)², averaged.
 
     >>> nn.MSELoss()(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(2.)
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare prediction and target."""
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """Squared for small differences, straight for large ones.
+    """Smooth L1 loss: quadratic for differences below `beta`, linear above.
 
     >>> nn.SmoothL1Loss()(tensor([0.0]), tensor([3.0]))
     tensor(2.5000)
@@ -85,12 +83,11 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare prediction and target."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
-    """Squared for small differences, straight for large ones.
+    """Huber loss: quadratic for differences below `delta`, linear above.
 
     >>> nn.HuberLoss()(tensor([0.0]), tensor([3.0]))
     tensor(2.5000)
@@ -101,12 +98,11 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare prediction and target."""
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
 class KLDivLoss(_Loss):
-    """How far probabilities are from others: Σ t · (log t - x).
+    """Kullback-Leibler divergence: Σ t · (log t - x), for log-probabilities x.
 
     >>> nn.KLDivLoss(reduction="sum")(log(tensor([0.5, 0.5])), tensor([1.0, 0.0]))
     tensor(0.6931)
@@ -120,12 +116,11 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare log-probabilities with probabilities."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log-probability of the right class: y = -wₜ · x[t], averaged.
+    """Negative log-likelihood of the target class: y = -wₜ · x[t], averaged.
 
     >>> nn.NLLLoss()(log(tensor([[0.5, 0.5]])), tensor([0]))
     tensor(0.6931)
@@ -139,23 +134,22 @@ class NLLLoss(_WeightedLoss):
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare log-probabilities with the right classes."""
         return F.nll_loss(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """How surprised the scores are by the right class: -log softmax(x)[t], averaged.
+    """Cross-entropy of logits and target classes: -log softmax(x)[t], averaged.
 
     Args:
-        weight: how much each class counts.
-        ignore_index: a target that does not count.
+        weight: a weight per class.
+        ignore_index: a target that is left out.
         reduction: "mean", "sum" or "none".
         label_smoothing: the part of each target that is spread over all classes.
 
-    Shape: scores (n, c) or (n, c, d1, …), targets (n) or (n, d1, …) of int64; or
-    probabilities in the shape of the scores.
+    Shape: logits (n, c) or (n, c, d1, …), targets (n) or (n, d1, …) of int64; or
+    probabilities in the shape of the logits.
 
     >>> nn.CrossEntropyLoss()(tensor([[0.0, 0.0]]), tensor([1]))
     tensor(0.6931)
@@ -170,7 +164,6 @@ class CrossEntropyLoss(_WeightedLoss):
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare scores with the right classes."""
         return F.cross_entropy(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
             label_smoothing=self.label_smoothing,
@@ -178,7 +171,7 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """For probabilities of "yes": -t · log x - (1 - t) · log(1 - x), averaged.
+    """Binary cross-entropy of probabilities: -t · log x - (1 - t) · log(1 - x), averaged.
 
     >>> nn.BCELoss()(tensor([0.5]), tensor([1.0]))
     tensor(0.6931)
@@ -191,12 +184,11 @@ class BCELoss(_WeightedLoss):
         super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare probabilities with targets from 0 to 1."""
         return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """The same for scores (logits): the sigmoid is part of the loss, which keeps it exact.
+    """Binary cross-entropy of logits; with the sigmoid inside, it is numerically stable.
 
     >>> nn.BCEWithLogitsLoss()(tensor([0.0]), tensor([1.0]))
     tensor(0.6931)
@@ -214,18 +206,17 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare scores with targets from 0 to 1."""
         return F.binary_cross_entropy_with_logits(
             input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
         )
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The right class's score should exceed each other one by a margin.
+    """Multi-class hinge loss: the target's score should exceed all others by a margin.
 
         y = Σᵢ max(0, margin - x[t] + x[i])ᵖ / classes,  i ≠ t
 
-    Args: `p` is 1 or 2; `weight` says how much each class counts.
+    Args: `p` is 1 or 2; `weight` has a weight per class.
 
     >>> nn.MultiMarginLoss()(tensor([[0.1, 0.2, 0.4, 0.8]]), tensor([3]))
     tensor(0.3250)
@@ -246,16 +237,15 @@ class MultiMarginLoss(_WeightedLoss):
         self.p, self.margin = p, margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare scores with the right classes."""
         return F.multi_margin_loss(
             input, target, self.p, self.margin, self.weight, reduction=self.reduction
         )
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Each right label's score should exceed each wrong one's by 1.
+    """Multi-label hinge loss: each target label's score should exceed all others by 1.
 
-    The target names the right labels in a row that ends at the first -1.
+    Each row of the target lists the labels, and ends at the first -1.
 
     >>> x, target = tensor([[0.1, 0.2, 0.4, 0.8]]), tensor([[3, 0, -1, 1]])
     >>> nn.MultiLabelMarginLoss()(x, target)
@@ -263,12 +253,11 @@ class MultiLabelMarginLoss(_Loss):
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare scores with the right labels."""
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Yes or no for each label: the mean of -t · log σ(x) - (1 - t) · log σ(-x).
+    """Binary cross-entropy per label: the mean of -t · log σ(x) - (1 - t) · log σ(-x).
 
     >>> nn.MultiLabelSoftMarginLoss()(tensor([[0.0, 0.0]]), tensor([[1.0, 0.0]]))
     tensor(0.6931)
@@ -281,30 +270,28 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
         super().__init__(weight, size_average=size_average, reduce=reduce, reduction=reduction)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare scores with targets of 0 and 1."""
         return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
 
 
 class SoftMarginLoss(_Loss):
-    """For targets of 1 and -1: y = log(1 + exp(-t · x)), averaged.
+    """Logistic loss for targets of 1 and -1: y = log(1 + exp(-t · x)), averaged.
 
     >>> nn.SoftMarginLoss()(tensor([0.0]), tensor([1.0]))
     tensor(0.6931)
     """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare scores with signs."""
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """The anchor should be closer to the positive than to the negative, in any distance.
+    """Triplet loss: the anchor should be closer to the positive than to the negative.
 
         y = max(d(a, p) - d(a, n) + margin, 0)
 
     Args:
         distance_function: d; the Euclidean distance by default.
-        swap: compare with d(p, n) where that is smaller than d(a, n).
+        swap: use d(p, n) where that is smaller than d(a, n).
 
     Raises: ValueError: the margin is not above 0.
 
@@ -327,7 +314,6 @@ class TripletMarginWithDistanceLoss(_Loss):
         self.margin, self.swap = margin, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Compare two distances."""
         return F.triplet_margin_with_distance_loss(
             anchor, positive, negative, distance_function=self.distance_function,
             margin=self.margin, swap=self.swap, reduction=self.reduction,
@@ -335,46 +321,44 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class MarginLoss(_Loss):
-    """A loss with a margin."""
+    """Base of the losses with a margin and a default for it."""
 
-    usual_margin = 0.0
+    default_margin = 0.0
 
     def __init__(
         self, margin: float | None = None, size_average: bool | None = None,
         reduce: bool | None = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
-        self.margin = self.usual_margin if margin is None else margin
+        self.margin = self.default_margin if margin is None else margin
 
 
 class MarginRankingLoss(MarginLoss):
-    """Of two numbers, the first should be larger (t = 1) or smaller (t = -1) by `margin`.
+    """Ranking loss: the first input should be larger (t = 1) or smaller (t = -1) by `margin`.
 
     >>> nn.MarginRankingLoss()(tensor([2.0]), tensor([5.0]), tensor([1.0]))
     tensor(3.)
     """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """Compare two numbers."""
         return F.margin_ranking_loss(input1, input2, target, self.margin, reduction=self.reduction)
 
 
 class HingeEmbeddingLoss(MarginLoss):
-    """Distances should be small for pairs (t = 1), beyond `margin` for others (t = -1).
+    """Hinge loss of distances: small for pairs (t = 1), above `margin` for others (t = -1).
 
     >>> nn.HingeEmbeddingLoss()(tensor([0.5]), tensor([-1.0]))
     tensor(0.5000)
     """
 
-    usual_margin = 1.0
+    default_margin = 1.0
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Judge distances."""
         return F.hinge_embedding_loss(input, target, self.margin, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(MarginLoss):
-    """Vectors should point the same way (t = 1), or not (t = -1).
+    """Loss of the cosine similarity of pairs (t = 1) and of others (t = -1).
 
     >>> x = tensor([[1.0, 0.0]])
     >>> nn.CosineEmbeddingLoss()(x, tensor([[0.0, 1.0]]), tensor([1]))
@@ -382,14 +366,13 @@ class CosineEmbeddingLoss(MarginLoss):
     """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        """Compare directions."""
         return F.cosine_embedding_loss(
             input1, input2, target, self.margin, reduction=self.reduction
         )
 
 
 class TripletMarginLoss(_Loss):
-    """The anchor should be closer to the positive than to the negative, by `margin`.
+    """Triplet loss: the anchor should be closer to the positive than to the negative.
 
     >>> a, b = tensor([[0.0]]), tensor([[3.0]])
     >>> nn.TripletMarginLoss()(a, b, a)
@@ -408,7 +391,6 @@ class TripletMarginLoss(_Loss):
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
-        """Compare two distances."""
         return F.triplet_margin_loss(
             anchor, positive, negative, self.margin, self.p, self.eps, self.swap,
             reduction=self.reduction,
@@ -416,13 +398,13 @@ class TripletMarginLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """How improbable a text is when it is not known which frames each letter covers.
+    """Connectionist temporal classification: -log p(target), summed over all alignments.
 
-    All ways to spread the letters over the frames, with blanks between them, are summed.
+    An alignment assigns a label or a blank to each frame.
 
     Args:
-        blank: the class that stands for no letter.
-        zero_infinity: texts that do not fit into their frames count 0, not ∞.
+        blank: the index of the blank label.
+        zero_infinity: replace infinite losses, of targets longer than their inputs, by 0.
 
     Paper: Graves et al., Connectionist temporal classification, 2006.
 
@@ -440,7 +422,7 @@ class CTCLoss(_Loss):
     def forward(
         self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
     ) -> Tensor:
-        """Compare log-probabilities (time, n, classes) with texts."""
+        """Return the loss for log-probabilities (time, n, classes) and targets."""
         return F.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
             self.zero_infinity,
@@ -448,13 +430,11 @@ class CTCLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The target is drawn around the prediction: y = (log v + (x - t)² / v) / 2.
-
-    The network predicts the variance v too: where it is unsure, errors cost less.
+    """Gaussian negative log-likelihood with a predicted variance: y = (log v + (x - t)² / v) / 2.
 
     Args:
-        full: with the constant log(2π) / 2.
-        eps: the least variance.
+        full: whether to add the constant log(2π) / 2.
+        eps: the lower bound of the variance.
 
     >>> nn.GaussianNLLLoss()(tensor([1.0]), tensor([3.0]), tensor([4.0]))
     tensor(1.1931)
@@ -465,18 +445,17 @@ class GaussianNLLLoss(_Loss):
         self.full, self.eps = full, eps
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
-        """Compare means and variances with targets."""
         return F.gaussian_nll_loss(
             input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
         )
 
 
 class PoissonNLLLoss(_Loss):
-    """The target counts events at a predicted rate: y = exp(x) - t · x.
+    """Poisson negative log-likelihood of counts at a predicted rate: y = exp(x) - t · x.
 
     Args:
-        log_input: x is the logarithm of the rate; False: the rate, y = x - t · log(x + eps).
-        full: with Stirling's approximation of log t!, for t > 1.
+        log_input: whether x is the logarithm of the rate; False: y = x - t · log(x + eps).
+        full: whether to add Stirling's approximation of log t!, for t > 1.
 
     >>> nn.PoissonNLLLoss()(tensor([0.0]), tensor([3.0]))
     tensor(1.)
@@ -490,7 +469,6 @@ class PoissonNLLLoss(_Loss):
         self.log_input, self.full, self.eps = log_input, full, eps
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
-        """Compare rates with counts."""
         return F.poisson_nll_loss(
             log_input, target, log_input=self.log_input, full=self.full, eps=self.eps,
             reduction=self.reduction,
@@ -498,7 +476,7 @@ class PoissonNLLLoss(_Loss):
 
 
 class NLLLoss2d(NLLLoss):
-    """`NLLLoss` under the name that it had for images; that one takes them too.
+    """Deprecated alias of `NLLLoss`, which accepts images too.
 
     >>> nn.NLLLoss2d()(zeros(1, 2, 1, 1), zeros(1, 1, 1).long()).item()
     0.0
@@ -516,15 +494,15 @@ class NLLLoss2d(NLLLoss):
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """The last layer and its loss: cross_entropy(x Wᵀ + b, target).
+    """A linear layer and its cross-entropy loss: cross_entropy(x Wᵀ + b, target).
 
     Args:
-        in_features: how many features the samples have.
-        num_classes: how many classes.
-        out_features: judge several places per sample: scores (n, num_classes, *out_features).
-        bias: the layer has shifts.
+        in_features: the number of input features.
+        num_classes: the number of classes.
+        out_features: further axes of the logits: (n, num_classes, *out_features).
+        bias: whether the layer adds a bias.
         weight, ignore_index, label_smoothing, reduction: as for `CrossEntropyLoss`.
-        options: of PyTorch's implementation.
+        options: settings of PyTorch's implementation.
 
     >>> nn.LinearCrossEntropyLoss(4, 10)(zeros(2, 4), tensor([0, 9]))
     tensor(2.3026, grad_fn=<NllLossBackward0>)
@@ -554,7 +532,7 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.options = options
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Compare features (n, in_features) with the right classes."""
+        """Return the loss for features (n, in_features) and target classes."""
         shape, layer = (self.num_classes, *self.out_features), self.linear
         return F.linear_cross_entropy(
             input, layer.weight.reshape(*shape, layer.in_features), target,
@@ -564,7 +542,6 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
             f"out_features={self.out_features}, bias={self.linear.bias is not None}, "

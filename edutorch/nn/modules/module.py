@@ -1,7 +1,7 @@
-"""The base of everything that has parameters.
+"""`Module`, the base class of all layers and networks: calls, hooks and modes.
 
-What a module holds, and how it is named, is in `registration.py`; how it is saved in `state_dict.py`, how
-it is converted in `device_dtype.py`. Here is what it does: compute, with hooks around it.
+Parameters, buffers and children are in `registration.py`, saving and loading in `state_dict.py`,
+conversion to other devices and dtypes in `device_dtype.py`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ...errors import EdutorchError, refuse_unknown_keywords
 from ...modes import current
 from ...ops import zeros_like
 from . import hooks, registration, repr, state_dict
-from .device_dtype import ModuleMoves
+from .device_dtype import ModuleConversions
 from .global_hooks import (
-    CALLS,
+    CALL_HOOKS,
     Hook,
-    only_one_kind,
+    refuse_mixed_backward_hooks,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -32,9 +32,9 @@ from .global_hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from .hooks import call_watched
+from .hooks import call_with_events
 from .registration import ModuleTree
-from .repr import located, nested_repr, not_a_tensor, refuse_array
+from .repr import add_module_path, explain_wrong_input, nested_repr, refuse_array
 from .state_dict import ModuleState
 from .state_dict import _IncompatibleKeys as _IncompatibleKeys  # PyTorch has it in this file
 
@@ -53,8 +53,8 @@ HOOKS = (
 )  # fmt: skip
 
 
-class Module(ModuleState, ModuleMoves):
-    """A part of a network: holds parameters, and computes in `forward`.
+class Module(ModuleState, ModuleConversions):
+    """Base class of all network modules: holds parameters, and computes in `forward`.
 
     Assigning a Parameter, a Buffer or another Module to an attribute registers it.
 
@@ -79,9 +79,9 @@ class Module(ModuleState, ModuleMoves):
     _backward_hooks: OrderedDict[int, Hook]
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
-        """Make one; a keyword that `__init__` does not have is refused with a suggestion.
+        """Create a module; a keyword that `__init__` lacks raises an error with a suggestion.
 
-        A layer of ours is not made of settings of a wrong type either.
+        For edutorch's own layers the types of the settings are checked as well.
         """
         if named:
             refuse_unknown_keywords(cls.__init__, cls.__name__, named)
@@ -90,13 +90,15 @@ class Module(ModuleState, ModuleMoves):
         return super().__new__(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        further = self.call_super_init  # to the classes behind Module: cooperative inheritance
-        if kwargs and not further:
+        is_cooperative = (
+            self.call_super_init
+        )  # to the classes behind Module: cooperative inheritance
+        if kwargs and not is_cooperative:
             raise TypeError(
                 f"{type(self).__name__}.__init__() got an unexpected keyword argument "
                 f"'{next(iter(kwargs))}'"
             )
-        if args and not further:
+        if args and not is_cooperative:
             raise TypeError(
                 f"{type(self).__name__}.__init__() takes 1 positional argument but "
                 f"{len(args) + 1} were given"
@@ -104,11 +106,11 @@ class Module(ModuleState, ModuleMoves):
         super().__init__()
         self.__dict__.update(training=True, _is_full_backward_hook=None)
         self.__dict__.update((name, OrderedDict()) for name in HOOKS)
-        if further:
+        if is_cooperative:
             super(ModuleTree, self).__init__(*args, **kwargs)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what was pickled or copied; a module of an older version lacks some hooks."""
+        """Restore a pickled or copied module; one of an older version lacks some hooks."""
         self.__dict__.update(state)
         for name in HOOKS:
             self.__dict__.setdefault(name, OrderedDict())
@@ -122,7 +124,7 @@ class Module(ModuleState, ModuleMoves):
     else:
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
-            """Compute the output. Every subclass writes its own."""
+            """Compute the output. Every subclass overrides it."""
             raise NotImplementedError(
                 f'Module [{type(self).__name__}] is missing the required "forward" function'
             )
@@ -137,22 +139,22 @@ class Module(ModuleState, ModuleMoves):
                 or self._forward_pre_hooks
                 or self._backward_hooks
                 or self._backward_pre_hooks
-                or CALLS
+                or CALL_HOOKS
                 or current().listeners
             ):
-                return call_watched(self, args, kwargs)
+                return call_with_events(self, args, kwargs)
             return self.forward(*args, **kwargs)
         except EdutorchError as error:
-            located(error, self)
+            add_module_path(error, self)
             raise
         except FAILURES as error:
-            better = not_a_tensor(self, args, error)
+            better = explain_wrong_input(self, args, error)
             if better is None:
                 raise
             raise better from error
 
     def extra_repr(self) -> str:
-        """Return the settings to show in the module's text."""
+        """Return the settings shown in the module's repr."""
         return ""
 
     def __repr__(self) -> str:
@@ -161,7 +163,7 @@ class Module(ModuleState, ModuleMoves):
     def _get_name(self) -> str:
         return type(self).__name__
 
-    # Everything it holds --------------------------------------------------------------
+    # Whole trees of modules -----------------------------------------------------------
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call `fn(module)` for every module below and then this one, and return this one."""
@@ -171,7 +173,7 @@ class Module(ModuleState, ModuleMoves):
         return self
 
     def train(self, mode: bool = True) -> Self:
-        """Switch to training: dropout drops, batch norm looks at the batch.
+        """Switch to training mode, in which dropout and batch norm behave differently.
 
         Raises: ValueError: `mode` is not True or False.
         """
@@ -179,21 +181,21 @@ class Module(ModuleState, ModuleMoves):
             raise ValueError(f"train: training mode is expected to be boolean, got {mode!r}")
         self.training = mode
         for child in self.children():
-            child.train(mode)  # which a subclass may write in its own way
+            child.train(mode)  # not `child.training = mode`: a subclass may override `train`
         return self
 
     def eval(self) -> Self:
-        """Switch to evaluation: the same input always gives the same output."""
+        """Switch to evaluation mode: the same input always gives the same output."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
-        """Say whether gradients are wanted for the parameters (False freezes them)."""
+        """Set whether gradients are computed for the parameters (False freezes them)."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters (or set them to zeros)."""
+        """Reset the gradients of all parameters to None, or to zeros."""
         for parameter in self.parameters():
             if set_to_none or parameter.grad is None:
                 parameter.grad = None
@@ -206,48 +208,48 @@ class Module(ModuleState, ModuleMoves):
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call `hook(module, args)` before `forward`; what it returns replaces the args."""
-        return hang(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
+        return add_module_hook(self._forward_pre_hooks, Hook(hook, with_kwargs), prepend)
 
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:  # fmt: skip
-        """Call `hook(module, args, output)` behind `forward`; what it returns is the output.
+        """Call `hook(module, args, output)` after `forward`; what it returns is the output.
 
         With `always_call` also when `forward` raised (with None as output).
         """
-        return hang(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
+        return add_module_hook(self._forward_hooks, Hook(hook, with_kwargs, always_call), prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` when backward has passed the module.
+        """Call `hook(module, grad_input, grad_output)` after the module's backward.
 
-        A tuple that it returns takes the place of `grad_input`.
+        A tuple that it returns replaces `grad_input`.
 
         Raises: RuntimeError: there is a hook of `register_backward_hook`.
         """
-        only_one_kind(self._is_full_backward_hook is not False)
+        refuse_mixed_backward_hooks(self._is_full_backward_hook is not False)
         self._is_full_backward_hook = True
-        return hang(self._backward_hooks, Hook(hook), prepend)
+        return add_module_hook(self._backward_hooks, Hook(hook), prepend)
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, grad_output)` before backward passes the module."""
-        return hang(self._backward_pre_hooks, Hook(hook), prepend)
+        """Call `hook(module, grad_output)` before the module's backward."""
+        return add_module_hook(self._backward_pre_hooks, Hook(hook), prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, grad_input, grad_output)` for the last op inside the module.
 
-        Out of use: of a module with several ops it sees the inputs of the last one only.
-        `register_full_backward_hook` sees the module's own.
+        Deprecated: of a module with several ops it sees the inputs of the last one only.
+        `register_full_backward_hook` sees those of the module itself.
 
         Raises: RuntimeError: there is a hook of `register_full_backward_hook`.
         """
-        only_one_kind(self._is_full_backward_hook is not True)
+        refuse_mixed_backward_hooks(self._is_full_backward_hook is not True)
         self._is_full_backward_hook = False
-        return hang(self._backward_hooks, Hook(hook), prepend=False)
+        return add_module_hook(self._backward_hooks, Hook(hook), prepend=False)
 
     # Compiling ------------------------------------------------------------------------------
 
@@ -264,13 +266,14 @@ class Module(ModuleState, ModuleMoves):
         self.__dict__["forward"] = edutorch.compile(self.forward, *args, **kwargs)
 
 
-def hang(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:
-    """Add a hook behind the others, or in front of them."""
+def add_module_hook(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:
+    """Add a hook after the others, or before them."""
     handle = RemovableHandle(hooks, hook)
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
 
 
-for _user in (hooks, state_dict, repr, registration):  # their annotations name it: `get_type_hints`
+# Their annotations name `Module`, which `typing.get_type_hints` looks up in their globals.
+for _user in (hooks, state_dict, repr, registration):
     _user.Module = Module  # type: ignore[attr-defined]

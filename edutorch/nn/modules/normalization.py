@@ -1,4 +1,4 @@
-"""Layer norm and its relatives: normalization within one sample."""
+"""Layer norm, RMS norm, group norm and local response norm."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = [
 
 
 class LayerNorm(Module):
-    """Standardise each sample over its last axes, then scale and shift each feature.
+    """Normalize each sample over its last axes, then scale and shift each feature.
 
     Args:
         normalized_shape: the sizes of these axes.
-        eps: keeps the division finite.
-        elementwise_affine: with scale (`weight`) and shift (`bias`).
-        bias: with the shift.
+        eps: added to the variance, for a finite division.
+        elementwise_affine: whether the layer has a `weight` and a `bias`.
+        bias: whether the layer adds a bias.
 
     Paper: Ba, Kiros and Hinton, Layer normalization, 2016.
 
@@ -39,29 +39,29 @@ class LayerNorm(Module):
         elementwise_affine: bool = True, bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        one = isinstance(normalized_shape, int)
-        self.normalized_shape = (normalized_shape,) if one else tuple(normalized_shape)  # type: ignore
+        is_int = isinstance(normalized_shape, int)
+        self.normalized_shape = (normalized_shape,) if is_int else tuple(normalized_shape)  # type: ignore
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        shape, made = self.normalized_shape, {"device": device, "dtype": dtype}
+        shape, factory_kwargs = self.normalized_shape, {"device": device, "dtype": dtype}
         affine = elementwise_affine
-        self.register_parameter("weight", Parameter(ones(shape, **made)) if affine else None)
         self.register_parameter(
-            "bias", Parameter(zeros(shape, **made)) if affine and bias else None
+            "weight", Parameter(ones(shape, **factory_kwargs)) if affine else None
+        )
+        self.register_parameter(
+            "bias", Parameter(zeros(shape, **factory_kwargs)) if affine and bias else None
         )
 
     def reset_parameters(self) -> None:
-        """Begin again: scale 1, shift 0."""
+        """Reset weight to 1 and bias to 0."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Standardise, scale and shift."""
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
@@ -82,30 +82,28 @@ class RMSNorm(Module):
         elementwise_affine: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        one = isinstance(normalized_shape, int)
-        self.normalized_shape = (normalized_shape,) if one else tuple(normalized_shape)  # type: ignore
+        is_int = isinstance(normalized_shape, int)
+        self.normalized_shape = (normalized_shape,) if is_int else tuple(normalized_shape)  # type: ignore
         self.eps, self.elementwise_affine = eps, elementwise_affine
         weight = ones(self.normalized_shape, device=device, dtype=dtype)
         self.register_parameter("weight", Parameter(weight) if elementwise_affine else None)
 
     def reset_parameters(self) -> None:
-        """Begin again: scale 1."""
+        """Reset weight to 1."""
         if self.weight is not None:
             init.ones_(self.weight)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Divide and scale."""
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
 
 
 class GroupNorm(Module):
-    """Standardise each sample over groups of its channels, then scale and shift each channel.
+    """Normalize each sample over groups of its channels, then scale and shift each channel.
 
     Paper: Wu and He, Group normalization, 2018.
 
@@ -123,24 +121,26 @@ class GroupNorm(Module):
                 type(self).__name__, "num_channels must be divisible by num_groups"
             )
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
-        self.affine, made = affine, {"device": device, "dtype": dtype}
-        self.register_parameter("weight", Parameter(ones(num_channels, **made)) if affine else None)
-        shift = affine and bias
-        self.register_parameter("bias", Parameter(zeros(num_channels, **made)) if shift else None)
+        self.affine, factory_kwargs = affine, {"device": device, "dtype": dtype}
+        self.register_parameter(
+            "weight", Parameter(ones(num_channels, **factory_kwargs)) if affine else None
+        )
+        has_bias = affine and bias
+        self.register_parameter(
+            "bias", Parameter(zeros(num_channels, **factory_kwargs)) if has_bias else None
+        )
 
     def reset_parameters(self) -> None:
-        """Begin again: scale 1, shift 0."""
+        """Reset weight to 1 and bias to 0."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Standardise, scale and shift."""
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
             f"bias={self.bias is not None}"
@@ -148,12 +148,12 @@ class GroupNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """Local response norm as Lua Torch had it: divide by the length of the neighbours.
+    """Local response norm across channels, as Lua Torch defined it.
 
         y = x / (k + α / size · Σ x²)^β
 
     The sum is over the (size - 1) // 2 channels on each side, and over channel 0, which
-    PyTorch's running sum takes in and never lets go. `LocalResponseNorm` is without that.
+    PyTorch's running sum adds and never subtracts. `LocalResponseNorm` lacks that term.
 
     >>> nn.CrossMapLRN2d(3)(zeros(1, 4, 2, 2)).shape
     torch.Size([1, 4, 2, 2])
@@ -164,7 +164,7 @@ class CrossMapLRN2d(Module):
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input: Tensor) -> Tensor:
-        """Divide by the length of the neighbours. Raises: ValueError: not (n, c, h, w)."""
+        """Normalize over the neighbouring channels. Raises: ValueError: not (n, c, h, w)."""
         if input.ndim != 4:
             raise SettingError(
                 "CrossMapLRN2d", f"Expected input to be 4D, got {input.ndim}D instead.",
@@ -176,17 +176,16 @@ class CrossMapLRN2d(Module):
         total = narrow(padded, 1, 0, channels)
         for shift in range(1, 2 * half + 1):
             total = total + narrow(padded, 1, shift, channels)
-        late = arange(channels, device=input.device).reshape(-1, 1, 1) > half
-        total = total + where(late, squares[:, :1], 0)
+        is_past_window = arange(channels, device=input.device).reshape(-1, 1, 1) > half
+        total = total + where(is_past_window, squares[:, :1], 0)
         return input * (self.k + self.alpha / self.size * total) ** -self.beta
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class LocalResponseNorm(Module):
-    """Divide by what neighbouring channels say: y = x / (k + α · mean(x²))^β.
+    """Local response norm over neighbouring channels: y = x / (k + α · mean(x²))^β.
 
     Paper: Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012.
 
@@ -199,9 +198,7 @@ class LocalResponseNorm(Module):
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input: Tensor) -> Tensor:
-        """Divide."""
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

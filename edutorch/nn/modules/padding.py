@@ -1,4 +1,4 @@
-"""Borders as layers."""
+"""Padding layers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...core.tensor import Tensor
 from .. import functional as F
-from ..functional.sliding_window import settings_of
+from ..functional.sliding_window import expand_setting
 from .module import Module
 
 __all__ = [
@@ -17,11 +17,11 @@ __all__ = [
 
 
 class Pad(Module):
-    """What all borders share.
+    """Base of the padding layers.
 
     Args:
-        padding: one width for all sides, or before and behind the last axis, then the last
-            but one, …; a negative width cuts off.
+        padding: one width for all sides, or the widths before and after the last axis, then
+            the last but one, …; a negative width crops.
     """
 
     rank = 1
@@ -30,21 +30,19 @@ class Pad(Module):
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__()
-        self.padding = settings_of(padding, 2 * self.rank, type(self).__name__)
+        self.padding = expand_setting(padding, 2 * self.rank, type(self).__name__)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Put the border around."""
         return F.pad(input, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"{self.padding}"
 
 
 class _ConstantPadNd(Pad):
-    """What borders of one number share.
+    """Base of the layers that pad with a constant.
 
-    Args: as for `Pad`, and the number, `value`.
+    Args: as for `Pad`, and the constant `value`.
     """
 
     def __init__(self, padding: int | Sequence[int], value: float | None) -> None:
@@ -52,12 +50,11 @@ class _ConstantPadNd(Pad):
         self.value = value
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"padding={self.padding}, value={self.value}"
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """A border of one number around a sequence.
+    """Pad with a constant around a sequence.
 
     >>> nn.ConstantPad1d(1, 0.5)(zeros(2, 3, 4)).shape
     torch.Size([2, 3, 6])
@@ -67,7 +64,7 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """A border of one number around an image.
+    """Pad with a constant around an image.
 
     >>> nn.ConstantPad2d(1, 0.5)(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 3, 6, 6])
@@ -77,7 +74,7 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """A border of one number around a volume.
+    """Pad with a constant around a volume.
 
     >>> nn.ConstantPad3d(1, 0.5)(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 3, 6, 6, 6])
@@ -87,18 +84,17 @@ class ConstantPad3d(_ConstantPadNd):
 
 
 class ZeroPad(_ConstantPadNd):
-    """What borders of zeros share."""
+    """Base of the layers that pad with zeros."""
 
     def __init__(self, padding: int | Sequence[int]) -> None:
         super().__init__(padding, 0.0)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"{self.padding}"
 
 
 class ZeroPad1d(ZeroPad, ConstantPad1d):
-    """A border of zeros around a sequence.
+    """Pad with zeros around a sequence.
 
     >>> nn.ZeroPad1d(1)(zeros(2, 3, 4)).shape
     torch.Size([2, 3, 6])
@@ -106,7 +102,7 @@ class ZeroPad1d(ZeroPad, ConstantPad1d):
 
 
 class ZeroPad2d(ZeroPad, ConstantPad2d):
-    """A border of zeros around an image.
+    """Pad with zeros around an image.
 
     >>> nn.ZeroPad2d(1)(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 3, 6, 6])
@@ -114,7 +110,7 @@ class ZeroPad2d(ZeroPad, ConstantPad2d):
 
 
 class ZeroPad3d(ZeroPad, ConstantPad3d):
-    """A border of zeros around a volume.
+    """Pad with zeros around a volume.
 
     >>> nn.ZeroPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 3, 6, 6, 6])
@@ -122,7 +118,7 @@ class ZeroPad3d(ZeroPad, ConstantPad3d):
 
 
 class ReflectionPad1d(Pad):
-    """A border that mirrors the inside around a sequence.
+    """Pad with the reflection of the input around a sequence.
 
     >>> nn.ReflectionPad1d(1)(zeros(2, 3, 4)).shape
     torch.Size([2, 3, 6])
@@ -133,7 +129,7 @@ class ReflectionPad1d(Pad):
 
 
 class ReflectionPad2d(Pad):
-    """A border that mirrors the inside around an image.
+    """Pad with the reflection of the input around an image.
 
     >>> nn.ReflectionPad2d(1)(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 3, 6, 6])
@@ -144,7 +140,7 @@ class ReflectionPad2d(Pad):
 
 
 class ReflectionPad3d(Pad):
-    """A border that mirrors the inside around a volume.
+    """Pad with the reflection of the input around a volume.
 
     >>> nn.ReflectionPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 3, 6, 6, 6])
@@ -155,7 +151,7 @@ class ReflectionPad3d(Pad):
 
 
 class ReplicationPad1d(Pad):
-    """A border that repeats the edge around a sequence.
+    """Pad with copies of the edge around a sequence.
 
     >>> nn.ReplicationPad1d(1)(zeros(2, 3, 4)).shape
     torch.Size([2, 3, 6])
@@ -166,7 +162,7 @@ class ReplicationPad1d(Pad):
 
 
 class ReplicationPad2d(Pad):
-    """A border that repeats the edge around an image.
+    """Pad with copies of the edge around an image.
 
     >>> nn.ReplicationPad2d(1)(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 3, 6, 6])
@@ -177,7 +173,7 @@ class ReplicationPad2d(Pad):
 
 
 class ReplicationPad3d(Pad):
-    """A border that repeats the edge around a volume.
+    """Pad with copies of the edge around a volume.
 
     >>> nn.ReplicationPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 3, 6, 6, 6])
@@ -188,7 +184,7 @@ class ReplicationPad3d(Pad):
 
 
 class CircularPad1d(Pad):
-    """A border of the other end around a sequence.
+    """Pad with the opposite end of the input (circular) around a sequence.
 
     >>> nn.CircularPad1d(1)(zeros(2, 3, 4)).shape
     torch.Size([2, 3, 6])
@@ -199,7 +195,7 @@ class CircularPad1d(Pad):
 
 
 class CircularPad2d(Pad):
-    """A border of the other end around an image.
+    """Pad with the opposite end of the input (circular) around an image.
 
     >>> nn.CircularPad2d(1)(zeros(2, 3, 4, 4)).shape
     torch.Size([2, 3, 6, 6])
@@ -210,7 +206,7 @@ class CircularPad2d(Pad):
 
 
 class CircularPad3d(Pad):
-    """A border of the other end around a volume.
+    """Pad with the opposite end of the input (circular) around a volume.
 
     >>> nn.CircularPad3d(1)(zeros(2, 3, 4, 4, 4)).shape
     torch.Size([2, 3, 6, 6, 6])

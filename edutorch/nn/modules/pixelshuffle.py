@@ -1,4 +1,4 @@
-"""Channels that become pixels, and back."""
+"""Pixel shuffle and its inverse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
 
 
 class PixelShuffle(Module):
-    """Channels become pixels: (…, c · r², h, w) to (…, c, h · r, w · r).
+    """Rearrange channels into pixels: (…, c · r², h, w) to (…, c, h · r, w · r).
 
     Paper: Shi et al., Real-time single image and video super-resolution, 2016.
 
@@ -26,16 +26,14 @@ class PixelShuffle(Module):
         self.upscale_factor = upscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Lay the channels side by side."""
         return F.pixel_shuffle(input, self.upscale_factor)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"upscale_factor={self.upscale_factor}"
 
 
 class PixelUnshuffle(Module):
-    """Pixels become channels: the other way of `PixelShuffle`.
+    """Rearrange pixels into channels: the inverse of `PixelShuffle`.
 
     >>> nn.PixelUnshuffle(2)(zeros(1, 1, 6, 6)).shape
     torch.Size([1, 4, 3, 3])
@@ -46,9 +44,7 @@ class PixelUnshuffle(Module):
         self.downscale_factor = downscale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Lay neighbours behind each other."""
         return F.pixel_unshuffle(input, self.downscale_factor)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"downscale_factor={self.downscale_factor}"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ...core.tensor import Tensor
 from .. import functional as F
 from ..functional.op_decorators import SettingError
-from ..functional.sliding_window import settings_of
+from ..functional.sliding_window import expand_setting
 from .module import Module
 
 __all__ = [
@@ -22,7 +22,7 @@ Size = int | Sequence[int]
 
 
 class _MaxPoolNd(Module):
-    """What the layers share that keep the largest number of each window."""
+    """Base of the max pooling layers."""
 
     function: ClassVar[Any]
 
@@ -36,14 +36,12 @@ class _MaxPoolNd(Module):
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        """Find the largest numbers."""
         return self.function(
             input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
             self.return_indices,
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
             f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
@@ -51,15 +49,15 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The largest number of each window of an image.
+    """The maximum of each window of an image.
 
     Args:
         kernel_size: height and width of the window.
-        stride: how far it moves at a time, by default its own size.
-        padding: a border that never wins.
+        stride: the step between windows, by default their size.
+        padding: the width of the border, which counts as -∞.
         dilation: the step between the taps of the window.
-        return_indices: also return where in the image each was found.
-        ceil_mode: let a last window reach over the edge.
+        return_indices: also return the index of each maximum in the flattened image.
+        ceil_mode: whether a last window may extend beyond the edge.
 
     >>> nn.MaxPool2d(2)(zeros(1, 3, 6, 6)).shape
     torch.Size([1, 3, 3, 3])
@@ -69,7 +67,7 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The largest number of each window of a sequence; see `MaxPool2d`.
+    """The maximum of each window of a sequence; see `MaxPool2d`.
 
     >>> nn.MaxPool1d(2)(zeros(1, 3, 6)).shape
     torch.Size([1, 3, 3])
@@ -79,7 +77,7 @@ class MaxPool1d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest number of each window of a volume; see `MaxPool2d`.
+    """The maximum of each window of a volume; see `MaxPool2d`.
 
     >>> nn.MaxPool3d(2)(zeros(1, 3, 6, 4, 2)).shape
     torch.Size([1, 3, 3, 2, 1])
@@ -89,7 +87,7 @@ class MaxPool3d(_MaxPoolNd):
 
 
 class AvgPool(Module):
-    """What the layers share that average each window of images and volumes."""
+    """Base of `AvgPool2d` and `AvgPool3d`."""
 
     function: ClassVar[Any]
 
@@ -104,22 +102,20 @@ class AvgPool(Module):
         self.count_include_pad, self.divisor_override = count_include_pad, divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
-        """Compute the averages."""
         return self.function(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad, self.divisor_override,
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool2d(AvgPool):
     """The average of each window of an image.
 
-    Args: as for `MaxPool2d`; `count_include_pad` counts the border's zeros too,
-        `divisor_override` is what to divide by instead.
+    Args: as for `MaxPool2d`; with `count_include_pad` the border's zeros count, and
+        `divisor_override` replaces the window's size as the divisor.
 
     >>> nn.AvgPool2d(2)(ones(1, 3, 6, 6)).shape
     torch.Size([1, 3, 3, 3])
@@ -150,24 +146,22 @@ class AvgPool1d(Module):
         ceil_mode: bool = False, count_include_pad: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.kernel_size, self.padding = settings_of(kernel_size, 1), settings_of(padding, 1)
-        self.stride = self.kernel_size if stride is None else settings_of(stride, 1)
+        self.kernel_size, self.padding = expand_setting(kernel_size, 1), expand_setting(padding, 1)
+        self.stride = self.kernel_size if stride is None else expand_setting(stride, 1)
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        """Compute the averages."""
         return F.avg_pool1d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad,
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class _AdaptiveAvgPoolNd(Module):
-    """What the layers share whose windows fit the size of the output: averages."""
+    """Base of the adaptive average pooling layers."""
 
     function: ClassVar[Any]
 
@@ -176,16 +170,14 @@ class _AdaptiveAvgPoolNd(Module):
         self.output_size = output_size
 
     def forward(self, input: Tensor) -> Tensor:
-        """Compute the averages."""
         return self.function(input, self.output_size)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"output_size={self.output_size}"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Averages of windows that are chosen so that the output has the given size.
+    """Average pooling over windows chosen so that the output has the given size.
 
     >>> nn.AdaptiveAvgPool2d(1)(ones(2, 3, 5, 7)).shape
     torch.Size([2, 3, 1, 1])
@@ -195,7 +187,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Averages of windows that are chosen so that the output has the given length.
+    """Average pooling of sequences over windows chosen so that the output has the given length.
 
     >>> nn.AdaptiveAvgPool1d(1)(ones(2, 3, 5)).shape
     torch.Size([2, 3, 1])
@@ -205,7 +197,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Averages of windows of a volume, chosen so that the output has the given size.
+    """Average pooling of volumes over windows chosen so that the output has the given size.
 
     >>> nn.AdaptiveAvgPool3d((1, 2, None))(ones(2, 3, 5, 7, 4)).shape
     torch.Size([2, 3, 1, 2, 4])
@@ -215,7 +207,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
 
 class _AdaptiveMaxPoolNd(Module):
-    """What the layers share whose windows fit the size of the output: the largest number."""
+    """Base of the adaptive max pooling layers."""
 
     function: ClassVar[Any]
 
@@ -224,20 +216,18 @@ class _AdaptiveMaxPoolNd(Module):
         self.output_size, self.return_indices = output_size, return_indices
 
     def forward(self, input: Tensor) -> Any:
-        """Find the largest numbers."""
         return self.function(input, self.output_size, self.return_indices)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"output_size={self.output_size}"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """The largest number of windows that are chosen so that the output has the given size.
+    """Max pooling over windows chosen so that the output has the given size.
 
     Args:
         output_size: height and width; None keeps that of the input.
-        return_indices: also return where in the image each was found.
+        return_indices: also return the index of each maximum in the flattened image.
 
     >>> nn.AdaptiveMaxPool2d(1)(ones(2, 3, 5, 7)).shape
     torch.Size([2, 3, 1, 1])
@@ -247,7 +237,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """The largest number of windows that fit an output of the given length.
+    """Max pooling of sequences over windows chosen so that the output has the given length.
 
     >>> nn.AdaptiveMaxPool1d(2)(ones(2, 3, 5)).shape
     torch.Size([2, 3, 2])
@@ -257,7 +247,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """The largest number of windows of a volume that fit an output of the given size.
+    """Max pooling of volumes over windows chosen so that the output has the given size.
 
     >>> nn.AdaptiveMaxPool3d(2)(ones(2, 3, 5, 4, 3)).shape
     torch.Size([2, 3, 2, 2, 2])
@@ -267,33 +257,31 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _MaxUnpoolNd(Module):
-    """What the layers share that put numbers back where a pooling found them."""
+    """Base of the max unpooling layers."""
 
     rank: ClassVar[int]
     function: ClassVar[Any]
 
     def __init__(self, kernel_size: Size, stride: Size | None = None, padding: Size = 0) -> None:
         super().__init__()
-        self.kernel_size = settings_of(kernel_size, self.rank, "MaxUnpool")
-        self.stride = self.kernel_size if stride is None else settings_of(stride, self.rank)
-        self.padding = settings_of(padding, self.rank, "MaxUnpool")
+        self.kernel_size = expand_setting(kernel_size, self.rank, "MaxUnpool")
+        self.stride = self.kernel_size if stride is None else expand_setting(stride, self.rank)
+        self.padding = expand_setting(padding, self.rank, "MaxUnpool")
 
     def forward(
         self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
     ) -> Tensor:
-        """Put the numbers back."""
         settings = (self.kernel_size, self.stride, self.padding, output_size)
         return self.function(input, indices, *settings)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Put the numbers of `MaxPool2d` back where they were found, among zeros.
+    """Write the maxima of a `MaxPool2d` to their indices in an image of zeros.
 
-    Args: as for that `MaxPool2d`, which returned the indices.
+    Args: as for the `MaxPool2d` that returned the indices.
 
     >>> pool, unpool = nn.MaxPool2d(2, return_indices=True), nn.MaxUnpool2d(2)
     >>> unpool(*pool(arange(4.0).reshape(1, 2, 2)))
@@ -306,7 +294,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Put the numbers of `MaxPool1d` back where they were found; see `MaxUnpool2d`.
+    """Write the maxima of a `MaxPool1d` to their indices in zeros; see `MaxUnpool2d`.
 
     >>> nn.MaxUnpool1d(2)(tensor([[3.0, 2.0]]), tensor([[1, 2]]))
     tensor([[0., 3., 2., 0.]])
@@ -317,7 +305,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Put the numbers of `MaxPool3d` back where they were found; see `MaxUnpool2d`.
+    """Write the maxima of a `MaxPool3d` to their indices in zeros; see `MaxUnpool2d`.
 
     >>> nn.MaxUnpool3d(2)(tensor([[[[9.0]]]]), tensor([[[[2]]]])).shape
     torch.Size([1, 2, 2, 2])
@@ -328,7 +316,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class _LPPoolNd(Module):
-    """What the layers share that take the p-norm of each window."""
+    """Base of the power-average pooling layers."""
 
     function: ClassVar[Any]
 
@@ -341,12 +329,10 @@ class _LPPoolNd(Module):
         self.stride, self.ceil_mode = stride, ceil_mode
 
     def forward(self, input: Tensor) -> Tensor:
-        """Compute the norms."""
         settings = (self.kernel_size, self.stride, self.ceil_mode)
         return self.function(input, float(self.norm_type), *settings)
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         return (
             f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}, ceil_mode={self.ceil_mode}"
@@ -357,7 +343,7 @@ class LPPool2d(_LPPoolNd):
     """The p-norm of each window: y = (Σ xᵖ)^(1/p).
 
     Args:
-        norm_type: p. 1 is the sum, infinity the largest.
+        norm_type: p. 1 is the sum, infinity the maximum.
         kernel_size, stride, ceil_mode: as for `MaxPool2d`.
 
     >>> nn.LPPool2d(2, (1, 2))(tensor([[[3.0, 4.0]]]))
@@ -388,7 +374,7 @@ class LPPool3d(_LPPoolNd):
 
 
 class FractionalMaxPool(Module):
-    """What the layers share whose windows are placed a little at random."""
+    """Base of the fractional max pooling layers."""
 
     rank: ClassVar[int]
     function: ClassVar[Any]
@@ -399,19 +385,18 @@ class FractionalMaxPool(Module):
     ) -> None:  # fmt: skip
         super().__init__()
         name, rank = type(self).__name__, self.rank
-        self.kernel_size = settings_of(kernel_size, rank, name)
-        self.output_size = None if output_size is None else settings_of(output_size, rank, name)
+        self.kernel_size = expand_setting(kernel_size, rank, name)
+        self.output_size = None if output_size is None else expand_setting(output_size, rank, name)
         if (output_size is None) == (output_ratio is None):
             raise SettingError(name, "needs either output_size or output_ratio, and not both")
-        one = isinstance(output_ratio, int | float)
-        self.output_ratio = (output_ratio,) * rank if one else output_ratio
-        if output_ratio is not None and not all(0 < each < 1 for each in self.output_ratio):
+        is_number = isinstance(output_ratio, int | float)
+        self.output_ratio = (output_ratio,) * rank if is_number else output_ratio
+        if output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise SettingError(name, f"output_ratio must be between 0 and 1 (got {output_ratio})")
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
 
     def forward(self, input: Tensor) -> Any:
-        """Find the largest numbers."""
         return self.function(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
             _random_samples=self._random_samples,
@@ -419,12 +404,12 @@ class FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(FractionalMaxPool):
-    """The largest number of each window, where windows are placed a little at random.
+    """Fractional max pooling: the maximum of each window, where windows are placed at random.
 
     Args:
         output_size: the size of the result, or
-        output_ratio: its part of the size of the input, between 0 and 1.
-        return_indices: also return where in the image each was found.
+        output_ratio: its ratio to the size of the input, between 0 and 1.
+        return_indices: also return the index of each maximum in the flattened image.
 
     Raises: SettingError (a ValueError): not one of size and ratio; a ratio outside 0 … 1.
 
@@ -439,7 +424,7 @@ class FractionalMaxPool2d(FractionalMaxPool):
 
 
 class FractionalMaxPool3d(FractionalMaxPool):
-    """The largest number of each window of a volume; see `FractionalMaxPool2d`.
+    """Fractional max pooling of volumes; see `FractionalMaxPool2d`.
 
     >>> nn.FractionalMaxPool3d(2, output_size=3)(ones(1, 1, 5, 5, 5)).shape
     torch.Size([1, 1, 3, 3, 3])

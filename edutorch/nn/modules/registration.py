@@ -1,8 +1,7 @@
-"""A tree of named things: what a module holds, and how it is found again.
+"""Registration of parameters, buffers and child modules, and walks over the module tree.
 
-A module knows three kinds of things by the attribute they were assigned to: its
-parameters, its buffers and its child modules. Everything it can list is a walk
-over that tree.
+A module registers parameters, buffers and child modules under the attribute that they were
+assigned to. `parameters()`, `modules()`, … walk over the tree of modules.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.tensor import Tensor
 from ..parameter import Buffer, Parameter
-from .global_hooks import registered
+from .global_hooks import run_registration_hooks
 
 if TYPE_CHECKING:
     from .module import Module
@@ -21,7 +20,7 @@ REGISTRIES = ("_parameters", "_buffers", "_modules")
 
 
 class ModuleTree:
-    """Attributes and listings of a `Module`."""
+    """The registries of a `Module`, and the iterators over them."""
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
@@ -34,65 +33,67 @@ class ModuleTree:
         )
 
     def __getattr__(self, name: str) -> Any:
-        held = self.__dict__
+        attributes = self.__dict__
         for registry in REGISTRIES:
-            if registry in held and name in held[registry]:
-                return held[registry][name]
+            if registry in attributes and name in attributes[registry]:
+                return attributes[registry][name]
         text = f"'{type(self).__name__}' object has no attribute '{name}'"
-        if "_parameters" not in held:
+        if "_parameters" not in attributes:
             text += "; does its __init__ call super().__init__() first?"
         raise AttributeError(text, name=name, obj=self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_parameters" not in self.__dict__:
             if isinstance(value, Parameter | Buffer | ModuleTree):
-                kind = type(value).__name__
+                type_name = type(value).__name__
                 raise AttributeError(
-                    f"cannot assign {kind} before Module.__init__() call: "
+                    f"cannot assign {type_name} before Module.__init__() call: "
                     f"let __init__ of {type(self).__name__} begin with super().__init__()"
                 )
             object.__setattr__(self, name, value)
         elif isinstance(value, Parameter):
-            self._forget(name, but="_parameters")
+            self._remove_name(name, keep="_parameters")
             self.register_parameter(name, value)
         elif isinstance(value, ModuleTree):
-            self._forget(name, but="_modules")
+            self._remove_name(name, keep="_modules")
             self.add_module(name, value)  # type: ignore[arg-type]
         elif isinstance(value, Buffer):
-            self._forget(name, but="_buffers")
+            self._remove_name(name, keep="_buffers")
             self.register_buffer(name, value, value.persistent)
         else:
-            self._set_other(name, value)
+            self._set_plain_attribute(name, value)
 
-    def _set_other(self, name: str, value: Any) -> None:
-        """Set a plain attribute; under the name of a member only None fits (or a new buffer)."""
-        for registry, what, kind in (
+    def _set_plain_attribute(self, name: str, value: Any) -> None:
+        """Set an attribute; a registered name only accepts None (or, for a buffer, a tensor)."""
+        for registry, member_type, type_name in (
             (self._parameters, "parameter", "torch.nn.Parameter"),
             (self._modules, "child module", "torch.nn.Module"),
             (self._buffers, "buffer", "torch.nn.Buffer, torch.Tensor"),
         ):
             if name in registry:
-                if value is not None and not (what == "buffer" and isinstance(value, Tensor)):
+                if value is not None and not (
+                    member_type == "buffer" and isinstance(value, Tensor)
+                ):
                     raise TypeError(
-                        f"cannot assign '{type(value).__name__}' as {what} '{name}' "
-                        f"({kind} or None expected)"
+                        f"cannot assign '{type(value).__name__}' as {member_type} '{name}' "
+                        f"({type_name} or None expected)"
                     )
-                registry[name] = registered(what.split()[-1], self, name, value)
+                registry[name] = run_registration_hooks(member_type.split()[-1], self, name, value)
                 return
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         for registry in REGISTRIES:
             if name in self.__dict__.get(registry, ()):
-                self._forget(name)
+                self._remove_name(name)
                 return
         object.__delattr__(self, name)
 
-    def _forget(self, name: str, but: str = "") -> None:
-        """Take a name out of every place where it may be (`but` one keeps its order)."""
+    def _remove_name(self, name: str, keep: str = "") -> None:
+        """Remove a name from all registries but `keep`, where it keeps its position."""
         self.__dict__.pop(name, None)
         for registry in REGISTRIES:
-            if registry != but:
+            if registry != keep:
                 self.__dict__[registry].pop(name, None)
         self._non_persistent_buffers_set.discard(name)
 
@@ -111,7 +112,7 @@ class ModuleTree:
             raise KeyError(f"attribute '{name}' already exists")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter (or None: it has a name, but is not there).
+        """Add a parameter (None reserves the name without a parameter).
 
         Raises: KeyError: the name is taken. TypeError: not a Parameter.
         """
@@ -123,7 +124,7 @@ class ModuleTree:
             )
         if param is not None and not param.is_leaf:
             raise ValueError(f"parameter '{name}' must be a leaf, not the result of an op")
-        self._parameters[name] = registered("parameter", self, name, param)
+        self._parameters[name] = run_registration_hooks("parameter", self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is not trained; a persistent one is part of the state_dict.
@@ -136,9 +137,9 @@ class ModuleTree:
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
-        self._buffers[name] = registered("buffer", self, name, tensor)
-        change = self._non_persistent_buffers_set
-        (change.discard if persistent else change.add)(name)
+        self._buffers[name] = run_registration_hooks("buffer", self, name, tensor)
+        non_persistent = self._non_persistent_buffers_set
+        (non_persistent.discard if persistent else non_persistent.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child module.
@@ -149,18 +150,18 @@ class ModuleTree:
         if module is not None and not isinstance(module, ModuleTree):
             hint = "; unpack the list: nn.Sequential(*layers)" if isinstance(module, list) else ""
             raise TypeError(f"{type(module).__name__} is not a Module subclass{hint}")
-        self._modules[name] = registered("module", self, name, module)
+        self._modules[name] = run_registration_hooks("module", self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """Add a child module: another name of `add_module`."""
+        """Add a child module: alias of `add_module`."""
         self.add_module(name, module)
 
-    # The tree -------------------------------------------------------------------------
+    # Walks over the tree --------------------------------------------------------------
 
     def named_modules(
         self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
-        """Yield this module and all below it, each with its path, such as "layers.0"."""
+        """Yield this module and all submodules, each with its path, such as "layers.0"."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -173,11 +174,11 @@ class ModuleTree:
                 yield from child.named_modules(memo, path, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
-        """Yield this module and all below it."""
+        """Yield this module and all submodules."""
         return (module for _, module in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yield the modules right below, each with its name."""
+        """Yield the direct children, each with its name."""
         seen = set()
         for name, child in self._modules.items():
             if child is not None and child not in seen:
@@ -185,15 +186,15 @@ class ModuleTree:
                 yield name, child
 
     def children(self) -> Iterator[Module]:
-        """Yield the modules right below."""
+        """Yield the direct children."""
         return (child for _, child in self.named_children())
 
     def _named_members(
         self, registry: str, prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
         seen: set[Any] = set()
-        places = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-        for path, module in places if recurse else [(prefix, self)]:
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in modules if recurse else [(prefix, self)]:
             for name, member in module.__dict__[registry].items():
                 if member is None or member in seen:
                     continue
@@ -208,7 +209,7 @@ class ModuleTree:
         return self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Yield all parameters: what an optimizer is given."""
+        """Yield all parameters, for an optimizer."""
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
     def named_buffers(
@@ -236,12 +237,12 @@ class ModuleTree:
         return module  # type: ignore[return-value]
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Put a module at a path, in the place of the one that is there.
+        """Set the module at a path, replacing the one that is there.
 
         Args:
-            target: where, such as "layers.0".
-            module: what stands there from now on.
-            strict: there must be one already; otherwise the last name may be new.
+            target: the path, such as "layers.0".
+            module: the new module.
+            strict: whether a module must exist there; otherwise the last name may be new.
 
         Raises: ValueError: no path, or not a module. AttributeError: nothing is there.
 
@@ -266,20 +267,20 @@ class ModuleTree:
 
         Raises: AttributeError: there is none.
         """
-        return self._member("_parameters", "an nn.Parameter", target)
+        return self._get_member("_parameters", "an nn.Parameter", target)
 
     def get_buffer(self, target: str) -> Tensor:
         """Return the buffer at a path.
 
         Raises: AttributeError: there is none.
         """
-        return self._member("_buffers", "a buffer", target)
+        return self._get_member("_buffers", "a buffer", target)
 
-    def _member(self, registry: str, what: str, target: str) -> Any:
+    def _get_member(self, registry: str, description: str, target: str) -> Any:
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if not hasattr(module, name):
             raise AttributeError(f"{type(module).__name__} has no attribute `{name}`")
         if name not in module.__dict__[registry]:
-            raise AttributeError(f"`{name}` is not {what}")
+            raise AttributeError(f"`{name}` is not {description}")
         return module.__dict__[registry][name]

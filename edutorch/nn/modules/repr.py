@@ -1,4 +1,4 @@
-"""A module as text: its nested repr, and its place in an error."""
+"""The nested repr of a module, and its path in error messages."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def nested_repr(module: Module) -> str:
-    """Write a module on one line, or with one indented line for each child."""
+    """Return the repr of a module: one line, or one indented line per child."""
     extra = module.extra_repr().split("\n") if module.extra_repr() else []
-    children = [f"({name}): {indented(repr(child))}" for name, child in module._modules.items()]
-    return wrapped(module._get_name(), extra, children)
+    children = [f"({name}): {indent_lines(repr(child))}" for name, child in module._modules.items()]
+    return format_repr(module._get_name(), extra, children)
 
 
-def wrapped(name: str, extra: list[str], children: list[str]) -> str:
+def format_repr(name: str, extra: list[str], children: list[str]) -> str:
     lines = extra + children
     if not lines:
         return f"{name}()"
@@ -32,41 +32,41 @@ def wrapped(name: str, extra: list[str], children: list[str]) -> str:
     return f"{name}(\n  " + "\n  ".join(lines) + "\n)"
 
 
-def indented(text: str) -> str:
+def indent_lines(text: str) -> str:
     """Indent all lines but the first."""
     return text.replace("\n", "\n  ")
 
 
-def located(error: EdutorchError, module: Module) -> None:
-    """Write into an error in which module it happened, as a path from the outermost one.
+def add_module_path(error: EdutorchError, module: Module) -> None:
+    """Add to an error the path of the module in which it happened, from the outermost one.
 
-    Called for the innermost module first; each one further out makes the path longer.
+    It is called for the innermost module first; each outer module makes the path longer.
     """
-    innermost, line = error.__dict__.get("place", (id(module), one_line(module)))
-    error.__dict__["place"] = innermost, line
-    paths = (path for path, each in module.named_modules() if id(each) == innermost)
+    innermost, text = error.__dict__.get("place", (id(module), one_line_repr(module)))
+    error.__dict__["place"] = innermost, text
+    paths = (path for path, child in module.named_modules() if id(child) == innermost)
     path = next(paths, "")
-    error.arguments["module"] = f"{path}: {line}" if path else line
+    error.arguments["module"] = f"{path}: {text}" if path else text
     error.args = (layout(error.op, error.message, error.arguments, error.hint),)
 
 
 class NotATensorError(ArgumentError, AttributeError):
-    """A layer was called with something else. (PyTorch raises either, by the layer.)"""
+    """A layer was called with something else. (PyTorch raises either error, by the layer.)"""
 
 
-def is_own(module: Module) -> bool:
-    """Say whether a module is one of this library's, whose inputs are tensors."""
+def is_edutorch_module(module: Module) -> bool:
+    """Whether a module is one of edutorch's, whose inputs are tensors."""
     return type(module).__module__.startswith("edutorch.")
 
 
 def refuse_array(module: Module, args: tuple[object, ...]) -> None:
-    """Raise ArgumentError if a layer of ours is called with a NumPy array.
+    """Raise ArgumentError if one of edutorch's layers is called with a NumPy array.
 
-    Its ops would compute with it, as derivative rules do, and the result would be no tensor,
-    or one of another precision. (A container hands on what it gets.)
+    Its ops accept arrays, as derivative rules need, but the result would not be a tensor, or
+    one of another precision. (A container passes on what it gets.)
     """
-    hands_on = module._modules or type(module).__name__ == "Identity"
-    if hands_on or not is_own(module):
+    is_container = module._modules or type(module).__name__ == "Identity"
+    if is_container or not is_edutorch_module(module):
         return
     names = list(inspect.signature(module.forward).parameters)
     for position, value in enumerate(args):
@@ -75,32 +75,34 @@ def refuse_array(module: Module, args: tuple[object, ...]) -> None:
             raise no_tensor(type(module).__name__, name, value)
 
 
-def not_a_tensor(
+def explain_wrong_input(
     module: Module, args: tuple[object, ...], error: Exception
 ) -> EdutorchError | None:
-    """Make the error for a layer of ours that was called with something else than a tensor."""
+    """Return a better error if one of edutorch's layers was called without a tensor."""
     value = args[0] if args else module
-    if not is_own(module) or isinstance(error, EdutorchError) or not is_inside(error):
+    if not is_edutorch_module(module) or isinstance(error, EdutorchError) or not is_inside(error):
         return None
-    name, kind = type(module).__name__, type(value).__name__
+    name, type_name = type(module).__name__, type(value).__name__
     if value is None or isinstance(value, list | str | int | float):
         hint = "write torch.tensor(…) around it"
         if value is None:
             hint = "does `forward` of the layer before end with `return`?"
-        better = NotATensorError(name, f"argument `input` must be a Tensor, not {kind}", hint=hint)
+        explained_error = NotATensorError(
+            name, f"argument `input` must be a Tensor, not {type_name}", hint=hint
+        )
     elif not args or not hasattr(value, "_array"):
         return None
     else:
-        better = explained(name, error, list(signature_of(module)), args, {})
-    if better is not None:
-        located(better, module)
-    return better
+        explained_error = explained(name, error, list(signature_of(module)), args, {})
+    if explained_error is not None:
+        add_module_path(explained_error, module)
+    return explained_error
 
 
 def signature_of(module: Module) -> Iterable[inspect.Parameter]:
     return inspect.signature(module.forward).parameters.values()
 
 
-def one_line(module: Module) -> str:
+def one_line_repr(module: Module) -> str:
     extra = module.extra_repr().replace("\n", ", ")
     return f"{module._get_name()}({extra})"

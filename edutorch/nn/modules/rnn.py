@@ -1,8 +1,7 @@
-"""Recurrent networks: layers that read a sequence and remember.
+"""Recurrent layers and cells: RNN, LSTM, GRU.
 
-The equations of one step are in [functional](../functional/recurrent.py), with the loop
-that takes the steps. Here is what a layer adds: parameters, first states, and the forms
-that its input may have.
+The equations of one step, and the loop over the steps, are in `nn/functional/rnn.py`. A layer adds
+the parameters, the initial states, and the forms that its input may have.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ...ops import empty, index_select, reshape, transpose, zeros
 from .. import functional as F
 from .. import init
 from ..functional.op_decorators import SettingError
-from ..functional.rnn import Step, gru_step, lstm_step, network, relu_step, tanh_step
+from ..functional.rnn import Step, gru_step, lstm_step, relu_step, run_recurrent, tanh_step
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module
@@ -29,26 +28,26 @@ STEPS: dict[str, tuple[Step, int]] = {
     "LSTM": (lstm_step, 4), "GRU": (gru_step, 3), "RNN_TANH": (tanh_step, 1),
     "RNN_RELU": (relu_step, 1),
 }  # fmt: skip
-"""The step of each kind of network, and how many gates it has."""
+"""The step function and the number of gates of each mode."""
 
 
 class RNNBase(Module):
-    """What recurrent layers share.
+    """Base of the recurrent layers.
 
     Args:
-        mode: the kind of step: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU".
-        input_size: how many numbers the input has at each time.
-        hidden_size: how many the network remembers.
-        num_layers: networks on top of each other; each reads the outputs of the one below.
-        bias: with shifts.
+        mode: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU".
+        input_size: the number of input features at each time step.
+        hidden_size: the number of features of the hidden state.
+        num_layers: the number of stacked layers; each reads the outputs of the one below.
+        bias: whether the layer adds biases.
         batch_first: (n, time, …) instead of (time, n, …); the states stay (layers, n, …).
-        dropout: drops numbers between layers while training.
-        bidirectional: a second network reads backwards; the outputs stand side by side.
-        proj_size: LSTM only: what is handed on has this size, by one more linear map.
+        dropout: the probability of zeroing elements between layers while training.
+        bidirectional: add a second network that reads backwards; the outputs are concatenated.
+        proj_size: LSTM only: the size of a linear projection of the hidden state.
 
-    Starts with uniform numbers from ±1/√hidden_size.
+    The parameters are initialized uniformly in ±1/√hidden_size.
 
-    Raises: ValueError, TypeError: settings that make no network.
+    Raises: ValueError, TypeError: invalid settings.
 
     >>> nn.RNNBase("GRU", 3, 4)(zeros(5, 2, 3))[0].shape
     torch.Size([5, 2, 4])
@@ -68,19 +67,19 @@ class RNNBase(Module):
         self._all_weights = []
         directions = ("", "_reverse") if bidirectional else ("",)
         for layer in range(num_layers):
-            below = self.output_size * len(directions) if layer else input_size
+            layer_input_size = self.output_size * len(directions) if layer else input_size
             for suffix in directions:
                 names = []
-                for part, shape in self.shapes(below).items():
+                for part, shape in self.shapes(layer_input_size).items():
                     names.append(f"{part}_l{layer}{suffix}")
-                    made = Parameter(empty(shape, device=device, dtype=dtype))
-                    self.register_parameter(names[-1], made)
+                    parameter = Parameter(empty(shape, device=device, dtype=dtype))
+                    self.register_parameter(names[-1], parameter)
                 self._all_weights.append(names)
         self.reset_parameters()
 
     @property
     def output_size(self) -> int:
-        """How many numbers one direction of a layer hands on at each time."""
+        """The number of output features of one direction of a layer."""
         return self.proj_size or self.hidden_size
 
     def shapes(self, input_size: int) -> dict[str, tuple[int, ...]]:
@@ -96,7 +95,7 @@ class RNNBase(Module):
         return shapes
 
     def reset_parameters(self) -> None:
-        """Draw new random numbers."""
+        """Reinitialize the parameters."""
         bound = 1 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -115,95 +114,102 @@ class RNNBase(Module):
         return [weight for weights in self.all_weights for weight in weights]
 
     def flatten_parameters(self) -> None:
-        """Do nothing: PyTorch lays the weights side by side for the GPU's library here."""
+        """Do nothing: in PyTorch this copies the weights into one buffer for cuDNN."""
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
-        """Read a sequence. Returns what came out at each time, and the last states.
+        """Return the outputs at each time step, and the last states.
 
         Args:
             input: (time, n, k), one sequence (time, k), or a PackedSequence.
-            hx: the first states, (layers · directions, n, hidden); zeros if not given.
+            hx: the initial states, (layers · directions, n, hidden); zeros by default.
         """
         if isinstance(input, PackedSequence):
-            data, sizes, order, back = input
+            data, sizes, order, inverse_order = input
             self.check_input(input.data, 2)
-            states = self.states(hx, data, int(sizes[0]))
+            states = self.initial_states(hx, data, int(sizes[0]))
             if hx is not None:
-                states = permuted(states, order)
-            y, last = self.run(data, sizes.tolist(), states)
-            return PackedSequence(y, sizes, order, back), self.shown(permuted(last, back))
+                states = permute_states(states, order)
+            y, last_states = self.run_layers(data, sizes.tolist(), states)
+            return PackedSequence(y, sizes, order, inverse_order), self.unpack_state(
+                permute_states(last_states, inverse_order)
+            )
         if input.ndim not in (2, 3):
             raise SettingError(
                 type(self).__name__, f"Expected input to be 2D or 3D, got {input.ndim}D instead",
                 {"input": tuple(input.shape)},
             )  # fmt: skip
-        single = input.ndim == 2
-        if single:
-            input, hx = self.with_batch(input, hx)
+        is_unbatched = input.ndim == 2
+        if is_unbatched:
+            input, hx = self.add_batch_axis(input, hx)
         self.check_input(input, 3)
         x = transpose(input, 0, 1) if self.batch_first else input
-        times, batch, features = x.shape
-        if not times:
+        steps, batch, features = x.shape
+        if not steps:
             raise ShapeError(
                 type(self).__name__, "Expected sequence length to be larger than 0 in RNN",
                 {"input": tuple(input.shape)},
             )  # fmt: skip
-        states = self.states(hx, x, batch)
-        y, last = self.run(reshape(x, (times * batch, features)), [batch] * times, states)
-        y = reshape(y, (times, batch, y.shape[-1]))
+        states = self.initial_states(hx, x, batch)
+        y, last_states = self.run_layers(
+            reshape(x, (steps * batch, features)), [batch] * steps, states
+        )
+        y = reshape(y, (steps, batch, y.shape[-1]))
         y = transpose(y, 0, 1) if self.batch_first else y
-        if single:
-            y, last = y.squeeze(0 if self.batch_first else 1), [each.squeeze(1) for each in last]
-        return y, self.shown(last)
+        if is_unbatched:
+            y, last_states = (
+                y.squeeze(0 if self.batch_first else 1),
+                [state.squeeze(1) for state in last_states],
+            )
+        return y, self.unpack_state(last_states)
 
-    def run(self, x: Tensor, sizes: list[int], states: Any) -> tuple[Tensor, Any]:
-        """Take all steps of all layers."""
-        return network(
+    def run_layers(self, x: Tensor, sizes: list[int], states: Any) -> tuple[Tensor, Any]:
+        """Run all steps of all layers."""
+        return run_recurrent(
             STEPS[self.mode][0], x, sizes, states, self._flat_weights, self.bias, self.num_layers,
             self.dropout, self.training, self.bidirectional,
         )  # fmt: skip
 
-    # States: a tuple inside, the user's form outside ------------------------------------------
+    # States: always a tuple inside; for the user (h, c) or h ----------------------------------
 
-    def states(self, hx: Any, input: Tensor, batch: int) -> tuple[Tensor, ...]:
-        """Return the first states: those that were given, or zeros."""
-        runs = self.num_layers * (2 if self.bidirectional else 1)
+    def initial_states(self, hx: Any, input: Tensor, batch: int) -> tuple[Tensor, ...]:
+        """Return the initial states as a tuple: those that were given, or zeros."""
+        rows = self.num_layers * (2 if self.bidirectional else 1)
         sizes = (self.output_size, self.hidden_size) if self.mode == "LSTM" else (self.output_size,)
         if hx is None:
-            made = {"dtype": input.dtype, "device": input.device}
-            return tuple(zeros(runs, batch, size, **made) for size in sizes)
-        given = tuple(hx) if self.mode == "LSTM" else (hx,)
+            factory_kwargs = {"dtype": input.dtype, "device": input.device}
+            return tuple(zeros(rows, batch, size, **factory_kwargs) for size in sizes)
+        states = tuple(hx) if self.mode == "LSTM" else (hx,)
         names = ("hidden[0]", "hidden[1]") if self.mode == "LSTM" else ("hidden",)
-        for name, size, state in zip(names, sizes, given, strict=True):
-            if tuple(state.shape) != (runs, batch, size):
+        for name, size, state in zip(names, sizes, states, strict=True):
+            if tuple(state.shape) != (rows, batch, size):
                 raise ShapeError(
                     type(self).__name__,
-                    f"Expected {name} size ({runs}, {batch}, {size}), got {list(state.shape)}",
+                    f"Expected {name} size ({rows}, {batch}, {size}), got {list(state.shape)}",
                     {"input": tuple(input.shape)},
                     "a state is (layers · directions, batch, features)",
                 )  # fmt: skip
-        return given
+        return states
 
-    def with_batch(self, input: Tensor, hx: Any) -> tuple[Tensor, Any]:
-        """Make a batch of one sequence, and of its first states."""
+    def add_batch_axis(self, input: Tensor, hx: Any) -> tuple[Tensor, Any]:
+        """Add a batch axis to a sequence and to its initial states."""
         input = input.unsqueeze(0 if self.batch_first else 1)
         if hx is None:
             return input, None
-        given = tuple(hx) if self.mode == "LSTM" else (hx,)
-        if any(each.ndim != 2 for each in given):
-            found = [each.ndim for each in given]
+        states = tuple(hx) if self.mode == "LSTM" else (hx,)
+        if any(state.ndim != 2 for state in states):
+            ranks = [state.ndim for state in states]
             raise ShapeError(
                 type(self).__name__,
-                f"For unbatched 2-D input, hx should also be 2-D but got {found}-D tensors",
+                f"For unbatched 2-D input, hx should also be 2-D but got {ranks}-D tensors",
             )
-        return input, self.shown([each.unsqueeze(1) for each in given])
+        return input, self.unpack_state([state.unsqueeze(1) for state in states])
 
-    def shown(self, states: Any) -> Any:
-        """Return the states as the user has them: (h, c) of an LSTM, else h."""
+    def unpack_state(self, states: Any) -> Any:
+        """Return the states in the user's form: (h, c) for an LSTM, else h."""
         return tuple(states) if self.mode == "LSTM" else states[0]
 
     def check_input(self, input: Tensor, axes: int) -> None:
-        """Raise unless the input has the right axes, features and type."""
+        """Raise unless the input has the right number of axes, features and dtype."""
         name, shape = type(self).__name__, tuple(input.shape)
         weight = getattr(self, self._all_weights[0][0])
         if input.dtype is not weight.dtype:
@@ -223,23 +229,22 @@ class RNNBase(Module):
             )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the settings that differ from the usual ones."""
         text = f"{self.input_size}, {self.hidden_size}"
-        usual = {
+        defaults = {
             "proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0,
             "bidirectional": False,
         }  # fmt: skip
-        for name, value in usual.items():
+        for name, value in defaults.items():
             if getattr(self, name) != value:
                 text += f", {name}={getattr(self, name)}"
         return text
 
 
 def check_settings(layer: RNNBase) -> None:
-    """Raise TypeError or ValueError for settings that make no network."""
+    """Raise TypeError or ValueError for invalid settings."""
     name, dropout = type(layer).__name__, layer.dropout
-    number = isinstance(dropout, int | float) and not isinstance(dropout, bool)
-    if not number or not 0 <= dropout <= 1:
+    is_number = isinstance(dropout, int | float) and not isinstance(dropout, bool)
+    if not is_number or not 0 <= dropout <= 1:
         raise InvalidValueError(
             name,
             "dropout should be a number in range [0, 1] representing the probability of an "
@@ -250,13 +255,14 @@ def check_settings(layer: RNNBase) -> None:
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout "
             f"expects num_layers greater than 1, but got dropout={dropout} and num_layers=1"
         )
-    for setting, kind in (
+    for setting, cls in (
         ("bias", bool), ("batch_first", bool), ("input_size", int), ("hidden_size", int),
     ):  # fmt: skip
         value = getattr(layer, setting)
-        if not isinstance(value, kind):
+        if not isinstance(value, cls):
             raise ArgumentError(
-                name, f"{setting} should be of type {kind.__name__}, got: {type(value).__name__}"
+                name,
+                f"{setting} should be of type {cls.__name__}, got: {type(value).__name__}",
             )
     for setting in ("input_size", "hidden_size", "num_layers"):
         if getattr(layer, setting) <= 0:
@@ -271,15 +277,15 @@ def check_settings(layer: RNNBase) -> None:
         raise SettingError(name, f"Unrecognized RNN mode: {layer.mode}")
 
 
-def permuted(states: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor, ...]:
-    """Put the samples of all states into another order."""
+def permute_states(states: tuple[Tensor, ...], order: Tensor | None) -> tuple[Tensor, ...]:
+    """Reorder the samples of all states."""
     if order is None:
         return states
     return tuple(index_select(state, 1, order) for state in states)
 
 
 class RNN(RNNBase):
-    """The simplest network that remembers: hₜ = tanh(W_ih xₜ + b_ih + W_hh hₜ₋₁ + b_hh).
+    """Elman RNN: hₜ = tanh(W_ih xₜ + b_ih + W_hh hₜ₋₁ + b_hh).
 
     Args: as for `RNNBase`; `nonlinearity` is "tanh" or "relu".
 
@@ -299,7 +305,7 @@ class RNN(RNNBase):
         dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
         dtype: Any = None, **refused: Any,
     ) -> None:  # fmt: skip
-        no_projection(refused)
+        refuse_projection(refused)
         if nonlinearity not in ("tanh", "relu"):
             raise InvalidValueError(
                 type(self).__name__,
@@ -313,13 +319,13 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """A network that remembers for long: gates decide what is kept, added and shown.
+    """Long short-term memory: gates control what is forgotten, added and output.
 
         i, f, g, o = parts of W_ih xₜ + b_ih + W_hh hₜ₋₁ + b_hh
-        cₜ = σ(f) · cₜ₋₁ + σ(i) · tanh(g)        forget a little, add a little
-        hₜ = σ(o) · tanh(cₜ)                      show a part of it
+        cₜ = σ(f) · cₜ₋₁ + σ(i) · tanh(g)        forget gate f, input gate i
+        hₜ = σ(o) · tanh(cₜ)                      output gate o
 
-    Along c a gradient is only multiplied by σ(f): it does not fade with each step.
+    Along c a gradient is only multiplied by σ(f): it need not vanish over many steps.
 
     Args: as for `RNNBase`.
 
@@ -345,11 +351,11 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """A network between the two: one state, and gates for how much of it is new.
+    """Gated recurrent unit: one state, with a reset gate and an update gate.
 
-        rₜ = σ(W_ir xₜ + b_ir + W_hr hₜ₋₁ + b_hr)                what of the old is looked at
-        zₜ = σ(W_iz xₜ + b_iz + W_hz hₜ₋₁ + b_hz)                what of the old is kept
-        nₜ = tanh(W_in xₜ + b_in + rₜ · (W_hn hₜ₋₁ + b_hn))      what could be new
+        rₜ = σ(W_ir xₜ + b_ir + W_hr hₜ₋₁ + b_hr)                reset gate
+        zₜ = σ(W_iz xₜ + b_iz + W_hz hₜ₋₁ + b_hz)                update gate
+        nₜ = tanh(W_in xₜ + b_in + rₜ · (W_hn hₜ₋₁ + b_hn))      candidate state
         hₜ = (1 - zₜ) · nₜ + zₜ · hₜ₋₁
 
     Args: as for `RNNBase`.
@@ -369,15 +375,15 @@ class GRU(RNNBase):
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
         device: Any = None, dtype: Any = None, **refused: Any,
     ) -> None:  # fmt: skip
-        no_projection(refused)
+        refuse_projection(refused)
         super().__init__(
             "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
             bidirectional, 0, device, dtype,
         )  # fmt: skip
 
 
-def no_projection(settings: dict[str, Any]) -> None:
-    """Refuse settings that only an LSTM has, and those that nothing has."""
+def refuse_projection(settings: dict[str, Any]) -> None:
+    """Raise for `proj_size`, which only an LSTM has, and for unknown settings."""
     if "proj_size" in settings:
         raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
     if settings:
@@ -385,15 +391,15 @@ def no_projection(settings: dict[str, Any]) -> None:
 
 
 class RNNCellBase(Module):
-    """What the cells share.
+    """Base of the recurrent cells.
 
     Args:
-        input_size: how many numbers the input has.
-        hidden_size: how many the cell remembers.
-        bias: with shifts.
-        num_chunks: how many gates the cell has.
+        input_size: the number of input features.
+        hidden_size: the number of features of the hidden state.
+        bias: whether the cell adds biases.
+        num_chunks: the number of gates.
 
-    Starts with uniform numbers from ±1/√hidden_size.
+    The parameters are initialized uniformly in ±1/√hidden_size.
     """
 
     bias_ih: Parameter | None
@@ -410,36 +416,40 @@ class RNNCellBase(Module):
             ("weight_ih", (rows, input_size)), ("weight_hh", (rows, hidden_size)),
             ("bias_ih", (rows,) if bias else None), ("bias_hh", (rows,) if bias else None),
         ):  # fmt: skip
-            made = None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
-            self.register_parameter(name, made)
+            parameter = (
+                None if shape is None else Parameter(empty(shape, device=device, dtype=dtype))
+            )
+            self.register_parameter(name, parameter)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new random numbers."""
+        """Reinitialize the parameters."""
         bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def take(self, step: Step, input: Tensor, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Take one step from the given states (zeros, if there are none), with or without n."""
-        for what, each in (("input", input), *(("hidden", state) for state in given)):
-            if each.ndim not in (1, 2):
+    def take_step(
+        self, step: Step, input: Tensor, states: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        """Return the new states after one step; without states it starts from zeros."""
+        for name, tensor in (("input", input), *(("hidden", state) for state in states)):
+            if tensor.ndim not in (1, 2):
                 raise SettingError(
                     type(self).__name__,
-                    f"Expected {what} to be 1D or 2D, got {each.ndim}D instead",
+                    f"Expected {name} to be 1D or 2D, got {tensor.ndim}D instead",
                 )
-        single = input.ndim == 1
-        if single:
-            input, given = input.unsqueeze(0), tuple(each.unsqueeze(0) for each in given)
-        if not given:
-            made = {"dtype": input.dtype, "device": input.device}
+        is_unbatched = input.ndim == 1
+        if is_unbatched:
+            input, states = input.unsqueeze(0), tuple(state.unsqueeze(0) for state in states)
+        if not states:
+            factory_kwargs = {"dtype": input.dtype, "device": input.device}
             count = 2 if step is lstm_step else 1
-            given = (zeros(input.shape[0], self.hidden_size, **made),) * count
-        self.check(input, given)
-        new = step(
-            F.linear(input, self.weight_ih, self.bias_ih), given, self.weight_hh, self.bias_hh
+            states = (zeros(input.shape[0], self.hidden_size, **factory_kwargs),) * count
+        self.check(input, states)
+        new_states = step(
+            F.linear(input, self.weight_ih, self.bias_ih), states, self.weight_hh, self.bias_hh
         )
-        return tuple(each.squeeze(0) for each in new) if single else new
+        return tuple(state.squeeze(0) for state in new_states) if is_unbatched else new_states
 
     def check(self, input: Tensor, states: tuple[Tensor, ...]) -> None:
         """Raise ShapeError unless input and states fit the cell and each other."""
@@ -450,20 +460,19 @@ class RNNCellBase(Module):
                 name, f"input has inconsistent input_size: got {features} expected "
                 f"{self.input_size}", shapes,
             )  # fmt: skip
-        for number, state in enumerate(states):
+        for index, state in enumerate(states):
             if state.shape[0] != batch:
                 raise ShapeError(
-                    name, f"Input batch size {batch} doesn't match hidden{number} batch size "
+                    name, f"Input batch size {batch} doesn't match hidden{index} batch size "
                     f"{state.shape[0]}", shapes,
                 )  # fmt: skip
             if state.shape[1] != self.hidden_size:
                 raise ShapeError(
-                    name, f"hidden{number} has inconsistent hidden_size: got {state.shape[1]}, "
+                    name, f"hidden{index} has inconsistent hidden_size: got {state.shape[1]}, "
                     f"expected {self.hidden_size}", shapes,
                 )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the settings that differ from the usual ones."""
         text = f"{self.input_size}, {self.hidden_size}"
         if self.bias is not True:
             text += f", bias={self.bias}"
@@ -472,11 +481,11 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """The simplest step: h ← tanh(W_ih x + b_ih + W_hh h + b_hh).
+    """One step of an Elman RNN: h ← tanh(W_ih x + b_ih + W_hh h + b_hh).
 
     Args:
-        input_size, hidden_size: of x and h.
-        bias: with shifts.
+        input_size, hidden_size: the sizes of x and h.
+        bias: whether the cell adds biases.
         nonlinearity: "tanh" or "relu".
 
     Shape: (n, input_size) and (n, hidden_size), or both without n, to the new h.
@@ -497,7 +506,7 @@ class RNNCell(RNNCellBase):
         if self.nonlinearity not in ("tanh", "relu"):
             raise ValueRangeError("RNNCell", f"Unknown nonlinearity: {self.nonlinearity}")
         step = tanh_step if self.nonlinearity == "tanh" else relu_step
-        return self.take(step, input, () if hx is None else (hx,))[0]
+        return self.take_step(step, input, () if hx is None else (hx,))[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -525,8 +534,7 @@ class LSTMCell(RNNCellBase):
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the new states."""
-        h, c = self.take(lstm_step, input, () if hx is None else tuple(hx))
+        h, c = self.take_step(lstm_step, input, () if hx is None else tuple(hx))
         return h, c
 
 
@@ -548,5 +556,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        """Return the new state."""
-        return self.take(gru_step, input, () if hx is None else (hx,))[0]
+        return self.take_step(gru_step, input, () if hx is None else (hx,))[0]

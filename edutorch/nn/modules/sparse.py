@@ -1,4 +1,4 @@
-"""A table of vectors, one for each number: how words enter a network."""
+"""Embedding layers: lookup tables of vectors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .module import Module
 __all__ = ["Embedding", "EmbeddingBag"]
 
 
-class TableError(EdutorchError, AssertionError):
-    """The table of an embedding is not what its settings say (an AssertionError, as PyTorch's)."""
+class EmbeddingError(EdutorchError, AssertionError):
+    """The weight of an embedding does not fit its settings (an AssertionError, as in PyTorch)."""
 
 
-class Table(Module):
-    """What both embeddings share: the table, and how it starts."""
+class _EmbeddingBase(Module):
+    """Base of both embeddings: the weight, and its initialization."""
 
     weight: Parameter
 
@@ -31,12 +31,12 @@ class Table(Module):
         super().__init__()
         shape = (num_embeddings, embedding_dim)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise TableError(
+            raise EmbeddingError(
                 type(self).__name__, "Padding_idx must be within num_embeddings",
                 {"padding_idx": padding_idx, "num_embeddings": num_embeddings},
             )  # fmt: skip
         if _weight is not None and tuple(_weight.shape) != shape:
-            raise TableError(
+            raise EmbeddingError(
                 type(self).__name__,
                 "Shape of weight does not match num_embeddings and embedding_dim",
                 {"weight": tuple(_weight.shape), "expected": shape},
@@ -50,35 +50,35 @@ class Table(Module):
             self.weight = Parameter(_weight)
 
     def reset_parameters(self) -> None:
-        """Draw new random numbers."""
+        """Reinitialize the parameters."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             self.weight.data[self.padding_idx] = 0
 
 
-def rows_of(embeddings: Tensor) -> tuple[int, int]:
-    """Return the shape of a given table. Raises: TableError: it is none."""
+def embedding_shape(embeddings: Tensor) -> tuple[int, int]:
+    """Return the shape of a given weight. Raises: EmbeddingError: it is not 2-D."""
     if embeddings.ndim != 2:
-        raise TableError(
+        raise EmbeddingError(
             "from_pretrained", "Embeddings parameter is expected to be 2-dimensional",
             {"embeddings": tuple(embeddings.shape)},
         )  # fmt: skip
     return embeddings.shape[0], embeddings.shape[1]
 
 
-class Embedding(Table):
-    """Rows of a table that is trained, found by number.
+class Embedding(_EmbeddingBase):
+    """A lookup table of trainable vectors: each index selects a row of `weight`.
 
     Args:
-        num_embeddings: how many rows.
-        embedding_dim: how long each is.
-        padding_idx: a row that stays 0 and is not trained.
-        max_norm: rows longer than this are shortened when they are asked for.
-        norm_type: the p of their length.
-        scale_grad_by_freq: divide each row's gradient by how often it was asked for.
+        num_embeddings: the number of rows.
+        embedding_dim: the size of each row.
+        padding_idx: the index of a row that stays 0 and gets no gradient.
+        max_norm: rows with a larger norm are scaled down to it when they are looked up.
+        norm_type: the p of that norm.
+        scale_grad_by_freq: divide each row's gradient by how often its index occurs.
         sparse: accepted; gradients are dense here.
 
-    Starts with standard normal numbers.
+    The weight is initialized from a standard normal distribution.
 
     >>> nn.Embedding(10, 3)(tensor([[1, 2]])).shape
     torch.Size([1, 2, 3])
@@ -96,20 +96,18 @@ class Embedding(Table):
         self.weight.requires_grad_(not _freeze)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Look up the rows."""
         return F.embedding(
             input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
             self.scale_grad_by_freq, self.sparse,
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the settings that differ from the usual ones."""
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        usual = {
+        defaults = {
             "padding_idx": None, "max_norm": None, "norm_type": 2, "scale_grad_by_freq": False,
             "sparse": False,
         }  # fmt: skip
-        for name, value in usual.items():
+        for name, value in defaults.items():
             if getattr(self, name) != value:
                 text += f", {name}={getattr(self, name)}"
         return text
@@ -120,28 +118,34 @@ class Embedding(Table):
         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Embedding:  # fmt: skip
-        """Make one from a table that is there already; `freeze` keeps it from being trained.
+        """Create an embedding with a given weight; `freeze` excludes it from training.
 
-        Raises: TableError (an AssertionError): the table is not (rows, d).
+        Raises: EmbeddingError (an AssertionError): the weight is not (rows, d).
 
         >>> nn.Embedding.from_pretrained(tensor([[1.0, 2.0]]))(tensor([0]))
         tensor([[1., 2.]])
         """
         return cls(
-            *rows_of(embeddings), padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse,
-            embeddings, freeze,
-        )  # fmt: skip
+            *embedding_shape(embeddings),
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            embeddings,
+            freeze,
+        )
 
 
-class EmbeddingBag(Table):
-    """The sum, mean or largest of several rows of a table: one vector for each bag of numbers.
+class EmbeddingBag(_EmbeddingBase):
+    """The sum, mean or maximum of several rows of a table: one vector per bag of indices.
 
     Args: as for `Embedding`, and
         mode: "sum", "mean" or "max".
-        include_last_offset: the last of the offsets is where the last bag ends.
-        padding_idx: a row that does not count.
+        include_last_offset: whether the last offset is the end of the last bag.
+        padding_idx: the index of a row that is left out.
 
-    Starts with standard normal numbers.
+    The weight is initialized from a standard normal distribution.
 
     >>> nn.EmbeddingBag(10, 3)(tensor([1, 2, 4]), tensor([0, 2])).shape
     torch.Size([2, 3])
@@ -162,7 +166,7 @@ class EmbeddingBag(Table):
         self, input: Tensor, offsets: Tensor | None = None,
         per_sample_weights: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """Look up bags of one size (n, size), or all in a row, with where each begins."""
+        """Look up bags of one size (n, size), or bags in one row, given their offsets."""
         return F.embedding_bag(
             input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
             self.mode, self.sparse, per_sample_weights, self.include_last_offset,
@@ -170,10 +174,9 @@ class EmbeddingBag(Table):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the settings that differ from the usual ones, and the mode."""
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        usual = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
-        for name, value in usual.items():
+        defaults = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
+        for name, value in defaults.items():
             if getattr(self, name) != value:
                 text += f", {name}={getattr(self, name)}"
         text += f", mode={self.mode!r}"
@@ -185,16 +188,16 @@ class EmbeddingBag(Table):
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
         sparse: bool = False, include_last_offset: bool = False, padding_idx: int | None = None,
     ) -> EmbeddingBag:  # fmt: skip
-        """Make one from a table that is there already; `freeze` keeps it from being trained.
+        """Create an embedding with a given weight; `freeze` excludes it from training.
 
-        Raises: TableError (an AssertionError): the table is not (rows, d).
+        Raises: EmbeddingError (an AssertionError): the weight is not (rows, d).
 
         >>> nn.EmbeddingBag.from_pretrained(tensor([[1.0], [3.0]]))(tensor([[0, 1]]))
         tensor([[2.]])
         """
-        made = cls(
-            *rows_of(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+        module = cls(
+            *embedding_shape(embeddings), max_norm, norm_type, scale_grad_by_freq, mode, sparse,
             embeddings, include_last_offset, padding_idx,
         )  # fmt: skip
-        made.weight.requires_grad_(not freeze)
-        return made
+        module.weight.requires_grad_(not freeze)
+        return module

@@ -1,8 +1,7 @@
-"""The transformer: layers that let all places of a sequence look at each other.
+"""Transformer encoder and decoder layers.
 
-Two blocks alternate, each added to what comes in (a residual connection): attention
-between the places, and a small network at each place. Layer norm stands behind each sum,
-or, with `norm_first`, before each block.
+Attention blocks and feed-forward blocks alternate, each with a residual connection. Layer norm is
+applied after each sum or, with `norm_first`, before each block.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 class TransformerLayer(Module):
-    """What a layer of an encoder and one of a decoder share: the blocks."""
+    """Base of encoder and decoder layers: attention, feed-forward network, norms."""
 
     activation: Callable[[Tensor], Tensor]
 
@@ -43,40 +42,42 @@ class TransformerLayer(Module):
         norm_first: bool, bias: bool, device: Any, dtype: Any,
     ) -> None:  # fmt: skip
         super().__init__()
-        made = {"device": device, "dtype": dtype}
+        factory_kwargs = {"device": device, "dtype": dtype}
         blocks = len(attentions) + 1
         for name in attentions:
             attention = MultiheadAttention(
-                d_model, nhead, dropout, bias, batch_first=batch_first, **made
+                d_model, nhead, dropout, bias, batch_first=batch_first, **factory_kwargs
             )
             self.add_module(name, attention)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, **made)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **factory_kwargs)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, **made)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **factory_kwargs)
         self.norm_first = norm_first
-        for number in range(1, blocks + 1):
-            self.add_module(f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, **made))
-        for number in range(1, blocks + 1):
-            self.add_module(f"dropout{number}", Dropout(dropout))
-        self.activation = activation_of(activation)
+        for index in range(1, blocks + 1):
+            self.add_module(
+                f"norm{index}", LayerNorm(d_model, layer_norm_eps, bias=bias, **factory_kwargs)
+            )
+        for index in range(1, blocks + 1):
+            self.add_module(f"dropout{index}", Dropout(dropout))
+        self.activation = _get_activation_fn(activation)
 
     def attend(
         self, attention: Module, query: Tensor, key: Tensor, mask: Tensor | None,
         padding: Tensor | None, is_causal: bool,
     ) -> Tensor:  # fmt: skip
-        """Let each place of `query` look at the places of `key`."""
+        """Return the attention of `query` over `key`, which are also the values."""
         return attention(
             query, key, key, attn_mask=mask, key_padding_mask=padding, need_weights=False,
             is_causal=is_causal,
         )[0]  # fmt: skip
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        """Compute W₂ f(W₁ x) at each place."""
+        """Compute W₂ f(W₁ x) at each position."""
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
 
-def activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
-    """Return the function that a name stands for."""
+def _get_activation_fn(activation: Activation) -> Callable[[Tensor], Tensor]:
+    """Return the activation function of a name; a function is returned as it is."""
     if not isinstance(activation, str):
         return activation
     if activation not in ("relu", "gelu"):
@@ -88,18 +89,18 @@ def activation_of(activation: Activation) -> Callable[[Tensor], Tensor]:
 
 
 class TransformerEncoderLayer(TransformerLayer):
-    """One layer of an encoder: x ← norm(x + attention(x)); x ← norm(x + W₂ f(W₁ x)).
+    """Encoder layer: x ← norm(x + attention(x)); x ← norm(x + W₂ f(W₁ x)).
 
     Args:
-        d_model: how many features each place has.
-        nhead: heads of the attention.
-        dim_feedforward: how many features the network inside has.
-        dropout: drops attention weights, and numbers of each block, while training.
+        d_model: the number of features at each position.
+        nhead: the number of attention heads.
+        dim_feedforward: the number of hidden features of the feed-forward network.
+        dropout: the dropout probability of the attention weights and of each block's output.
         activation: f: "relu", "gelu" or a function.
-        layer_norm_eps: keeps the norm's division finite.
+        layer_norm_eps: the ε of the layer norms.
         batch_first: (n, l, d_model) instead of (l, n, d_model).
         norm_first: norm before each block, x ← x + attention(norm(x)): deep ones train better.
-        bias: with shifts.
+        bias: whether the linear layers and norms add biases.
 
     Paper: Vaswani et al., Attention is all you need, 2017.
 
@@ -122,13 +123,13 @@ class TransformerEncoderLayer(TransformerLayer):
         self, src: Tensor, src_mask: Tensor | None = None,
         src_key_padding_mask: Tensor | None = None, is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """Let the places look at each other, then think for itself at each.
+        """Apply self-attention, then the feed-forward network.
 
         Args:
             src: (l, n, d_model).
-            src_mask: (l, l): True hides a place; numbers are added to the scores.
-            src_key_padding_mask: (n, l): True hides a place for all.
-            is_causal: says that `src_mask` is the causal one.
+            src_mask: (l, l): True masks a position; floats are added to the scores.
+            src_key_padding_mask: (n, l): True masks a position for all queries.
+            is_causal: whether `src_mask` is the causal mask.
         """
         x = src
         if self.norm_first:
@@ -147,7 +148,7 @@ class TransformerEncoderLayer(TransformerLayer):
 
 
 class TransformerDecoderLayer(TransformerLayer):
-    """One layer of a decoder: it looks at itself, then at the encoder's memory.
+    """Decoder layer: self-attention, then attention over the encoder's output, the memory.
 
         x ← norm(x + attention(x, x))
         x ← norm(x + attention(x, memory))
@@ -178,16 +179,16 @@ class TransformerDecoderLayer(TransformerLayer):
         memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """Look at the target, look at the memory, think. The masks are those of attention."""
-        own = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
-        other = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        """Apply self-attention, cross-attention and the feed-forward network."""
+        self_attention_args = (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        cross_attention_args = (memory, memory_mask, memory_key_padding_mask, memory_is_causal)
         x = tgt
         if self.norm_first:
-            x = x + self._sa_block(self.norm1(x), *own)
-            x = x + self._mha_block(self.norm2(x), *other)
+            x = x + self._sa_block(self.norm1(x), *self_attention_args)
+            x = x + self._mha_block(self.norm2(x), *cross_attention_args)
             return x + self._ff_block(self.norm3(x))
-        x = self.norm1(x + self._sa_block(x, *own))
-        x = self.norm2(x + self._mha_block(x, *other))
+        x = self.norm1(x + self._sa_block(x, *self_attention_args))
+        x = self.norm2(x + self._mha_block(x, *cross_attention_args))
         return self.norm3(x + self._ff_block(x))
 
     def _sa_block(
@@ -207,13 +208,13 @@ class TransformerDecoderLayer(TransformerLayer):
 
 
 class TransformerEncoder(Module):
-    """Layers on top of each other. Each is a copy of the one given, with its own parameters.
+    """A stack of encoder layers: copies of a given one, each with its own parameters.
 
     Args:
         encoder_layer: the layer to copy.
-        num_layers: how many.
-        norm: what to do with the last output.
-        enable_nested_tensor, mask_check: of a fast path of PyTorch's; nothing here.
+        num_layers: the number of layers.
+        norm: a module applied to the last output.
+        enable_nested_tensor, mask_check: settings of a fast path of PyTorch's; no effect here.
 
     >>> layer = nn.TransformerEncoderLayer(8, 2, 16)
     >>> nn.TransformerEncoder(layer, num_layers=2)(zeros(5, 2, 8)).shape
@@ -225,7 +226,7 @@ class TransformerEncoder(Module):
         enable_nested_tensor: bool = True, mask_check: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.layers = copies(encoder_layer, num_layers)
+        self.layers = clone_layers(encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
 
@@ -233,7 +234,7 @@ class TransformerEncoder(Module):
         self, src: Tensor, mask: Tensor | None = None,
         src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None,
     ) -> Tensor:  # fmt: skip
-        """Pass through all layers, with the same masks."""
+        """Apply all layers, with the same masks."""
         for layer in self.layers:
             src = layer(
                 src, src_mask=mask, src_key_padding_mask=src_key_padding_mask,
@@ -243,7 +244,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Layers on top of each other. Each is a copy of the one given, with its own parameters.
+    """A stack of decoder layers: copies of a given one, each with its own parameters.
 
     Args: `decoder_layer`, the layer to copy; else as for `TransformerEncoder`.
 
@@ -254,7 +255,7 @@ class TransformerDecoder(Module):
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = copies(decoder_layer, num_layers)
+        self.layers = clone_layers(decoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
     def forward(
@@ -263,7 +264,7 @@ class TransformerDecoder(Module):
         memory_key_padding_mask: Tensor | None = None, tgt_is_causal: bool | None = None,
         memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """Pass through all layers, with the same memory and masks."""
+        """Apply all layers, with the same memory and masks."""
         for layer in self.layers:
             tgt = layer(
                 tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
@@ -274,23 +275,23 @@ class TransformerDecoder(Module):
         return tgt if self.norm is None else self.norm(tgt)
 
 
-def copies(layer: Module, count: int) -> ModuleList:
+def clone_layers(layer: Module, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 
-_get_clones = copies  # PyTorch's name for it, which much code imports
+_get_clones = clone_layers  # PyTorch's name for it, which other code imports
 
 
 class Transformer(Module):
-    """An encoder reads one sequence; a decoder writes another, looking at what was read.
+    """The encoder-decoder transformer for sequences.
 
     Args:
         d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
             norm_first, bias: as for `TransformerEncoderLayer`.
-        num_encoder_layers, num_decoder_layers: how many layers each has.
-        custom_encoder, custom_decoder: modules to take instead.
+        num_encoder_layers, num_decoder_layers: the numbers of layers.
+        custom_encoder, custom_decoder: modules to use instead.
 
-    Matrices start with Xavier's uniform numbers.
+    Matrices are initialized with Xavier's uniform distribution.
 
     Paper: Vaswani et al., Attention is all you need, 2017.
 
@@ -308,20 +309,20 @@ class Transformer(Module):
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        made = {"device": device, "dtype": dtype}
+        factory_kwargs = {"device": device, "dtype": dtype}
         settings = (
             d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
             norm_first, bias,
         )  # fmt: skip
 
         def norm() -> LayerNorm:
-            return LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, **factory_kwargs)
 
         self.encoder = custom_encoder or TransformerEncoder(
-            TransformerEncoderLayer(*settings, **made), num_encoder_layers, norm()
+            TransformerEncoderLayer(*settings, **factory_kwargs), num_encoder_layers, norm()
         )
         self.decoder = custom_decoder or TransformerDecoder(
-            TransformerDecoderLayer(*settings, **made), num_decoder_layers, norm()
+            TransformerDecoderLayer(*settings, **factory_kwargs), num_decoder_layers, norm()
         )
         self._reset_parameters()
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
@@ -338,9 +339,9 @@ class Transformer(Module):
         memory_key_padding_mask: Tensor | None = None, src_is_causal: bool | None = None,
         tgt_is_causal: bool | None = None, memory_is_causal: bool = False,
     ) -> Tensor:  # fmt: skip
-        """Read `src`, and compute the outputs at the places of `tgt`.
+        """Encode `src`, and decode `tgt` with it.
 
-        Raises: RuntimeError: the batches differ, or the features are not d_model many.
+        Raises: RuntimeError: the batch sizes differ, or the number of features is not d_model.
         """
         shapes = {"src": tuple(src.shape), "tgt": tuple(tgt.shape)}
         batch = 0 if self.batch_first else 1
@@ -363,7 +364,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """Return the causal mask: 0 for places up to one's own, -∞ for those that follow.
+        """Return the causal mask: 0 on and below the diagonal, -∞ above it.
 
         >>> nn.Transformer.generate_square_subsequent_mask(2)
         tensor([[0., -inf],

@@ -1,4 +1,4 @@
-"""Layers that change the size of images by interpolation."""
+"""Upsampling layers: interpolation of sequences, images and volumes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class Upsample(Module):
-    """The same image in another size; see `nn.functional.interpolate`.
+    """Resize an input by interpolation; see `nn.functional.interpolate`.
 
     >>> nn.Upsample(scale_factor=2)(zeros(1, 3, 4, 4)).shape
     torch.Size([1, 3, 8, 8])
@@ -33,25 +33,23 @@ class Upsample(Module):
         if isinstance(scale_factor, int | float):
             self.scale_factor = float(scale_factor)
         elif scale_factor is not None:
-            self.scale_factor = tuple(float(each) for each in scale_factor)
+            self.scale_factor = tuple(float(factor) for factor in scale_factor)
         self.recompute_scale_factor = recompute_scale_factor
 
     def forward(self, input: Tensor) -> Tensor:
-        """Resize."""
         return F.interpolate(
             input, self.size, self.scale_factor, self.mode, self.align_corners,
             self.recompute_scale_factor,
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the settings."""
         if self.scale_factor is not None:
             return f"scale_factor={self.scale_factor!r}, mode={self.mode!r}"
         return f"size={self.size!r}, mode={self.mode!r}"
 
 
 class UpsamplingNearest2d(Upsample):
-    """Images of another size by their nearest pixels; see `Upsample`.
+    """Resize images by nearest-neighbour interpolation; see `Upsample`.
 
     >>> nn.UpsamplingNearest2d(scale_factor=2)(zeros(1, 3, 4, 4)).shape
     torch.Size([1, 3, 8, 8])
@@ -65,7 +63,7 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Images of another size along straight lines, their corners kept; see `Upsample`.
+    """Resize images by bilinear interpolation with aligned corners; see `Upsample`.
 
     >>> nn.UpsamplingBilinear2d(size=5)(zeros(1, 3, 4, 4)).shape
     torch.Size([1, 3, 5, 5])

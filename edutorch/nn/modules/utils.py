@@ -1,4 +1,4 @@
-"""What layers do with their settings, by the names that code written for PyTorch imports."""
+"""Helpers for settings of layers, under the names that code written for PyTorch imports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
 def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that makes n values of one, and a tuple of several.
+    """Return a function that repeats a single value n times, and makes a tuple of several.
 
     >>> _ntuple(3)(5), _ntuple(3)([1, 2, 3])
     ((5, 5, 5), (1, 2, 3))
@@ -30,7 +30,7 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
-    """Repeat each value, beginning at the end: the order of widths for `F.pad`.
+    """Repeat each value n times, in reverse order: the order of the widths for `F.pad`.
 
     >>> _reverse_repeat_tuple((1, 2), 2)
     (2, 2, 1, 1)
@@ -39,7 +39,7 @@ def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
 
 
 def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
-    """Put sizes of the input where the output has None.
+    """Replace each None of an output size by the input's size.
 
     >>> _list_with_default((None, 3), (1, 8, 9))
     [8, 3]
@@ -53,13 +53,13 @@ def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix off the keys of a state_dict, in place: such as `module.` of DataParallel.
+    """Remove a prefix from the keys of a state_dict in place, such as DataParallel's `module.`.
 
     >>> state = {"module.weight": 1, "bias": 2}
     >>> consume_prefix_in_state_dict_if_present(state, "module."); state
     {'bias': 2, 'weight': 1}
     """
-    for key in [each for each in state_dict if each.startswith(prefix)]:
+    for key in [name for name in state_dict if name.startswith(prefix)]:
         state_dict[key.removeprefix(prefix)] = state_dict.pop(key)
     metadata = getattr(state_dict, "_metadata", None)
     for key in list(metadata or ()):

@@ -161,8 +161,8 @@ def native_batch_norm(
 
 def moments(input: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
     """Return the mean and 1 / √(variance + ε) over some axes, which stay as axes of size 1."""
-    spread = var(input, dims, keepdim=True, correction=0)
-    return mean(input, dims, True), rsqrt(spread + eps)
+    variance = var(input, dims, keepdim=True, correction=0)
+    return mean(input, dims, True), rsqrt(variance + eps)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
@@ -205,8 +205,8 @@ def convolution(
     """
     axes = f"{weight.ndim - 2}d"
     if transposed:
-        spread = getattr(F, f"conv_transpose{axes}")
-        return spread(input, weight, bias, stride, padding, output_padding, groups, dilation)
+        conv_transpose = getattr(F, f"conv_transpose{axes}")
+        return conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation)
     return getattr(F, f"conv{axes}")(input, weight, bias, stride, padding, dilation, groups)
 
 

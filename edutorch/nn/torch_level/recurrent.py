@@ -129,10 +129,10 @@ def lstm(
     >>> c
     tensor([[[0.1250]]])
     """
-    given = (
+    arguments = (
         input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
     )  # fmt: skip
-    y, (h, c) = run_sequences(lstm_step, isinstance(hx, Tensor), given, tuple)
+    y, (h, c) = run_sequences(lstm_step, isinstance(hx, Tensor), arguments, tuple)
     return y, h, c
 
 
@@ -143,10 +143,10 @@ def make_single_state(step: Step, name: str, formula: str) -> Callable[..., tupl
         input: Tensor, hx: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any,
         train: Any, bidirectional: Any, batch_first: Any,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        given = (
+        arguments = (
             input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,
         )  # fmt: skip
-        y, (h,) = run_sequences(step, isinstance(params, Tensor), given, lambda state: (state,))
+        y, (h,) = run_sequences(step, isinstance(params, Tensor), arguments, lambda state: (state,))
         return y, h
 
     run.__name__ = run.__qualname__ = name

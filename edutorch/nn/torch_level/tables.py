@@ -63,11 +63,11 @@ def embedding_bag(
         mode=("sum", "mean", "max")[mode], per_sample_weights=per_sample_weights,
         include_last_offset=include_last_offset, padding_idx=padding_idx,
     )  # fmt: skip
-    places = arange(indices.numel(), device=indices.device)
+    positions = arange(indices.numel(), device=indices.device)
     starts = offsets[:-1] if include_last_offset else offsets
-    bag = searchsorted(starts.long(), places, right=True) - 1
-    counted = bag if padding_idx is None else bag[indices != padding_idx % weight.shape[0]]
-    sizes = bincount(counted, minlength=y.shape[0])
+    bag = searchsorted(starts.long(), positions, right=True) - 1
+    counted_bags = bag if padding_idx is None else bag[indices != padding_idx % weight.shape[0]]
+    sizes = bincount(counted_bags, minlength=y.shape[0])
     if mode != 2:
         return y, bag, sizes, zeros(y.shape[0], dtype=indices.dtype, device=indices.device)
     return y, bag, sizes, argmax_rows(y, weight, indices, bag)
@@ -76,12 +76,12 @@ def embedding_bag(
 def argmax_rows(y: Tensor, weight: Tensor, indices: Tensor, bag: Tensor) -> Tensor:
     """Return the row from which each largest number comes, 0 for an empty bag."""
     rows = weight.detach()[indices]
-    found = []
-    for number in range(y.shape[0]):
-        largest = y.detach()[number]
-        equal = (rows == largest) & (bag == number).unsqueeze(1)
+    result = []
+    for bag_index in range(y.shape[0]):
+        largest = y.detach()[bag_index]
+        equal = (rows == largest) & (bag == bag_index).unsqueeze(1)
         if not indices.numel():
             return zeros(*y.shape, dtype=indices.dtype, device=indices.device)
         chosen = indices[argmax(equal.long(), 0)]
-        found.append(chosen * equal.any(0).to(indices.dtype))
-    return stack(found)
+        result.append(chosen * equal.any(0).to(indices.dtype))
+    return stack(result)

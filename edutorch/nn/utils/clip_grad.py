@@ -36,11 +36,11 @@ def get_total_norm(
     >>> nn.utils.get_total_norm([tensor([3.0]), tensor([4.0])])
     tensor(5.)
     """
-    pieces = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    if not pieces:
+    tensor_list = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not tensor_list:
         return tensor(0.0)
-    lengths = [to_same_device(pieces[0], vector_norm(piece, norm_type)) for piece in pieces]
-    total = vector_norm(stack(lengths), norm_type)
+    norms = [to_same_device(tensor_list[0], vector_norm(t, norm_type)) for t in tensor_list]
+    total = vector_norm(stack(norms), norm_type)
     if error_if_nonfinite and not bool(isfinite(total)):
         raise ValueRangeError(
             "clip_grad_norm_", f"The total norm of order {float(norm_type)} for gradients from "
@@ -50,19 +50,19 @@ def get_total_norm(
     return total
 
 
-def to_same_device(tensor: Tensor, number: Tensor) -> Tensor:
+def to_same_device(tensor: Tensor, value: Tensor) -> Tensor:
     """Return a number on the device of a tensor."""
-    if backends.of(tensor._array) is backends.of(number._array):
-        return number
-    return number.to(tensor.device)
+    if backends.of(tensor._array) is backends.of(value._array):
+        return value
+    return value.to(tensor.device)
 
 
 def select_with_grad(parameters: Tensors, op: str) -> list[Tensor]:
     """Return the parameters that have a gradient."""
-    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    if not given:
+    candidates = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    if not candidates:
         warn(f"`parameters` is an empty generator, no gradient clipping will occur in {op}.")
-    return [each for each in given if each.grad is not None]
+    return [parameter for parameter in candidates if parameter.grad is not None]
 
 
 def clip_grads_with_norm_(
@@ -78,8 +78,8 @@ def clip_grads_with_norm_(
     """
     factor = clamp(max_norm / (total_norm + 1e-6), max=1.0)
     with no_grad():
-        for with_gradient in select_with_grad(parameters, "clip_grads_with_norm_"):
-            with_gradient.grad.mul_(to_same_device(with_gradient, factor))  # type: ignore[union-attr]
+        for parameter in select_with_grad(parameters, "clip_grads_with_norm_"):
+            parameter.grad.mul_(to_same_device(parameter, factor))  # type: ignore[union-attr]
 
 
 def clip_grad_norm_(
@@ -103,12 +103,12 @@ def clip_grad_norm_(
     >>> x.grad
     tensor([3., 4.])
     """
-    chosen = select_with_grad(parameters, "clip_grad_norm_")
-    gradients: Any = [each.grad for each in chosen]
+    selected = select_with_grad(parameters, "clip_grad_norm_")
+    gradients: Any = [parameter.grad for parameter in selected]
     with no_grad():
         total = get_total_norm(gradients, norm_type, error_if_nonfinite, foreach)
-        if chosen:
-            clip_grads_with_norm_(chosen, max_norm, total, foreach)
+        if selected:
+            clip_grads_with_norm_(selected, max_norm, total, foreach)
     return total
 
 
@@ -132,5 +132,5 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
     """
     limit = float(clip_value)
     with no_grad():
-        for with_gradient in select_with_grad(parameters, "clip_grad_value_"):
-            with_gradient.grad.clamp_(-limit, limit)  # type: ignore[union-attr]
+        for parameter in select_with_grad(parameters, "clip_grad_value_"):
+            parameter.grad.clamp_(-limit, limit)  # type: ignore[union-attr]

@@ -19,13 +19,13 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     >>> nn.utils.parameters_to_vector([tensor([1.0]), tensor([[2.0, 3.0]])])
     tensor([1., 2., 3.])
     """
-    pieces = list(parameters)
-    if len({str(piece.device) for piece in pieces}) > 1:
+    tensors = list(parameters)
+    if len({str(tensor.device) for tensor in tensors}) > 1:
         raise DifferentDevicesError(
             "parameters_to_vector", "Found two parameters on different devices, this is currently "
             "not supported.",
         )  # fmt: skip
-    return cat([reshape(piece, (-1,)) for piece in pieces])
+    return cat([reshape(tensor, (-1,)) for tensor in tensors])
 
 
 class DifferentDevicesError(DeviceError, TypeError):

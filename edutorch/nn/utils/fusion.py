@@ -68,13 +68,13 @@ def fuse_parameters(
     shift: Tensor | None,
 ) -> Pair:  # fmt: skip
     """Return the parameters: the bias goes through the batch norm, too."""
-    before = zeros_like(mean) if old_b is None else old_b
-    bias = (before - mean) * scale + (zeros_like(mean) if shift is None else shift)
-    kind = old_w.dtype if old_b is None else old_b.dtype
-    wanted = before.requires_grad
+    old_bias = zeros_like(mean) if old_b is None else old_b
+    bias = (old_bias - mean) * scale + (zeros_like(mean) if shift is None else shift)
+    bias_dtype = old_w.dtype if old_b is None else old_b.dtype
+    requires_grad = old_bias.requires_grad
     return (
         Parameter(weight.detach(), old_w.requires_grad),
-        Parameter(bias.detach().to(kind), wanted),
+        Parameter(bias.detach().to(bias_dtype), requires_grad),
     )
 
 

@@ -10,10 +10,10 @@ from ..modules.conv import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 
 
-def convert_weights(module: Any, kinds: tuple[type, ...], memory_format: memory_format) -> Any:
-    for each in module.modules():
-        if isinstance(each, kinds):
-            weight: Any = each.weight
+def convert_weights(module: Any, classes: tuple[type, ...], memory_format: memory_format) -> Any:
+    for child in module.modules():
+        if isinstance(child, classes):
+            weight: Any = child.weight
             weight.data = weight.detach().clone(memory_format=memory_format)
     return module
 

@@ -38,12 +38,12 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 def get_tensor(module: Module, name: str) -> Tensor:
     """Return a module's tensor. Raises: ParametrizationError: there is none of this name."""
-    found = getattr(module, name, None)
-    if not isinstance(found, Tensor):
+    tensor = getattr(module, name, None)
+    if not isinstance(tensor, Tensor):
         raise ParametrizationError(
             None, f"Module '{module}' has no parameter or buffer with name '{name}'"
         )
-    return found
+    return tensor
 
 
 class _WeightNorm(Module):
@@ -143,8 +143,8 @@ def spectral_norm(
     True
     """
     weight = get_tensor(module, name)
-    rule = _SpectralNorm(weight, n_power_iterations, output_dim(module, dim), eps)
-    return register_parametrization(module, name, rule)
+    parametrization = _SpectralNorm(weight, n_power_iterations, output_dim(module, dim), eps)
+    return register_parametrization(module, name, parametrization)
 
 
 # Orthogonal matrices -----------------------------------------------------------------------
@@ -271,5 +271,5 @@ def orthogonal(
             None, 'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: '
             f"{orthogonal_map}",
         )  # fmt: skip
-    rule = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
-    return register_parametrization(module, name, rule, unsafe=True)
+    parametrization = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
+    return register_parametrization(module, name, parametrization, unsafe=True)

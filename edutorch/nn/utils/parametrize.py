@@ -72,7 +72,7 @@ class ParametrizationList(ModuleList):
             raise ParametrizationError(None, "ParametrizationList requires one or more modules.")
         super().__init__(modules)
         self.unsafe = unsafe
-        shape, kind = original.shape, original.dtype
+        shape, dtype = original.shape, original.dtype
         with no_grad():
             new: Any = original
             for module in reversed(self):
@@ -86,30 +86,30 @@ class ParametrizationList(ModuleList):
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
         if isinstance(new, Tensor):
-            if new.dtype is not kind:
+            if new.dtype is not dtype:
                 raise ParametrizationError(
                     None, "When `right_inverse` outputs one tensor, it may not change the dtype.",
-                    {"original": kind, "right_inverse(original)": new.dtype},
+                    {"original": dtype, "right_inverse(original)": new.dtype},
                 )  # fmt: skip
             original.data = new.detach()
             register_tensor(self, "original", original)
         else:
-            for number, each in enumerate(new):
-                self.register_part(number, each, original)
+            for index, part in enumerate(new):
+                self.register_part(index, part, original)
         if not unsafe:
-            check_unchanged(self(), shape, kind, "Registering a parametrization")
+            check_unchanged(self(), shape, dtype, "Registering a parametrization")
 
-    def register_part(self, number: int, part: Any, original: Tensor) -> None:
+    def register_part(self, index: int, part: Any, original: Tensor) -> None:
         """Hold one of several tensors that are trained in place of one."""
         if not isinstance(part, Tensor):
             raise ParametrizationError(
                 None, "'right_inverse' must return a Tensor or a Sequence of tensors (list, "
-                f"tuple...). Got element {number} of the sequence with type {type(part).__name__}.",
+                f"tuple...). Got element {index} of the sequence with type {type(part).__name__}.",
             )  # fmt: skip
         part = part.detach().clone()
         if isinstance(original, Parameter):
             part = Parameter(part, original.requires_grad)
-        register_tensor(self, f"original{number}", part)
+        register_tensor(self, f"original{index}", part)
 
     def right_inverse(self, value: Tensor) -> None:
         """Set what is trained so that `value` comes out.
@@ -130,19 +130,19 @@ class ParametrizationList(ModuleList):
                     None, "'right_inverse' must return a sequence of tensors of length "
                     f"{self.ntensors}. Got a sequence of length {len(parts)}.",
                 )  # fmt: skip
-            for held, part in zip(self.originals(), parts, strict=True):
-                if held.dtype is not part.dtype:
+            for current, part in zip(self.originals(), parts, strict=True):
+                if current.dtype is not part.dtype:
                     raise ParametrizationError(
                         None, f"The tensor returned by `right_inverse` has dtype {part.dtype} "
-                        f"while `original` has dtype {held.dtype}",
+                        f"while `original` has dtype {current.dtype}",
                     )  # fmt: skip
-                held.data = part.detach().clone()
+                current.data = part.detach().clone()
 
     def originals(self) -> list[Any]:
         """Return the tensors that are trained."""
         if self.is_tensor:
             return [self.original]
-        return [getattr(self, f"original{number}") for number in range(self.ntensors)]
+        return [getattr(self, f"original{index}") for index in range(self.ntensors)]
 
     def forward(self) -> Any:
         """Compute the tensor."""
@@ -161,13 +161,13 @@ def apply_right_inverse(module: Module, value: Any) -> Any:
         return value
 
 
-def check_unchanged(value: Any, shape: Any, kind: Any, what: str) -> None:
+def check_unchanged(value: Any, shape: Any, dtype: Any, what: str) -> None:
     """Raise ParametrizationError unless a computed tensor has the old shape and type."""
     if not isinstance(value, Tensor):
         raise ParametrizationError(
             None, f"A parametrization must return a tensor. Got {type(value).__name__}."
         )
-    for name, old, new in (("dtype", kind, value.dtype), ("shape", shape, value.shape)):
+    for name, old, new in (("dtype", dtype, value.dtype), ("shape", shape, value.shape)):
         if old != new:
             raise ParametrizationError(
                 None, f"{what} may not change the {name} of the tensor, unless `unsafe` flag is "
@@ -193,13 +193,13 @@ def inject_class(module: Module) -> None:
 
     def deepcopy(self: Module, memo: dict[int, Any]) -> Module:
         if id(self) not in memo:
-            twin = memo[id(self)] = object.__new__(type(self))
-            twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+            copied = memo[id(self)] = object.__new__(type(self))
+            copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return memo[id(self)]
 
-    kind = type(module)
-    members = {"__getstate__": refuse, "__deepcopy__": deepcopy, "__module__": kind.__module__}
-    module.__class__ = type(f"Parametrized{kind.__name__}", (kind,), members)
+    cls = type(module)
+    members = {"__getstate__": refuse, "__deepcopy__": deepcopy, "__module__": cls.__module__}
+    module.__class__ = type(f"Parametrized{cls.__name__}", (cls,), members)
 
 
 def add_property(module: Module, name: str) -> None:
@@ -243,18 +243,18 @@ def register_parametrization(
             new = parametrization(old)
             check_unchanged(new, old.shape, old.dtype, "Registering a parametrization")
             if hasattr(parametrization, "right_inverse"):
-                back = apply_right_inverse(parametrization, new)
-                check_unchanged(back, old.shape, old.dtype, "parametrization.right_inverse")
+                restored = apply_right_inverse(parametrization, new)
+                check_unchanged(restored, old.shape, old.dtype, "parametrization.right_inverse")
         module.parametrizations[tensor_name].append(parametrization)
         module.parametrizations[tensor_name].unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
         original = getattr(module, tensor_name)
-        found = ParametrizationList([parametrization], original, unsafe)
+        parametrizations = ParametrizationList([parametrization], original, unsafe)
         delattr(module, tensor_name)
         if not is_parametrized(module):
             inject_class(module)
             module.parametrizations = ModuleDict()
-        module.parametrizations[tensor_name] = found
+        module.parametrizations[tensor_name] = parametrizations
         add_property(module, tensor_name)
     else:
         raise ParametrizationError(
@@ -270,10 +270,10 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     >>> is_parametrized(nn.Linear(2, 2))
     False
     """
-    found = getattr(module, "parametrizations", None)
-    if not isinstance(found, ModuleDict):
+    parametrizations = getattr(module, "parametrizations", None)
+    if not isinstance(parametrizations, ModuleDict):
         return False
-    return len(found) > 0 if tensor_name is None else tensor_name in found
+    return len(parametrizations) > 0 if tensor_name is None else tensor_name in parametrizations
 
 
 def remove_parametrizations(
@@ -290,15 +290,15 @@ def remove_parametrizations(
         raise ParametrizationError(
             None, f"Module {module} does not have a parametrization on {tensor_name}"
         )
-    found = module.parametrizations[tensor_name]
-    if not found.is_tensor and not leave_parametrized:
+    parametrizations = module.parametrizations[tensor_name]
+    if not parametrizations.is_tensor and not leave_parametrized:
         raise ParametrizationError(
             None, "Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is "
             "parametrized in terms of a sequence of tensors.",
         )  # fmt: skip
     value = getattr(module, tensor_name)
-    if found.is_tensor:
-        original = found.original
+    if parametrizations.is_tensor:
+        original = parametrizations.original
         if leave_parametrized:
             original.data = value.detach().clone()
     else:
@@ -329,12 +329,12 @@ def transfer_parametrizations_and_params(
     if is_parametrized(from_module):
         names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]
         for name in names:
-            found = from_module.parametrizations[name]
+            parametrizations = from_module.parametrizations[name]
             if not hasattr(to_module, name):
                 value = getattr(from_module, name).detach().clone()
                 setattr(to_module, name, Parameter(value))
-            for each in found:
-                register_parametrization(to_module, name, each)
-            for part, tensor in found._parameters.items():
+            for parametrization in parametrizations:
+                register_parametrization(to_module, name, parametrization)
+            for part, tensor in parametrizations._parameters.items():
                 setattr(to_module.parametrizations[name], part, tensor)
     return to_module

@@ -116,22 +116,22 @@ def global_unstructured(
             'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method '
             f"{pruning_method} of type {method.PRUNING_TYPE}"
         )
-    places, given = list(parameters), importance_scores or {}
-    tensors = [getattr(module, name) for module, name in places]
-    scores: Any = [given.get(place, tensor) for place, tensor in zip(places, tensors, strict=True)]
+    targets, scores_by_target = list(parameters), importance_scores or {}
+    tensors = [getattr(module, name) for module, name in targets]
+    scores: Any = [scores_by_target.get(target, tensor) for target, tensor in zip(targets, tensors, strict=True)]
     masks: Any = [
         getattr(module, f"{name}_mask", ones_like(tensor))
-        for (module, name), tensor in zip(places, tensors, strict=True)
+        for (module, name), tensor in zip(targets, tensors, strict=True)
     ]
     with no_grad():
         mask = PruningContainer(method).compute_mask(
             parameters_to_vector(scores), parameters_to_vector(masks)
         )
-    begin = 0
-    for (module, name), tensor in zip(places, tensors, strict=True):
-        part = mask[begin : begin + tensor.numel()]
+    start = 0
+    for (module, name), tensor in zip(targets, tensors, strict=True):
+        part = mask[start : start + tensor.numel()]
         custom_from_mask(module, name, reshape(part, tensor.shape))
-        begin += tensor.numel()
+        start += tensor.numel()
 
 
 def remove(module: Any, name: str) -> Any:
@@ -139,12 +139,12 @@ def remove(module: Any, name: str) -> Any:
 
     Raises: ValueError: it is not pruned.
     """
-    number = find_hook(module, name)
-    if number is None:
+    hook_id = find_hook(module, name)
+    if hook_id is None:
         raise ValueError(
             f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed"
         )
-    module._forward_pre_hooks.pop(number).function.remove(module)
+    module._forward_pre_hooks.pop(hook_id).function.remove(module)
     return module
 
 
@@ -154,4 +154,4 @@ def is_pruned(module: Module) -> bool:
     >>> is_pruned(nn.Sequential(nn.Linear(2, 2)))
     False
     """
-    return any(find_hook(each) is not None for each in module.modules())
+    return any(find_hook(child) is not None for child in module.modules())

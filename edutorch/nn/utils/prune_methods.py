@@ -63,21 +63,21 @@ class BasePruningMethod:
         original = getattr(module, name)
         scores = original if importance_scores is None else importance_scores
         check_same_shape(scores, original, name)
-        before = find_hook(module, name)
-        if before is None:
+        hook_id = find_hook(module, name)
+        if hook_id is None:
             with no_grad():
                 mask = method.compute_mask(scores.detach(), ones_like(original.detach()))
             module.register_parameter(f"{name}_orig", original)
             del module._parameters[name]
         else:
-            old: Any = module._forward_pre_hooks[before].function
+            old: Any = module._forward_pre_hooks[hook_id].function
             method = (old if isinstance(old, PruningContainer) else PruningContainer(old)).add(
                 method
             )
-            so_far = getattr(module, f"{name}_mask").detach().clone()
+            old_mask = getattr(module, f"{name}_mask").detach().clone()
             with no_grad():
-                mask = method.compute_mask(scores.detach(), so_far)
-            del module._forward_pre_hooks[before]
+                mask = method.compute_mask(scores.detach(), old_mask)
+            del module._forward_pre_hooks[hook_id]
         module.register_buffer(f"{name}_mask", mask)
         setattr(module, name, method.apply_mask(module))
         module.register_forward_pre_hook(method)
@@ -119,10 +119,10 @@ def check_same_shape(scores: Tensor, tensor: Tensor, name: str) -> None:
 
 def find_hook(module: Module, name: str | None = None) -> int | None:
     """Return the number of the hook that prunes this parameter (or any), None if none does."""
-    for number, hook in module._forward_pre_hooks.items():
+    for hook_id, hook in module._forward_pre_hooks.items():
         method = hook.function
         if isinstance(method, BasePruningMethod) and name in (None, method._tensor_name):
-            return number
+            return hook_id
     return None
 
 
@@ -171,8 +171,8 @@ class PruningContainer(BasePruningMethod):
             part = mask == 1
         elif method.PRUNING_TYPE == "structured":
             axis = method.dim % t.ndim  # type: ignore[attr-defined]
-            left = mask.sum([index for index in range(t.ndim) if index != axis]) != 0
-            part = (slice(None),) * axis + (left,)
+            remaining = mask.sum([index for index in range(t.ndim) if index != axis]) != 0
+            part = (slice(None),) * axis + (remaining,)
         else:
             raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
         new[part] = method.compute_mask(t[part], mask[part]).to(new.dtype)

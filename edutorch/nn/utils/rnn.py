@@ -89,11 +89,11 @@ class PackedSequence(PackedParts):
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
-        order, back = (
-            each if each is None else each.to(data.device)
-            for each in (self.sorted_indices, self.unsorted_indices)
+        order, inverse = (
+            indices if indices is None else indices.to(data.device)
+            for indices in (self.sorted_indices, self.unsorted_indices)
         )
-        return PackedSequence(data, self.batch_sizes, order, back)
+        return PackedSequence(data, self.batch_sizes, order, inverse)
 
     def cpu(self) -> PackedSequence:
         """Return it in the computer's own memory."""
@@ -177,16 +177,16 @@ def pack_padded_sequence(
         order = argsort(sizes, descending=True, stable=True)
         sizes, order = sizes[order], order.to(input.device)
         rows = index_select(rows, 1, order)
-    falling = sizes.tolist()
-    if any(after > before for before, after in pairwise(falling)):
+    length_list = sizes.tolist()
+    if any(after > before for before, after in pairwise(length_list)):
         raise ValueRangeError(
             "pack_padded_sequence",
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True",
-            {"lengths": falling}, "enforce_sorted=False sorts them",
+            {"lengths": length_list}, "enforce_sorted=False sorts them",
         )  # fmt: skip
-    goes_on = arange(falling[0], device="cpu")[:, None] < sizes
-    data = rows[: falling[0]][goes_on.to(input.device)]
-    return PackedSequence(data, sum(goes_on, 1), order, None)
+    is_active = arange(length_list[0], device="cpu")[:, None] < sizes
+    data = rows[: length_list[0]][is_active.to(input.device)]
+    return PackedSequence(data, sum(is_active, 1), order, None)
 
 
 def check_lengths(lengths: Tensor | Sequence[int], rows: Tensor) -> Tensor:
@@ -198,20 +198,20 @@ def check_lengths(lengths: Tensor | Sequence[int], rows: Tensor) -> Tensor:
         )  # fmt: skip
     sizes = as_tensor(lengths, dtype=int64, device="cpu")
     times, batch = rows.shape[:2]
-    given = {"input": tuple(rows.shape), "lengths": sizes.tolist()}
+    arguments = {"input": tuple(rows.shape), "lengths": sizes.tolist()}
     if sizes.numel() != batch:
         raise ShapeError(
             "pack_padded_sequence", "Expected `len(lengths)` to be equal to batch_size, but got "
-            f"{sizes.numel()} (batch_size={batch})", given,
+            f"{sizes.numel()} (batch_size={batch})", arguments,
             "is the batch the first axis? batch_first=True" if sizes.numel() == times else None,
         )  # fmt: skip
-    if min(given["lengths"], default=0) <= 0:  # type: ignore[call-overload]
+    if min(arguments["lengths"], default=0) <= 0:  # type: ignore[call-overload]
         raise ValueRangeError(
             "pack_padded_sequence", "Length of all samples has to be greater than 0, but found "
-            "an element in 'lengths' that is <= 0", given,
+            "an element in 'lengths' that is <= 0", arguments,
         )  # fmt: skip
-    if max(given["lengths"]) > times:  # type: ignore[call-overload]
-        raise ShapeError("pack_padded_sequence", f"only {times} times are there", given)
+    if max(arguments["lengths"]) > times:  # type: ignore[call-overload]
+        raise ShapeError("pack_padded_sequence", f"only {times} times are there", arguments)
     return sizes
 
 
@@ -233,7 +233,7 @@ def pad_packed_sequence(
     (tensor([[1, 2],
             [3, 0]]), tensor([2, 1]))
     """
-    data, sizes, _, back = sequence
+    data, sizes, _, inverse = sequence
     times, batch = sizes.shape[0], int(sizes[0])
     if total_length is not None and total_length < times:
         raise SettingError(
@@ -241,17 +241,17 @@ def pad_packed_sequence(
             f"sequence in input, but got total_length={total_length} and max sequence length "
             f"being {times}",
         )  # fmt: skip
-    goes_on = arange(batch, device="cpu") < sizes[:, None]
+    is_active = arange(batch, device="cpu") < sizes[:, None]
     trailing = tuple(data.shape[1:])
     filled = full((times, batch, *trailing), padding_value, dtype=data.dtype, device=data.device)
-    places = reshape(goes_on.to(data.device), (times, batch) + (1,) * len(trailing))
-    rows = masked_scatter(filled, broadcast_to(places, filled.shape), data)
+    mask = reshape(is_active.to(data.device), (times, batch) + (1,) * len(trailing))
+    rows = masked_scatter(filled, broadcast_to(mask, filled.shape), data)
     if total_length is not None:
         longer = (0, 0) * (rows.ndim - 1) + (0, total_length - times)
         rows = pad(rows, longer, "constant", padding_value)
-    lengths = sum(goes_on, 0)
-    if back is not None:
-        rows, lengths = index_select(rows, 1, back), lengths[back.cpu()]
+    lengths = sum(is_active, 0)
+    if inverse is not None:
+        rows, lengths = index_select(rows, 1, inverse), lengths[inverse.cpu()]
     return (transpose(rows, 0, 1) if batch_first else rows), lengths
 
 
@@ -277,25 +277,25 @@ def pad_sequence(
             "pad_sequence", "Expected iterable for input sequences, but got arg of type: "
             f"{type(sequences)}",
         )  # fmt: skip
-    pieces = list(sequences)
+    sequence_list = list(sequences)
     if padding_side not in ("left", "right"):
         raise ValueRangeError(
             "pad_sequence", "Expected padding_side to be one of left or right, but got "
             f"{padding_side}.",
         )  # fmt: skip
-    if not pieces:
+    if not sequence_list:
         raise ShapeError("pad_sequence", "received an empty list of sequences")
-    if any(piece.shape[1:] != pieces[0].shape[1:] for piece in pieces):
-        shapes = [tuple(piece.shape) for piece in pieces]
+    if any(sequence.shape[1:] != sequence_list[0].shape[1:] for sequence in sequence_list):
+        shapes = [tuple(sequence.shape) for sequence in sequence_list]
         raise ShapeError(
             "pad_sequence", "all axes but the first must be the same", {"sequences": shapes}
         )
-    longest = max(piece.shape[0] for piece in pieces)
+    longest = max(sequence.shape[0] for sequence in sequence_list)
     rows = []
-    for piece in pieces:
-        missing = longest - piece.shape[0]
+    for sequence in sequence_list:
+        missing = longest - sequence.shape[0]
         width = (missing, 0) if padding_side == "left" else (0, missing)
-        rows.append(pad(piece, (0, 0) * (piece.ndim - 1) + width, "constant", padding_value))
+        rows.append(pad(sequence, (0, 0) * (sequence.ndim - 1) + width, "constant", padding_value))
     return stack(rows, 0 if batch_first else 1)
 
 

@@ -94,18 +94,18 @@ def spectral_norm(
     ['bias', 'weight_orig', 'weight_u', 'weight_v']
     """
     refuse_duplicate(module, SpectralNorm, "spectral_norm", name)
-    rule = SpectralNorm(name, n_power_iterations, output_dim(module, dim), eps)
+    hook = SpectralNorm(name, n_power_iterations, output_dim(module, dim), eps)
     weight = module._parameters[name]
     if weight is None:
         raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
     refuse_lazy(weight, "SpectralNorm")
-    rows, columns = as_matrix(weight.detach(), rule.dim).shape
+    rows, columns = as_matrix(weight.detach(), hook.dim).shape
     delattr(module, name)
     module.register_parameter(f"{name}_orig", weight)
     setattr(module, name, weight.detach())
     module.register_buffer(f"{name}_u", random_direction(weight, rows, eps))
     module.register_buffer(f"{name}_v", random_direction(weight, columns, eps))
-    module.register_forward_pre_hook(rule)
+    module.register_forward_pre_hook(hook)
     return module
 
 
@@ -118,8 +118,8 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
     >>> list(nn.utils.remove_spectral_norm(layer).state_dict())
     ['bias', 'weight']
     """
-    number = find_hook(module, SpectralNorm, name)
-    if number is None:
+    hook_id = find_hook(module, SpectralNorm, name)
+    if hook_id is None:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks.pop(number).function.remove(module)
+    module._forward_pre_hooks.pop(hook_id).function.remove(module)
     return module

@@ -38,17 +38,17 @@ class WeightNorm:
         setattr(module, self.name, Parameter(weight))
 
 
-def find_hook(module: Module, kind: type, name: str) -> int | None:
+def find_hook(module: Module, hook_class: type, name: str) -> int | None:
     """Return the number of the hook of this kind for this parameter, None if there is none."""
-    for number, hook in module._forward_pre_hooks.items():
-        if isinstance(hook.function, kind) and hook.function.name == name:  # type: ignore[attr-defined]
-            return number
+    for hook_id, hook in module._forward_pre_hooks.items():
+        if isinstance(hook.function, hook_class) and hook.function.name == name:  # type: ignore[attr-defined]
+            return hook_id
     return None
 
 
-def refuse_duplicate(module: Module, kind: type, what: str, name: str) -> None:
+def refuse_duplicate(module: Module, hook_class: type, what: str, name: str) -> None:
     """Raise RuntimeError if there is such a hook already."""
-    if find_hook(module, kind, name) is not None:
+    if find_hook(module, hook_class, name) is not None:
         raise GradientError(None, f"Cannot register two {what} hooks on the same parameter {name}")
 
 
@@ -75,14 +75,14 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     ['bias', 'weight_g', 'weight_v']
     """
     refuse_duplicate(module, WeightNorm, "weight_norm", name)
-    rule, weight = WeightNorm(name, dim), getattr(module, name)
+    hook, weight = WeightNorm(name, dim), getattr(module, name)
     refuse_lazy(weight, "WeightNorm")
     del module._parameters[name]
-    length = norm_except_dim(weight.detach(), 2, rule.dim)
+    length = norm_except_dim(weight.detach(), 2, hook.dim)
     module.register_parameter(f"{name}_g", Parameter(length))
     module.register_parameter(f"{name}_v", Parameter(weight.detach()))
-    rule(module, ())
-    module.register_forward_pre_hook(rule)
+    hook(module, ())
+    module.register_forward_pre_hook(hook)
     return module
 
 
@@ -95,8 +95,8 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
     >>> list(nn.utils.remove_weight_norm(layer).state_dict())
     ['bias', 'weight']
     """
-    number = find_hook(module, WeightNorm, name)
-    if number is None:
+    hook_id = find_hook(module, WeightNorm, name)
+    if hook_id is None:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
-    module._forward_pre_hooks.pop(number).function.remove(module)
+    module._forward_pre_hooks.pop(hook_id).function.remove(module)
     return module

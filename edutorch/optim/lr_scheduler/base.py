@@ -27,7 +27,7 @@ EPOCH_DEPRECATION_WARNING = (
 )
 
 
-def takes_verbose(init: Callable[..., None]) -> Callable[..., None]:
+def accept_verbose(init: Callable[..., None]) -> Callable[..., None]:
     """Wrap a constructor: `verbose`, which PyTorch has given up, is accepted with a warning.
 
     Settings that are unknown, or of a wrong type, are refused.
@@ -69,7 +69,7 @@ class LRScheduler:
         """Let the library's own schedulers take the `verbose` of older programs."""
         super().__init_subclass__(**named)
         if "__init__" in vars(cls) and cls.__module__.startswith("edutorch."):
-            cls.__init__ = takes_verbose(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = accept_verbose(cls.__init__)  # type: ignore[method-assign]
 
     _get_lr_called_within_step = False
     _is_initial = False
@@ -80,18 +80,18 @@ class LRScheduler:
         self.optimizer = check_optimizer(optimizer)
         for number, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", kept(group["lr"]))
+                group.setdefault("initial_lr", copy_value(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{number}] when resuming "
                     "scheduler with last_epoch >= 0: load the optimizer's state_dict before "
                     "making a scheduler that continues"
                 )
-        self.base_lrs: list[Any] = values_of(optimizer, "initial_lr")
+        self.base_lrs: list[Any] = group_values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         if not hasattr(optimizer, "_opt_called"):
             optimizer._opt_called = False  # type: ignore[attr-defined]
-            optimizer.register_step_pre_hook(note_step)
+            optimizer.register_step_pre_hook(mark_step)
         self._initial_step()
 
     def _initial_step(self) -> None:
@@ -121,18 +121,18 @@ class LRScheduler:
 
     def _update_lr(self, epoch: int | None = None) -> None:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        with asking(self):
+        with enable_get_lr_call(self):
             closed_form = getattr(self, "_get_closed_form_lr", None)
             rates = closed_form() if closed_form and epoch is not None else self.get_lr()
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
-            put(group, "lr", lr)
+            set_group_value(group, "lr", lr)
         self._last_lr: list[Any] = self.rates()
 
     def rates(self) -> list[Any]:
         """Return the groups' present rates."""
-        return values_of(self.optimizer, "lr")
+        return group_values(self.optimizer, "lr")
 
-    def scaled(self, factor: float) -> list[Any]:
+    def scaled_rates(self, factor: float) -> list[Any]:
         """Return the present rates times a factor."""
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
@@ -155,7 +155,7 @@ _LRScheduler = LRScheduler  # its name in older scripts
 # Who calls what when -------------------------------------------------------------------
 
 
-def note_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+def mark_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     optimizer._opt_called = True
 
 
@@ -180,7 +180,7 @@ def warn_order(optimizer: Any) -> None:
 
 
 @contextmanager
-def asking(scheduler: LRScheduler) -> Iterator[None]:
+def enable_get_lr_call(scheduler: LRScheduler) -> Iterator[None]:
     scheduler._get_lr_called_within_step = True
     try:
         yield
@@ -207,16 +207,16 @@ def check_optimizer(optimizer: Any) -> Optimizer:
     return optimizer
 
 
-def kept(value: Any) -> Any:
+def copy_value(value: Any) -> Any:
     """Return a value that stays what it is: a rate that is a tensor is written in place."""
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 
-def values_of(optimizer: Optimizer, key: str) -> list[Any]:
-    return [kept(group[key]) for group in optimizer.param_groups]
+def group_values(optimizer: Optimizer, key: str) -> list[Any]:
+    return [copy_value(group[key]) for group in optimizer.param_groups]
 
 
-def put(group: dict[str, Any], key: str, value: Any) -> None:
+def set_group_value(group: dict[str, Any], key: str, value: Any) -> None:
     """Give a setting a new value; a tensor stays the same tensor."""
     if isinstance(group[key], Tensor):
         with no_grad():
@@ -229,10 +229,10 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """Return one value for each group: those given, or the one given again and again."""
     groups = len(optimizer.param_groups)
     if not isinstance(value, list | tuple):
-        return [kept(value) for _ in range(groups)]
+        return [copy_value(value) for _ in range(groups)]
     if len(value) != groups:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. "
             f"{name} has {len(value)} values, param_groups has {groups}."
         )
-    return [kept(each) for each in value]
+    return [copy_value(group_value) for group_value in value]

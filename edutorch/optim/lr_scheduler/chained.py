@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, put, values_of
+from .base import LRScheduler, group_values, set_group_value
 from .plateau import ReduceLROnPlateau
 
 __all__ = ["ChainedScheduler", "SequentialLR"]
 
 
-class Several(LRScheduler):
+class MultiScheduler(LRScheduler):
     """What both kinds share: the list, and its state."""
 
     _schedulers: Sequence[LRScheduler]
@@ -54,7 +54,7 @@ class Several(LRScheduler):
                 )
 
 
-class ChainedScheduler(Several):
+class ChainedScheduler(MultiScheduler):
     """All at once: each step is a step of every scheduler, and their factors multiply.
 
     Args:
@@ -83,12 +83,12 @@ class ChainedScheduler(Several):
         optimizer = optimizer or schedulers[0].optimizer
         self.check(schedulers, optimizer)
         self._schedulers, self.optimizer = schedulers, optimizer
-        self._last_lr = values_of(optimizer, "lr")
+        self._last_lr = group_values(optimizer, "lr")
 
     def _update_lr(self, epoch: int | None = None) -> None:
         """Begin anew, as a `SequentialLR` whose turn comes to this one asks."""
         for group in self.optimizer.param_groups:
-            put(group, "lr", group["initial_lr"])
+            set_group_value(group, "lr", group["initial_lr"])
         for scheduler in self._schedulers:
             scheduler.last_epoch = -1
             scheduler._initial_step()
@@ -101,7 +101,7 @@ class ChainedScheduler(Several):
         self._last_lr = self.rates()
 
 
-class SequentialLR(Several):
+class SequentialLR(MultiScheduler):
     """One after the other: at each milestone the next scheduler takes over, from its beginning.
 
     One of the schedulers may be a SequentialLR or a ChainedScheduler itself. (In PyTorch an inner
@@ -149,7 +149,7 @@ class SequentialLR(Several):
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
         for group in optimizer.param_groups:  # each scheduler has changed it when it was made
-            put(group, "lr", group["initial_lr"])
+            set_group_value(group, "lr", group["initial_lr"])
         self.recursive_undo()
         self._initial_step()
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, asking, put, warn_outside_step
+from .base import LRScheduler, enable_get_lr_call, set_group_value, warn_outside_step
 
 __all__ = ["CosineAnnealingLR", "CosineAnnealingWarmRestarts"]
 
@@ -56,7 +56,7 @@ class CosineAnnealingLR(LRScheduler):
         return [now / before * (group["lr"] - self.eta_min) + self.eta_min for group in groups]
 
     def _get_closed_form_lr(self) -> list[Any]:
-        return waves(self.base_lrs, self.eta_min, self.last_epoch / self.T_max)
+        return cosine_values(self.base_lrs, self.eta_min, self.last_epoch / self.T_max)
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -105,7 +105,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def get_lr(self) -> list[Any]:
         """Read the rate off the wave."""
         warn_outside_step(self)
-        return waves(self.base_lrs, self.eta_min, self.T_cur / self.T_i)
+        return cosine_values(self.base_lrs, self.eta_min, self.T_cur / self.T_i)
 
     def step(self, epoch: float | None = None) -> None:
         """Go one step further, or to an epoch, which may lie between two steps: 3.5.
@@ -124,9 +124,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self.find_wave(epoch)
         self.last_epoch = math.floor(epoch)
-        with asking(self):
+        with enable_get_lr_call(self):
             for group, lr in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
-                put(group, "lr", lr)
+                set_group_value(group, "lr", lr)
         self._last_lr = self.rates()
 
     def find_wave(self, epoch: float) -> None:
@@ -141,7 +141,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_i = self.T_0 * self.T_mult**n
 
 
-def waves(tops: list[Any], bottom: float, part: float) -> list[Any]:
+def cosine_values(tops: list[Any], bottom: float, part: float) -> list[Any]:
     """Return points on cosine waves from each top to the bottom; part 1 is the bottom."""
     height = (1 + math.cos(math.pi * part)) / 2
     return [bottom + (top - bottom) * height for top in tops]

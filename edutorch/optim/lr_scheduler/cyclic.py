@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ..optimizer import Optimizer
-from .base import LRScheduler, check_optimizer, per_group, put, warn_outside_step
+from .base import LRScheduler, check_optimizer, per_group, set_group_value, warn_outside_step
 
 __all__ = ["CyclicLR", "OneCycleLR"]
 
@@ -63,7 +63,7 @@ class CyclicLR(LRScheduler):
         lowest = per_group("base_lr", optimizer, base_lr)
         if last_epoch == -1:
             for group, lr in zip(optimizer.param_groups, lowest, strict=True):
-                put(group, "lr", lr)
+                set_group_value(group, "lr", lr)
         self.max_lrs = per_group("max_lr", optimizer, max_lr)
         down = step_size_up if step_size_down is None else step_size_down
         self.total_size = float(step_size_up + down)
@@ -77,11 +77,11 @@ class CyclicLR(LRScheduler):
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = with_beta(optimizer)
+            self.use_beta1 = uses_beta1(optimizer)
             self.base_momentums = per_group("base_momentum", optimizer, base_momentum)
             self.max_momentums = per_group("max_momentum", optimizer, max_momentum)
             if last_epoch == -1:
-                begin_momentum(self, self.base_momentums, self.max_momentums)
+                init_momentum(self, self.base_momentums, self.max_momentums)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lowest
 
@@ -174,7 +174,7 @@ class OneCycleLR(LRScheduler):
         self.total_steps = count_steps(total_steps, epochs, steps_per_epoch)
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
-        self._schedule_phases = phases(self.total_steps, pct_start, three_phase)
+        self._schedule_phases = one_cycle_phases(self.total_steps, pct_start, three_phase)
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
                 "anneal_strategy must be one of 'cos' or 'linear', "
@@ -188,11 +188,11 @@ class OneCycleLR(LRScheduler):
                 group.update(initial_lr=first, max_lr=top, min_lr=first / final_div_factor)
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self.use_beta1 = with_beta(optimizer)
+            self.use_beta1 = uses_beta1(optimizer)
             high = per_group("max_momentum", optimizer, max_momentum)
             low = per_group("base_momentum", optimizer, base_momentum)
             if last_epoch == -1:
-                begin_momentum(self, low, high)
+                init_momentum(self, low, high)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
@@ -231,20 +231,20 @@ def count_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
     """Return how many steps there will be, from what was given."""
     if total_steps is None and (epochs is None or steps_per_epoch is None):
         raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-    given: dict[str, Any] = {"total_steps": total_steps}
+    settings: dict[str, Any] = {"total_steps": total_steps}
     if total_steps is None:
-        given = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
-    for name, value in given.items():
+        settings = {"epochs": epochs, "steps_per_epoch": steps_per_epoch}
+    for name, value in settings.items():
         if not isinstance(value, int) or value <= 0:
             raise ValueError(f"Expected positive integer {name}, but got {value}")
-    return math.prod(given.values())
+    return math.prod(settings.values())
 
 
-def phases(total: int, part: float, three: bool) -> list[dict[str, Any]]:
+def one_cycle_phases(total: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
     """Return where each phase ends, and the names of the settings it goes between."""
-    rates = ["initial_lr", "max_lr", *(["initial_lr"] if three else []), "min_lr"]
-    momentums = ["max_momentum", "base_momentum", *["max_momentum"] * (2 if three else 1)]
-    ends = [part * total - 1, *([2 * part * total - 2] if three else []), total - 1]
+    rates = ["initial_lr", "max_lr", *(["initial_lr"] if three_phase else []), "min_lr"]
+    momentums = ["max_momentum", "base_momentum", *["max_momentum"] * (2 if three_phase else 1)]
+    ends = [pct_start * total - 1, *([2 * pct_start * total - 2] if three_phase else []), total - 1]
     return [
         {
             "end_step": end, "start_lr": rates[i], "end_lr": rates[i + 1],
@@ -254,7 +254,7 @@ def phases(total: int, part: float, three: bool) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def with_beta(optimizer: Optimizer) -> bool:
+def uses_beta1(optimizer: Optimizer) -> bool:
     """Say whether the optimizer's momentum is its β₁."""
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ValueError(
@@ -263,11 +263,11 @@ def with_beta(optimizer: Optimizer) -> bool:
     return "betas" in optimizer.defaults
 
 
-def begin_momentum(scheduler: Any, low: list[float], high: list[float]) -> None:
+def init_momentum(scheduler: Any, low: list[float], high: list[float]) -> None:
     """Give each group the bounds of its momentum; it begins with the highest one."""
-    for group, least, most in zip(scheduler.optimizer.param_groups, low, high, strict=True):
-        set_momentum(group, scheduler.use_beta1, most)
-        group["max_momentum"], group["base_momentum"] = most, least
+    for group, lowest, highest in zip(scheduler.optimizer.param_groups, low, high, strict=True):
+        set_momentum(group, scheduler.use_beta1, highest)
+        group["max_momentum"], group["base_momentum"] = highest, lowest
 
 
 def set_momentum(group: dict[str, Any], use_beta1: bool, value: float) -> None:

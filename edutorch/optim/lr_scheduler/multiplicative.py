@@ -40,10 +40,10 @@ class LambdaLR(LRScheduler):
     ) -> None:
         self.optimizer = optimizer
         groups = len(optimizer.param_groups)
-        given = list(lr_lambda) if isinstance(lr_lambda, list | tuple) else [lr_lambda] * groups
-        if len(given) != groups:
-            raise ValueError(f"Expected {groups} lr_lambdas, but got {len(given)}")
-        self.lr_lambdas: list[Any] = given
+        functions = list(lr_lambda) if isinstance(lr_lambda, list | tuple) else [lr_lambda] * groups
+        if len(functions) != groups:
+            raise ValueError(f"Expected {groups} lr_lambdas, but got {len(functions)}")
+        self.lr_lambdas: list[Any] = functions
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
@@ -86,9 +86,11 @@ class MultiplicativeLR(LambdaLR):
     def __init__(
         self, optimizer: Optimizer, lr_lambda: Lambda | Sequence[Lambda], last_epoch: int = -1
     ) -> None:
-        for each in lr_lambda if isinstance(lr_lambda, list | tuple) else [lr_lambda]:
-            if not callable(each):
-                raise TypeError(f"lr_lambda should be a function, but got {type(each).__name__}")
+        for function in lr_lambda if isinstance(lr_lambda, list | tuple) else [lr_lambda]:
+            if not callable(function):
+                raise TypeError(
+                    f"lr_lambda should be a function, but got {type(function).__name__}"
+                )
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def get_lr(self) -> list[Any]:
@@ -129,7 +131,7 @@ class StepLR(LRScheduler):
         warn_outside_step(self)
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self.rates()
-        return self.scaled(self.gamma)
+        return self.scaled_rates(self.gamma)
 
     def _get_closed_form_lr(self) -> list[Any]:
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
@@ -165,7 +167,7 @@ class MultiStepLR(LRScheduler):
         warn_outside_step(self)
         if self.last_epoch not in self.milestones:
             return self.rates()
-        return self.scaled(self.gamma ** self.milestones[self.last_epoch])
+        return self.scaled_rates(self.gamma ** self.milestones[self.last_epoch])
 
     def _get_closed_form_lr(self) -> list[Any]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -188,7 +190,7 @@ class ExponentialLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         """Multiply, except at the beginning."""
         warn_outside_step(self)
-        return self.rates() if self._is_initial else self.scaled(self.gamma)
+        return self.rates() if self._is_initial else self.scaled_rates(self.gamma)
 
     def _get_closed_form_lr(self) -> list[Any]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
@@ -227,8 +229,12 @@ class ConstantLR(LRScheduler):
         """Multiply at the beginning, and undo it at the end."""
         warn_outside_step(self)
         if self.last_epoch == 0:
-            return self.scaled(self.factor)
-        return self.scaled(1 / self.factor) if self.last_epoch == self.total_iters else self.rates()
+            return self.scaled_rates(self.factor)
+        return (
+            self.scaled_rates(1 / self.factor)
+            if self.last_epoch == self.total_iters
+            else self.rates()
+        )
 
     def _get_closed_form_lr(self) -> list[Any]:
         factor = 1 if self.last_epoch >= self.total_iters else self.factor
@@ -272,12 +278,12 @@ class LinearLR(LRScheduler):
         """Go on from the present rate by one step of the line."""
         warn_outside_step(self)
         if self.last_epoch == 0:
-            return self.scaled(self.start_factor)
+            return self.scaled_rates(self.start_factor)
         if self._is_initial or self.last_epoch > self.total_iters:
             return self.rates()
         rise = self.end_factor - self.start_factor
         before = self.total_iters * self.start_factor + (self.last_epoch - 1) * rise
-        return self.scaled(1 + rise / before)
+        return self.scaled_rates(1 + rise / before)
 
     def _get_closed_form_lr(self) -> list[Any]:
         part = min(self.total_iters, self.last_epoch) / self.total_iters
@@ -313,7 +319,7 @@ class PolynomialLR(LRScheduler):
             return self.rates()
         now = 1 - self.last_epoch / self.total_iters
         before = 1 - (self.last_epoch - 1) / self.total_iters
-        return self.scaled((now / before) ** self.power)
+        return self.scaled_rates((now / before) ** self.power)
 
     def _get_closed_form_lr(self) -> list[Any]:
         left = 1 - min(self.total_iters, self.last_epoch) / self.total_iters

@@ -7,7 +7,7 @@ import warnings
 from typing import Any, Literal, SupportsFloat
 
 from ..optimizer import Optimizer
-from .base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, put
+from .base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, set_group_value
 
 __all__ = ["ReduceLROnPlateau"]
 
@@ -109,11 +109,11 @@ class ReduceLROnPlateau(LRScheduler):
                     "`min_lrs` field to match the length of the `optimizer` param groups."
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
-        for group, least in zip(groups, self.min_lrs, strict=True):
+        for group, min_lr in zip(groups, self.min_lrs, strict=True):
             before = float(group["lr"])
-            after = max(before * self.factor, least)
+            after = max(before * self.factor, min_lr)
             if before - after > self.eps:
-                put(group, "lr", after)
+                set_group_value(group, "lr", after)
 
     @property
     def in_cooldown(self) -> bool:
@@ -121,8 +121,8 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def _is_better(self, a: float, best: float) -> bool:
-        by = self.threshold if self.mode == "max" else -self.threshold
-        goal = best * (1 + by) if self.threshold_mode == "rel" else best + by
+        change = self.threshold if self.mode == "max" else -self.threshold
+        goal = best * (1 + change) if self.threshold_mode == "rel" else best + change
         return a > goal if self.mode == "max" else a < goal
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

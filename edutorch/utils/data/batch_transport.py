@@ -55,9 +55,9 @@ class Packer(pickle.Pickler):
         reduced = obj.__reduce_ex__(5)
         if reduced[0] is not rebuild_part:
             return reduced
-        kind, _, _, _, wanted = reduced[1]
+        cls, _, _, _, wanted = reduced[1]
         array = np.asarray(plain(obj._array), order="C")
-        return rebuild, (kind, array, wanted, "cpu"), *reduced[2:]
+        return rebuild, (cls, array, wanted, "cpu"), *reduced[2:]
 
 
 def whole_bytes(array: np.ndarray) -> Any:
@@ -107,11 +107,11 @@ def pack(value: Any) -> tuple[bytes, list[memoryview]]:
 def send(pipe: Any, head: Any, body: bytes, buffers: list[memoryview]) -> None:
     """Send what `pack` returned, under a short `head`."""
     sizes = [buffer.nbytes for buffer in buffers]
-    places, total = laid_out(sizes)
+    offsets, total = laid_out(sizes)
     file, complaint = None, ""
     if total > MANY and HAS_MEMORY_FILES:
         try:
-            file = memory_file(buffers, places, total)
+            file = memory_file(buffers, offsets, total)
         except OSError as error:
             complaint = f"{total:,} bytes ({error.strerror})"
     try:
@@ -129,14 +129,14 @@ def send(pipe: Any, head: Any, body: bytes, buffers: list[memoryview]) -> None:
 
 def laid_out(sizes: Sequence[int]) -> tuple[list[int], int]:
     """Return where arrays of such sizes begin, and how many bytes they need together."""
-    places, end = [], 0
+    offsets, end = [], 0
     for size in sizes:
-        places.append(end)
+        offsets.append(end)
         end += -(-size // ALIGNED) * ALIGNED
-    return places, end
+    return offsets, end
 
 
-def memory_file(buffers: list[memoryview], places: list[int], total: int) -> int:
+def memory_file(buffers: list[memoryview], offsets: list[int], total: int) -> int:
     """Write arrays into memory that another process can see; returns its file descriptor.
 
     `write` reports that memory is full. Writing through a mapping would kill the process.
@@ -144,7 +144,7 @@ def memory_file(buffers: list[memoryview], places: list[int], total: int) -> int
     file = os.memfd_create("edutorch batch", os.MFD_CLOEXEC)
     try:
         os.ftruncate(file, total)
-        for buffer, place in zip(buffers, places, strict=True):
+        for buffer, place in zip(buffers, offsets, strict=True):
             done = 0
             while done < buffer.nbytes:  # Linux writes 2 GB at most at once
                 done += os.pwrite(file, buffer[done:], place + done)
@@ -189,7 +189,7 @@ def mapped(pipe: Any, sizes: list[int]) -> list[memoryview]:
             _, files, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_CMSG_CLOEXEC)
         if not files:
             raise EOFError
-        places, total = laid_out(sizes)
+        offsets, total = laid_out(sizes)
         try:
             if len(_mapped) < MAPPED_AT_ONCE:
                 memory: Any = mmap.mmap(files[0], total, access=mmap.ACCESS_COPY)
@@ -200,7 +200,7 @@ def mapped(pipe: Any, sizes: list[int]) -> list[memoryview]:
         finally:
             os.close(files[0])
     view = memoryview(memory)
-    return [view[place : place + size] for place, size in zip(places, sizes, strict=True)]
+    return [view[place : place + size] for place, size in zip(offsets, sizes, strict=True)]
 
 
 def filled(memory: bytearray, file: int) -> None:

@@ -56,8 +56,8 @@ def collate(
     first = batch[0]
     function = function_for(first, collate_fn_map or {})
     if function is not None:
-        if any(each is None for each in batch):
-            where = next(i for i, each in enumerate(batch) if each is None)
+        if any(sample is None for sample in batch):
+            where = next(i for i, sample in enumerate(batch) if sample is None)
             raise uncollatable(None, f"; sample[{where}] is None")
         return function(batch, collate_fn_map=collate_fn_map)
 
@@ -91,7 +91,7 @@ def function_for(value: Any, functions: Mapping[Any, Collate]) -> Collate | None
     exact = functions.get(type(value))
     if exact is not None:
         return exact
-    return next((function for kind, function in functions.items() if isinstance(value, kind)), None)
+    return next((function for cls, function in functions.items() if isinstance(value, cls)), None)
 
 
 def mapping_like(first: Any, named: dict[Any, Any]) -> Any:
@@ -139,11 +139,11 @@ def columns(batch: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 def collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
     """Stack tensors."""
-    shapes = {tuple(each.shape) for each in batch}
+    shapes = {tuple(tensor.shape) for tensor in batch}
     if len(shapes) > 1:
         raise ShapeError(
             "default_collate", "stack expects each tensor to be equal size",
-            {f"sample[{i}]": tuple(each.shape) for i, each in enumerate(batch[:4])},
+            {f"sample[{i}]": tuple(tensor.shape) for i, tensor in enumerate(batch[:4])},
             "cut or pad the samples to one shape in the dataset, or give a collate_fn",
         )  # fmt: skip
     return stack(list(batch))
@@ -158,7 +158,7 @@ def collate_arrays(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tenso
             f"found {np.asarray(batch[0]).dtype}",
             hint="give numbers, or a list of text instead of an array of it",
         )
-    return collate_tensors([as_tensor(each) for each in batch])
+    return collate_tensors([as_tensor(array) for array in batch])
 
 
 def collate_floats(batch: Sequence[float], *, collate_fn_map: Any = None) -> Tensor:
@@ -199,9 +199,9 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, Mapping):
         return mapping_like(data, {key: default_convert(value) for key, value in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*(default_convert(each) for each in data))
+        return type(data)(*(default_convert(item) for item in data))
     if isinstance(data, tuple):
-        return [default_convert(each) for each in data]
+        return [default_convert(item) for item in data]
     if isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        return sequence_like(data, [default_convert(each) for each in data])
+        return sequence_like(data, [default_convert(item) for item in data])
     return data

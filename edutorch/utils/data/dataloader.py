@@ -134,8 +134,8 @@ class DataLoader(Generic[Sample]):
             random = shuffle and RandomSampler(self.dataset, generator=self.generator)
             sampler = random or SequentialSampler(self.dataset)
         if batch_size is not None:
-            numbers = repeat(None) if sampler is None else sampler  # a stream has none
-            batch_sampler = BatchSampler(numbers, batch_size, drop_last)
+            indices = repeat(None) if sampler is None else sampler  # a stream has none
+            batch_sampler = BatchSampler(indices, batch_size, drop_last)
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
 

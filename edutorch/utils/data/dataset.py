@@ -80,7 +80,7 @@ class StackDataset(Dataset[Any]):
         if bool(args) == bool(kwargs):
             raise ValueError("give datasets either in order or by name")
         self.datasets: Any = kwargs or args
-        lengths = {len(each) for each in (kwargs.values() or args)}
+        lengths = {len(dataset) for dataset in (kwargs.values() or args)}
         if len(lengths) != 1:
             raise ValueError("Size mismatch between datasets")
         self._length = lengths.pop()
@@ -111,13 +111,13 @@ def samples_of(dataset: Any, indices: list[int]) -> list[Any]:
     many: Any = getattr(dataset, "__getitems__", None)
     if not many:
         return [dataset[index] for index in indices]
-    found = many(indices)
-    if len(found) != len(indices):
+    samples = many(indices)
+    if len(samples) != len(indices):
         raise ValueError(
-            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(found)}: "
+            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(samples)}: "
             f"{type(dataset).__name__}.__getitems__ has to return a sample for each number"
         )
-    return found
+    return samples
 
 
 class Subset(Dataset[Sample]):
@@ -132,7 +132,7 @@ class Subset(Dataset[Sample]):
 
     def __getitem__(self, index: Any) -> Sample:
         if isinstance(index, list):
-            return self.dataset[[self.indices[each] for each in index]]
+            return self.dataset[[self.indices[position] for position in index]]
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[Any]:

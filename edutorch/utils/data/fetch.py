@@ -116,11 +116,11 @@ class Stream:
         return {"sample": f"number {self._seen} of its stream, counted from 0"}
 
 
-def out_of_range(dataset: Any, numbers: Any) -> dict[str, str]:
+def out_of_range(dataset: Any, indices: Any) -> dict[str, str]:
     """Say it if a sampler has asked for samples that the dataset does not have."""
     try:
         total = len(dataset)
-        wrong = [n for n in numbers if isinstance(n, int) and not -total <= n < total]
+        wrong = [n for n in indices if isinstance(n, int) and not -total <= n < total]
     except (TypeError, NotImplementedError):
         return {}
     if not wrong:
@@ -131,10 +131,10 @@ def out_of_range(dataset: Any, numbers: Any) -> dict[str, str]:
 # Many rows at once -------------------------------------------------------------------------------
 
 
-def as_rows(numbers: Sequence[Any]) -> np.ndarray | None:
+def as_rows(indices: Sequence[Any]) -> np.ndarray | None:
     """Return the numbers of samples as an array; None if they are something else."""
     try:
-        return np.array([operator.index(number) for number in numbers], np.int64)
+        return np.array([operator.index(number) for number in indices], np.int64)
     except TypeError:
         return None
 
@@ -159,11 +159,11 @@ def rows_at_once(dataset: Any) -> Callable[[np.ndarray], list[Any]] | None:
 
 def rows_of_several(dataset: ConcatDataset[Any]) -> Callable[[np.ndarray], list[Any]] | None:
     """Do the same for datasets one behind the other, if their rows are alike."""
-    parts = [rows_at_once(each) for each in dataset.datasets]
+    parts = [rows_at_once(part) for part in dataset.datasets]
     if any(part is None for part in parts):
         return None
-    kinds = {kind_of_rows(each) for each in dataset.datasets}
-    if len(kinds) > 1:
+    row_types = {kind_of_rows(part) for part in dataset.datasets}
+    if len(row_types) > 1:
         return None
     ends = np.array(dataset.cumulative_sizes)
 

@@ -128,15 +128,15 @@ class FromWorkers(Batches):
         return batch.unpack()
 
     def _receive(self) -> None:
-        (kind, epoch, number), batch = self._crew.take(self._owner[self._due[0]], self._in_words)
+        (status, epoch, number), batch = self._crew.take(self._owner[self._due[0]], self._in_words)
         if epoch != self._epoch:
             return  # asked for in an epoch that was left early
-        if kind != "ended":
+        if status != "ended":
             self._here[number] = batch
             return
         worker = self._owner[number]
         self._active.remove(worker)
-        for each in self._unanswered(worker):
-            self._due.remove(each)
-            del self._owner[each], self._asked[each]
+        for unanswered in self._unanswered(worker):
+            self._due.remove(unanswered)
+            del self._owner[unanswered], self._asked[unanswered]
         self._hand_out()

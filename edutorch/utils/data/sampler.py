@@ -118,7 +118,7 @@ class SubsetRandomSampler(Sampler):
 
     def __iter__(self) -> Iterator[int]:
         order = randperm(len(self.indices), generator=self.generator, device="cpu").tolist()
-        return (self.indices[each] for each in order)
+        return (self.indices[position] for position in order)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -170,8 +170,8 @@ class BatchSampler(Sampler):
         self.drop_last = truth(drop_last, ValueError, "drop_last")
 
     def __iter__(self) -> Iterator[list[Any]]:
-        numbers = iter(self.sampler)
-        while batch := list(itertools.islice(numbers, self.batch_size)):
+        indices = iter(self.sampler)
+        while batch := list(itertools.islice(indices, self.batch_size)):
             if len(batch) == self.batch_size or not self.drop_last:
                 yield batch
 

@@ -98,12 +98,12 @@ def make_batches(job: Job, inbox: Inbox, pipe: Any, broken: Failure | None) -> N
         try:
             if broken is None and fetch is None:
                 fetch = job.fetcher()
-            kind, packed = ("failed", pack(broken)) if fetch is None else answer(fetch, task[2])
+            status, packed = ("failed", pack(broken)) if fetch is None else answer(fetch, task[2])
         except Exception as error:  # noqa: BLE001  (it is raised again in the other process)
             doing = {"in": "iter(dataset)"} if fetch is None else fetch.doing()
-            kind, packed = "failed", pack(described(error, job, doing))
-        ended = kind == "ended"
-        send(pipe, (kind, *task[:2]), *packed)
+            status, packed = "failed", pack(described(error, job, doing))
+        ended = status == "ended"
+        send(pipe, (status, *task[:2]), *packed)
 
 
 def answer(fetch: ByNumber | Stream, asked: Any) -> tuple[str, tuple[bytes, list[memoryview]]]:

@@ -32,7 +32,7 @@ class Failure:
 
     def __init__(self, error: Exception, text: str) -> None:
         self.name, self.text = type(error).__name__, text
-        self.kind = next(each for each in type(error).__mro__ if can_travel(each))
+        self.kind = next(cls for cls in type(error).__mro__ if can_travel(cls))
         self.state = {key: value for key, value in vars(error).items() if can_travel(value)}
         self.state.pop("__notes__", None)  # the traceback in the text shows them
 
@@ -51,8 +51,8 @@ class Failure:
     def _of_a_subclass(self) -> Exception:
         parts = {"__init__": lambda self, *any: None, "__str__": lambda _: self.text}
         try:
-            kind = type(self.name, (self.kind,), {**parts, "__module__": self.kind.__module__})
-            return kind.__new__(kind)
+            cls = type(self.name, (self.kind,), {**parts, "__module__": self.kind.__module__})
+            return cls.__new__(cls)
         except Exception:  # noqa: BLE001  (it cannot be made without its arguments)
             return RuntimeError(self.text)
 
@@ -64,8 +64,8 @@ class Verbatim(str):
     __repr__ = str.__str__
 
 
-def is_ours(kind: type) -> bool:
-    return issubclass(kind, EdutorchError) and kind.__init__ is EdutorchError.__init__
+def is_ours(cls: type) -> bool:
+    return issubclass(cls, EdutorchError) and cls.__init__ is EdutorchError.__init__
 
 
 def can_travel(value: Any) -> bool:
@@ -112,15 +112,15 @@ def from_first_own(trace: TracebackType | None) -> TracebackType | None:
 
 def own_line(trace: TracebackType | None) -> str:
     """Return the last line of the user's code in a traceback: "data.py:12: x / 0"."""
-    found = ""
+    location = ""
     for frame, number in traceback.walk_tb(trace):
         path = frame.f_code.co_filename
         if is_own(path):
             text = linecache.getline(path, number, frame.f_globals).strip()
             cell = "ipykernel" in path  # a file that Jupyter names by a number
             place = f"number {number} of the cell" if cell else f"{Path(path).name}:{number}"
-            found = f"{place}: {text}"
-    return found
+            location = f"{place}: {text}"
+    return location
 
 
 # A worker that is gone, or hangs -----------------------------------------------------------------
@@ -169,12 +169,12 @@ def timed_out(worker: int, workers: int, pid: Any, seconds: float, batch: str) -
     )
 
 
-def shortened(numbers: Any) -> str:
+def shortened(indices: Any) -> str:
     """Write the numbers of a batch on one line.
 
     >>> shortened(list(range(20)))
     '[0, 1, 2, 3, 4, 5, 6, 7, … 20 in all]'
     """
-    if not isinstance(numbers, list) or len(numbers) <= 10:
-        return repr(numbers)[:200]
-    return f"[{', '.join(map(repr, numbers[:8]))}, … {len(numbers)} in all]"[:300]
+    if not isinstance(indices, list) or len(indices) <= 10:
+        return repr(indices)[:200]
+    return f"[{', '.join(map(repr, indices[:8]))}, … {len(indices)} in all]"[:300]

@@ -32,29 +32,29 @@ PATIENCE = 1.0
 """Seconds in which a worker may finish what it is at before it is told to end by a signal."""
 
 
-def context_of(given: Any) -> Any:
+def context_of(context: Any) -> Any:
     """Return how processes are started: as asked for, as set for the program, or by fork.
 
     Fork is the default on Linux: a dataset that was defined in a notebook can then be used.
     """
-    if given is None:
+    if context is None:
         chosen = multiprocessing.get_start_method(allow_none=True)
         fork = "fork" if sys.platform == "linux" else None
         return multiprocessing.get_context(chosen or fork)
-    if isinstance(given, str):
+    if isinstance(context, str):
         methods = multiprocessing.get_all_start_methods()
-        if given not in methods:
+        if context not in methods:
             raise ValueError(
                 "multiprocessing_context option should specify a valid start method in "
-                f"{methods}, but got multiprocessing_context={given!r}"
+                f"{methods}, but got multiprocessing_context={context!r}"
             )
-        return multiprocessing.get_context(given)
-    if not hasattr(given, "Process") or not hasattr(given, "Pipe"):
+        return multiprocessing.get_context(context)
+    if not hasattr(context, "Process") or not hasattr(context, "Pipe"):
         raise TypeError(
             "multiprocessing_context option should be a valid context object or a string "
-            f"specifying the start method, but got multiprocessing_context={given}"
+            f"specifying the start method, but got multiprocessing_context={context}"
         )
-    return given
+    return context
 
 
 class Crew:
@@ -195,11 +195,11 @@ class Crew:
         for end in (None, "terminate", "kill"):
             alive = [process for process in processes if process.is_alive()]
             if end is not None:
-                for each in alive:
-                    getattr(each, end)()
+                for alive_process in alive:
+                    getattr(alive_process, end)()
             deadline = time.monotonic() + PATIENCE
-            for each in alive:
-                each.join(max(0.0, deadline - time.monotonic()) if end != "kill" else None)
+            for alive_process in alive:
+                alive_process.join(max(0.0, deadline - time.monotonic()) if end != "kill" else None)
         for process in processes:
             process.close()
 

@@ -15,8 +15,8 @@ def message(name: str) -> Any:
 
     Raises: MissingExtraError: tensorboardX is not installed.
     """
-    module, _, kind = name.partition(".")
+    module, _, message_name = name.partition(".")
     try:
-        return getattr(import_module(f"tensorboardX.proto.{module}_pb2"), kind)
+        return getattr(import_module(f"tensorboardX.proto.{module}_pb2"), message_name)
     except ModuleNotFoundError as error:
         raise missing_extra("logging", "SummaryWriter", f"{error.name} is not installed") from error

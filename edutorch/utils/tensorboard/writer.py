@@ -278,7 +278,7 @@ class SummaryWriter:
             name: number("add_hparams", name, value) if isinstance(value, Tensor) else value
             for name, value in hparam_dict.items()
         }
-        results = {name: number("add_hparams", name, each) for name, each in metric_dict.items()}
+        results = {name: number("add_hparams", name, value) for name, value in metric_dict.items()}
         self._writer.add_hparams(settings, results, run_name, global_step)
 
     def add_custom_scalars(self, layout: dict[str, Any]) -> None:
@@ -314,7 +314,7 @@ class SummaryWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self, exc_type: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()

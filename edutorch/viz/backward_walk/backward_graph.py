@@ -8,10 +8,10 @@ from typing import Literal
 from ..graph.model import Graph, GraphEdge, GraphNode, Snapshot, gradient_label
 from ..tensors.summaries import Stats
 
-Part = Literal["forward", "backward", "both"]
+GraphDirection = Literal["forward", "backward", "both"]
 
 
-def mirrored(snapshot: Snapshot, part: Part) -> Snapshot:
+def backward_snapshot(snapshot: Snapshot, part: GraphDirection) -> Snapshot:
     """Return the backward graph of a forward one, alone or beside it.
 
     The node of a derivative holds the gradient that arrives at it, that of a leaf what is
@@ -20,10 +20,10 @@ def mirrored(snapshot: Snapshot, part: Part) -> Snapshot:
     """
     if part == "forward":
         return snapshot
-    return Mirror(snapshot, part == "both").snapshot()
+    return BackwardGraphBuilder(snapshot, part == "both").snapshot()
 
 
-class Mirror:
+class BackwardGraphBuilder:
     """Builds the graph, node by node."""
 
     def __init__(self, forward: Snapshot, both: bool) -> None:

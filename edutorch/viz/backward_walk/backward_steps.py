@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Literal
 
-from ...core.autograd.engine import Parts
+from ...core.autograd.engine import OutputGradients
 from ..graph.model import gradient_label
 from ..graph.rules import Rule, value_of
-from ..tensors.summaries import Stats, bar_text, number, number_size, summarize
+from ..tensors.summaries import Stats, bar_text, number_text, magnitude_text, summarize
 
 LINE_WIDTH = 96
 """Characters in a line of text: an output of JupyterLab at 1,280 pixels holds 100."""
 
 
 @dataclass(frozen=True)
-class Amount:
+class GradientSummary:
     """A gradient, or what has been added up so far.
 
     Attributes:
@@ -35,9 +35,9 @@ class Amount:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, array: Any) -> Amount:
+    def of(cls, array: Any) -> GradientSummary:
         """Describe an array. It is not kept."""
-        if array.__class__ is Parts:
+        if array.__class__ is OutputGradients:
             array = next(iter(array.by_output.values()))
         shape = tuple(array.shape)
         value = value_of(array)
@@ -46,8 +46,8 @@ class Amount:
             return cls(value.plain, value.latex, "", stats, shape)
         size = "×".join(map(str, shape))
         text = (
-            f"{size}, mean {number(stats.mean)}, norm {number_size(stats.norm)}, "
-            f"from {number(stats.min)} to {number(stats.max)}"
+            f"{size}, mean {number_text(stats.mean)}, norm {magnitude_text(stats.norm)}, "
+            f"from {number_text(stats.min)} to {number_text(stats.max)}"
         )
         return cls(text, "", bar_text(stats.bars), stats, shape)
 
@@ -55,12 +55,12 @@ class Amount:
         return f"{self.text}  {self.bars}".rstrip()
 
 
-Path = tuple[str, Amount]
+Contribution = tuple[str, GradientSummary]
 """What came along one way: from where, and how much."""
 
 
 @dataclass(frozen=True)
-class Flow:
+class EdgeGradient:
     """A gradient that leaves a node.
 
     Attributes:
@@ -79,16 +79,16 @@ class Flow:
     to: str
     into: bool
     rule: Rule
-    gradient: Amount
+    gradient: GradientSummary
     note: str
-    paths: tuple[Path, ...]
-    total: Amount | None
+    paths: tuple[Contribution, ...]
+    total: GradientSummary | None
     edge: int
     target: int
 
 
 @dataclass(frozen=True)
-class Station:
+class BackwardStep:
     """One step of backward: a node that has run, or a leaf whose `.grad` was written.
 
     Attributes:
@@ -106,24 +106,24 @@ class Station:
         upcoming: the one that comes next, None at the end.
     """
 
-    number: int
+    number_text: int
     kind: Literal["node", "leaf"]
     name: str
     op: str
     module: str
     line: str
-    incoming: Amount
-    paths: tuple[Path, ...]
-    flows: tuple[Flow, ...] = ()
-    before: Amount | None = None
-    after: Amount | None = None
+    incoming: GradientSummary
+    paths: tuple[Contribution, ...]
+    flows: tuple[EdgeGradient, ...] = ()
+    before: GradientSummary | None = None
+    after: GradientSummary | None = None
     note: str = ""
     node: int = 0
     waiting: tuple[int, ...] = ()
     upcoming: int | None = None
 
     @property
-    def gradient(self) -> Amount:
+    def gradient(self) -> GradientSummary:
         """The same as `incoming`."""
         return self.incoming
 
@@ -141,7 +141,7 @@ class Station:
         if self.kind == "leaf":
             return self._leaf_lines()
         came = sum_text(self.paths, self.incoming)
-        where = came_from(self.paths)
+        where = sources_text(self.paths)
         lines = [f"   g = {came}   ({where})"]
         if self.incoming.bars:
             lines.append(f"       {self.incoming.bars}")
@@ -157,7 +157,7 @@ class Station:
         return [*lines, f"   {self.note}"] if self.note else lines
 
     def _leaf_lines(self) -> list[str]:
-        where = came_from(self.paths)
+        where = sources_text(self.paths)
         arrived = f"   arrived: {sum_text(self.paths, self.incoming)}   ({where})"
         bars = (self.after or self.incoming).bars
         return [arrived, *lines_of(f"   {gradient_label(self.name)} = {self.added()[1]}", bars)]
@@ -171,7 +171,7 @@ class Station:
             return "", f"what was there, plus what arrived: {after}"
         return (
             f"{self.before.latex} + {self.incoming.latex} = {after.latex}",
-            f"{self.before.text} + {in_sum(self.incoming)} = {after.text}",
+            f"{self.before.text} + {term_text(self.incoming)} = {after.text}",
         )
 
 
@@ -182,11 +182,11 @@ def lines_of(line: str, bars: str) -> list[str]:
     return [line.removesuffix(bars).rstrip(), f"       {bars}"]
 
 
-def came_from(paths: Sequence[Path]) -> str:
+def sources_text(paths: Sequence[Contribution]) -> str:
     return "from " + ", ".join(source for source, _ in paths)
 
 
-def flow_text(flow: Flow) -> str:
+def flow_text(flow: EdgeGradient) -> str:
     """Write how one gradient came about: the rule, with numbers as far as they are few."""
     if flow.rule.numbers_text and not flow.note:
         return flow.rule.numbers_text
@@ -194,21 +194,21 @@ def flow_text(flow: Flow) -> str:
     return f"{start} ⇒ {flow.gradient}" if start else str(flow.gradient)
 
 
-def in_sum(amount: Amount) -> str:
+def term_text(amount: GradientSummary) -> str:
     return f"({amount.text})" if amount.text.startswith("-") else amount.text
 
 
-def sum_text(paths: Sequence[Path], total: Amount) -> str:
+def sum_text(paths: Sequence[Contribution], total: GradientSummary) -> str:
     """Write a sum: "2 + 3 = 5", or how many ways it came."""
     if len(paths) < 2:
         return total.text
     if not total.latex:
         return f"{total.text} (sum of {len(paths)} ways)"
-    terms = [paths[0][1].text, *(in_sum(amount) for _, amount in paths[1:])]
+    terms = [paths[0][1].text, *(term_text(amount) for _, amount in paths[1:])]
     return f"{' + '.join(terms)} = {total.text}"
 
 
-def sum_latex(paths: Sequence[Path], total: Amount) -> str:
+def sum_latex(paths: Sequence[Contribution], total: GradientSummary) -> str:
     """Write the same as LaTeX; "" if there are too many numbers."""
     if not total.latex or not all(amount.latex for _, amount in paths):
         return ""
@@ -226,7 +226,7 @@ TABLE_ROOM = (LINE_WIDTH - len("step") - TABLE_NAME - 3 * len("  ")) // 2
 TABLE_TITLES = ("step", "node", "incoming gradient", "outgoing gradients")
 
 
-def table_of(stations: Sequence[Station]) -> str:
+def table_of(stations: Sequence[BackwardStep]) -> str:
     """Return stations as a table. Cells that are too wide go on in the next line."""
     rows = [[[title] for title in TABLE_TITLES], *map(cells_of, stations)]
     widths = [max(len(line) for cell in column for line in cell)
@@ -239,25 +239,25 @@ def table_of(stations: Sequence[Station]) -> str:
     return "\n".join(lines)
 
 
-def cells_of(station: Station) -> list[list[str]]:
+def cells_of(station: BackwardStep) -> list[list[str]]:
     """Return the lines of the four cells of a station."""
     name, after = station.name, station.after
-    sent = [line for flow in station.flows for line in wrapped(f"{flow.to}: ", flow.gradient.text)]
+    sent = [line for flow in station.flows for line in wrap_text(f"{flow.to}: ", flow.gradient.text)]
     if after is not None:
         addition = station.added()[1]
         fits = bool(after.latex) and len(addition) + 2 <= TABLE_ROOM
         text = addition if fits else after.text
-        name, sent = gradient_label(name), wrapped("= ", text)
-    incoming = wrapped("", station.incoming.text)
-    return [[str(station.number)], [ending(name, TABLE_NAME)], incoming, sent]
+        name, sent = gradient_label(name), wrap_text("= ", text)
+    incoming = wrap_text("", station.incoming.text)
+    return [[str(station.number)], [truncate_start(name, TABLE_NAME)], incoming, sent]
 
 
-def ending(name: str, room: int) -> str:
+def truncate_start(name: str, room: int) -> str:
     """Cut a name at its beginning: the end of a path tells more."""
     return name if len(name) <= room else f"…{name[1 - room :]}"
 
 
-def wrapped(start: str, text: str) -> list[str]:
+def wrap_text(start: str, text: str) -> list[str]:
     """Return `start + text` in lines of at most `TABLE_ROOM` characters.
 
     A matrix gets a line for each row, so that its columns can be read; anything else is
@@ -273,7 +273,7 @@ def wrapped(start: str, text: str) -> list[str]:
     if len(start) + widest < TABLE_ROOM:
         lines = [start + pieces[0]]
     else:
-        lines = [ending(start.rstrip(), TABLE_ROOM), f"  {pieces[0]}"]
+        lines = [truncate_start(start.rstrip(), TABLE_ROOM), f"  {pieces[0]}"]
     left = lines[-1].index("[") + 1 if text.startswith("[") else 2
     for piece in pieces[1:]:
         if is_matrix or len(lines[-1]) + 1 + len(piece) > TABLE_ROOM:
@@ -286,40 +286,40 @@ def wrapped(start: str, text: str) -> list[str]:
 # For the page --------------------------------------------------------------------------------
 
 
-def told(station: Station) -> dict[str, Any]:
+def step_data(station: BackwardStep) -> dict[str, Any]:
     """Return what the page writes of a station (`WalkStation` in the protocol)."""
     return {
         "number": station.number,
         "kind": station.kind,
         "name": station.title,
         "line": station.line,
-        "incoming": amount_told(station.incoming, station.paths),
-        "from": came_from(station.paths),
+        "incoming": summary_data(station.incoming, station.paths),
+        "from": sources_text(station.paths),
         "flows": [
             {
                 "to": flow.to,
                 "into": flow.into,
                 "latex": flow.rule.numbers or flow.rule.latex,
                 "source": flow.rule.source,
-                "gradient": amount_told(flow.gradient),
+                "gradient": summary_data(flow.gradient),
                 "whole": bool(flow.rule.numbers) and not flow.note,
                 "note": flow.note,
                 "total": None
                 if flow.total is None or len(flow.paths) < 2
-                else amount_told(flow.total, flow.paths),
+                else summary_data(flow.total, flow.paths),
             }
             for flow in station.flows
         ],
         "added": None
         if station.after is None
-        else {**amount_told(station.after), "latex": station.added()[0]},
+        else {**summary_data(station.after), "latex": station.added()[0]},
         "before": station.before is not None,
         "note": station.note,
         "spoken": f"{station.title}. " + ". ".join(line.strip() for line in station.lines()),
     }
 
 
-def amount_told(amount: Amount, paths: Sequence[Path] = ()) -> dict[str, str]:
+def summary_data(amount: GradientSummary, paths: Sequence[Contribution] = ()) -> dict[str, str]:
     """Return an amount, or the sum that it is, as the page gets it."""
     return {
         "text": sum_text(paths, amount),

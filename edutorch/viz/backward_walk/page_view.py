@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ...errors import missing_extra
 from ..graph.fold import Choice
 from ..live.cell_output import display_in_cell
-from ..live.fallback_picture import Lasting
+from ..live.fallback_picture import ViewWithFallback
 from ..live.layout_queue import LIMIT
 from ..live.messages import patch_of
-from ..live.page import Stage
-from ..live.panel import Part
-from .backward_steps import told
+from ..live.page import PageState
+from ..live.panel import Panel
+from .backward_steps import step_data
 
 if TYPE_CHECKING:
     from .walk import Walk
@@ -24,7 +24,7 @@ BETWEEN_MESSAGES = 1 / 25
 """Seconds: a page gets no more than so many."""
 
 
-class WalkView(Part):
+class WalkView(Panel):
     """Shows a walk; its data are `Walk` in the protocol.
 
     It does not keep the walk alive, unless a page shows it: a walk that nobody can reach any
@@ -37,11 +37,11 @@ class WalkView(Part):
         choice = Choice()
         for group in groups:
             choice = choice.open(group)
-        self.stage = Stage(choice=choice)
+        self.stage = PageState(choice=choice)
         self.message = ""
         self._walk = weakref.ref(walk)
         self._kept: Walk | None = None
-        self._displays: list[Lasting] = []
+        self._displays: list[ViewWithFallback] = []
         self._sent = 0.0
         self._showing = threading.Lock()
 
@@ -57,7 +57,7 @@ class WalkView(Part):
         if walk.finished:
             display_in_cell(self.bundle(), raw=True)
             return
-        self._displays.append(Lasting(self.open_page(walk), self.bundle))
+        self._displays.append(ViewWithFallback(self.open_page(walk), self.bundle))
 
     def open_page(self, walk: Walk) -> Any:
         """Return the widget of a walk, the same each time."""
@@ -144,7 +144,7 @@ class WalkView(Part):
             "total": len(walk),
             "marks": marks,
             "to": to,
-            "station": None if station is None else told(station),
+            "station": None if station is None else step_data(station),
             "upcoming": walk.upcoming or "",
             "message": self.message,
         }

@@ -14,17 +14,17 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from ...core.autograd.engine import Parts, conjugated, unbroadcast
+from ...core.autograd.engine import OutputGradients, conjugate, unbroadcast
 from ...core.autograd.graph import Node
 from ...core.tensor import Tensor
 from ...events import GradientAccumulated, WorkEnded, WorkStarted, listening
 from ..graph.graph_reader import input_names, leaf_key
-from ..graph.model import GraphNode, Key, Snapshot, Vertex, inside
+from ..graph.model import GraphNode, Key, Snapshot, Vertex, qualified_name
 from ..graph.rules import rule_of
-from .backward_steps import Amount, Flow, Path, Station
+from .backward_steps import GradientSummary, EdgeGradient, Contribution, BackwardStep
 
 
-class LetGo(BaseException):
+class WalkAbandoned(BaseException):
     """Raised inside of the engine to end a backward pass that nobody waits for any more."""
 
 
@@ -38,7 +38,7 @@ class Stepper:
     """
 
     def __init__(self) -> None:
-        self.stations: list[Station] = []
+        self.stations: list[BackwardStep] = []
         self.over = False
         self.error: BaseException | None = None
         self._allowed = 0
@@ -59,7 +59,7 @@ class Stepper:
         try:
             with listening(listener):
                 work()
-        except LetGo:
+        except WalkAbandoned:
             pass
         except BaseException as error:  # noqa: BLE001  (handed to whoever asked)
             self.error = error
@@ -70,7 +70,7 @@ class Stepper:
 
     # On the thread of backward --------------------------------------------------------------
 
-    def publish(self, station: Station) -> None:
+    def publish(self, station: BackwardStep) -> None:
         """Note what has been done."""
         with self._changed:
             self.stations.append(station)
@@ -87,7 +87,7 @@ class Stepper:
             self._changed.wait_for(lambda: self._gone or self._allowed > len(self.stations))
             self._resting = False
             if self._gone and leave:
-                raise LetGo
+                raise WalkAbandoned
 
     # On any other ---------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Stepper:
 
 
 @dataclass(frozen=True)
-class Chart:
+class PictureIndex:
     """Where the engine's nodes are in the picture. It keeps names and numbers only."""
 
     numbers: dict[Key, int]  # of a vertex: its box in the whole graph
@@ -124,12 +124,12 @@ class Chart:
     lines: tuple[str, ...]
 
     @classmethod
-    def of(cls, vertices: dict[Key, Vertex], whole: Snapshot) -> Chart:
+    def of(cls, vertices: dict[Key, Vertex], whole: Snapshot) -> PictureIndex:
         """Find the vertices in the graph that was made of them."""
         keys = list(vertices)
         nodes = whole.graph.nodes
         at = {node.id: number for number, node in enumerate(nodes)}
-        plain = [called(node) for node in nodes]
+        plain = [short_name(node) for node in nodes]
         often, edges = Counter(plain), enumerate(whole.graph.edges)
         names = tuple(
             name if often[name] == 1 else f"{name} ({node.id})"
@@ -145,10 +145,10 @@ class Chart:
         )
 
 
-def called(node: GraphNode) -> str:
+def short_name(node: GraphNode) -> str:
     """Return a short name: the variable's, the parameter's with its module, or the op's."""
     if node.kind in ("parameter", "buffer") and node.module:
-        return inside(node.module, node.label)
+        return qualified_name(node.module, node.label)
     return node.variable or node.label
 
 
@@ -164,10 +164,10 @@ def array_of(gradient: Any) -> Any:
 class Reporter:
     """Listens to backward, makes the stations, and holds it up before each node."""
 
-    def __init__(self, stepper: Stepper, chart: Chart, root: Any, held: dict[Key, Amount]) -> None:
+    def __init__(self, stepper: Stepper, chart: PictureIndex, root: Any, held: dict[Key, GradientSummary]) -> None:
         self.stepper, self.chart = stepper, chart
         self.held = held  # what `.grad` of the leaves was before
-        self.paths: dict[Hashable, list[Path]] = {}
+        self.paths: dict[Hashable, list[Contribution]] = {}
         self.nodes: set[int] = set()  # those where a gradient waits, by their time
         self.leaves: dict[Key, None] = {}  # the same
         self.root = key_of(root)
@@ -195,10 +195,10 @@ class Reporter:
         self.depth += 1
         if self.depth == 1:
             self.engine = event.subject
-            self._arrived(self.root, "the start", Amount.of(array_of(event.inputs[0])))
+            self._arrived(self.root, "the start", GradientSummary.of(array_of(event.inputs[0])))
             self.stepper.hold()
 
-    def _arrived(self, key: Key, source: str, amount: Amount) -> None:
+    def _arrived(self, key: Key, source: str, amount: GradientSummary) -> None:
         self.paths.setdefault(key, []).append((source, amount))
         if isinstance(key, int):
             self.nodes.add(key)
@@ -211,13 +211,13 @@ class Reporter:
         key = node._order
         self.nodes.discard(key)
         touched = bool(hooks and (hooks.gradient or hooks.before or hooks.after))
-        flows: list[Flow] = []
+        flows: list[EdgeGradient] = []
         sums: dict[Key, Any] = {}
         pairs = itertools.zip_longest(node.edges, input_names(node))
         for position, ((edge, name), raw) in enumerate(zip(pairs, results, strict=False)):
             if edge is not None and raw is not None:
                 flows.append(self._flow(node, position, name, raw, sums, not touched))
-        incoming = Amount.of(array_of(conjugated(self.incoming, engine.recording)))
+        incoming = GradientSummary.of(array_of(conjugate(self.incoming, engine.recording)))
         self._publish(
             key,
             incoming,
@@ -231,15 +231,15 @@ class Reporter:
 
     def _flow(
         self, node: Node, position: int, name: str, raw: Any, sums: dict[Key, Any], exact: bool
-    ) -> Flow:
+    ) -> EdgeGradient:
         """Describe what left along one edge, and add it to what has arrived there."""
         edge: Any = node.edges[position]
         engine, key = self.engine, key_of(edge)
-        several = raw.__class__ is Parts  # on their way to a node of several outputs
+        several = raw.__class__ is OutputGradients  # on their way to a node of several outputs
         if several:
             (raw,) = raw.by_output.values()
         g = array_of(self.incoming)
-        sent = array_of(conjugated(raw, engine.recording))
+        sent = array_of(conjugate(raw, engine.recording))
         fitted, note, total = sent, "", None
         if not several:
             shape = tuple(edge.shape)
@@ -249,14 +249,14 @@ class Reporter:
                 note = f"broadcasting copied it, so the copies add up: {shapes}"
             waits = engine.waiting.get(edge)
             if key not in sums and waits is not None:
-                sums[key] = array_of(conjugated(waits, engine.recording))
+                sums[key] = array_of(conjugate(waits, engine.recording))
             sums[key] = total = sums[key] + fitted if key in sums else fitted
-        amount = Amount.of(fitted)
-        real = g.__class__ is Parts or g.dtype.kind != "c"
+        amount = GradientSummary.of(fitted)
+        real = g.__class__ is OutputGradients or g.dtype.kind != "c"
         rule = rule_of(node, position, g, array_of(raw), exact and real and not several)
         number, box = self.chart.numbers[node._order], self.chart.numbers[key]
         self._arrived(key, self.chart.names[number], amount)
-        return Flow(
+        return EdgeGradient(
             name,
             self.chart.names[box],
             isinstance(edge, Tensor),
@@ -264,7 +264,7 @@ class Reporter:
             amount,
             note,
             tuple(self.paths[key]),
-            None if total is None else Amount.of(total),
+            None if total is None else GradientSummary.of(total),
             self.chart.edges.get((number, name), -1),
             box,
         )
@@ -276,20 +276,20 @@ class Reporter:
         after = leaf._grad
         self._publish(
             key,
-            Amount.of(array_of(gradient)),
+            GradientSummary.of(array_of(gradient)),
             kind="leaf",
             before=self.held.get(key),
-            after=None if after is None else Amount.of(after._array),
+            after=None if after is None else GradientSummary.of(after._array),
         )
         if self.leaves:
             self.stepper.hold(leave=False)
 
-    def _publish(self, key: Key, incoming: Amount, **rest: Any) -> None:
+    def _publish(self, key: Key, incoming: GradientSummary, **rest: Any) -> None:
         numbers = self.chart.numbers
         box = numbers[key]
         waiting = [numbers[node] for node in (*self.nodes, *self.leaves)]
         comes = max(self.nodes) if self.nodes else next(iter(self.leaves), None)
-        station = Station(
+        station = BackwardStep(
             number=len(self.stepper.stations) + 1,
             name=self.chart.names[box],
             op=self.chart.ops[box],

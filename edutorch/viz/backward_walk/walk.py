@@ -16,16 +16,16 @@ from ...core.autograd.graph import Node, edge_of, reachable
 from ...core.tensor import Tensor
 from ...errors import EdutorchError
 from ...nn import Module
-from ..draw import GivenNames
-from ..graph.graph_reader import gathered, leaf_key, root_key
-from ..graph.model import TIED, GraphNode, Snapshot, arrange, enclosing, inside
+from ..draw import CallerNames
+from ..graph.graph_reader import collect_vertices, leaf_key, root_key
+from ..graph.model import TIED, GraphNode, Snapshot, arrange, enclosing_paths, qualified_name
 from ..graph.names import variables
 from ..live.view import in_notebook
 from ..render.static import Drawing
 from ..tensors.summaries import summarize
-from .backward_steps import Amount, Station, table_of
+from .backward_steps import GradientSummary, BackwardStep, table_of
 from .page_view import WalkView
-from .stepping import Chart, Reporter, Stepper, key_of
+from .stepping import PictureIndex, Reporter, Stepper, key_of
 
 
 class WalkError(EdutorchError, ValueError):
@@ -99,15 +99,15 @@ class Walk:
     ) -> None:
         (self._gradient,) = start_gradients("viz.walk", [loss], gradient)
         self._loss, self.retain_graph = loss, retain_graph
-        names = GivenNames(model, {}, frame)
-        vertices = gathered(loss, names)
+        names = CallerNames(model, {}, frame)
+        vertices = collect_vertices(loss, names)
         for _, value in variables(frame):
             vertex = vertices.get(root_key(value)) if isinstance(value, Tensor) else None
             if vertex is not None and vertex.value is None:
                 vertex.value = summarize(value._array)
         names.frame = None
         self.whole = arrange(vertices, [root_key(loss)], names.classes)
-        self.chart = Chart.of(vertices, self.whole)
+        self.chart = PictureIndex.of(vertices, self.whole)
         self._lock = threading.RLock()
         self._view = WalkView(self, groups)
         self.position = 0
@@ -119,7 +119,7 @@ class Walk:
         loss, gradient, retain = self._loss, self._gradient, self.retain_graph
         steps = reachable([edge_of(loss)])
         leaves = [step for step in steps if isinstance(step, Tensor)]
-        held = {leaf_key(leaf): Amount.of(leaf._grad._array)
+        held = {leaf_key(leaf): GradientSummary.of(leaf._grad._array)
                 for leaf in leaves if leaf._grad is not None}  # fmt: skip
         self._expected = len(steps)
 
@@ -139,12 +139,12 @@ class Walk:
     # Where it stands ------------------------------------------------------------------------
 
     @property
-    def stations(self) -> list[Station]:
+    def stations(self) -> list[BackwardStep]:
         """All that the engine has done so far."""
         return list(self._stepper.stations)
 
     @property
-    def station(self) -> Station | None:
+    def station(self) -> BackwardStep | None:
         """The one that is shown; None before the first."""
         return self._stepper.stations[self.position - 1] if self.position else None
 
@@ -176,13 +176,13 @@ class Walk:
 
     # Going ----------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Station]:
+    def __iter__(self) -> Iterator[BackwardStep]:
         """Take one step after the other, from here to the end."""
         while (station := self._forward()) is not None:
             self._view.show()
             yield station
 
-    def next(self) -> Station:
+    def next(self) -> BackwardStep:
         """Take one step: the engine runs one node, or writes one leaf's `.grad`.
 
         At the end, it stays at the last one. What backward raises is raised here.
@@ -193,14 +193,14 @@ class Walk:
         assert station is not None
         return station
 
-    def back(self) -> Station | None:
+    def back(self) -> BackwardStep | None:
         """Look at the step before. The engine stays where it is: what is added stays added."""
         with self._lock:
             self.position = max(0, self.position - 1)
         self._view.show()
         return self.station
 
-    def run_to(self, target: Any) -> Station:
+    def run_to(self, target: Any) -> BackwardStep:
         """Run until the gradient has reached a node.
 
         Args:
@@ -217,13 +217,13 @@ class Walk:
             else:
                 recorded = [station for station in self._stepper.stations if station.node in wanted]
                 if not recorded:
-                    raise WalkError("Walk.run_to", f"no gradient reaches {describe(target)}")
+                    raise WalkError("Walk.run_to", f"no gradient reaches {describe_target(target)}")
                 station = recorded[0]
                 self.position = station.number
         self._view.show()
         return station
 
-    def finish(self) -> Station:
+    def finish(self) -> BackwardStep:
         """Run to the end. In a notebook, the picture then stays in the place of the buttons."""
         self.run_to_end()
         self.finished = True
@@ -254,7 +254,7 @@ class Walk:
             self._begin()
         self._view.show()
 
-    def _forward(self) -> Station | None:
+    def _forward(self) -> BackwardStep | None:
         """Go one station on, without telling the page; None at the end."""
         if threading.current_thread() is self._stepper.thread:
             raise WalkError("Walk.next", "a hook cannot move the walk that it is called from")
@@ -284,7 +284,7 @@ class Walk:
                     lambda node: (node.variable, *paths_of(node)),
                     lambda node: (self.chart.names[int(node.id[1:])],),
                     lambda node: (node.label, *node.label.split(TIED)),
-                    lambda node: enclosing(node.module),
+                    lambda node: enclosing_paths(node.module),
                 )
             ]
             found = next((each for each in called if each and text), set())
@@ -292,7 +292,7 @@ class Walk:
         if not found:
             names = ", ".join(dict.fromkeys(self.chart.names))
             raise WalkError(
-                "Walk.run_to", f"the gradient does not go to {describe(target)}",
+                "Walk.run_to", f"the gradient does not go to {describe_target(target)}",
                 {"names": names[:300]}, "give a tensor, or one of these names",
             )  # fmt: skip
         return found
@@ -303,7 +303,7 @@ class Walk:
     def snapshot(self) -> Snapshot:
         """The graph, with the gradients that have flowed up to where the walk stands."""
         grads, flows = list(self.whole.grads), [None] * len(self.whole.flows)
-        start = Amount.of(self._gradient._array)
+        start = GradientSummary.of(self._gradient._array)
         if self.whole.graph.nodes[self.root].kind != "leaf":
             grads[self.root] = start.stats
         for station in self._stepper.stations[: self.position]:
@@ -345,11 +345,11 @@ class Walk:
 
 def paths_of(node: GraphNode) -> list[str]:
     """Return the module's path with the name: of a tied parameter, with each of its names."""
-    path = inside(node.module, node.label)
+    path = qualified_name(node.module, node.label)
     return [path, *path.split(TIED)]
 
 
-def describe(target: Any) -> str:
+def describe_target(target: Any) -> str:
     if isinstance(target, Tensor):
         return f"this tensor of shape {tuple(target.shape)}"
     return repr(target)

@@ -29,25 +29,25 @@ from ...nn import Module
 from ...ops import ones_like
 from ...random import fork_rng
 from ...utils._pytree import tree_leaves
-from ..draw import GivenNames, differentiable, wants_gradient
+from ..draw import CallerNames, make_differentiable, wants_gradient
 from ..graph.fold import Choice
-from ..graph.graph_reader import trace
+from ..graph.graph_reader import read_graph
 from ..graph.model import Snapshot
-from ..graph.names import Names, models_among, variables
-from ..live.panel import Part
+from ..graph.names import Names, find_models, variables
+from ..live.panel import Panel
 from ..live.recorder import Recorder
-from .gradient_flow import Chain
-from .graph_leaks import Growth, kept_graphs
-from .loss_guard import Guard
+from .gradient_flow import GradientFlow
+from .graph_leaks import GraphGrowth, find_kept_graphs
+from .loss_guard import LossGuard
 from .messages import Finding, finding
-from .non_finite import Births
-from .post_mortem import Failing, Failure, Last, failure_of, from_traceback, last_error
+from .non_finite import NonFiniteTracker
+from .post_mortem import FailureTracker, Failure, LastFailure, failure_of, from_traceback, last_error
 from .report import Report
-from .saved_values import bad_gradients, bad_numbers, stale
-from .training_loop import Habits
+from .saved_values import find_bad_gradients, find_bad_values, find_stale
+from .training_loop import LoopChecks
 
 if TYPE_CHECKING:
-    from ..live.page import Stage
+    from ..live.page import PageState
 
 MOST_SHOWN = 6
 """Findings in the page at one time: the newest."""
@@ -60,15 +60,15 @@ class NotCheckableError(EdutorchError, TypeError):
     """Something was to be looked at for trouble that has no graph."""
 
 
-class Trouble(Part):
+class Trouble(Panel):
     """The part of the live view that says what is wrong."""
 
     name = "trouble"
 
-    def __init__(self, names: Names, recorder: Recorder, stage: Stage | None = None) -> None:
+    def __init__(self, names: Names, recorder: Recorder, stage: PageState | None = None) -> None:
         self.names, self.recorder, self.stage = names, recorder, stage
-        self.births, self.chain = Births(names), Chain(names)
-        self.habits, self.growth, self.failing = Habits(names), Growth(names), Failing(names)
+        self.births, self.chain = NonFiniteTracker(names), GradientFlow(names)
+        self.habits, self.growth, self.failing = LoopChecks(names), GraphGrowth(names), FailureTracker(names)
         self._found: dict[str, Finding] = {}
         self._unheard: list[float] = []  # losses of steps that were not looked at
         self._over = False  # the step that was heard last: the next event begins another one
@@ -77,7 +77,7 @@ class Trouble(Part):
         self._numbers: dict[str, tuple[str, int]] = {}  # subject -> structure, node's number
         self._shown: dict[tuple[str, Choice], dict[int, str]] = {}
         self._late: Any = None
-        self._guard = Guard(names, recorder, self.growth)
+        self._guard = LossGuard(names, recorder, self.growth)
         self._looking = (self.failing, self.births, self.chain, self.habits)
         # By the kind of event, and of work that begins or ends.
         self._takers: dict[tuple[type, str], list[Callable[[Any], None]]] = {}
@@ -304,7 +304,7 @@ def check(what: Any, *inputs: Any) -> Report:
             "viz.check", f"expected a module or a function, got {type(what).__name__}",
             hint="viz.check(model, x), or viz.trouble(loss) for a tensor",
         )  # fmt: skip
-    names = GivenNames(None, {}, sys._getframe(1))
+    names = CallerNames(None, {}, sys._getframe(1))
     if hasattr(what, "named_modules"):
         names.forget_models()
         model: Any = what
@@ -313,9 +313,9 @@ def check(what: Any, *inputs: Any) -> Report:
     part = Trouble(names, recorder)
     recorder.parts.append(part)
     try:
-        with enable_grad(), fork_rng(), Buffers(names.models), listening(recorder):
-            result = what(*differentiable(what, inputs, names)[0])
-            backward_of(result, recorder, part)
+        with enable_grad(), fork_rng(), PreservedBuffers(names.models), listening(recorder):
+            result = what(*make_differentiable(what, inputs, names)[0])
+            run_backward(result, recorder, part)
     except Exception as error:
         failure_of(recorder, part.failing, error, tuple(part.found.values()))
         error.add_note("viz.post_mortem() draws the graph as far as it got")
@@ -324,7 +324,7 @@ def check(what: Any, *inputs: Any) -> Report:
     return Report(snapshot if snapshot.graph.nodes else None, tuple(part.found.values()))
 
 
-class Buffers:
+class PreservedBuffers:
     """Puts the buffers of models back when the block ends: a look must not change them."""
 
     def __init__(self, models: list[Module]) -> None:
@@ -339,7 +339,7 @@ class Buffers:
             buffer._array[...] = array
 
 
-def backward_of(result: Any, recorder: Recorder, part: Trouble) -> None:
+def run_backward(result: Any, recorder: Recorder, part: Trouble) -> None:
     """Run backward without touching any `.grad`, and gather what was found."""
     outputs = [tree_leaf for tree_leaf in tree_leaves(result) if wants_gradient(tree_leaf)]
     for tree_leaf in tree_leaves(result):
@@ -384,27 +384,27 @@ def trouble(loss: Tensor | None = None, *models: Module) -> Report:
       → Compute it from ...
     """
     if loss is None:
-        return Report(None, tuple(kept_graphs()))
+        return Report(None, tuple(find_kept_graphs()))
     if not isinstance(loss, Tensor):
         raise NotCheckableError(
             "viz.trouble", f"expected a tensor, got {type(loss).__name__}",
             hint="viz.trouble(loss), or viz.check(model, x) for a module or a function",
         )  # fmt: skip
     frame = sys._getframe(1)
-    known = list(models) or models_among(variables(frame))
+    known = list(models) or find_models(variables(frame))
     names = Names(known, frame)
-    snapshot = trace(loss, names)
+    snapshot = read_graph(loss, names)
     if loss._node is None:
         return Report(snapshot, (finding("no-graph"),))
-    found = [*bad_numbers(loss, names), *bad_gradients(loss, names), *stale(loss),
-             *never_reached(loss, names, models)]  # fmt: skip
+    found = [*find_bad_values(loss, names), *find_bad_gradients(loss, names), *find_stale(loss),
+             *find_unreached(loss, names, models)]  # fmt: skip
     return Report(snapshot, tuple(found))
 
 
-def never_reached(loss: Tensor, names: Names, given: tuple[Any, ...]) -> list[Finding]:
+def find_unreached(loss: Tensor, names: Names, given: tuple[Any, ...]) -> list[Finding]:
     """Find parameters of the models that the graph does not lead to."""
     behind = {id(each) for each in reachable([loss._node]) if isinstance(each, Tensor)}
-    chain = Chain(names)
+    chain = GradientFlow(names)
     chain.got, chain.backward_ran = behind, True
     chain._ran = {id(module) for model in names.models for module in model.modules()}
     return [] if loss._node is LEAF else chain.unreached(behind, bool(given))
@@ -418,7 +418,7 @@ def post_mortem() -> Report:
     Raises: NotCheckableError: nothing has failed.
     """
     error = last_error()
-    failure: Failure | None = Last.failure
+    failure: Failure | None = LastFailure.failure
     if failure is None and error is not None:
         failure = from_traceback(error)
     if failure is None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ... import backends
 from ...core.tensor import Tensor
-from .non_finite_causes import plain
+from .non_finite_causes import as_plain_array
 
 UNCLEARED = 3
 """After so many updates in a row with the gradient of the one before."""
@@ -25,7 +25,7 @@ FEW = 65_536
 """A gradient is compared by so many of its numbers at most."""
 
 
-class Witness:
+class WatchedGradient:
     """One parameter, and what was known of its gradient when a step had ended.
 
     Attributes:
@@ -61,11 +61,11 @@ class Witness:
         return kept and leaf._version != self.updated
 
 
-class Clearing:
+class ClearingCheck:
     """Watches the gradients of some parameters from step to step."""
 
     def __init__(self) -> None:
-        self._witnesses: dict[int, Witness] = {}
+        self._witnesses: dict[int, WatchedGradient] = {}
         self.forget()
 
     def forget(self) -> None:
@@ -81,7 +81,7 @@ class Clearing:
         watched = id(leaf) in self._witnesses
         self._added[id(leaf)] = watched and was_added_to(leaf, gradient)
 
-    def step_ended(self, step: int, optimizers: Iterable[Any], full: bool) -> list[Witness]:
+    def step_ended(self, step: int, optimizers: Iterable[Any], full: bool) -> list[WatchedGradient]:
         """Return the witnesses whose gradients are not cleared.
 
         Args:
@@ -109,7 +109,7 @@ class Clearing:
             if leaf is not None:
                 witness.note(leaf, step)
 
-    def _updates(self, witness: Witness, leaf: Tensor, full: bool, step: int) -> bool:
+    def _updates(self, witness: WatchedGradient, leaf: Tensor, full: bool, step: int) -> bool:
         """Count an update; say whether there were too many with the gradient of the one before."""
         lives_on = witness.lives_on(leaf)
         writes = 0 if leaf._grad is None else leaf._grad._version - witness.written
@@ -128,7 +128,7 @@ class Clearing:
 
     def _is_large(self, leaf: Tensor) -> bool:
         assert leaf._grad is not None
-        held = plain(leaf._grad._array)
+        held = as_plain_array(leaf._grad._array)
         return bool(backends.of(held).xp.any(held).item())
 
     def _choose(self, optimizers: Iterable[Any], step: int) -> None:
@@ -145,14 +145,14 @@ class Clearing:
             if watched.isdisjoint(keys) and len(self._witnesses) < MOST_WITNESSES:
                 first = next((received[key] for key in keys if key in received), None)
                 if first is not None:
-                    witness = self._witnesses[id(first)] = Witness(first)
+                    witness = self._witnesses[id(first)] = WatchedGradient(first)
                     witness.note(first, step)
 
 
 def was_added_to(leaf: Tensor, gradient: Any) -> bool:
     """Say whether there was a gradient other than 0 when this one came."""
     assert leaf._grad is not None
-    held = plain(leaf._grad._array)
+    held = as_plain_array(leaf._grad._array)
     if held is gradient or held.size == 0:
         return False
     a, b = held.ravel()[:FEW], gradient.ravel()[:FEW]

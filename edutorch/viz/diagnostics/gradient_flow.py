@@ -16,7 +16,7 @@ import numpy as np
 
 from ... import dtypes
 from ...backends.aliased_array import Shared
-from ...core.source_location import Place, users_place
+from ...core.source_location import CodeLocation, user_location
 from ...core.tensor import LEAF, Tensor
 from ...events import (
     GradientAccumulated,
@@ -29,8 +29,8 @@ from ...events import (
 from ...modes import current
 from ..graph.graph_reader import line_text
 from ..graph.names import Names
-from .messages import Finding, finding, listed
-from .registration import unregistered
+from .messages import Finding, finding, join_names
+from .registration import find_unregistered
 
 MOST_CUTS = 20
 """In one step no more cuts than this are followed back to the parameters behind them."""
@@ -52,7 +52,7 @@ class Cut:
     leaves: set[int] = field(default_factory=set)
 
 
-class Chain:
+class GradientFlow:
     """Hears the ops of a step and who got a gradient."""
 
     hears = (
@@ -77,7 +77,7 @@ class Chain:
         self.cuts: list[Cut] = []
         self._arrays: dict[int, tuple[weakref.ref[Any], int]] = {}  # -> number of the node
         self._behind: dict[int, tuple[list[int], list[int]]] = {}  # nodes and leaves, by node
-        self._detached: dict[int, tuple[weakref.ref[Tensor], Place]] = {}  # where detach() was
+        self._detached: dict[int, tuple[weakref.ref[Tensor], CodeLocation]] = {}  # where detach() was
         self._recording = self._walks = 0
         self._twice = ""  # the line that ran backward with create_graph
 
@@ -92,14 +92,14 @@ class Chain:
             self._ran.add(id(event.module))
         elif kind is TensorAliased:
             if event.detached:
-                self._detached[id(event.alias)] = weakref.ref(event.alias), users_place()
+                self._detached[id(event.alias)] = weakref.ref(event.alias), user_location()
         elif kind is WorkStarted and event.kind == "node":
             self._second |= event.subject._order in self._double
         elif kind is WorkStarted and event.kind == "backward":
             self.backward_ran = True
             if event.subject.recording:
                 self._recording += 1
-                self._twice = line_text(users_place())
+                self._twice = line_text(user_location())
         elif kind is WorkEnded and event.kind == "backward" and self._recording:
             self._recording -= 1
 
@@ -136,7 +136,7 @@ class Chain:
             self._cut(given, "no_grad() around {op}", "Compute it outside of no_grad().", event)
         elif outputs[0]._array.dtype not in dtypes.DIFFERENTIABLE:
             what = (
-                "a conversion to integers" if event.op.name == "as_type" else event.op.public_name
+                "a conversion to integers" if event.op.name == "convert_dtype" else event.op.public_name
             )
             self._cut(
                 given, f"{what}, which has no slope",
@@ -158,7 +158,7 @@ class Chain:
             how = "detach(), .data or numpy() in front of {op}"
             advice = "Leave detach() out, and compute with tensors instead of NumPy arrays."
             known = self._detached.get(id(tensor))
-            place = known[1] if known is not None and known[0]() is tensor else users_place()
+            place = known[1] if known is not None and known[0]() is tensor else user_location()
             self._cut_at(node, how, advice, event, place)
 
     def _maker_of(self, array: Any) -> int:
@@ -179,11 +179,11 @@ class Chain:
     def _cut(self, given: Tensor, how: str, advice: str, event: OpApplied) -> None:
         leaf = given._node is LEAF
         node = 0 if leaf else given._node._order
-        cut = self._cut_at(node, how, advice, event, users_place())
+        cut = self._cut_at(node, how, advice, event, user_location())
         if leaf:
             cut.leaves.add(id(given))
 
-    def _cut_at(self, node: int, how: str, advice: str, event: OpApplied, place: Place) -> Cut:
+    def _cut_at(self, node: int, how: str, advice: str, event: OpApplied, place: CodeLocation) -> Cut:
         """Note a cut behind a node at a place of the user's code, and which leaves it stops."""
         known = self._known.get(place)
         if known is None:
@@ -245,7 +245,7 @@ class Chain:
                 if key not in self._ever and self._missed[key] >= looks:
                     lonely.append((path, parameter, model))
         found += self._explain(lonely, line)
-        found += unregistered(self.names, self.got, held, line)
+        found += find_unregistered(self.names, self.got, held, line)
         if self._double and not self._second:
             found.append(finding("double-backward", count=len(self._double), subject="double",
                                  line=self._twice or line))  # fmt: skip
@@ -264,7 +264,7 @@ class Chain:
                 lonely += [(path, each, model) for path, each in parameters
                            if each.requires_grad and id(each) not in behind]  # fmt: skip
         found = list(self._explain(lonely, ""))
-        return found + unregistered(self.names, behind, set(), "")
+        return found + find_unregistered(self.names, behind, set(), "")
 
     def _explain(self, lonely: list[tuple[str, Tensor, Any]], line: str) -> Iterable[Finding]:
         """Say for each parameter why it gets no gradient; those with the same reason together."""
@@ -280,7 +280,7 @@ class Chain:
             path = self.names.path_of_leaf(parameter)
             groups.setdefault(reason, ([], cut))[0].append(path)
         for (kind, key), (paths, cut) in groups.items():
-            names, subject = listed(paths), f"{kind} {key}"
+            names, subject = join_names(paths), f"{kind} {key}"
             if cut is not None:
                 yield finding("cut", names=names, how=cut.how, advice=cut.advice, line=cut.line,
                               subject=subject)  # fmt: skip

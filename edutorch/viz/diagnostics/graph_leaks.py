@@ -41,7 +41,7 @@ DEPTH = 7
 """How many containers deep a holder may be."""
 
 
-class Growth:
+class GraphGrowth:
     """Watches, over the steps, how many old graphs are alive."""
 
     hears = (OpApplied,)
@@ -89,10 +89,10 @@ class Growth:
         found = self._grown() if full else []
         if self._last is not None:
             self._roots.append(self._last)
-        alive = [each for each in map(resolved, list(self._roots)[:-1]) if each is not None]
-        name, listed = fullest_list(self.names.frame, before)
+        alive = [each for each in map(dereference, list(self._roots)[:-1]) if each is not None]
+        name, listed = largest_graph_list(self.names.frame, before)
         if max(len(alive), len(listed)) >= OLD_GRAPHS and not found and not self._grows:
-            found.append(kept(max(alive, listed, key=len), name, self._line))
+            found.append(kept_finding(max(alive, listed, key=len), name, self._line))
         self._crossing = self._crossed = self._last = None
         return found
 
@@ -108,10 +108,10 @@ class Growth:
 
     def _grown(self) -> list[Finding]:
         """See whether the graph reaches into an earlier step, and further than the last time."""
-        last = resolved(self._last)
+        last = dereference(self._last)
         if last is not None:
             self._line = line_of(last)
-        crossing, crossed = resolved(self._crossing), resolved(self._crossed)
+        crossing, crossed = dereference(self._crossing), dereference(self._crossed)
         if crossing is None or crossed is None:
             self._sizes = []
             return []
@@ -124,7 +124,7 @@ class Growth:
                         subject="history")]  # fmt: skip
 
 
-def kept(alive: list[Node], name: str, line: str) -> Finding:
+def kept_finding(alive: list[Node], name: str, line: str) -> Finding:
     """Say how much is kept, and, if it is easily seen, in which variable; `line` made the last."""
     size = size_text([graph_size(each) for each in alive])
     advice = ADVICE["list"] if name else "viz.trouble() looks for who keeps them."
@@ -140,7 +140,7 @@ def size_text(sizes: list[tuple[int, int]], more: int = 0) -> str:
     return f"{text} and {bytes_text(kept)}" if kept else text
 
 
-def resolved(reference: weakref.ref[Node] | None) -> Node | None:
+def dereference(reference: weakref.ref[Node] | None) -> Node | None:
     return None if reference is None else reference()
 
 
@@ -157,7 +157,7 @@ def graph_size(node: Any) -> tuple[int, int]:
     return len(seen), size
 
 
-def fullest_list(frame: FrameType | None, before: int) -> tuple[str, list[Node]]:
+def largest_graph_list(frame: FrameType | None, before: int) -> tuple[str, list[Node]]:
     """Return the variable that holds most graphs of earlier steps, in a list or so.
 
     Args:
@@ -174,7 +174,7 @@ def fullest_list(frame: FrameType | None, before: int) -> tuple[str, list[Node]]
     return best
 
 
-NOT_THE_USERS = {
+LIBRARY_MODULES = {
     "edutorch", "IPython", "ipykernel", "traitlets", "asyncio", "tornado", "runpy", "threading",
     "pytest", "_pytest", "pluggy", "nbclient", "concurrent",
 }  # fmt: skip
@@ -199,7 +199,7 @@ ADVICE = {
 }
 
 
-def living_graphs() -> list[Tensor]:
+def graph_tensors() -> list[Tensor]:
     """Return all tensors that have a graph and are nobody's part: asks the garbage collector."""
     found = []
     for object_ in gc.get_objects():
@@ -262,7 +262,7 @@ class Referrers:
         return self._owners[id(namespace)]
 
 
-def holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
+def find_holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
     """Return who keeps an object: (path, kind), as ("losses[3]", "list")."""
     local = stack_variables()
     found: dict[str, str] = {}
@@ -320,7 +320,7 @@ def climb(holder: Any, thing: Any, path: str, step: Climb) -> None:
     elif isinstance(holder, set | frozenset | CellType | MethodType | functools.partial):
         step.upper.append((holder, path))
     elif callable(holder) and hasattr(holder, "__closure__"):
-        if str(holder.__module__).partition(".")[0] in NOT_THE_USERS:
+        if str(holder.__module__).partition(".")[0] in LIBRARY_MODULES:
             return
         step.found.setdefault(f"{getattr(holder, '__qualname__', 'a function')}(){path}", "closure")
     elif not isinstance(holder, ModuleType):
@@ -434,7 +434,7 @@ def stack_variables() -> dict[int, list[tuple[str, str]]]:
 def note_locals(
     frame: FrameType, after: str, kind: str, found: dict[int, list[tuple[str, str]]]
 ) -> None:
-    if frame.f_globals.get("__name__", "").partition(".")[0] in NOT_THE_USERS:
+    if frame.f_globals.get("__name__", "").partition(".")[0] in LIBRARY_MODULES:
         return
     if frame.f_locals is frame.f_globals:
         return
@@ -443,17 +443,17 @@ def note_locals(
         found.setdefault(id(value), []).append((f"{name}{after or where}", kind))
 
 
-def kept_graphs() -> list[Finding]:
+def find_kept_graphs() -> list[Finding]:
     """Return a finding for each holder of graphs that are alive now, the largest first."""
     gc.collect()
-    tensors = living_graphs()
+    tensors = graph_tensors()
     groups: dict[tuple[str, str], dict[int, Tensor]] = {}
     shown: set[str] = set()  # the cells that have shown them
     asked = tensors[: -MOST_ASKED - 1 : -1]  # the newest first
     referrers = Referrers({id(tensors), id(asked)})
     referrers.ask(asked, set())
     for tensor in asked:
-        for path, kind in holders(tensor, referrers) or [("something", "unknown")]:
+        for path, kind in find_holders(tensor, referrers) or [("something", "unknown")]:
             name = re.split(r"[.[]" if kind in ("Out", "_") else r"\[", path)[0]
             name = name if kind in ("list", "Out", "_") else path
             shown.update(OUTPUT.findall(path) if kind == "Out" else ())

@@ -17,27 +17,27 @@ from numpy import ndarray
 from ...core.autograd.graph import reachable
 from ...core.tensor import LEAF, Tensor
 from ...errors import warn
-from ...events import hearing_backward
+from ...events import listen_backward
 from ..graph.graph_reader import line_of
 from ..graph.names import Names
-from .graph_leaks import Growth
+from .graph_leaks import GraphGrowth
 from .messages import Finding
-from .non_finite import Births
-from .non_finite_causes import bad_count
-from .saved_values import bad_numbers
+from .non_finite import NonFiniteTracker
+from .non_finite_causes import count_non_finite
+from .saved_values import find_bad_values
 
 if TYPE_CHECKING:
     from ..live.recorder import Recorder
 
 
-class Guard(hearing_backward):
+class LossGuard(listen_backward):
     """Hears of each backward pass before it runs; used in a `with` block.
 
     Args:
         growth: told of what backward runs on, in steps that are glanced at.
     """
 
-    def __init__(self, names: Names, recorder: Recorder, growth: Growth) -> None:
+    def __init__(self, names: Names, recorder: Recorder, growth: GraphGrowth) -> None:
         super().__init__(self.backward_begins)
         self.names, self.recorder, self.growth = names, recorder, growth
         self._suspect: Finding | None = None  # why a loss or a gradient of this step is bad
@@ -65,7 +65,7 @@ class Guard(hearing_backward):
         if self._suspect is not None or self._known or loss._node is None:
             return
         try:
-            found = bad_numbers(loss, self.names, self._lines(loss))
+            found = find_bad_values(loss, self.names, self._lines(loss))
         except Exception as error:  # noqa: BLE001  (it may not break the loop)
             self._known = True
             warn(f"viz: nobody knows why the loss is bad, after {type(error).__name__}: {error}")
@@ -80,7 +80,7 @@ class Guard(hearing_backward):
         """
         ran = list(ran)
         if self._suspect is None and not self._known and ran:
-            births = Births(self.names)
+            births = NonFiniteTracker(self.names)
             births.blame(ran, self._lines_behind(ran[0][0]))
             self._suspect = births.found.get("backward")
 
@@ -126,6 +126,6 @@ class Guard(hearing_backward):
         bad_loss = suspect.kind != "nan-gradient" and loss is not None and not math.isfinite(loss)
         leaves = (parameter for model in self.names.models for parameter in model.parameters())
         unknown = not self.names.models or not self.recorder.has_optimizer
-        self._known = bad_loss or unknown or any(bad_count(leaf._array) for leaf in leaves)
+        self._known = bad_loss or unknown or any(count_non_finite(leaf._array) for leaf in leaves)
         self.excused = not self._known
         return [suspect] if self._known else []

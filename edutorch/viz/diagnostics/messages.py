@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-WORDS: dict[str, tuple[str, str]] = {
+MESSAGES: dict[str, tuple[str, str]] = {
     # Numbers
     "nan": (
         "The first {what} is made by {op}: {cause}.",
@@ -173,11 +173,11 @@ def finding(
     ✗ `head.weight` get no gradient: head never ran.
       → Call the layer in forward(), or delete it.
     """
-    says, do = (text.format(**words) for text in WORDS[kind])
+    says, do = (text.format(**words) for text in MESSAGES[kind])
     return Finding(kind, says, do, line, details, order, subject or says)
 
 
-def listed(names: list[str], most: int = 3) -> str:
+def join_names(names: list[str], most: int = 3) -> str:
     """Write names in a row: `a`, `b` and 4 more.
 
     >>> listed(["a", "b", "c", "d", "e"])

@@ -12,22 +12,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ...core.fast.lazy_gradients import settled
-from ...core.source_location import users_place
+from ...core.fast.lazy_gradients import as_array
+from ...core.source_location import user_location
 from ...core.tensor import LEAF, Tensor
 from ...events import GradientAccumulated, OpApplied, WorkEnded, WorkStarted
 from ..graph.graph_reader import input_names, line_of, line_text
-from ..graph.model import inside
+from ..graph.model import qualified_name
 from ..graph.names import Names
 from .messages import Finding, finding
 from .non_finite_causes import (
-    ON_PURPOSE,
-    bad_count,
+    DELIBERATE_OPS,
+    count_non_finite,
     cause_in_backward,
     cause_of,
-    described,
+    describe_operand,
     has_nan,
-    plain,
+    as_plain_array,
 )
 
 
@@ -40,7 +40,7 @@ class Origin:
     masked: bool = False
 
 
-class Births:
+class NonFiniteTracker:
     """Hears all ops of a step and remembers of bad tensors where their numbers went bad."""
 
     hears = (OpApplied, WorkStarted, WorkEnded, GradientAccumulated)
@@ -87,7 +87,7 @@ class Births:
     def _made(self, event: OpApplied, output: Tensor) -> None:
         """Look at one result."""
         array = output._array
-        if not bad_count(array):
+        if not count_non_finite(array):
             return
         nan = has_nan(array)
         origin = self._inherited(event, nan)
@@ -107,7 +107,7 @@ class Births:
         known = self._origins.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return known[1]
-        if not isinstance(tensor, Tensor) or not bad_count(tensor._array):
+        if not isinstance(tensor, Tensor) or not count_non_finite(tensor._array):
             return None
         origin = self._came_in(tensor, line)  # it was there before the step
         self._remember(tensor, origin)
@@ -115,9 +115,9 @@ class Births:
 
     def _came_in(self, tensor: Tensor, line: str = "") -> Origin:
         kind, module, label = self.names.of(tensor)
-        name = "The data" if (module, label) == ("", "data") else f"`{inside(module, label)}`"
+        name = "The data" if (module, label) == ("", "data") else f"`{qualified_name(module, label)}`"
         nan = has_nan(tensor._array)
-        number = f"{bad_count(tensor._array):,}"
+        number = f"{count_non_finite(tensor._array):,}"
         what = "nan-parameter" if kind == "parameter" else "nan-data"
         return Origin(
             finding(what, name=name, count=number, line=line, subject=f"nan-data {name}"),
@@ -127,7 +127,7 @@ class Births:
 
     def _inherited(self, event: OpApplied, nan: bool) -> Origin | None:
         """Return the origin of a bad operand, if that explains the result."""
-        line = line_text(users_place())
+        line = line_text(user_location())
         origins = [each for each in (self.origin(given, line) for given in event.inputs)
                    if each is not None]  # fmt: skip
         if not origins:
@@ -148,9 +148,9 @@ class Births:
             for name, given in zip(names, event.inputs, strict=True)
             if given is not None
         }
-        cause, advice = cause_of(op.name, operands, plain(output._array))
+        cause, advice = cause_of(op.name, operands, as_plain_array(output._array))
         rows = tuple(
-            described(self._called(name, given), operands[name])
+            describe_operand(self._called(name, given), operands[name])
             for name, given in zip(names, event.inputs, strict=True) if name in operands
         )  # fmt: skip
         made = finding(
@@ -159,7 +159,7 @@ class Births:
             order=0 if event.node is None else event.node._order,
             details=rows, subject=f"nan {op.name}",
         )  # fmt: skip
-        return Origin(made, nan, masked=not nan and op.name in ON_PURPOSE)
+        return Origin(made, nan, masked=not nan and op.name in DELIBERATE_OPS)
 
     def _called(self, argument: str, given: Any) -> str:
         """Write what an operand is called: `argument`, and by its own name if it has one."""
@@ -173,7 +173,7 @@ class Births:
     def reached(self, tensor: Tensor) -> None:
         """Say that a tensor matters: the loss, or a result that is asked about."""
         origin = self.origin(tensor)
-        lost = tensor._array.size == 1 and bad_count(tensor._array)  # a loss, behind all masks
+        lost = tensor._array.size == 1 and count_non_finite(tensor._array)  # a loss, behind all masks
         if origin is not None and (not origin.masked or lost):
             self.found.setdefault("forward", origin.finding)
 
@@ -183,24 +183,24 @@ class Births:
         """Look at what left a node; if it is bad and what came in is not, its rule made it."""
         partials = event.result or ()
         node = event.subject
-        gradients = (each for each in map(array_in, partials) if each is not None)
-        if not any(map(bad_count, gradients)):
+        gradients = (each for each in map(gradient_array, partials) if each is not None)
+        if not any(map(count_non_finite, gradients)):
             return
         self._blamed = True
-        incoming = array_in(g)
-        if incoming is None or bad_count(incoming):
+        incoming = gradient_array(g)
+        if incoming is None or count_non_finite(incoming):
             return  # it was handed in: the loss itself says why
         self._rule_of(node, incoming, partials, line_of(node))
 
     def _rule_of(self, node: Any, incoming: Any, partials: Any, line: str) -> None:
         """Say why the rule of a node made something bad of a good gradient."""
-        values = saved_values(node)
+        values = saved_arrays(node)
         cause, advice = cause_in_backward(node.op.name, values, incoming)
-        rows = [described("incoming gradient", incoming)]
-        rows += [described("result" if name == "y" else name, value)
+        rows = [describe_operand("incoming gradient", incoming)]
+        rows += [describe_operand("result" if name == "y" else name, value)
                  for name, value in values.items() if name in (*node.op.inputs, "y")]  # fmt: skip
-        arrays = zip(input_names(node), map(array_in, partials), strict=False)
-        bad = {name: each for name, each in arrays if each is not None and bad_count(each)}
+        arrays = zip(input_names(node), map(gradient_array, partials), strict=False)
+        bad = {name: each for name, each in arrays if each is not None and count_non_finite(each)}
         nan = any(map(has_nan, bad.values()))
         rows.append(f"bad: the gradient towards {', '.join(bad)}")
         self.found["backward"] = finding(
@@ -211,8 +211,8 @@ class Births:
 
     def received(self, leaf: Tensor, gradient: Any) -> None:
         """Note a leaf that a bad gradient has reached."""
-        array = array_in(gradient)
-        if array is not None and bad_count(array):
+        array = gradient_array(gradient)
+        if array is not None and count_non_finite(array):
             self._leaves.append(weakref.ref(leaf))
 
     def does_harm(self) -> bool:
@@ -222,7 +222,7 @@ class Births:
         """
         leaves = (reference() for reference in self._leaves)
         return any(
-            bad_count(leaf._array) or (leaf._grad is not None and bad_count(leaf._grad._array))
+            count_non_finite(leaf._array) or (leaf._grad is not None and count_non_finite(leaf._grad._array))
             for leaf in leaves if leaf is not None
         )  # fmt: skip
 
@@ -234,24 +234,24 @@ class Births:
             lines: returns the line of an op.
         """
         for node, g, partials in ran:
-            partials = [settled(partial) for partial in partials or ()]
-            if any(bad_count(array) for array in map(array_in, partials) if array is not None):
-                incoming = array_in(settled(g))
-                if incoming is not None and not bad_count(incoming):
+            partials = [as_array(partial) for partial in partials or ()]
+            if any(count_non_finite(array) for array in map(gradient_array, partials) if array is not None):
+                incoming = gradient_array(as_array(g))
+                if incoming is not None and not count_non_finite(incoming):
                     self._rule_of(node, incoming, partials, lines(node))
                 return
 
 
-def array_in(gradient: Any) -> Any:
+def gradient_array(gradient: Any) -> Any:
     """Return the array of a gradient; of those of several outputs, the first."""
     array = getattr(gradient, "_array", gradient)
     if hasattr(array, "by_output"):
         array = next(iter(array.by_output.values()), None)
         array = getattr(array, "_array", array)
-    return None if array is None else plain(array)
+    return None if array is None else as_plain_array(array)
 
 
-def saved_values(node: Any) -> dict[str, Any]:
+def saved_arrays(node: Any) -> dict[str, Any]:
     """Return the arrays and numbers that a node has kept for its rules, by name."""
     if node.op.variadic or not isinstance(node.saved, tuple):
         return {}

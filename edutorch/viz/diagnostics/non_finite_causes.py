@@ -20,30 +20,30 @@ Cause = tuple[str, str]
 NAMES = ("input", "other")
 
 
-ON_PURPOSE = {
+DELIBERATE_OPS = {
     "masked_fill", "where", "full", "fill", "clone", "nan_to_num", "masked_scatter", "triu", "tril",
     "index_fill", "copy",
 }  # fmt: skip
 """Ops that put in the numbers that they are told to."""
 
-PUT_THERE: Cause = (
+DELIBERATE: Cause = (
     "it was told to put it there, and the loss depends on it",
     "softmax makes 0 of -Inf, but a sum, a mean or a norm does not",
 )
 
 
-def plain(array: Any) -> Any:
+def as_plain_array(array: Any) -> Any:
     """Return the array itself: inside of `vmap` all examples, of a NumPy scalar an array."""
     array = getattr(array, "all_examples", array)
     return np.asarray(array) if isinstance(array, np.generic) else array
 
 
-def bad_count(array: Any) -> int:
+def count_non_finite(array: Any) -> int:
     """Count the numbers that are NaN or infinite, without copying an array to the host."""
     usual = array.__class__ is np.ndarray and array.dtype.char in "fd"
     if usual and math.isfinite(np.vdot(array, array)):  # the quickest for the many small ones
         return 0
-    array = plain(array)
+    array = as_plain_array(array)
     if not backends.is_array(array):
         return int(isinstance(array, float) and not math.isfinite(array))
     if array.dtype.kind in "biu" or not array.size:
@@ -59,30 +59,30 @@ def bad_count(array: Any) -> int:
 
 def has_nan(array: Any) -> bool:
     """Say whether there is a NaN (and not only infinities)."""
-    array = plain(array)
+    array = as_plain_array(array)
     return bool((array != array).any().item())
 
 
-def count(test: Any) -> int:
+def count_true(test: Any) -> int:
     return int(test.sum().item()) if hasattr(test, "sum") else int(bool(test))
 
 
-def places(number: int) -> str:
+def places_text(number: int) -> str:
     """Write how often: "at 1 place", "at 3 places"."""
     return f"at {number:,} place{'s' * (number != 1)}"
 
 
-def described(name: str, array: Any) -> str:
+def describe_operand(name: str, array: Any) -> str:
     """Describe an operand in a row: shape, range, and how many bad numbers are in it."""
     if not hasattr(array, "shape"):
         return f"{name} = {array:g}" if isinstance(array, int | float) else f"{name} = {array}"
-    array = plain(array)
+    array = as_plain_array(array)
     shape = "×".join(map(str, array.shape)) or "scalar"
     if not array.size:
         return f"{name} ({shape}) is empty"
     if array.dtype.kind in "bc":
         return f"{name} ({shape} {array.dtype})"
-    xp, bad = backends.of(array).xp, bad_count(array)
+    xp, bad = backends.of(array).xp, count_non_finite(array)
     if bad:
         good = xp.isfinite(array)
         if bad == array.size:
@@ -96,46 +96,46 @@ def described(name: str, array: Any) -> str:
 # Forward --------------------------------------------------------------------------------------
 
 
-def below(limit: float, what: str, advice: str, at: str = "") -> Callable[..., Cause | None]:
+def domain_cause(limit: float, what: str, advice: str, at: str = "") -> Callable[..., Cause | None]:
     """Make the cause of functions that end at `limit`."""
 
     def found(values: Mapping[str, Any], y: Any) -> Cause | None:
         x = values["input"]
-        edge, under = count(x == limit), count(x < limit)
+        edge, under = count_true(x == limit), count_true(x < limit)
         if edge and at:
-            return f"{what} of {at} {places(edge)}", advice
+            return f"{what} of {at} {places_text(edge)}", advice
         if under:
-            return f"{what} of a number below {limit:g} {places(under)}", advice
+            return f"{what} of a number below {limit:g} {places_text(under)}", advice
         return None
 
     return found
 
 
-def beyond_one(what: str) -> Callable[..., Cause | None]:
+def unit_range_cause(what: str) -> Callable[..., Cause | None]:
     def found(values: Mapping[str, Any], y: Any) -> Cause | None:
-        outside = count(abs(values["input"]) > 1)
+        outside = count_true(abs(values["input"]) > 1)
         advice = "clamp it, x.clamp(-1 + 1e-6, 1 - 1e-6)"
         return (
-            (f"{what} of a number outside of -1 … 1 {places(outside)}", advice) if outside else None
+            (f"{what} of a number outside of -1 … 1 {places_text(outside)}", advice) if outside else None
         )
 
     return found
 
 
-def division(values: Mapping[str, Any], y: Any) -> Cause | None:
+def division_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     x, z = values["input"], values["other"]
     advice = (
         "add a small number to the divisor, x / (z + 1e-8), or leave out what has nothing in it"
     )
-    both, only = count((x == 0) & (z == 0)), count((x != 0) & (z == 0))
+    both, only = count_true((x == 0) & (z == 0)), count_true((x != 0) & (z == 0))
     if both or only:
-        parts = [f"0/0 {places(both)}"] * bool(both)
-        parts += [f"a number divided by 0 {places(only)}"] * bool(only)
+        parts = [f"0/0 {places_text(both)}"] * bool(both)
+        parts += [f"a number divided by 0 {places_text(only)}"] * bool(only)
         return " and ".join(parts), advice
-    return combined(values, y)
+    return general_cause(values, y)
 
 
-def exponential(values: Mapping[str, Any], y: Any) -> Cause | None:
+def exp_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     x = values.get("input")
     if y.dtype.kind != "f" or (x is not None and not hasattr(x, "max")):
         return None
@@ -149,23 +149,23 @@ def exponential(values: Mapping[str, Any], y: Any) -> Cause | None:
     )
 
 
-def power(values: Mapping[str, Any], y: Any) -> Cause | None:
+def power_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     x, z = values.get("input", 1), values.get("exponent", values.get("other", 1))
-    zero = count((x == 0) & (z < 0))
+    zero = count_true((x == 0) & (z < 0))
     if zero:
-        return f"0 to a negative power {places(zero)}", "add a small number to the base"
-    negative = count((x < 0) & (z != (z // 1)))
+        return f"0 to a negative power {places_text(zero)}", "add a small number to the base"
+    negative = count_true((x < 0) & (z != (z // 1)))
     if negative:
         return (
-            f"a negative number to a power that is no integer {places(negative)}",
+            f"a negative number to a power that is no integer {places_text(negative)}",
             "take the root of the size, x.abs() ** p",
         )
-    return combined(values, y)
+    return general_cause(values, y)
 
 
-def row_of_infinities(values: Mapping[str, Any], y: Any) -> Cause | None:
+def softmax_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     x = values["input"]
-    if count(x == -math.inf):
+    if count_true(x == -math.inf):
         return (
             "softmax of a row in which all is -Inf: everything is masked there",
             "leave at least one place of each row unmasked",
@@ -173,7 +173,7 @@ def row_of_infinities(values: Mapping[str, Any], y: Any) -> Cause | None:
     return None
 
 
-def too_few(values: Mapping[str, Any], y: Any) -> Cause | None:
+def variance_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     size = getattr(values["input"], "size", 1) // max(1, y.size)
     if size <= 1:
         return (
@@ -183,16 +183,16 @@ def too_few(values: Mapping[str, Any], y: Any) -> Cause | None:
     return None
 
 
-def average(values: Mapping[str, Any], y: Any) -> Cause | None:
+def mean_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     if not getattr(values["input"], "size", 1):
         return "the mean of no numbers", "leave empty batches out"
-    return combined(values, y)
+    return general_cause(values, y)
 
 
-def combined(values: Mapping[str, Any], y: Any) -> Cause | None:
+def general_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     """Find Inf - Inf, 0 · Inf, and what has grown beyond the range of its type."""
     arrays = [value for value in values.values() if hasattr(value, "dtype")]
-    if sum(bad_count(array) for array in arrays):
+    if sum(count_non_finite(array) for array in arrays):
         what = "Inf - Inf, 0 · Inf or Inf / Inf"
         return f"{what} is NaN, and infinities came in", "look where they were made"
     floats = [array for array in arrays if array.dtype.kind == "f" and array.size]
@@ -206,38 +206,38 @@ def combined(values: Mapping[str, Any], y: Any) -> Cause | None:
 
 
 ABOVE_ZERO = "clamp it, x.clamp(min=1e-8), or use log_softmax in place of log(softmax(x))"
-FORWARD: dict[str, Callable[..., Cause | None]] = {
-    "log": below(0, "log", ABOVE_ZERO, "0"), "log2": below(0, "log2", ABOVE_ZERO, "0"),
-    "log10": below(0, "log10", ABOVE_ZERO, "0"), "log1p": below(-1, "log1p", ABOVE_ZERO, "-1"),
-    "sqrt": below(0, "sqrt", "clamp it, x.clamp(min=0)"),
-    "rsqrt": below(0, "rsqrt", "add a small number, rsqrt(x + 1e-8)", "0"),
-    "reciprocal": below(0, "1/x", "add a small number to x", "0"),
-    "acosh": below(1, "acosh", "clamp it, x.clamp(min=1)"),
-    "acos": beyond_one("acos"), "asin": beyond_one("asin"), "atanh": beyond_one("atanh"),
-    "div": division, "exp": exponential, "expm1": exponential, "exp2": exponential,
-    "sinh": exponential, "cosh": exponential, "pow": power,
-    "softmax": row_of_infinities, "log_softmax": row_of_infinities,
-    "std": too_few, "var": too_few, "mean": average,
+FORWARD_CAUSES: dict[str, Callable[..., Cause | None]] = {
+    "log": domain_cause(0, "log", ABOVE_ZERO, "0"), "log2": domain_cause(0, "log2", ABOVE_ZERO, "0"),
+    "log10": domain_cause(0, "log10", ABOVE_ZERO, "0"), "log1p": domain_cause(-1, "log1p", ABOVE_ZERO, "-1"),
+    "sqrt": domain_cause(0, "sqrt", "clamp it, x.clamp(min=0)"),
+    "rsqrt": domain_cause(0, "rsqrt", "add a small number, rsqrt(x + 1e-8)", "0"),
+    "reciprocal": domain_cause(0, "1/x", "add a small number to x", "0"),
+    "acosh": domain_cause(1, "acosh", "clamp it, x.clamp(min=1)"),
+    "acos": unit_range_cause("acos"), "asin": unit_range_cause("asin"), "atanh": unit_range_cause("atanh"),
+    "div": division_cause, "exp": exp_cause, "expm1": exp_cause, "exp2": exp_cause,
+    "sinh": exp_cause, "cosh": exp_cause, "pow": power_cause,
+    "softmax": softmax_cause, "log_softmax": softmax_cause,
+    "std": variance_cause, "var": variance_cause, "mean": mean_cause,
 }  # fmt: skip
 
 
 def cause_of(name: str, values: Mapping[str, Any], y: Any) -> Cause:
     """Say why op `name` made the bad `y` out of `values` (arrays and numbers by name)."""
-    values = {each: plain(value) for each, value in values.items()}
+    values = {each: as_plain_array(value) for each, value in values.items()}
     found = None
-    if name in FORWARD:
+    if name in FORWARD_CAUSES:
         try:
-            found = FORWARD[name](values, y)
+            found = FORWARD_CAUSES[name](values, y)
         except (KeyError, TypeError, ValueError, AttributeError):
             found = None  # called in a way that the table does not know
-    if found is None and name in ON_PURPOSE:
-        return PUT_THERE
-    return found or combined(values, y) or ("its operands were good", "look at its operands")
+    if found is None and name in DELIBERATE_OPS:
+        return DELIBERATE
+    return found or general_cause(values, y) or ("its operands were good", "look at its operands")
 
 
 # Backward -------------------------------------------------------------------------------------
 
-STEEP: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any], str]] = {
+BACKWARD_CAUSES: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any], str]] = {
     "sqrt": ("the slope of sqrt at 0 is infinite", lambda v: v["y"] == 0,
              "Add a small number below the root: (x + 1e-8).sqrt()."),
     "log": ("the slope of log at 0 is infinite", lambda v: v["input"] == 0,
@@ -265,20 +265,20 @@ STEEP: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any], str]] = {
 
 def cause_in_backward(name: str, values: Mapping[str, Any], g: Any) -> Cause:
     """Say why the rule of op `name` made a bad gradient out of the good `g`."""
-    g, steep = plain(g), STEEP.get(name)
+    g, steep = as_plain_array(g), BACKWARD_CAUSES.get(name)
     if steep is not None:
         try:
             at = steep[1](values)
-            number = count(at)
+            number = count_true(at)
         except (KeyError, TypeError, ValueError):
             # What the rule has kept is known no more.
             return f"{steep[0]}, or the gradient leaves the range of its type", steep[2]
         if number:
-            words = f"{steep[0]} ({places(number)})"
-            if getattr(at, "shape", None) == g.shape and count((g == 0) & at):
+            words = f"{steep[0]} ({places_text(number)})"
+            if getattr(at, "shape", None) == g.shape and count_true((g == 0) & at):
                 words += ", and 0 · Inf is NaN: torch.where() and masks do not protect a gradient"
             return words, steep[2]
     return (
-        "it leaves the range of its type; " + described("the gradient that came in", g),
+        "it leaves the range of its type; " + describe_operand("the gradient that came in", g),
         "Keep numbers small: a smaller learning rate, clip_grad_norm_, a GradScaler for float16.",
     )

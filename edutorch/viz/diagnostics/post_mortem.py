@@ -36,7 +36,7 @@ class Operand:
     shape: str
 
 
-class Failing:
+class FailureTracker:
     """Notes which op, or which rule, is at work, so that it is known when it fails."""
 
     hears = (WorkStarted, WorkEnded)
@@ -73,7 +73,7 @@ class Failing:
         if getattr(subject, "variadic", False) or len(names) != len(started.inputs):
             names = [f"[{number}]" for number in range(len(started.inputs))]
         self.operands = [
-            operand(name, given, self.names)
+            describe_operand(name, given, self.names)
             for name, given in zip(names, started.inputs, strict=True)
             if given is not None
         ]
@@ -88,7 +88,7 @@ def name_of(subject: Any, inputs: Iterable[Any]) -> str:
     )
 
 
-def operand(name: str, given: Any, names: Names) -> Operand:
+def describe_operand(name: str, given: Any, names: Names) -> Operand:
     """Turn what an op was given into plain data."""
     if not isinstance(given, Tensor):
         text = f"{given:g}" if isinstance(given, int | float) else type(given).__name__
@@ -96,14 +96,14 @@ def operand(name: str, given: Any, names: Names) -> Operand:
     shape = "×".join(map(str, given.shape)) or "scalar"
     if given._node is not None and given._node is not LEAF:
         vertex = op_vertex(given._node)
-        vertex.value = numbers(given)
+        vertex.value = try_summarize(given)
         return Operand(name, given._node._order, vertex, shape)
     vertex = leaf_vertex(given, names)
-    vertex.value = numbers(given)
+    vertex.value = try_summarize(given)
     return Operand(name, ("operand", id(given)), vertex, shape)
 
 
-def numbers(tensor: Tensor) -> Stats | None:
+def try_summarize(tensor: Tensor) -> Stats | None:
     """Summarize a tensor, if that does not fail as well."""
     try:
         return summarize(tensor._array)
@@ -123,19 +123,19 @@ class Failure:
     others: tuple[Finding, ...] = ()
 
 
-class Last:
+class LastFailure:
     """The last failure that was seen, for `viz.post_mortem`."""
 
     failure: Failure | None = None
 
 
-def explained(error: BaseException, op: str) -> Finding:
+def explain_error(error: BaseException, op: str) -> Finding:
     """Say what an exception says, and where in the user's code it came from."""
     message = " ".join((getattr(error, "message", "") or str(error)).split())[:300]
-    if not op and not is_ours(error):
+    if not op and not is_own_error(error):
         end = "" if message.endswith((".", "!", "?")) else "."
         return finding(
-            "stopped", error=type(error).__name__, line=place_of(error), subject="error",
+            "stopped", error=type(error).__name__, line=line_of_error(error), subject="error",
             message=message + end if message else "it says nothing more.",
         )  # fmt: skip
     hint = getattr(error, "hint", None) or "Look at the shapes of what went in, in the picture."
@@ -143,7 +143,7 @@ def explained(error: BaseException, op: str) -> Finding:
     name = op or getattr(error, "op", "") or type(error).__name__
     return finding(
         "error", op=name, message=message or type(error).__name__,
-        hint=f"{hint[:1].upper()}{hint[1:300]}", line=place_of(error), details=rows,
+        hint=f"{hint[:1].upper()}{hint[1:300]}", line=line_of_error(error), details=rows,
         subject="error",
     )  # fmt: skip
 
@@ -152,16 +152,16 @@ OPS = ("edutorch.core.", "edutorch.ops.", "edutorch.kernels.", "edutorch.backend
 """Where ops, and the functions and layers that are made of them, are defined."""
 
 
-def is_ours(error: BaseException) -> bool:
+def is_own_error(error: BaseException) -> bool:
     """Whether edutorch has raised an exception: one of its own, or what NumPy raised in an op."""
-    return isinstance(error, EdutorchError) or is_of_op(error, OPS[:-1])
+    return isinstance(error, EdutorchError) or is_from_op(error, OPS[:-1])
 
 
-def is_of_op(error: BaseException, where: tuple[str, ...] = OPS) -> bool:
+def is_from_op(error: BaseException, where: tuple[str, ...] = OPS) -> bool:
     """Whether an exception came from such a module, or from a library that it has called."""
     innermost = ""
     for frame in frames_of(error):
-        if not is_users(frame) or not is_library(frame):
+        if not is_user_frame(frame) or not is_library(frame):
             innermost = frame.f_globals.get("__name__", "")
     return innermost.startswith(where)
 
@@ -175,7 +175,7 @@ def is_library(frame: FrameType) -> bool:
 STANDARD = sysconfig.get_path("stdlib")
 
 
-def is_users(frame: FrameType) -> bool:
+def is_user_frame(frame: FrameType) -> bool:
     """Whether a frame is outside of edutorch."""
     return not frame.f_globals.get("__name__", "").startswith("edutorch.")
 
@@ -198,11 +198,11 @@ def modules_of(error: BaseException, names: Names) -> list[str]:
     return paths
 
 
-def place_of(error: BaseException) -> str:
+def line_of_error(error: BaseException) -> str:
     """Return the innermost line of the user's code that an exception came through."""
     found, trace = "", error.__traceback__
     while trace is not None:
-        if is_users(trace.tb_frame) and not is_library(trace.tb_frame):
+        if is_user_frame(trace.tb_frame) and not is_library(trace.tb_frame):
             found = line_text((trace.tb_frame.f_code, trace.tb_lasti))
         trace = trace.tb_next
     return found
@@ -210,13 +210,13 @@ def place_of(error: BaseException) -> str:
 
 def failure_of(
     recorder: Recorder,
-    failing: Failing,
+    failing: FailureTracker,
     error: BaseException,
     others: tuple[Finding, ...] = (),
     vertices: dict[Key, Vertex] | None = None,
 ) -> Failure:
     """Draw the graph as far as it got (or these `vertices`), and the op that failed."""
-    said = explained(error, failing.op)
+    said = explain_error(error, failing.op)
     # Of a step that nobody has listened to, the traceback tells; of one whose first op has failed,
     # the operands are known, but not what they were computed from.
     is_unheard = not failing.operands or any(
@@ -230,8 +230,8 @@ def failure_of(
     if failing.node in vertices:
         failed = vertices[failing.node]
         failed.kind, failed.label = "failed", f"✗ backward of {failed.label}"
-    elif made or (said.kind == "error" and is_of_op(error)):
-        add_failed(vertices, failing, error, said, recorder.names)
+    elif made or (said.kind == "error" and is_from_op(error)):
+        add_failed_vertex(vertices, failing, error, said, recorder.names)
     if not vertices:
         snapshot = recorder.snapshot
     else:
@@ -239,13 +239,13 @@ def failure_of(
         ends = [key for key, vertex in vertices.items()
                 if key not in used and vertex.kind in ("op", "failed")]  # fmt: skip
         snapshot = arrange(vertices, ends, recorder.names.classes)
-    Last.failure = Failure(snapshot, said, others)
-    return Last.failure
+    LastFailure.failure = Failure(snapshot, said, others)
+    return LastFailure.failure
 
 
-def add_failed(
+def add_failed_vertex(
     vertices: dict[Key, Vertex],
-    failing: Failing,
+    failing: FailureTracker,
     error: BaseException,
     said: Finding,
     names: Names,
@@ -302,9 +302,9 @@ def from_traceback(
 
     The variables of the function that it came through hold what led there.
     """
-    frame = innermost(error)
+    frame = innermost_frame(error)
     names = names or Names(frame=frame)
-    failing, vertices = Failing(names), dict[Key, Vertex]()
+    failing, vertices = FailureTracker(names), dict[Key, Vertex]()
     tensors = [value for _, value in variables(frame) if isinstance(value, Tensor)][::-1]
     tensors.sort(key=lambda tensor: tensor.is_leaf)  # what was computed, the latest first
     arguments = dict(getattr(error, "arguments", {}))
@@ -320,7 +320,7 @@ def from_traceback(
         if tensor is None:
             continue
         taken.add(id(tensor))
-        failing.operands.append(operand(label.partition(" ")[0], tensor, names))
+        failing.operands.append(describe_operand(label.partition(" ")[0], tensor, names))
         if tensor._node is not None and tensor._node is not LEAF:
             for step in reachable([tensor._node]):
                 if isinstance(step, Tensor):
@@ -331,11 +331,11 @@ def from_traceback(
     return failure_of(Recorder(names), failing, error, others, vertices)
 
 
-def innermost(error: BaseException) -> FrameType | None:
+def innermost_frame(error: BaseException) -> FrameType | None:
     """Return the innermost frame of the user's code that an exception came through."""
     found = None
     for frame in frames_of(error):
-        if is_users(frame) and not is_library(frame):
+        if is_user_frame(frame) and not is_library(frame):
             found = frame
     return found
 

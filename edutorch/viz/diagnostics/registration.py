@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from ...core.tensor import LEAF, Tensor
 from ..graph.names import Names
-from .messages import Finding, finding, listed
+from .messages import Finding, finding, join_names
 
 MOST_ITEMS = 1000
 """Of a container no more items than this are looked at."""
 
 
-class Hidden(NamedTuple):
+class HiddenParameter(NamedTuple):
     """A parameter that its module does not know: its path, and what holds it."""
 
     path: str
@@ -30,19 +30,19 @@ class Hidden(NamedTuple):
     advice: str
 
 
-def hidden_parameters(names: Names) -> Iterator[Hidden]:
+def hidden_parameters(names: Names) -> Iterator[HiddenParameter]:
     """Yield the parameters that the modules of all models hold without knowing them."""
     for model in names.models:
         known = {id(parameter) for parameter in model.parameters()}
         for path, module in model.named_modules():
             for name, value in vars(module).items():
                 holder = f"{path}.{name}" if path else name
-                for place, tensor, thing, advice in inside(value, name):
+                for place, tensor, thing, advice in hidden_in(value, name):
                     if id(tensor) not in known:
-                        yield Hidden(holder + place, tensor, holder, thing, model, advice)
+                        yield HiddenParameter(holder + place, tensor, holder, thing, model, advice)
 
 
-def inside(value: Any, name: str) -> Iterator[tuple[str, Tensor, str, str]]:
+def hidden_in(value: Any, name: str) -> Iterator[tuple[str, Tensor, str, str]]:
     """Yield what an attribute hides: where in it, the tensor, what the attribute is, what helps."""
     from ...nn import Module
 
@@ -76,7 +76,7 @@ def is_learned(tensor: Tensor) -> bool:
     return tensor._node is LEAF and tensor.requires_grad
 
 
-def unregistered(names: Names, got: set[int], optimized: set[int], line: str) -> list[Finding]:
+def find_unregistered(names: Names, got: set[int], optimized: set[int], line: str) -> list[Finding]:
     """Return a finding for each attribute that hides parameters which a loss depends on.
 
     Args:
@@ -84,12 +84,12 @@ def unregistered(names: Names, got: set[int], optimized: set[int], line: str) ->
         optimized: of those that an optimizer holds.
         line: of the user's code that ran backward.
     """
-    groups: dict[str, list[Hidden]] = {}
+    groups: dict[str, list[HiddenParameter]] = {}
     for hidden_parameter in hidden_parameters(names):
         if id(hidden_parameter.tensor) in got and id(hidden_parameter.tensor) not in optimized:
             groups.setdefault(hidden_parameter.holder, []).append(hidden_parameter)
     return [
-        finding("unregistered", names=listed(list(dict.fromkeys(each.path for each in hidden))),
+        finding("unregistered", names=join_names(list(dict.fromkeys(each.path for each in hidden))),
                 model=type(hidden[0].model).__name__, holder=f"`{holder}`", thing=hidden[0].thing,
                 advice=hidden[0].advice, line=line, subject=f"unregistered {holder}")
         for holder, hidden in groups.items()

@@ -69,10 +69,10 @@ class Report:
 
     def _html_of(self, found: Finding) -> str:
         rows = "\n".join(([found.line] if found.line else []) + list(found.details))
-        code = f'<div style="{CODE}">{clean(rows)}</div>' if rows else ""
+        code = f'<div style="{CODE}">{escape_text(rows)}</div>' if rows else ""
         return (
-            f'<div style="{STYLE.format(colour="#B00020")}"><b>✗ {clean(found.says)}</b>{code}'
-            f"<div>→ {clean(found.do)}</div></div>"
+            f'<div style="{STYLE.format(colour="#B00020")}"><b>✗ {escape_text(found.says)}</b>{code}'
+            f"<div>→ {escape_text(found.do)}</div></div>"
         )
 
     def _image(self) -> str:
@@ -82,7 +82,7 @@ class Report:
             image = base64.b64encode(self.drawing.svg.encode()).decode()
         except (LayoutError, MissingExtraError):
             return ""
-        alt = clean("; ".join(finding.says for finding in self.findings) or ALL_WELL)
+        alt = escape_text("; ".join(finding.says for finding in self.findings) or ALL_WELL)
         return (f'<img style="max-width:100%;background:#ffffff" alt="The graph. {alt}" '
                 f'src="data:image/svg+xml;base64,{image}">')  # fmt: skip
 
@@ -99,6 +99,6 @@ class Report:
     __repr__ = __str__
 
 
-def clean(text: str) -> str:
+def escape_text(text: str) -> str:
     """Return text fit for HTML: escaped, and without what cannot be printed."""
     return escape("".join(each if each.isprintable() or each == "\n" else "�" for each in text))

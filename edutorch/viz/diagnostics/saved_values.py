@@ -13,29 +13,29 @@ from ...autograd import grad
 from ...core.autograd.graph import Node, reachable
 from ...core.tensor import LEAF, Tensor
 from ...errors import EdutorchError
-from ...modes import changed
+from ...modes import override_modes
 from ...ops import ones_like
 from ..graph.graph_reader import input_names, line_of
 from ..graph.model import gradient_label
 from ..graph.names import Names, variables
-from .messages import Finding, finding, listed
-from .non_finite import Births, saved_values
+from .messages import Finding, finding, join_names
+from .non_finite import NonFiniteTracker, saved_arrays
 from .non_finite_causes import (
-    FORWARD,
-    ON_PURPOSE,
-    PUT_THERE,
-    STEEP,
+    FORWARD_CAUSES,
+    DELIBERATE_OPS,
+    DELIBERATE,
+    BACKWARD_CAUSES,
     Cause,
-    bad_count,
+    count_non_finite,
     cause_of,
-    described,
+    describe_operand,
     has_nan,
 )
 
 LineOf = Callable[[Node], str]
 
 
-class Kept:
+class SavedValues:
     """The arrays that the ops behind a loss have kept: of their operands and results.
 
     Args:
@@ -52,7 +52,7 @@ class Kept:
             if isinstance(node, Tensor):
                 self._results[node] = node._array
                 continue
-            saved = self._saved[node] = saved_values(node)
+            saved = self._saved[node] = saved_arrays(node)
             if "y" in saved and not node.gathers:
                 self._results[node] = saved["y"]
             for name, edge in zip(input_names(node), node.edges, strict=False):
@@ -74,8 +74,8 @@ class Kept:
         for node in self.steps:
             y = self._results.get(node)
             if isinstance(node, Tensor):
-                if bad_count(node._array):
-                    return Births(self.names)._came_in(node).finding
+                if count_non_finite(node._array):
+                    return NonFiniteTracker(self.names)._came_in(node).finding
                 continue
             data = self._bad_data(node)
             if data is not None:
@@ -84,10 +84,10 @@ class Kept:
             nan = y is not None and has_nan(y)
             masked = {name for name, edge in zip(input_names(node), node.edges, strict=False)
                       if edge in masks}  # fmt: skip
-            if any(bad_count(value) for name, value in operands.items() if name not in masked):
+            if any(count_non_finite(value) for name, value in operands.items() if name not in masked):
                 continue
-            if y is not None and bad_count(y):
-                if not nan and (masked or node.op.name in ON_PURPOSE):
+            if y is not None and count_non_finite(y):
+                if not nan and (masked or node.op.name in DELIBERATE_OPS):
                     masks[node] = y
                     continue
                 why = cause_of(node.op.name, operands, y) if operands else None
@@ -97,12 +97,12 @@ class Kept:
             if cause is not None:
                 return self._made(node, operands, y, cause)
         for node, y in masks.items():  # and it has reached the loss
-            return self._made(node, self.operands(node), y, PUT_THERE)
+            return self._made(node, self.operands(node), y, DELIBERATE)
         return None
 
     def _foreseen(self, node: Any, operands: Mapping[str, Any], y: Any) -> Cause | None:
         """Say why an op has made bad numbers, where not all that it has to do with is known."""
-        why = FORWARD.get(node.op.name)
+        why = FORWARD_CAUSES.get(node.op.name)
         try:
             return None if why is None else why(operands, y)
         except (KeyError, AttributeError, TypeError, ValueError):
@@ -112,70 +112,70 @@ class Kept:
         """See whether an operand that wants no gradient has a NaN in it."""
         for name, edge in zip(input_names(node), node.edges, strict=False):
             array = self._saved[node].get(name)
-            if edge is None and hasattr(array, "dtype") and bad_count(array) and has_nan(array):
+            if edge is None and hasattr(array, "dtype") and count_non_finite(array) and has_nan(array):
                 called = next((f"`{each}`" for each, value in variables(self.names.frame)
                                if getattr(value, "_array", None) is array), "The data")  # fmt: skip
-                return finding("nan-data", name=called, count=f"{bad_count(array):,}",
+                return finding("nan-data", name=called, count=f"{count_non_finite(array):,}",
                                line=self.lines(node), subject=f"nan-data {called}")  # fmt: skip
         return None
 
     def _made(self, node: Any, operands: Mapping[str, Any], y: Any, why: Cause) -> Finding:
         what = "NaN or Inf" if y is None else "NaN" if has_nan(y) else "Inf"
-        rows = tuple(described(name, value) for name, value in operands.items())
+        rows = tuple(describe_operand(name, value) for name, value in operands.items())
         return finding(
             "nan", what=what, op=node.op.public_name, cause=why[0], advice=why[1],
             line=self.lines(node), order=node._order, details=rows, subject=f"nan {node.op.name}",
         )  # fmt: skip
 
 
-def bad_numbers(loss: Tensor, names: Names, lines: LineOf = line_of) -> list[Finding]:
+def find_bad_values(loss: Tensor, names: Names, lines: LineOf = line_of) -> list[Finding]:
     """Find the first op behind a bad loss that was given good numbers, as far as is still known."""
-    if not bad_count(loss._array):
+    if not count_non_finite(loss._array):
         return []
     if loss._node is LEAF:
-        return [Births(names)._came_in(loss).finding]
-    made = Kept(loss, names, lines).first_bad()
+        return [NonFiniteTracker(names)._came_in(loss).finding]
+    made = SavedValues(loss, names, lines).first_bad()
     if made is not None:
         return [made]
     size = float(abs(loss._array).max())  # of the array: an op on the tensor would be recorded
     return [finding("nan-loss", loss=size, line=lines(loss._node))]
 
 
-def bad_gradients(loss: Tensor, names: Names) -> list[Finding]:
+def find_bad_gradients(loss: Tensor, names: Names) -> list[Finding]:
     """Find leaves with a bad `.grad`, and the rule that made it."""
     steps = reachable([loss._node])
     leaves = [step for step in steps if isinstance(step, Tensor) and step._grad is not None
-              and bad_count(step._grad._array)]  # fmt: skip
+              and count_non_finite(step._grad._array)]  # fmt: skip
     if not leaves:
         return []
-    made = None if bad_count(loss._array) else went_back(loss, leaves, steps, names)
+    made = None if count_non_finite(loss._array) else rerun_backward(loss, leaves, steps, names)
     if made is not None:
         return [made]
     paths = [gradient_label(names.path_of_leaf(leaf)) for leaf in leaves]
-    cause, advice, line = suspicion(steps)
-    count = sum(bad_count(leaf._grad._array) for leaf in leaves if leaf._grad is not None)
-    return [finding("bad-grad", names=listed(paths), count=f"{count:,}", cause=cause,
+    cause, advice, line = suspect_rule(steps)
+    count = sum(count_non_finite(leaf._grad._array) for leaf in leaves if leaf._grad is not None)
+    return [finding("bad-grad", names=join_names(paths), count=f"{count:,}", cause=cause,
                     advice=advice, line=line, subject="bad-grad")]  # fmt: skip
 
 
-def went_back(loss: Tensor, leaves: list[Tensor], steps: list[Any], names: Names) -> Finding | None:
+def rerun_backward(loss: Tensor, leaves: list[Tensor], steps: list[Any], names: Names) -> Finding | None:
     """Run backward once more, where the graph still allows it, and watch the rules of its ops."""
     if any(step.hooks if isinstance(step, Node) else step._hooks for step in steps):
         return None  # these are the user's, and would hear of it
-    births = Births(names)
+    births = NonFiniteTracker(names)
     try:
-        with changed(listeners=(births.take,)):
+        with override_modes(listeners=(births.take,)):
             grad([loss], leaves, [ones_like(loss)], retain_graph=True, allow_unused=True)
     except EdutorchError:
         return None  # the graph has been freed
     return births.found.get("backward")
 
 
-def suspicion(steps: list[Any]) -> tuple[str, str, str]:
+def suspect_rule(steps: list[Any]) -> tuple[str, str, str]:
     """Say which op could have made a bad gradient, what helps, and the op's line."""
-    steep = [step for step in steps if isinstance(step, Node) and step.op.name in STEEP]
+    steep = [step for step in steps if isinstance(step, Node) and step.op.name in BACKWARD_CAUSES]
     if steep:
-        why, _, advice = STEEP[steep[-1].op.name]
+        why, _, advice = BACKWARD_CAUSES[steep[-1].op.name]
         return (
             f"{steep[-1].op.public_name} is on the way to it, and {why}",
             advice,
@@ -188,7 +188,7 @@ def suspicion(steps: list[Any]) -> tuple[str, str, str]:
     )  # fmt: skip
 
 
-def stale(loss: Tensor) -> list[Finding]:
+def find_stale(loss: Tensor) -> list[Finding]:
     """Find a value that an op has kept for backward, and that was changed afterwards."""
     for node in reachable([loss._node]):
         if isinstance(node, Tensor) or node.op.variadic or not isinstance(node.saved, tuple):

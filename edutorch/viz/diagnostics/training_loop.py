@@ -15,15 +15,15 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ... import backends
-from ...core.source_location import Place, users_place
+from ...core.source_location import CodeLocation, user_location
 from ...core.tensor import LEAF, Tensor
 from ...events import GradientAccumulated, OpApplied, Stepped, WorkStarted
 from ...optim import Optimizer
 from ..graph.graph_reader import line_of, line_text
 from ..graph.names import Names, variables
-from .gradient_clearing import Clearing
-from .messages import Finding, finding, listed
-from .non_finite_causes import plain
+from .gradient_clearing import ClearingCheck
+from .messages import Finding, finding, join_names
+from .non_finite_causes import as_plain_array
 
 ZERO_STEPS = 4
 SAME_LOSS, SEEN = 25, 4
@@ -34,10 +34,10 @@ is forgotten: a second optimizer may take its first step after some of the first
 GROWING, GROWN = 6, 100.0
 """The loss explodes if it has grown at each of so many steps, and so many times in all."""
 
-SECOND = {"log_softmax": ("softmax", "cross_entropy"), "logits_loss": (
+REPEATED = {"log_softmax": ("softmax", "cross_entropy"), "bce_with_logits_forward": (
     "sigmoid", "binary_cross_entropy_with_logits")}  # fmt: skip
-MOVING = {"reshape", "view", "transpose", "permute", "squeeze", "unsqueeze", "flatten", "clone"}
-BEHAVES = ("Dropout", "BatchNorm", "InstanceNorm")
+MOVING_OPS = {"reshape", "view", "transpose", "permute", "squeeze", "unsqueeze", "flatten", "clone"}
+MODE_DEPENDENT = ("Dropout", "BatchNorm", "InstanceNorm")
 """Names of layers that act differently in a test begin (or go on) with these."""
 
 
@@ -50,7 +50,7 @@ class Unchanged(NamedTuple):
     looks: int
 
 
-class Habits:
+class LoopChecks:
     """Hears a training loop, step by step."""
 
     hears = (OpApplied, GradientAccumulated, Stepped, WorkStarted)
@@ -66,9 +66,9 @@ class Habits:
         self._got: dict[int, bool] = {}  # in this step: parameter -> gradient is 0
         self._without: dict[int, Unchanged] = {}  # parameters that no known optimizer holds
         self._eval = 0
-        self._clearing = Clearing()
-        self._backward: Place | None = None  # where the user's code ran backward last
-        self._update: Place | None = None  # and the optimizer's step
+        self._clearing = ClearingCheck()
+        self._backward: CodeLocation | None = None  # where the user's code ran backward last
+        self._update: CodeLocation | None = None  # and the optimizer's step
         self._zero: dict[int, weakref.ref[Tensor]] = {}  # leaves whose gradient was 0
         self._stepped: weakref.WeakSet[Any] = weakref.WeakSet()  # optimizers, in this step
 
@@ -98,36 +98,36 @@ class Habits:
         elif kind is Stepped:
             self.optimizers.add(event.optimizer)
             self._stepped.add(event.optimizer)
-            self._update = users_place()
+            self._update = user_location()
         elif kind is WorkStarted:
-            self._backward = users_place()
+            self._backward = user_location()
 
     def optimized(self) -> set[int]:
         """Return the ids of all parameters that a known optimizer holds."""
         for _, value in variables(self.names.frame):
             if isinstance(value, Optimizer):
                 self.optimizers.add(value)
-        return held_by(self.optimizers)
+        return parameter_ids(self.optimizers)
 
     def stepped(self) -> set[int]:
         """Return the ids of the parameters of the optimizers that ended this step."""
-        return held_by(self._stepped)
+        return parameter_ids(self._stepped)
 
     # Ops --------------------------------------------------------------------------------
 
     def _softmax_twice(self, event: OpApplied) -> None:
         name = event.op.name
-        if name not in SECOND and name != "nll_loss":
+        if name not in REPEATED and name != "nll_loss":
             return
-        made = maker(event.inputs[0])
+        made = producing_op(event.inputs[0])
         if made is None:
             return
         line = line_of(event.node) if event.node is not None else ""
         order = 0 if event.node is None else event.node._order
         if name == "nll_loss" and made in ("softmax", "sigmoid"):
             self._add("probabilities-to-nll", line=line, order=order, first=made, subject="nll")
-        elif name in SECOND and made == SECOND[name][0]:
-            first, second = SECOND[name]
+        elif name in REPEATED and made == REPEATED[name][0]:
+            first, second = REPEATED[name]
             self._add("double-softmax", line=line, order=order, first=first, second=second,
                       subject=f"double {second}")  # fmt: skip
 
@@ -138,7 +138,7 @@ class Habits:
     # Gradients --------------------------------------------------------------------------
 
     def _received(self, event: GradientAccumulated) -> None:
-        leaf, array = event.tensor, plain(getattr(event.gradient, "_array", event.gradient))
+        leaf, array = event.tensor, as_plain_array(getattr(event.gradient, "_array", event.gradient))
         zero = not backends.of(array).xp.any(array).item()
         self._got[id(leaf)] = self._got.get(id(leaf), True) and zero
         if zero:
@@ -165,7 +165,7 @@ class Habits:
         for key, reference in self._zero.items():
             leaf = reference()
             grad = None if leaf is None else leaf._grad
-            if grad is not None and backends.of(grad._array).xp.any(plain(grad._array)).item():
+            if grad is not None and backends.of(grad._array).xp.any(as_plain_array(grad._array)).item():
                 self._got[key] = False
         self._habits(loss, step, full=False)
         found, self.now = list(self.now.values()), now
@@ -210,7 +210,7 @@ class Habits:
         if self._same >= SAME_LOSS and self._same_seen >= SEEN and self.optimizers:
             self._add("loss-constant", loss=f"{last:.6g}", steps=self._same + 1,
                       line=self.update_line, subject="constant")  # fmt: skip
-        if len(known) == GROWING and last > GROWN * abs(known[0]) and grows(known):
+        if len(known) == GROWING and last > GROWN * abs(known[0]) and is_growing(known):
             self._add("exploding", first=f"{known[0]:.3g}", last=f"{last:.3g}",
                       steps=GROWING - 1, rate=self._rate(), line=self.update_line,
                       subject="exploding")  # fmt: skip
@@ -240,7 +240,7 @@ class Habits:
                     steps = max(steps, count)
                     weights |= parameter.ndim > 1
         if weights:
-            self._add("zero-gradient", names=listed(dead), steps=steps, line=self.line,
+            self._add("zero-gradient", names=join_names(dead), steps=steps, line=self.line,
                       subject="zero-gradient")  # fmt: skip
 
     def _left_out(self, optimized: set[int], step: int) -> None:
@@ -275,7 +275,7 @@ class Habits:
             return []
         known = self.optimized() | self._in_objects()
         left = [self._called(each) for each in late if id(each) not in known]
-        return [finding("not-optimized", names=listed(left), line=self.update_line,
+        return [finding("not-optimized", names=join_names(left), line=self.update_line,
                         subject="not-optimized")] if left else []  # fmt: skip
 
     def _in_objects(self) -> set[int]:
@@ -284,13 +284,13 @@ class Habits:
             for each in list(getattr(value, "__dict__", {}).values()):
                 if isinstance(each, Optimizer):
                     self.optimizers.add(each)
-        return held_by(self.optimizers)
+        return parameter_ids(self.optimizers)
 
     def _eval_mode(self, optimized: set[int]) -> None:
         """Look for a whole model in eval mode whose parameters an optimizer changes."""
         for model in self.names.models:
             layers = [type(module).__name__ for module in model.modules()
-                      if any(word in type(module).__name__ for word in BEHAVES)
+                      if any(word in type(module).__name__ for word in MODE_DEPENDENT)
                       and not is_frozen(module)]  # fmt: skip
             trained = any(id(parameter) in self._got and id(parameter) in optimized
                           for parameter in model.parameters())  # fmt: skip
@@ -300,7 +300,7 @@ class Habits:
             if self._eval >= 2:
                 self._add("eval-mode", model=type(model).__name__, subject="eval-mode",
                           line=self.update_line,
-                          layers=listed(list(dict.fromkeys(layers))))  # fmt: skip
+                          layers=join_names(list(dict.fromkeys(layers))))  # fmt: skip
 
 
 def is_frozen(module: Any) -> bool:
@@ -309,25 +309,25 @@ def is_frozen(module: Any) -> bool:
     return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
 
 
-def maker(tensor: Any) -> str | None:
+def producing_op(tensor: Any) -> str | None:
     """Return the name of the op that made a tensor; ops that only move numbers do not count."""
     node = getattr(tensor, "_node", None)
     for _ in range(4):
         if node is None or node is LEAF or not hasattr(node, "op"):
             return None
-        if node.op.name not in MOVING:
+        if node.op.name not in MOVING_OPS:
             return node.op.public_name
         node = node.edges[0]
     return None
 
 
-def grows(losses: list[float]) -> bool:
+def is_growing(losses: list[float]) -> bool:
     """Say whether each loss is larger than the one before, all of them finite and above 0."""
     pairs = itertools.pairwise(losses)
     return all(math.isfinite(b) and 0 < a < b for a, b in pairs)
 
 
-def held_by(optimizers: Iterable[Any]) -> set[int]:
+def parameter_ids(optimizers: Iterable[Any]) -> set[int]:
     """Return the ids of all parameters that these optimizers hold."""
     groups = (group for optimizer in list(optimizers) for group in optimizer.param_groups)
     return {id(parameter) for group in groups for parameter in group["params"]}

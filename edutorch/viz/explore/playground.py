@@ -24,10 +24,10 @@ from ...optim import SGD, Optimizer
 from ..graph.model import Snapshot
 from ..graph.names import Names
 from ..live.comm_queue import in_notebook
-from ..live.fallback_picture import Lasting
+from ..live.fallback_picture import ViewWithFallback
 from ..live.layout_queue import LIMIT
 from ..live.messages import patch_of
-from ..live.panel import Part
+from ..live.panel import Panel
 from ..live.recorder import Recorder
 from ..render.plots import RISING, Plot, new_figure
 from .clickable import Explorer
@@ -73,7 +73,7 @@ class Toy(Explorer):
         self.kind, self._first, self._optimizers = kind, points.copy(), optimizer
         self.names = ("w", "b") if kind == "line" else ("w1", "w2")
         self.part = ToyPart(self)
-        self._displays: list[Lasting] = []
+        self._displays: list[ViewWithFallback] = []
         self.finished = False  # whether `finish` has replaced it by a picture
         self.past: list[Moment] = []
         self.future: list[Moment] = []
@@ -292,7 +292,7 @@ class Toy(Explorer):
             display(self.bundle(), raw=True)
         else:
             page = self.stage.page or self.open_page()
-            self._displays.append(Lasting(page, self.bundle))
+            self._displays.append(ViewWithFallback(page, self.bundle))
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         # For front ends other than Jupyter that show widgets, such as marimo.
@@ -304,7 +304,7 @@ class Toy(Explorer):
         return f"<toy {self.kind}: step {self.steps}, {where}, loss {self.loss:.4g}>"
 
 
-class ToyPart(Part):
+class ToyPart(Panel):
     """The panel of the page: the state of a playground, and the actions on it."""
 
     name = "toy"
@@ -319,11 +319,11 @@ class ToyPart(Part):
             "kind": toy.kind,
             "points": np.round(toy.points, 4).tolist(),
             "names": list(toy.names),
-            "at": numbers(toy.at),
-            "next": numbers(toy.next_step()),
-            "path": [numbers(point) for point in toy.path],
+            "at": json_point(toy.at),
+            "next": json_point(toy.next_step()),
+            "path": [json_point(point) for point in toy.path],
             "box": list(box),
-            "bands": bands(box, heights),
+            "bands": contour_bands(box, heights),
             "loss": number_or_text(toy.loss),
             "steps": toy.steps,
             "undo": len(toy.past),
@@ -344,7 +344,7 @@ class ToyPart(Part):
             toy.move(x, y)
 
 
-def numbers(point: tuple[float, float]) -> list[float | str]:
+def json_point(point: tuple[float, float]) -> list[float | str]:
     return [number_or_text(round(value, 5)) for value in point]
 
 
@@ -359,7 +359,7 @@ def levels_of(low: float, high: float) -> np.ndarray:
     return low + rise * np.linspace(0, 1, BANDS + 1) ** 2.5
 
 
-def bands(box: tuple[float, float, float, float], heights: np.ndarray) -> list[list[list[float]]]:
+def contour_bands(box: tuple[float, float, float, float], heights: np.ndarray) -> list[list[list[float]]]:
     """Return the rings around each band of the loss, low to high, each as x, y, x, y, …"""
     try:
         from contourpy import FillType, contour_generator

@@ -20,7 +20,7 @@ from ...errors import EdutorchError
 from ...events import WorkEnded
 from ...ops import tensor
 from ..graph.names import Names, variables
-from ..live.panel import Part
+from ..live.panel import Panel
 
 if TYPE_CHECKING:
     from ..live.recorder import Recorder
@@ -46,7 +46,7 @@ class Change:
     drag: int = 0  # changes of one drag are undone together; 0: not part of a drag
 
 
-class Hand:
+class TensorEditor:
     """Writes elements of tensors in place, with undo and redo."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
@@ -62,7 +62,7 @@ class Hand:
         before = self.array(name)
         after = before.copy()
         try:
-            after[index if index != () else ...] = np.asarray(given(value), before.dtype)
+            after[index if index != () else ...] = np.asarray(to_numpy_value(value), before.dtype)
         except (TypeError, ValueError, IndexError, OverflowError) as error:
             raise TouchError(
                 "touch.set", f"cannot write {value!r} into {name!r}: {error}",
@@ -110,7 +110,7 @@ class Hand:
             target.copy_(tensor(array, dtype=target.dtype, device=target.device))
 
 
-def given(value: Any) -> Any:
+def to_numpy_value(value: Any) -> Any:
     """Convert a value for NumPy; a page sends numbers as text."""
     if isinstance(value, str):
         return float(value.strip().replace(",", ".").replace("−", "-"))
@@ -161,12 +161,12 @@ def number_or_text(value: float) -> float | str:
 # The panel ---------------------------------------------------------------------------
 
 
-class TouchPart(Part):
+class TouchPart(Panel):
     """The panel of the page with a field for each tensor, undo and redo."""
 
     name = "touch"
 
-    def __init__(self, hand: Hand, ranges: Mapping[str, tuple[float, float]] | None = None) -> None:
+    def __init__(self, hand: TensorEditor, ranges: Mapping[str, tuple[float, float]] | None = None) -> None:
         self.hand = hand
         self.ranges = dict(ranges or {})
         self.result = self.error = self.note = ""
@@ -226,7 +226,7 @@ def index_of(request: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 MOST_TENSORS = 200
 
 
-class BetweenSteps(TouchPart):
+class ParameterEditor(TouchPart):
     """Changes parameters of a running model while its loop is paused.
 
     The page's messages arrive on any thread. They wait until the loop is between two steps: a
@@ -235,7 +235,7 @@ class BetweenSteps(TouchPart):
     """
 
     def __init__(self, names: Names, paused: Callable[[], bool]) -> None:
-        super().__init__(Hand({}))
+        super().__init__(TensorEditor({}))
         self.names, self.paused = names, paused
         self._asked: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._open = False

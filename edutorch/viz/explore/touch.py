@@ -11,15 +11,15 @@ from ...autograd import enable_grad, grad
 from ...core.tensor import Tensor
 from ...events import listening
 from ...ops import ones_like, tensor
-from ..draw import GivenNames
+from ..draw import CallerNames
 from ..graph.model import Snapshot
 from ..live.comm_queue import in_notebook
-from ..live.fallback_picture import Lasting
+from ..live.fallback_picture import ViewWithFallback
 from ..live.layout_queue import LIMIT
 from ..live.messages import patch_of
 from ..live.recorder import Recorder
 from .clickable import Explorer
-from .tensor_editor import Hand, TouchError, TouchPart
+from .tensor_editor import TensorEditor, TouchError, TouchPart
 
 
 class Touch(Explorer):
@@ -33,14 +33,14 @@ class Touch(Explorer):
         self,
         function: Callable[..., Any],
         leaves: Mapping[str, Tensor],
-        names: GivenNames,
+        names: CallerNames,
         ranges: Mapping[str, tuple[float, float]] | None = None,
         rankdir: Literal["LR", "TB"] | None = None,
     ) -> None:
         self.function, self.leaves, self._names = function, dict(leaves), names
         self._lock = threading.RLock()
         parameters = dict(getattr(function, "named_parameters", dict)())
-        self.part = TouchPart(Hand({**leaves, **parameters}), ranges)
+        self.part = TouchPart(TensorEditor({**leaves, **parameters}), ranges)
         self.result: Any = None
         super().__init__(self._compute(), rankdir)
 
@@ -101,7 +101,7 @@ class Touch(Explorer):
         recorder = Recorder(self._names, detailed=True)
         with enable_grad(), listening(recorder):
             result = self.function(**self.leaves)
-            output = checked_result(result)
+            output = check_result(result)
             inputs = [tensor for tensor in self.part.hand.tensors.values() if tensor.requires_grad]
             gradients = grad([output], inputs, [ones_like(output)], allow_unused=True)
             for leaf, gradient in zip(inputs, gradients, strict=True):
@@ -135,7 +135,7 @@ class Touch(Explorer):
 
     def _ipython_display_(self) -> None:
         if in_notebook():
-            Lasting(self.stage.page or self.open_page(), self.bundle)
+            ViewWithFallback(self.stage.page or self.open_page(), self.bundle)
         else:
             print(self)
 
@@ -150,7 +150,7 @@ class Touch(Explorer):
         return f"<touch: {values} -> {self.part.result}>"
 
 
-def checked_result(result: Any) -> Tensor:
+def check_result(result: Any) -> Tensor:
     if not isinstance(result, Tensor) or result.grad_fn is None:
         reason = f"got {type(result).__name__}"
         if isinstance(result, Tensor):
@@ -213,7 +213,7 @@ def touch(
     for name, bounds in (ranges or {}).items():
         check_range(name, bounds, tensors)
     model: Any = function if hasattr(function, "named_modules") else None
-    return Touch(function, tensors, GivenNames(model, tensors, sys._getframe(1)), ranges, rankdir)
+    return Touch(function, tensors, CallerNames(model, tensors, sys._getframe(1)), ranges, rankdir)
 
 
 def leaf_of(name: str, value: Any) -> Tensor:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from ...errors import EdutorchError
 from ..tensors.summaries import Stats
-from .grouping import Group, bottom_up, by_call, cut, measure, numbers_in, place_leaves
+from .grouping import Group, groups_bottom_up, group_by_call, cut_group, measure_groups, node_indices, place_leaves
 from .model import Frame, Graph, GraphEdge, GraphNode, Snapshot
 from .repetition import fold_repetition
 
@@ -102,53 +102,53 @@ class Plan:
     def _flow(self, whole: Snapshot, edge: int) -> Stats | None:
         if edge == SEVERAL:
             return None
-        return whole.flows[edge] if edge >= 0 else whole.grads[result_of(edge)]
+        return whole.flows[edge] if edge >= 0 else whole.grads[gradient_node(edge)]
 
 
 SEVERAL = -1
 """In `Plan.edges`: an arrow that stands for several gradients, so that none is shown."""
 
 
-def of_result(node: int) -> int:
+def whole_gradient_edge(node: int) -> int:
     """Return the entry of `Plan.edges` for an arrow that carries a node's whole gradient."""
     return SEVERAL - 1 - node
 
 
-def result_of(edge: int) -> int:
+def gradient_node(edge: int) -> int:
     """Return the node whose gradient such an arrow carries: the inverse of `of_result`."""
     return SEVERAL - 1 - edge
 
 
-def folded(snapshot: Snapshot, choice: Choice | None = None) -> Snapshot:
+def fold_snapshot(snapshot: Snapshot, choice: Choice | None = None) -> Snapshot:
     """Return the visible part of a graph with its values. See `plan_of`."""
-    return plan_of(snapshot.graph, choice or Choice()).pick(snapshot)
+    return make_plan(snapshot.graph, choice or Choice()).pick(snapshot)
 
 
-def plan_of(graph: Graph, choice: Choice) -> Plan:
+def make_plan(graph: Graph, choice: Choice) -> Plan:
     """Decide which groups are open, and build the visible graph."""
     if choice.tab is not None and choice.tab < len(graph.tabs):
-        part, nodes, edges = only(graph, graph.tabs[choice.tab].nodes)
-        plan = plan_of(part, replace(choice, tab=None))
+        part, nodes, edges = subgraph(graph, graph.tabs[choice.tab].nodes)
+        plan = make_plan(part, replace(choice, tab=None))
         return Plan(
             replace(plan.graph, tabs=graph.tabs),
             tuple(nodes[index] for index in plan.nodes),
-            tuple(in_whole(index, nodes, edges) for index in plan.edges),
+            tuple(to_whole_edge(index, nodes, edges) for index in plan.edges),
             {nodes[index]: node_id for index, node_id in plan.ids.items()},
         )
-    root, by_itself = grouped(graph, choice.limit)
-    opened = open_groups(root, by_itself, choice)
-    boxes = seen_boxes(root, opened)
-    return Visible(graph, boxes, frames_of(root, opened)).plan()
+    root, by_itself = group_graph(graph, choice.limit)
+    opened = find_open_groups(root, by_itself, choice)
+    boxes = visible_boxes(root, opened)
+    return VisibleGraph(graph, boxes, open_frames(root, opened)).plan()
 
 
-def in_whole(edge: int, nodes: list[int], edges: list[int]) -> int:
+def to_whole_edge(edge: int, nodes: list[int], edges: list[int]) -> int:
     """Convert an entry of `Plan.edges` from a part of a graph to the whole graph."""
     if edge == SEVERAL:
         return SEVERAL
-    return edges[edge] if edge >= 0 else of_result(nodes[result_of(edge)])
+    return edges[edge] if edge >= 0 else whole_gradient_edge(nodes[gradient_node(edge)])
 
 
-def only(graph: Graph, wanted: Iterable[int]) -> tuple[Graph, list[int], list[int]]:
+def subgraph(graph: Graph, wanted: Iterable[int]) -> tuple[Graph, list[int], list[int]]:
     """Return the subgraph of some nodes, and the indices of its nodes and edges in the whole."""
     nodes = sorted(set(wanted))
     ids = {graph.nodes[index].id: f"n{position}" for position, index in enumerate(nodes)}
@@ -168,33 +168,33 @@ def only(graph: Graph, wanted: Iterable[int]) -> tuple[Graph, list[int], list[in
 # What is open --------------------------------------------------------------------------------
 
 
-def grouped(graph: Graph, limit: int = MOST_NODES) -> tuple[Group, set[str]]:
+def group_graph(graph: Graph, limit: int = MOST_NODES) -> tuple[Group, set[str]]:
     """Return the root group, and the keys of the groups that are open by default.
 
     A graph that fits is shown as it is, except that library layers and functions stay closed.
     Otherwise repetitions become one box, and long groups are cut into parts.
     """
-    root = by_call(graph)
+    root = group_by_call(graph)
     large = open_size(root) > limit
     if not large:
         place_leaves(root, graph)
         large = open_size(root) > limit
-        root = by_call(graph) if large else root
+        root = group_by_call(graph) if large else root
     if large:
         fold_repetition(root, graph, limit)
         place_leaves(root, graph, large)
-        for group in bottom_up(root):
-            cut(group, limit, graph)
-    measure(root, graph)
-    opened = open_by_depth(root, limit, graph)
+        for group in groups_bottom_up(root):
+            cut_group(group, limit, graph)
+    measure_groups(root, graph)
+    opened = default_open_keys(root, limit, graph)
     if len(root.members) == 1:  # one box alone tells nothing
         opened |= {group.key for group in root.groups() if len(group.members) <= limit}
-    layers = layers_in(root, opened)
-    with_parameters = len(seen_boxes(root, opened | layers))
+    layers = layer_keys(root, opened)
+    with_parameters = len(visible_boxes(root, opened | layers))
     if with_parameters <= (min(limit, WITH_PARAMETERS) if large else limit):
         opened |= layers
     if large:
-        measure(root, graph)  # more was cut
+        measure_groups(root, graph)  # more was cut
     return root, opened
 
 
@@ -207,7 +207,7 @@ def open_size(group: Group) -> int:
     )  # fmt: skip
 
 
-def open_by_depth(root: Group, limit: int, graph: Graph) -> set[str]:
+def default_open_keys(root: Group, limit: int, graph: Graph) -> set[str]:
     """Return the keys of the groups that are open by default, the outer ones first.
 
     Groups of the same class at the same depth are all open or all closed.
@@ -218,36 +218,36 @@ def open_by_depth(root: Group, limit: int, graph: Graph) -> set[str]:
     while level:
         inner = [group for around in level for group in around.groups()]
         level = []
-        for batch in batches(inner):
+        for batch in opening_batches(inner):
             cost = sum(len(group.members) - 1 for group in batch)
             share = 1 + room // len(batch)
             if cost > room and share >= LEAST_PARTS and limit - room < ENOUGH:
                 for group in batch:
-                    cut(group, share, graph)
+                    cut_group(group, share, graph)
                 cost = sum(len(group.members) - 1 for group in batch)
             if cost <= room:
                 room -= cost
                 opened |= {group.key for group in batch}
                 level += batch
-    for group in bottom_up(root)[:-1]:  # around one closed box, a frame would hide its own name
+    for group in groups_bottom_up(root)[:-1]:  # around one closed box, a frame would hide its own name
         inner = group.members[0] if len(group.members) == 1 else None
         if isinstance(inner, Group) and inner.key not in opened and not inner.is_layer:
             opened.discard(group.key)
     return opened
 
 
-def layers_in(root: Group, opened: set[str]) -> set[str]:
+def layer_keys(root: Group, opened: set[str]) -> set[str]:
     """Return the keys of the one-op layers in open groups."""
     return {
         layer.key
-        for group in bottom_up(root)
+        for group in groups_bottom_up(root)
         if group.key in opened
         for layer in group.groups()
         if layer.is_layer
     }
 
 
-def batches(groups: Iterable[Group]) -> list[list[Group]]:
+def opening_batches(groups: Iterable[Group]) -> list[list[Group]]:
     """Return the groups that open together, the smallest batch first; some never open."""
     by_type: dict[tuple[str, str], list[Group]] = {}
     for group in groups:
@@ -257,23 +257,23 @@ def batches(groups: Iterable[Group]) -> list[list[Group]]:
     return sorted(by_type.values(), key=lambda batch: sum(len(group.members) for group in batch))
 
 
-def open_groups(root: Group, by_itself: set[str], choice: Choice) -> set[str]:
+def find_open_groups(root: Group, by_itself: set[str], choice: Choice) -> set[str]:
     """Return the keys of the open groups.
 
     A group that the user opened is open, and so are the groups around it; no other one is closed
     to make room.
     """
     if choice.everything is True:
-        by_itself = everything_open(root)
+        by_itself = all_group_keys(root)
     elif choice.everything is False:
         by_itself = {""}
     if not choice.turns:
         return by_itself
-    wanted, shut = decided(root, choice)
+    wanted, shut = resolve_turns(root, choice)
     return (by_itself | wanted) - shut
 
 
-def everything_open(root: Group) -> set[str]:
+def all_group_keys(root: Group) -> set[str]:
     """Return the keys of all groups, the outer ones first, up to `MOST_OPENED` boxes."""
     opened, room = {""}, MOST_OPENED - len(root.members)
     level = [root]
@@ -288,7 +288,7 @@ def everything_open(root: Group) -> set[str]:
     return opened
 
 
-def decided(root: Group, choice: Choice) -> tuple[set[str], set[str]]:
+def resolve_turns(root: Group, choice: Choice) -> tuple[set[str], set[str]]:
     """Return the keys of the groups that the user opened, and of those that the user closed.
 
     Opening a group also opens the groups around it, even if one was closed before, and its only
@@ -303,14 +303,14 @@ def decided(root: Group, choice: Choice) -> tuple[set[str], set[str]]:
     while pending:
         group, around = pending.pop()
         if group.key in opened:
-            for key in (*around, group.key, *inside_at_once(group)):
+            for key in (*around, group.key, *keys_opened_with(group)):
                 latest[key] = max(latest.get(key, -1), turn[group.key])
         pending += [(inner, (*around, group.key)) for inner in group.groups()]
     still_closed = {key for key in closed if turn[key] > latest.get(key, -1)}
     return latest.keys() - still_closed, still_closed
 
 
-def inside_at_once(group: Group) -> list[str]:
+def keys_opened_with(group: Group) -> list[str]:
     """Return the keys that open with a group: its only member, and its layers if they are few."""
     keys = []
     while len(group.members) == 1 and isinstance(group.members[0], Group):
@@ -331,7 +331,7 @@ class Box:
     inside: tuple[int, ...] = ()
 
 
-def seen_boxes(root: Group, opened: set[str]) -> list[Box]:
+def visible_boxes(root: Group, opened: set[str]) -> list[Box]:
     """Return the visible boxes in the order of computation."""
     boxes: list[Box] = []
     pending: list[tuple[Group, str]] = [(root, "")]
@@ -343,7 +343,7 @@ def seen_boxes(root: Group, opened: set[str]) -> list[Box]:
             elif member.key in opened:
                 pending.append((member, member.key if is_framed(member) else frame))
             else:
-                boxes.append(Box(member.last, frame, member, tuple(numbers_in(member))))
+                boxes.append(Box(member.last, frame, member, tuple(node_indices(member))))
     return sorted(boxes, key=lambda box: min(box.inside, default=box.node))
 
 
@@ -352,7 +352,7 @@ def is_framed(group: Group) -> bool:
     return len(group.members) > 1 or (group.kind == "module" and isinstance(group.members[0], int))
 
 
-def frames_of(root: Group, opened: set[str]) -> list[Frame]:
+def open_frames(root: Group, opened: set[str]) -> list[Frame]:
     """Return a frame for each open group that is framed, the outer ones first."""
     frames: list[Frame] = []
     pending: list[tuple[Group, str]] = [(root, "")]
@@ -370,7 +370,7 @@ def frames_of(root: Group, opened: set[str]) -> list[Frame]:
 # The graph of it -----------------------------------------------------------------------------
 
 
-class Visible:
+class VisibleGraph:
     """Builds the visible graph from its boxes."""
 
     def __init__(self, graph: Graph, boxes: Sequence[Box], frames: Sequence[Frame]) -> None:
@@ -425,7 +425,7 @@ class Visible:
             if arrow < len(edges):
                 ((result, count), *others) = merged[arrow].items()
                 whole = not others and count == uses[result]
-                sources[arrow] = of_result(result) if whole else SEVERAL
+                sources[arrow] = whole_gradient_edge(result) if whole else SEVERAL
                 continue
             edges.append(GraphEdge(f"e{len(edges)}", source, target, edge.input, edge.kind))
             sources.append(edge_index)
@@ -439,7 +439,7 @@ class UnknownGroupError(EdutorchError, ValueError):
     """Raised when a group that does not exist is to be opened or closed."""
 
 
-def keys_named(graph: Graph, name: str, choice: Choice) -> list[str]:
+def find_group_keys(graph: Graph, name: str, choice: Choice) -> list[str]:
     """Return the keys of the groups that match a name.
 
     A name is a key, or a module's path: the whole path, or its end where the picture shows several
@@ -447,7 +447,7 @@ def keys_named(graph: Graph, name: str, choice: Choice) -> list[str]:
 
     Raises: UnknownGroupError: no group matches.
     """
-    groups = list(bottom_up(grouped(graph, choice.limit)[0]))[:-1]
+    groups = list(groups_bottom_up(group_graph(graph, choice.limit)[0]))[:-1]
     exact = [group.key for group in groups if group.key == name]
     by_path = [group.key for group in groups if group.kind == "module" and group.path == name]
     by_end = [group.key for group in groups

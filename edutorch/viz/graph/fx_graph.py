@@ -51,12 +51,12 @@ def snapshot(graph: Graph) -> Snapshot:
 def vertex_of(node: Node) -> Vertex:
     """Return the vertex of a node."""
     sources = [
-        (name_of(node, position), input_node)
+        (input_name(node, position), input_node)
         for position, input_node in enumerate(node.all_input_nodes)
     ]
     formulas = getattr(getattr(node.target, "op", None), "formulas", {})
     return Vertex(
-        kind=kind_of(node),
+        kind=node_kind(node),
         label=str(node.target) if isinstance(node.target, str) else node.name,
         module=str(node.meta.get("module") or ""),
         shape=tuple(node.meta.get("shape", ())),
@@ -68,7 +68,7 @@ def vertex_of(node: Node) -> Vertex:
     )
 
 
-def kind_of(node: Node) -> NodeKind:
+def node_kind(node: Node) -> NodeKind:
     """Return the kind of a node in a picture: leaf, constant, parameter or op."""
     if node.op == "placeholder":
         return "leaf"
@@ -77,7 +77,7 @@ def kind_of(node: Node) -> NodeKind:
     return "op"
 
 
-def name_of(node: Node, position: int) -> str:
+def input_name(node: Node, position: int) -> str:
     """Return the name of a function's input at a position."""
     inputs = getattr(getattr(node.target, "op", None), "inputs", ())
     return inputs[position] if position < len(inputs) else f"input{position}"

@@ -24,9 +24,9 @@ from .model import Key, Mark, Snapshot, Vertex, arrange
 from .names import Names, common_path, variables
 
 
-def trace(tensor: Tensor, names: Names) -> Snapshot:
+def read_graph(tensor: Tensor, names: Names) -> Snapshot:
     """Return the graph behind `tensor`, with the values and gradients that are still known."""
-    return arrange(gathered(tensor, names), [root_key(tensor)], names.classes)
+    return arrange(collect_vertices(tensor, names), [root_key(tensor)], names.classes)
 
 
 def root_key(tensor: Tensor) -> Key:
@@ -36,7 +36,7 @@ def root_key(tensor: Tensor) -> Key:
     return tensor._node._order
 
 
-def gathered(tensor: Tensor, names: Names) -> dict[Key, Vertex]:
+def collect_vertices(tensor: Tensor, names: Names) -> dict[Key, Vertex]:
     """Return the vertices of the ops, leaves and saved numbers behind `tensor`, by key."""
     vertices: dict[Key, Vertex] = {}
     if tensor._node is None or tensor._node is LEAF:
@@ -50,12 +50,12 @@ def gathered(tensor: Tensor, names: Names) -> dict[Key, Vertex]:
             vertices[node._order].sources = sources_of(node)
             add_saved(vertices, node, names)
             vertices[node._order].device = str(tensor.device)
-    place_ops(vertices, names)
-    fill_gaps(vertices)
+    infer_modules(vertices, names)
+    fill_module_gaps(vertices)
     name_variables(vertices, names, node_order)
     result = vertices[tensor._node._order]
     result.value = summarize(tensor._array, bars=True)
-    result.grad = stats_of(tensor._grad)
+    result.grad = optional_stats(tensor._grad)
     return vertices
 
 
@@ -63,7 +63,7 @@ def leaf_key(tensor: Tensor) -> Key:
     return "leaf", id(tensor)
 
 
-def stats_of(tensor: Tensor | None) -> Stats | None:
+def optional_stats(tensor: Tensor | None) -> Stats | None:
     return None if tensor is None else summarize(tensor._array, bars=True)
 
 
@@ -73,7 +73,7 @@ def add_leaf(vertices: dict[Key, Vertex], tensor: Tensor, names: Names) -> Key:
     if key not in vertices:
         vertices[key] = leaf_vertex(tensor, names)
         vertices[key].value = summarize(tensor._array, bars=True)
-        vertices[key].grad = stats_of(tensor._grad)
+        vertices[key].grad = optional_stats(tensor._grad)
     return key
 
 
@@ -153,7 +153,7 @@ def label_of(op: Any, ndim: int) -> str:
     return title
 
 
-def applied_vertex(op: Any, output: Tensor, node: Node | None) -> Vertex:
+def vertex_of_call(op: Any, output: Tensor, node: Node | None) -> Vertex:
     """Return the vertex of an op that has just run, recorded or not, without its sources."""
     device = "cpu" if output._array.__class__ is ndarray else str(output.device)
     if node is not None:
@@ -221,7 +221,7 @@ def node_order(tensor: Tensor) -> Key | None:
     return tensor._node._order if known else None
 
 
-def fill_gaps(vertices: dict[Key, Vertex]) -> None:
+def fill_module_gaps(vertices: dict[Key, Vertex]) -> None:
     """Assign ops without a module to the common module of the ops before and after them.
 
     An activation has no parameters from which its module could be inferred.
@@ -263,7 +263,7 @@ def add_saved(vertices: dict[Key, Vertex], node: Node, names: Names) -> None:
     vertex.sources = tuple(in_order)
 
 
-def place_ops(vertices: dict[Key, Vertex], names: Names) -> None:
+def infer_modules(vertices: dict[Key, Vertex], names: Names) -> None:
     """Infer the module in which each op ran: the one that owns all parameters that it used.
 
     If a tied parameter leaves several candidates, take the one whose class is named like the op,
@@ -294,7 +294,7 @@ def number_vertex(name: str, value: float) -> Vertex:
     return Vertex("constant", name, differentiable=False, value=stats)
 
 
-def flow_of(gradient: Any, edge: Any) -> Any:
+def received_gradient(gradient: Any, edge: Any) -> Any:
     """Return the gradient that an input received, reduced to the input's shape."""
     array = gradient._array if isinstance(gradient, Tensor) else gradient
     shape = edge.shape if edge._order else edge._array.shape

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .model import Graph, GraphNode, Scope, enclosing
+from .model import Graph, GraphNode, Scope, enclosing_paths
 
 MOST_LEAVES, MOST_SHARED = 8, 3
 """More leaves than this with the same users become one box: leaves of a single op or group, and
@@ -82,20 +82,20 @@ def library_modules() -> frozenset[str]:
     return frozenset(module_names - containers)
 
 
-def by_call(graph: Graph) -> Group:
+def group_by_call(graph: Graph) -> Group:
     """Return the root group, with the calls of modules and functions as nested groups."""
     root = Group("", "", "module")
     group_of: dict[tuple[Scope, ...], Group] = {(): root}
-    for index, scopes in calls_in(graph):
+    for index, scopes in iter_calls(graph):
         for end in range(1, len(scopes) + 1):
             call = scopes[:end]
             if call not in group_of:
                 group_of[call] = call_group(call[-1], group_of[call[:-1]], graph)
                 group_of[call[:-1]].members.append(group_of[call])
         group_of[scopes].members.append(index)
-    for group in bottom_up(root):
+    for group in groups_bottom_up(root):
         count_steps(group)
-    dissolve(root, graph)
+    dissolve_wrappers(root, graph)
     return root
 
 
@@ -103,7 +103,7 @@ def count_steps(group: Group) -> None:
     group.steps = sum(member.steps if isinstance(member, Group) else 1 for member in group.members)
 
 
-def calls_in(graph: Graph) -> Iterator[tuple[int, tuple[Scope, ...]]]:
+def iter_calls(graph: Graph) -> Iterator[tuple[int, tuple[Scope, ...]]]:
     """Yield the index of each op with the calls around it.
 
     A graph that was read from a tensor has only the module of each op: there, consecutive ops of
@@ -128,7 +128,7 @@ def calls_by_module(
     calls: dict[str, int] = {}
     opened: list[Scope] = []
     for index, node in steps:
-        wanted = enclosing(node.module)[::-1]
+        wanted = enclosing_paths(node.module)[::-1]
         depth = 0
         while depth < min(len(wanted), len(opened)) and opened[depth].name == wanted[depth]:
             depth += 1
@@ -171,9 +171,9 @@ def module_title(path: str, class_name: str, call: str = "") -> str:
     return f"{name} · {class_name}" if class_name and class_name != name else name
 
 
-def dissolve(root: Group, graph: Graph) -> None:
+def dissolve_wrappers(root: Group, graph: Graph) -> None:
     """Replace the group of a function by its only member if that has the same name."""
-    for group in bottom_up(root):
+    for group in groups_bottom_up(root):
         members: list[int | Group] = []
         for member in group.members:
             if isinstance(member, Group) and member.kind == "function" and len(member.members) == 1:
@@ -185,7 +185,7 @@ def dissolve(root: Group, graph: Graph) -> None:
         group.members = members
 
 
-def bottom_up(root: Group) -> list[Group]:
+def groups_bottom_up(root: Group) -> list[Group]:
     """Return all groups, inner ones before outer ones."""
     groups, pending = [], [root]
     while pending:
@@ -205,7 +205,7 @@ def is_step(node: GraphNode) -> bool:
 # What is very long ---------------------------------------------------------------------------
 
 
-def cut(group: Group, most: int, graph: Graph) -> None:
+def cut_group(group: Group, most: int, graph: Graph) -> None:
     """Cut a group with more than `most` members into parts, and again into larger parts."""
     level = 0
     while len(group.members) > most:
@@ -215,7 +215,7 @@ def cut(group: Group, most: int, graph: Graph) -> None:
         size = min(FEW_ROWS, max(LEAST_PART, -(-len(members) // few)))
         count = -(-len(members) // size)
         ends = [len(members) * index // count for index in range(count + 1)]
-        ends = [not_behind_leaf(end, members, graph) for end in ends]
+        ends = [keep_leaf_with_user(end, members, graph) for end in ends]
         group.members = []
         for part_number, (start, end) in enumerate(itertools.pairwise(ends), start=1):
             part = members[start:end]
@@ -240,7 +240,7 @@ def part_title(members: Sequence[int | Group], graph: Graph) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
 
 
-def not_behind_leaf(end: int, members: Sequence[int | Group], graph: Graph) -> int:
+def keep_leaf_with_user(end: int, members: Sequence[int | Group], graph: Graph) -> int:
     """Move the end of a part forward, so that no leaf is separated from its user."""
     start = end
     while 0 < end < len(members) and not is_computed(members[end - 1], graph):
@@ -260,33 +260,33 @@ def place_leaves(root: Group, graph: Graph, large: bool = False) -> None:
 
     Data stays at the top level, unless each of many repetitions has its own.
     """
-    home, above = homes(root)
+    home, above = parent_groups(root)
     users = users_of(graph)
     chains: dict[int, list[Group]] = {}  # by leaf: the group it belongs to, and those around it
     for index in range(len(graph.nodes)):
         if index not in home:
-            used = [chain(home[user], above) for user in users.get(index, ()) if user in home]
-            chains[index] = chain(common(root, used), above) if used else [root]
+            used = [enclosing_groups(home[user], above) for user in users.get(index, ()) if user in home]
+            chains[index] = enclosing_groups(innermost_common_group(root, used), above) if used else [root]
     data = {index for index in chains if graph.nodes[index].kind == "leaf"}
     with_data = {group.key for index in data for group in chains[index]}
     leaves_before: dict[str, dict[int, list[int]]] = {}  # by group: what stands before which member
     for index, groups in chains.items():
-        stays = is_each_time(groups, with_data) or is_own(graph.nodes[index], groups[-1])
+        stays = is_per_repetition(groups, with_data) or is_library_tensor(graph.nodes[index], groups[-1])
         if index in data and not stays:
             groups = [root]
         first = min(users.get(index, ()), default=-1)
         leaves_before.setdefault(groups[-1].key, {}).setdefault(first, []).append(index)
-    for group in bottom_up(root):
+    for group in groups_bottom_up(root):
         group.members = bundled(
-            seated(group.members, leaves_before.get(group.key, {})), group, graph, users, large
+            insert_leaves(group.members, leaves_before.get(group.key, {})), group, graph, users, large
         )
 
 
-def homes(root: Group) -> tuple[dict[int, Group], dict[str, Group]]:
+def parent_groups(root: Group) -> tuple[dict[int, Group], dict[str, Group]]:
     """Return the group of each node, and the parent of each group."""
     above: dict[str, Group] = {}
     group_of: dict[int, Group] = {}
-    for group in bottom_up(root):
+    for group in groups_bottom_up(root):
         for member in group.members:
             if isinstance(member, Group):
                 above[member.key] = group
@@ -307,7 +307,7 @@ def users_of(graph: Graph) -> dict[int, list[int]]:
     return users
 
 
-def is_each_time(groups: list[Group], with_data: set[str]) -> bool:
+def is_per_repetition(groups: list[Group], with_data: set[str]) -> bool:
     """Whether data belongs to one repetition, while the others have their own."""
     for group, inner in itertools.pairwise(groups):
         if group.kind == "repeat":
@@ -316,13 +316,13 @@ def is_each_time(groups: list[Group], with_data: set[str]) -> bool:
     return False
 
 
-def is_own(node: GraphNode, group: Group) -> bool:
+def is_library_tensor(node: GraphNode, group: Group) -> bool:
     """Whether the library made a tensor inside one of its own layers or functions."""
     unnamed = node.label in ("data", "leaf")  # what a user holds has the variable's name
     return unnamed and group.is_word and OWN_LEAVES.search(group.type) is not None
 
 
-def seated(members: list[int | Group], comers: dict[int, list[int]]) -> list[int | Group]:
+def insert_leaves(members: list[int | Group], comers: dict[int, list[int]]) -> list[int | Group]:
     """Insert each leaf before its first user; leaves used deeper inside come first."""
     if not comers:
         return members
@@ -349,7 +349,7 @@ def bundled(
               and not is_step(graph.nodes[member])]  # fmt: skip
     if len(leaves) <= MOST_SHARED:
         return members
-    member_of = {index: i for i, member in enumerate(members) for index in numbers_in(member)}
+    member_of = {index: i for i, member in enumerate(members) for index in node_indices(member)}
     bundles: dict[frozenset[int], list[int]] = {}
     for leaf in leaves:
         used_by = frozenset(member_of.get(user, -1) for user in users.get(leaf, ()))
@@ -372,7 +372,7 @@ def bundled(
     ]
 
 
-def numbers_in(member: int | Group) -> Iterator[int]:
+def node_indices(member: int | Group) -> Iterator[int]:
     """Yield the indices of all nodes in a member."""
     pending: list[int | Group] = [member]
     while pending:
@@ -383,7 +383,7 @@ def numbers_in(member: int | Group) -> Iterator[int]:
             pending.extend(item.members)
 
 
-def chain(group: Group, above: dict[str, Group]) -> list[Group]:
+def enclosing_groups(group: Group, above: dict[str, Group]) -> list[Group]:
     """Return a group and the groups around it, the outermost first."""
     groups = [group]
     while groups[-1].key in above:
@@ -391,7 +391,7 @@ def chain(group: Group, above: dict[str, Group]) -> list[Group]:
     return groups[::-1]
 
 
-def common(root: Group, chains: Sequence[list[Group]]) -> Group:
+def innermost_common_group(root: Group, chains: Sequence[list[Group]]) -> Group:
     """Return the innermost group that is in every chain."""
     group = root
     for level in zip(*chains, strict=False):
@@ -404,28 +404,28 @@ def common(root: Group, chains: Sequence[list[Group]]) -> Group:
 # What stands for a group ---------------------------------------------------------------------
 
 
-def measure(root: Group, graph: Graph) -> None:
+def measure_groups(root: Group, graph: Graph) -> None:
     """Set the size of each group, and the node that represents it.
 
     That is the node whose result leaves the group; of several, the last one that has a gradient. A
     BatchNorm ends with its running statistics, which are not its result.
     """
-    group_of, above = homes(root)
+    group_of, above = parent_groups(root)
     index_of = {node.id: index for index, node in enumerate(graph.nodes)}
     used: dict[int, list[int]] = {}
     for edge in graph.edges:
         used.setdefault(index_of[edge.source], []).append(index_of[edge.target])
     best: dict[str, tuple[bool, bool, bool, int]] = {}
     for index, node in enumerate(graph.nodes):
-        users = [chain(group_of[user], above) for user in used.get(index, ())]
-        for depth, group in enumerate(chain(group_of[index], above)):
+        users = [enclosing_groups(group_of[user], above) for user in used.get(index, ())]
+        for depth, group in enumerate(enclosing_groups(group_of[index], above)):
             leaves = not users or any(
                 len(theirs) <= depth or theirs[depth] is not group for theirs in users
             )
             rank = (is_step(node), leaves and (bool(users) or node.kind == "output"),
                     node.differentiable, index)  # fmt: skip
             best[group.key] = max(best.get(group.key, rank), rank)
-    for group in bottom_up(root):
+    for group in groups_bottom_up(root):
         count_steps_and_nodes(group, graph)
         group.last = best[group.key][3] if group.key in best else -1
 

@@ -35,14 +35,14 @@ SPACES = {",", ":", ";", " ", "!", "quad", "qquad"}
 IGNORED = {"left", "right", "textstyle", "displaystyle"}
 OPENING = {"(", "[", r"\lfloor", r"\lceil", r"\{"}
 CLOSING = {")", "]", r"\rfloor", r"\rceil", r"\}"}
-RAISED = dict(zip("0123456789+-n()Hpi", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ⁽⁾ᴴᵖⁱ", strict=True))
-LOWERED = dict(zip("0123456789", "₀₁₂₃₄₅₆₇₈₉", strict=True))
+SUPERSCRIPTS = dict(zip("0123456789+-n()Hpi", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ⁽⁾ᴴᵖⁱ", strict=True))
+SUBSCRIPTS = dict(zip("0123456789", "₀₁₂₃₄₅₆₇₈₉", strict=True))
 CONSTANTS = {"e", "i", r"\pi", "H", "not", "finite"}
 """Symbols for which no value is substituted."""
 
 
 @dataclass(frozen=True)
-class Piece:
+class FormulaNode:
     """A node of a formula's tree: its kind, its LaTeX if it is a leaf, and its parts.
 
     A `value` is a number or a few numbers substituted for a symbol; `plain` is its text.
@@ -50,7 +50,7 @@ class Piece:
 
     kind: str
     text: str = ""
-    parts: tuple[Piece, ...] = ()
+    parts: tuple[FormulaNode, ...] = ()
     plain: str = ""
 
 
@@ -64,114 +64,114 @@ class Value:
     matrix: bool = False
 
     @property
-    def piece(self) -> Piece:
+    def piece(self) -> FormulaNode:
         """The value as a node of a formula."""
-        return Piece("matrix" if self.matrix else "value" if self.scalar else "row of values",
+        return FormulaNode("matrix" if self.matrix else "value" if self.scalar else "row of values",
                      self.latex, plain=self.plain)  # fmt: skip
 
 
-class NotFillable(Exception):
+class UnknownValueError(Exception):
     """Raised if a symbol has no known value: the formula is then shown without values."""
 
 
 # Reading -----------------------------------------------------------------------------------
 
 
-def parse(latex: str) -> Piece:
+def parse(latex: str) -> FormulaNode:
     """Parse a formula."""
     tokens = [match[0] for match in TOKEN.finditer(latex)]
-    tree, _ = read_row(tokens, 0)
+    tree, _ = parse_row(tokens, 0)
     return tree
 
 
-def read_row(tokens: list[str], at: int) -> tuple[Piece, int]:
+def parse_row(tokens: list[str], at: int) -> tuple[FormulaNode, int]:
     """Parse up to the closing brace or the end."""
-    parts: list[Piece] = []
+    parts: list[FormulaNode] = []
     while at < len(tokens) and tokens[at] not in ("}", "&", r"\\", r"\end"):
         token = tokens[at]
         if token in "^_'" and parts:
             if token == "'":
-                script, at = Piece("sign", "'"), at + 1
+                script, at = FormulaNode("sign", "'"), at + 1
             else:
-                script, at = read_one(tokens, at + 1)
+                script, at = parse_one(tokens, at + 1)
             script_kind = "index" if token == "_" else "power"
-            parts.append(Piece(script_kind, parts=(parts.pop(), script)))
+            parts.append(FormulaNode(script_kind, parts=(parts.pop(), script)))
             continue
-        part, at = read_one(tokens, at)
+        part, at = parse_one(tokens, at)
         if part is not None:
             parts.append(part)
-    return Piece("row", parts=tuple(parts)), at
+    return FormulaNode("row", parts=tuple(parts)), at
 
 
-def read_one(tokens: list[str], at: int) -> tuple[Piece, int]:
+def parse_one(tokens: list[str], at: int) -> tuple[FormulaNode, int]:
     """Parse one node: a group in braces, a command with its arguments, or a character."""
     token = tokens[at] if at < len(tokens) else ""
     if token == "{":
-        row, at = read_row(tokens, at + 1)
+        row, at = parse_row(tokens, at + 1)
         return row, at + 1
     if token.startswith("\\") and len(token) > 1:
-        return read_command(tokens, at, token[1:])
+        return parse_command(tokens, at, token[1:])
     if token[:1].isdigit():
-        return Piece("number", token), at + 1
+        return FormulaNode("number", token), at + 1
     if token in OPENING or token in CLOSING:
-        return Piece("open" if token in OPENING else "close", token), at + 1
-    return Piece("symbol" if token[:1].isalpha() else "sign", token), at + 1
+        return FormulaNode("open" if token in OPENING else "close", token), at + 1
+    return FormulaNode("symbol" if token[:1].isalpha() else "sign", token), at + 1
 
 
-def read_command(tokens: list[str], at: int, name: str) -> tuple[Piece, int]:
+def parse_command(tokens: list[str], at: int, name: str) -> tuple[FormulaNode, int]:
     """Parse a command and its arguments."""
     word = TOKEN.fullmatch(tokens[at])
     if word is not None and word[1] is not None:
         spoken = name.startswith("text{") or name.startswith("textrm")
-        return Piece("word" if spoken else "name", tokens[at], plain=word[1]), at + 1
+        return FormulaNode("word" if spoken else "name", tokens[at], plain=word[1]), at + 1
     if name in IGNORED:
-        return Piece("space"), at + 1
+        return FormulaNode("space"), at + 1
     if name in ("frac", "tfrac", "dfrac"):
-        top, at = read_one(tokens, at + 1)
-        bottom, at = read_one(tokens, at)
-        return Piece("fraction", name, (top, bottom)), at
+        top, at = parse_one(tokens, at + 1)
+        bottom, at = parse_one(tokens, at)
+        return FormulaNode("fraction", name, (top, bottom)), at
     if name in ("sqrt", "bar", "overline", "hat"):
-        inside, at = read_one(tokens, at + 1)
-        return Piece("root" if name == "sqrt" else "over", name, (inside,)), at
+        inside, at = parse_one(tokens, at + 1)
+        return FormulaNode("root" if name == "sqrt" else "over", name, (inside,)), at
     if name == "begin":
-        return read_matrix(tokens, at)
+        return parse_matrix(tokens, at)
     if name in SPACES:
-        return Piece("space", tokens[at]), at + 1
+        return FormulaNode("space", tokens[at]), at + 1
     if name in FUNCTIONS:
-        return Piece("name", tokens[at], plain=name), at + 1
+        return FormulaNode("name", tokens[at], plain=name), at + 1
     if name in BRACKETS:
-        return Piece("open" if tokens[at] in OPENING else "close", tokens[at]), at + 1
-    return Piece("symbol" if name in GREEK else "sign", tokens[at]), at + 1
+        return FormulaNode("open" if tokens[at] in OPENING else "close", tokens[at]), at + 1
+    return FormulaNode("symbol" if name in GREEK else "sign", tokens[at]), at + 1
 
 
-def read_matrix(tokens: list[str], at: int) -> tuple[Piece, int]:
+def parse_matrix(tokens: list[str], at: int) -> tuple[FormulaNode, int]:
     r"""Parse \begin{pmatrix} … \end{pmatrix} into rows of cells."""
     at = tokens.index("}", at) + 1
-    rows: list[Piece] = []
-    cells: list[Piece] = []
+    rows: list[FormulaNode] = []
+    cells: list[FormulaNode] = []
     while at < len(tokens) and tokens[at] != r"\end":
-        cell, at = read_row(tokens, at)
+        cell, at = parse_row(tokens, at)
         cells.append(cell)
         if at < len(tokens) and tokens[at] == r"\\":
-            rows.append(Piece("row", parts=tuple(cells)))
+            rows.append(FormulaNode("row", parts=tuple(cells)))
             cells = []
         at += at < len(tokens) and tokens[at] in ("&", r"\\")
-    rows.append(Piece("row", parts=tuple(cells)))
+    rows.append(FormulaNode("row", parts=tuple(cells)))
     end = tokens.index("}", at) + 1 if at < len(tokens) else at
-    return Piece("grid", parts=tuple(rows)), end
+    return FormulaNode("grid", parts=tuple(rows)), end
 
 
 # What is in it -----------------------------------------------------------------------------
 
 
-def pieces(tree: Piece) -> Iterable[Piece]:
+def walk_formula(tree: FormulaNode) -> Iterable[FormulaNode]:
     """Yield the nodes of a formula, outer ones first."""
     yield tree
     for part in tree.parts:
-        yield from pieces(part)
+        yield from walk_formula(part)
 
 
-def symbols(tree: Piece) -> set[str]:
+def symbols(tree: FormulaNode) -> set[str]:
     r"""Return the symbols of a formula, without function names: {"g", "b", r"\alpha"}."""
     row = [part for part in tree.parts if part.kind != "space"]
     names: set[str] = set()
@@ -188,7 +188,7 @@ def symbols(tree: Piece) -> set[str]:
     return names - CONSTANTS
 
 
-def is_function(part: Piece, next_part: Piece | None) -> bool:
+def is_function(part: FormulaNode, next_part: FormulaNode | None) -> bool:
     """Whether a name is applied to what follows: `sin x`, `K_0(x)`, `σ(x)`, but not `x (…)`."""
     if part.kind == "name":
         return True
@@ -205,7 +205,7 @@ def is_function(part: Piece, next_part: Piece | None) -> bool:
 # Putting numbers in ------------------------------------------------------------------------
 
 
-def filled(tree: Piece, values: Mapping[str, Value], matrices: bool = False) -> Piece:
+def substitute(tree: FormulaNode, values: Mapping[str, Value], matrices: bool = False) -> FormulaNode:
     """Return the formula with values for its symbols, and signs between factors.
 
     Args:
@@ -218,24 +218,24 @@ def filled(tree: Piece, values: Mapping[str, Value], matrices: bool = False) -> 
             return values[tree.text].piece
         if tree.text in CONSTANTS:
             return tree
-        raise NotFillable(tree.text)
+        raise UnknownValueError(tree.text)
     if tree.kind in ("over", "grid", "index"):
-        raise NotFillable(tree.kind)
+        raise UnknownValueError(tree.kind)
     if tree.kind == "power":
-        base, script = (filled(part, values, matrices) for part in tree.parts)
+        base, script = (substitute(part, values, matrices) for part in tree.parts)
         if needs_brackets(base):
-            base = bracketed(base)
+            base = add_brackets(base)
         return replace(tree, parts=(base, script))
     if tree.kind == "row":
-        return Piece("row", parts=tuple(filled_row(tree.parts, values, matrices)))
-    return replace(tree, parts=tuple(filled(part, values, matrices) for part in tree.parts))
+        return FormulaNode("row", parts=tuple(substitute_row(tree.parts, values, matrices)))
+    return replace(tree, parts=tuple(substitute(part, values, matrices) for part in tree.parts))
 
 
-def filled_row(
-    parts: tuple[Piece, ...], values: Mapping[str, Value], matrices: bool
-) -> list[Piece]:
-    row: list[Piece] = []
-    previous: Piece | None = None
+def substitute_row(
+    parts: tuple[FormulaNode, ...], values: Mapping[str, Value], matrices: bool
+) -> list[FormulaNode]:
+    row: list[FormulaNode] = []
+    previous: FormulaNode | None = None
     is_function_name = False  # whether `previous` is the name of a function
     has_dot = False  # whether a multiplication sign follows `previous`
     for position, part in enumerate(parts):
@@ -248,16 +248,16 @@ def filled_row(
         function = is_function(part, next_part)
         neighbour = parts[position - 1] if position else None
         if part.text == "[" and neighbour is not None and neighbour.kind == "symbol":
-            raise NotFillable("[index]")  # g[index] picks, g [a > b] multiplies
-        new = part if function else filled(part, values, matrices)
+            raise UnknownValueError("[index]")  # g[index] picks, g [a > b] multiplies
+        new = part if function else substitute(part, values, matrices)
         if is_function_name:
-            new = new if part.kind == "open" else bracketed(new)
-        elif previous is not None and (has_dot or multiplied(previous, part)):
-            row.append(times(row[-1], new, matrices))
+            new = new if part.kind == "open" else add_brackets(new)
+        elif previous is not None and (has_dot or are_factors(previous, part)):
+            row.append(product_sign(row[-1], new, matrices))
         elif row and "word" in (part.kind, row[-1].kind):
-            row.append(Piece("space", r"\ "))
+            row.append(FormulaNode("space", r"\ "))
         if row and row[-1].kind != "open" and starts_negative(new):
-            new = bracketed(new)
+            new = add_brackets(new)
         row.append(new)
         previous, is_function_name, has_dot = part, function, False
     return row
@@ -267,45 +267,45 @@ ENDS = {"symbol", "number", "close", "fraction", "root", "power", "index", "row"
 STARTS = {"symbol", "number", "open", "fraction", "root", "power", "index", "row", "name"}
 
 
-def multiplied(before: Piece, part: Piece) -> bool:
+def are_factors(before: FormulaNode, part: FormulaNode) -> bool:
     """Whether two neighbours are factors of a product."""
     base = before.parts[0].kind if before.kind in ("power", "index") else before.kind
     return base in ENDS and part.kind in STARTS
 
 
-def times(one: Piece, other: Piece, matrices: bool) -> Piece:
+def product_sign(one: FormulaNode, other: FormulaNode, matrices: bool) -> FormulaNode:
     """Return the sign between two factors."""
     if matrices and is_matrix(one) and is_matrix(other):
-        return Piece("space", r"\,")
-    is_elementwise = is_many(one) and (is_many(other) or other.kind == "open")
-    return Piece("sign", r"\odot" if is_elementwise and not matrices else r"\cdot")
+        return FormulaNode("space", r"\,")
+    is_elementwise = has_many_values(one) and (has_many_values(other) or other.kind == "open")
+    return FormulaNode("sign", r"\odot" if is_elementwise and not matrices else r"\cdot")
 
 
-def is_matrix(piece: Piece) -> bool:
+def is_matrix(piece: FormulaNode) -> bool:
     return piece.kind == "matrix" or (piece.kind == "power" and piece.parts[0].kind == "matrix")
 
 
-def is_many(side: Piece) -> bool:
+def has_many_values(side: FormulaNode) -> bool:
     """Whether a factor has several elements."""
-    return any(piece.kind in ("matrix", "row of values") for piece in pieces(side))
+    return any(piece.kind in ("matrix", "row of values") for piece in walk_formula(side))
 
 
-def starts_negative(piece: Piece) -> bool:
+def starts_negative(piece: FormulaNode) -> bool:
     return piece.kind == "value" and piece.plain.startswith("-")
 
 
-def needs_brackets(base: Piece) -> bool:
+def needs_brackets(base: FormulaNode) -> bool:
     return starts_negative(base) or (base.kind == "value" and r"\cdot" in base.text)
 
 
-def bracketed(piece: Piece) -> Piece:
-    return Piece("row", parts=(Piece("open", "("), piece, Piece("close", ")")))
+def add_brackets(piece: FormulaNode) -> FormulaNode:
+    return FormulaNode("row", parts=(FormulaNode("open", "("), piece, FormulaNode("close", ")")))
 
 
 # Writing -----------------------------------------------------------------------------------
 
 
-def to_latex(tree: Piece) -> str:
+def to_latex(tree: FormulaNode) -> str:
     """Return a formula as LaTeX."""
     inside = [to_latex(part) for part in tree.parts]
     if tree.kind == "row":
@@ -322,10 +322,10 @@ def to_latex(tree: Piece) -> str:
     return tree.text
 
 
-def to_text(tree: Piece) -> str:
+def to_text(tree: FormulaNode) -> str:
     """Return a formula as one line of text."""
     if tree.kind == "row":
-        return re.sub(" +", " ", "".join(texts_of_row(tree.parts))).strip()
+        return re.sub(" +", " ", "".join(row_texts(tree.parts))).strip()
     inside = [to_text(part) for part in tree.parts]
     if tree.kind == "fraction":
         return "/".join(text if is_short(part) else f"({text})"
@@ -335,16 +335,16 @@ def to_text(tree: Piece) -> str:
     if tree.kind == "over":
         return f"{inside[0]}̄" if len(inside[0]) == 1 else f"conj({inside[0]})"
     if tree.kind == "power":
-        return inside[0] + raised(inside[1])
+        return inside[0] + exponent_text(inside[1])
     if tree.kind == "index":
-        low = "".join(LOWERED.get(character, "") for character in inside[1])
+        low = "".join(SUBSCRIPTS.get(character, "") for character in inside[1])
         return inside[0] + (low if len(low) == len(inside[1]) else f"_{inside[1]}")
     if tree.kind == "grid":
         return "[" + "; ".join(", ".join(to_text(c) for c in row.parts) for row in tree.parts) + "]"
-    return text_of_token(tree)
+    return token_text(tree)
 
 
-def texts_of_row(parts: tuple[Piece, ...]) -> Iterable[str]:
+def row_texts(parts: tuple[FormulaNode, ...]) -> Iterable[str]:
     for position, part in enumerate(parts):
         text = to_text(part)
         is_inside = 0 < position < len(parts) - 1 and parts[position - 1].kind != "open"
@@ -362,7 +362,7 @@ def texts_of_row(parts: tuple[Piece, ...]) -> Iterable[str]:
             yield text
 
 
-def text_of_token(piece: Piece) -> str:
+def token_text(piece: FormulaNode) -> str:
     if piece.plain:
         return piece.plain
     name = piece.text.removeprefix("\\")
@@ -371,20 +371,20 @@ def text_of_token(piece: Piece) -> str:
     return {"-": "-", "'": "′"}.get(piece.text, piece.text)
 
 
-def is_short(piece: Piece) -> bool:
+def is_short(piece: FormulaNode) -> bool:
     parts = [part for part in piece.parts if part.kind != "space"]
     return piece.kind in ("symbol", "number", "value", "power", "index", "row of values") or (
         piece.kind == "row" and len(parts) == 1 and is_short(parts[0])
     )
 
 
-def raised(text: str) -> str:
+def exponent_text(text: str) -> str:
     """Return an exponent as text: ² or ^(a - y)."""
     tight = text.replace(" ", "")
     if text in ("ᵀ", "′"):
         return text
     if tight == "-ᵀ":
         return "⁻ᵀ"
-    if all(character in RAISED for character in tight):
-        return "".join(RAISED[character] for character in tight)
+    if all(character in SUPERSCRIPTS for character in tight):
+        return "".join(SUPERSCRIPTS[character] for character in tight)
     return f"^{text}" if text.isalnum() else f"^({text})"

@@ -65,7 +65,7 @@ class GraphNode:
     saved: tuple[tuple[str, int], ...] = ()  # (name, bytes) of what is saved for backward
     frame: str = ""  # the key of the open group around it
     group: str = ""  # the key of the closed group that it represents
-    inside: int = 0  # the number of nodes in that group
+    qualified_name: int = 0  # the number of nodes in that group
     scopes: tuple[Scope, ...] = ()  # the calls in which the op ran, the outermost first
     version: int = 0  # the number of in-place writes before it: 1 is shown as "v2"
     marks: tuple[Mark, ...] = ()  # "frozen": requires_grad is False; "hook": it has a hook
@@ -170,7 +170,7 @@ class Snapshot:
     def bad(self) -> tuple[str, ...]:
         """The ids of the nodes with a red border: see `alarming`."""
         values = [None if value is None else defect_of(value) for value in self.values]
-        return alarming(self.graph, values, [grad is not None and grad.bad for grad in self.grads])
+        return find_alarming(self.graph, values, [grad is not None and grad.bad for grad in self.grads])
 
 
 Defect = Literal["", "Inf", "NaN"]
@@ -184,7 +184,7 @@ def defect_of(stats: Stats) -> Defect:
     return "" if not stats.bad else "NaN" if math.isnan(stats.mean) else "Inf"
 
 
-def alarming(
+def find_alarming(
     graph: Graph, values: Sequence[Defect | None], gradients: Sequence[bool]
 ) -> tuple[str, ...]:
     """Return the ids of the nodes whose values or gradients are an error.
@@ -267,7 +267,7 @@ class Vertex:
 
 
 @dataclass(frozen=True, slots=True)
-class Arranged:
+class ArrangedGraph:
     """The graph of some vertices, and where the statistics of its nodes and edges come from.
 
     `keys` are the vertices of its nodes, `inputs` the vertex of each edge's target with the name
@@ -297,16 +297,16 @@ def arrange(
     modules: Mapping[str, str] | None = None,
 ) -> Snapshot:
     """Return the graph of everything that `roots` were computed from, with its statistics."""
-    return arranged(vertices, roots, modules).snapshot(vertices)
+    return arrange_graph(vertices, roots, modules).snapshot(vertices)
 
 
-def arranged(
+def arrange_graph(
     vertices: Mapping[Key, Vertex],
     roots: Iterable[Key],
     modules: Mapping[str, str] | None = None,
     extra_roots: Iterable[Key] = (),
     tabs: Callable[[dict[Any, str]], tuple[Tab, ...]] | None = None,
-) -> Arranged:
+) -> ArrangedGraph:
     """Build the graph of everything that `roots` and `extra_roots` were computed from.
 
     Args:
@@ -341,7 +341,7 @@ def arranged(
         for path, name in (modules or {}).items()
         if path and any(f"{module}.".startswith(f"{path}.") for module in used)
     }
-    return Arranged(
+    return ArrangedGraph(
         Graph(tuple(nodes), tuple(edges), module_classes, tabs=tabs(order) if tabs else ()),
         tuple(order),
         tuple(inputs),
@@ -349,7 +349,7 @@ def arranged(
     )
 
 
-def inside(module: str, label: str) -> str:
+def qualified_name(module: str, label: str) -> str:
     """Return a name with its module's path; of a tied parameter, each of its names.
 
     >>> inside("net", "bias"), inside("", "bias"), inside("net", "embed.weight = head.weight")
@@ -367,7 +367,7 @@ def gradient_label(label: str) -> str:
     return TIED.join(f"{name}.grad" for name in label.split(TIED))
 
 
-def enclosing(path: str) -> list[str]:
+def enclosing_paths(path: str) -> list[str]:
     """Return a module's path and the paths of the enclosing modules: a.b.c, a.b, a."""
     parts = path.split(".") if path else []
     return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...errors import EdutorchError
-from .model import TIED, NodeKind, inside
+from .model import TIED, NodeKind, qualified_name
 
 if TYPE_CHECKING:
     from ...nn import Module
@@ -153,7 +153,7 @@ class Names:
     def path_of_leaf(self, tensor: Any) -> str:
         """Return the qualified name of a leaf."""
         _, module, label = self.of(tensor)
-        return inside(module, label)
+        return qualified_name(module, label)
 
     def homes_of(self, tensor: Any) -> tuple[str, ...]:
         """Return the paths of the modules that own a parameter; several if it is tied."""
@@ -177,7 +177,7 @@ class Names:
             is_library = frame.f_globals.get("__name__", "").startswith(LIBRARY)
             if not is_library or (frame.f_code.co_name == "forward" and not layer_name):
                 names = (name for name, value in frame.f_locals.items() if value is tensor)
-                name = next(filter(is_written, names), "")
+                name = next(filter(is_user_name, names), "")
                 if name and not is_library:
                     return name
                 layer_name = layer_name or name
@@ -236,16 +236,16 @@ def variables(frame: FrameType | None) -> Variables:
     )
     for scope in scopes:
         for name, value in list(scope.items()):
-            if is_written(name):
+            if is_user_name(name):
                 yield name, value
 
 
-def is_written(name: str) -> bool:
+def is_user_name(name: str) -> bool:
     """Whether a name was written by the user: not "_", "__name__" or "@py_assert1"."""
     return name.isidentifier() and not name.startswith("_") and not name.endswith("_")
 
 
-def models_among(candidates: Variables) -> list[Module]:
+def find_models(candidates: Variables) -> list[Module]:
     """Return the models among variables: modules with parameters that no other one contains."""
     from ...nn import Module
 

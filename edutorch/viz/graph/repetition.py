@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .grouping import Group, bottom_up
+from .grouping import Group, groups_bottom_up
 from .model import Graph
 
 ALIKE = 3
@@ -24,7 +24,7 @@ def fold_repetition(root: Group, graph: Graph, most: int) -> None:
     """
     for with_shapes in (True, False):
         signatures: dict[object, int] = {}
-        for group in bottom_up(root):
+        for group in groups_bottom_up(root):
             if with_shapes or (len(group.members) > most and group.kind != "repeat"):
                 find_repetition(group, graph, signatures, with_shapes)
 
@@ -38,10 +38,10 @@ def find_repetition(
     ]
     members: list[int | Group] = []
     position = 0
-    for start, unit, count in runs(member_signatures):
+    for start, unit, count in find_runs(member_signatures):
         members += group.members[position:start]
         position = start + unit * count
-        members.append(repeat(group, group.members[start:position], unit, graph))
+        members.append(repeat_group(group, group.members[start:position], unit, graph))
     group.members = members + group.members[position:]
 
 
@@ -58,7 +58,7 @@ def signature(
     return known.setdefault(mark, len(known))
 
 
-def runs(signatures: Sequence[int]) -> list[tuple[int, int, int]]:
+def find_runs(signatures: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return the repetitions in a sequence as (start, length of the unit, count).
 
     >>> runs([5, 1, 2, 1, 2, 1, 2, 9])
@@ -69,7 +69,7 @@ def runs(signatures: Sequence[int]) -> list[tuple[int, int, int]]:
     taken = np.zeros(len(row), bool)
     for unit in range(1, min(LONGEST_UNIT, len(row) // ALIKE) + 1):
         same = row[:-unit] == row[unit:]
-        for start, length in stretches(same & ~taken[:-unit] & ~taken[unit:]):
+        for start, length in true_runs(same & ~taken[:-unit] & ~taken[unit:]):
             count = length // unit + 1
             if count >= ALIKE:
                 repeats.append((start, unit, count))
@@ -77,13 +77,13 @@ def runs(signatures: Sequence[int]) -> list[tuple[int, int, int]]:
     return sorted(repeats)
 
 
-def stretches(flags: np.ndarray) -> list[tuple[int, int]]:
+def true_runs(flags: np.ndarray) -> list[tuple[int, int]]:
     """Return (start, length) of each run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False]))))
     return [(int(a), int(b - a)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def repeat(around: Group, members: Sequence[int | Group], unit: int, graph: Graph) -> Group:
+def repeat_group(around: Group, members: Sequence[int | Group], unit: int, graph: Graph) -> Group:
     """Return the group of a repetition, with each iteration as a member."""
     count = len(members) // unit
     name = unit_name(members, unit, graph)

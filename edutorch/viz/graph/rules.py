@@ -29,7 +29,7 @@ from ... import backends
 from ...core.autograd.graph import Node
 from ...core.op import Op
 from ...core.tensor import Tensor
-from .latex import NotFillable, Value, filled, parse, symbols, to_latex, to_text
+from .latex import UnknownValueError, Value, substitute, parse, symbols, to_latex, to_text
 
 LONGEST_ROW, MOST_ROWS, MOST_COLUMNS = 8, 4, 4
 """The largest vector and matrix whose elements are written out."""
@@ -39,16 +39,16 @@ LONGEST_SOURCE = 12  # lines
 SPECIAL: dict[str, dict[str, str]] = {
     "addcdiv": {"a": "tensor1", "b": "tensor2", "v": "value"},
     "addcmul": {"a": "tensor1", "b": "tensor2", "v": "value"},
-    "conv_weight": {"y": "response"},
+    "conv_weight_grad": {"y": "response"},
     "igamma": {"a": "input", "x": "other"},
     "igammac": {"a": "input", "x": "other"},
-    "leaky": {"a": "negative_slope"},
+    "leaky_relu_forward": {"a": "negative_slope"},
     "lerp": {"b": "end"},
     "mv": {"v": "vec"},
     "polar": {"z": "y", r"\varphi": "angle"},
     "roll": {"s": "shifts"},
     "scatter_reduce": {"s": "src"},
-    "vanishing": {"s": "slope"},
+    "zero_with_gradient": {"s": "slope"},
     "zeta": {"q": "other", "s": "input"},
 }
 """Symbols with another meaning in the formulas of an op: the input or setting."""
@@ -61,14 +61,14 @@ NEVER = {
 """Symbols of matrix factors, indices and deviations, whose values no node saves."""
 
 NEVER_OF = {
-    "ctc_losses": {r"\alpha", r"\beta", "p", "s", "t"}, "eig_joined": {"w"},
-    "eigh_joined": {"w"}, "from_half_spectrum": {"w"}, "index_put": {"index"}, "svd_joined": {"s"},
+    "ctc_loss_forward": {r"\alpha", r"\beta", "p", "s", "t"}, "eig_forward": {"w"},
+    "eigh_forward": {"w"}, "from_half_spectrum": {"w"}, "index_put": {"index"}, "svd_forward": {"s"},
 }  # fmt: skip
 """The same, in the formulas of some ops."""
 
 COUNTED = {"mean", "mse_loss", "l1_loss"}
 MATRICES = {
-    "addmm", "bmm", "det", "inv", "linear", "matmul", "mm", "mv", "outer", "solve_matrices", "t",
+    "addmm", "bmm", "det", "inv", "linear", "matmul", "mm", "mv", "outer", "solve_forward", "t",
     "transpose",
 }  # fmt: skip
 
@@ -106,13 +106,13 @@ def rule_of(node: Node, position: int, g: Any, result: Any, exact: bool = True) 
     if not rule.latex:
         return Rule(source=source)
     latex = rule.latex
-    if saved_by(node).get("alpha") == 1:  # a plain sum: the alpha of `add` is not well known
+    if saved_values(node).get("alpha") == 1:  # a plain sum: the alpha of `add` is not well known
         latex = latex.replace(r"\alpha\,", "")
-    numbers = chain(node, latex, g, result) if exact else ("", "")
+    numbers = equation_chain(node, latex, g, result) if exact else ("", "")
     return Rule(latex, to_text(parse(latex)), *numbers, source)
 
 
-def chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:
+def equation_chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:
     """Return "formula = formula with values = result" as LaTeX and text; "" if too large."""
     outcome = value_of(result)
     if outcome is None:
@@ -123,10 +123,10 @@ def chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:
         values = values_of(node, symbols(tree), g)
         matrices = node.op.name in MATRICES
         if matrices and any(not (value.scalar or value.matrix) for value in values.values()):
-            raise NotFillable("a vector: how it lies is not said")
-        inside = filled(tree, values, matrices)
+            raise UnknownValueError("a vector: how it lies is not said")
+        inside = substitute(tree, values, matrices)
         steps.append((to_latex(inside), to_text(inside)))
-    except NotFillable:
+    except UnknownValueError:
         pass
     steps.append((outcome.latex, outcome.plain))
     steps = [step for at, step in enumerate(steps) if at == 0 or step[1] != steps[at - 1][1]]
@@ -137,7 +137,7 @@ def chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:
 # What the symbols mean -----------------------------------------------------------------------
 
 
-def meaning(op: Op, symbol: str) -> str | None:
+def symbol_meaning(op: Op, symbol: str) -> str | None:
     """Return what a symbol stands for: "g", "y", "count", or the name of an input or setting."""
     special = SPECIAL.get(op.name, {}).get(symbol)
     if special is not None:
@@ -161,20 +161,20 @@ def meaning(op: Op, symbol: str) -> str | None:
 def values_of(node: Node, wanted: set[str], g: Any) -> dict[str, Value]:
     """Return the values of the symbols whose values are known and small."""
     op = node.op
-    known = {**saved_by(node), "g": g}
+    known = {**saved_values(node), "g": g}
     values = {}
     for symbol in wanted:
-        name = meaning(op, symbol)
+        name = symbol_meaning(op, symbol)
         if name is None:
             continue
-        value = how_many(op, known) if name == "count" else known.get(name)
+        value = mean_count(op, known) if name == "count" else known.get(name)
         value = value_of(value)
         if value is not None:
             values[symbol] = value
     return values
 
 
-def saved_by(node: Node) -> dict[str, Any]:
+def saved_values(node: Node) -> dict[str, Any]:
     """Return the saved arrays and numbers of a node by name."""
     op = node.op
     if node.saved is None or op.variadic or not hasattr(op, "rules"):
@@ -185,7 +185,7 @@ def saved_by(node: Node) -> dict[str, Any]:
     }
 
 
-def how_many(op: Op, known: Mapping[str, Any]) -> int | None:
+def mean_count(op: Op, known: Mapping[str, Any]) -> int | None:
     """Return the number of elements of a mean, if the op is one."""
     if op.name not in COUNTED:
         return None
@@ -203,7 +203,7 @@ def value_of(value: Any) -> Value | None:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool | int | float | complex):
-        return Value(*written(value, 4))
+        return Value(*number_text(value, 4))
     if not backends.is_array(value) or hasattr(value, "all_examples"):
         return None
     shape = value.shape
@@ -215,18 +215,18 @@ def value_of(value: Any) -> Value | None:
         return None
     array = np.asarray(backends.of(value).to_numpy(value))
     if not shape:
-        return Value(*written(array.item(), 4))
+        return Value(*number_text(array.item(), 4))
     if len(shape) == 1:
-        cells = [written(element, 3) for element in array.tolist()]
+        cells = [number_text(element, 3) for element in array.tolist()]
         latex, plain = (", ".join(side) for side in zip(*cells, strict=True))
         return Value(f"[{latex}]", f"[{plain}]", scalar=False)
-    rows = [[written(element, 3) for element in row] for row in array.tolist()]
+    rows = [[number_text(element, 3) for element in row] for row in array.tolist()]
     latex = r" \\ ".join(" & ".join(cell[0] for cell in row) for row in rows)
     plain = "; ".join(", ".join(cell[1] for cell in row) for row in rows)
     return Value(rf"\begin{{pmatrix}}{latex}\end{{pmatrix}}", f"[{plain}]", False, matrix=True)
 
 
-def written(number: Any, digits: int) -> tuple[str, str]:
+def number_text(number: Any, digits: int) -> tuple[str, str]:
     """Return one number as LaTeX and as text."""
     if isinstance(number, bool | int):
         return str(int(number)), str(int(number))
@@ -252,7 +252,7 @@ def source_of(function: Any) -> str:
             return "\n".join(kept)
         code = function.__code__
         text = "".join(linecache.getlines(code.co_filename))
-        for node in ast.walk(syntax(text)):
+        for node in ast.walk(parse_source(text)):
             if isinstance(node, ast.Lambda) and node.lineno == code.co_firstlineno:
                 names = tuple(argument.arg for argument in node.args.args)
                 if names == code.co_varnames[: code.co_argcount]:
@@ -263,7 +263,7 @@ def source_of(function: Any) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def syntax(text: str) -> ast.AST:
+def parse_source(text: str) -> ast.AST:
     """Parse a file, with a small cache: the rules of an op are in one file."""
     return ast.parse(text)
 
@@ -271,4 +271,4 @@ def syntax(text: str) -> ast.AST:
 def is_known(op: Op, symbol: str) -> bool:
     """Whether a symbol has a meaning here or is listed as having no value (for tests)."""
     never = NEVER | NEVER_OF.get(op.name, set())
-    return symbol in never or meaning(op, symbol) is not None
+    return symbol in never or symbol_meaning(op, symbol) is not None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .fold import Choice, Plan, grouped, only
+from .fold import Choice, Plan, group_graph, subgraph
 from .grouping import Group
-from .model import Graph, GraphNode, inside
+from .model import Graph, GraphNode, qualified_name
 
 MOST_HITS = 100
 """The largest number of hits sent to a page."""
@@ -39,15 +39,15 @@ def search(graph: Graph, text: str, choice: Choice) -> list[Hit]:
         return []
     numbers: list[int] | None = None
     if choice.tab is not None and choice.tab < len(graph.tabs):
-        graph, numbers, _ = only(graph, graph.tabs[choice.tab].nodes)
-    root, _ = grouped(graph, choice.limit)
-    found = [hit for hit in everything(root, graph) if is_found(wanted, hit, graph)]
+        graph, numbers, _ = subgraph(graph, graph.tabs[choice.tab].nodes)
+    root, _ = group_graph(graph, choice.limit)
+    found = [hit for hit in all_hits(root, graph) if is_match(wanted, hit, graph)]
     if numbers is not None:
         found = [hit._replace(number=numbers[hit.number]) for hit in found]
     return sorted(found, key=lambda hit: (hit.number, not hit.key))
 
 
-def everything(root: Group, graph: Graph) -> Iterator[Hit]:
+def all_hits(root: Group, graph: Graph) -> Iterator[Hit]:
     """Yield all groups and nodes with their names and enclosing groups."""
     waiting: list[tuple[Group, tuple[str, ...]]] = [(root, ())]
     while waiting:
@@ -56,24 +56,24 @@ def everything(root: Group, graph: Graph) -> Iterator[Hit]:
             if isinstance(member, int):
                 yield Hit(full_name(graph.nodes[member]), member, around)
             else:
-                yield Hit(member.title, first_of(member), around, member.key)
+                yield Hit(member.title, first_node(member), around, member.key)
                 waiting.append((member, (*around, member.key)))
 
 
-def first_of(group: Group) -> int:
+def first_node(group: Group) -> int:
     """Return the index of the first node in a group."""
-    return min(first_of(member) if isinstance(member, Group) else member
+    return min(first_node(member) if isinstance(member, Group) else member
                for member in group.members)  # fmt: skip
 
 
 def full_name(node: GraphNode) -> str:
     """Return the qualified name of a node: "layer1.0.conv1.weight", "loss = mse_loss"."""
     if not node.variable:
-        return inside(node.module, node.label)
+        return qualified_name(node.module, node.label)
     return f"{node.module}.{node.variable} = {node.label}".lstrip(".")
 
 
-def is_found(wanted: str, hit: Hit, graph: Graph) -> bool:
+def is_match(wanted: str, hit: Hit, graph: Graph) -> bool:
     """Whether the text is in a hit's own name; the module's path alone belongs to the group."""
     if hit.key:
         return wanted in hit.name.casefold()
@@ -90,11 +90,11 @@ def is_found(wanted: str, hit: Hit, graph: Graph) -> bool:
 def search_data(graph: Graph, plan: Plan, text: str, choice: Choice) -> dict[str, Any]:
     """Return the message of a search: see `SearchData` in `widgets/protocol.d.ts`."""
     hits = search(graph, text, choice)
-    rows = [(hit.name, *way_to(hit, plan)) for hit in hits[:MOST_HITS] if hit.number in plan.ids]
+    rows = [(hit.name, *locate_hit(hit, plan)) for hit in hits[:MOST_HITS] if hit.number in plan.ids]
     return {"text": text, "hits": rows, "more": len(hits) - len(rows)}
 
 
-def way_to(hit: Hit, plan: Plan) -> tuple[str, str]:
+def locate_hit(hit: Hit, plan: Plan) -> tuple[str, str]:
     """Return the visible box that contains a hit, and the group to open to see the hit.
 
     The second is empty if nothing hides it.

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...errors import MissingExtraError
-from ..graph.fold import folded
-from ..graph.model import Graph, GraphEdge, GraphNode, Snapshot, inside
+from ..graph.fold import fold_snapshot
+from ..graph.model import Graph, GraphEdge, GraphNode, Snapshot, qualified_name
 from ..render.arrangement import better_direction, box_sizes
-from ..render.dot import LABELLED_EDGES, flow_style, name_text, quoted, shape_text, shown
+from ..render.dot import LABELLED_EDGES, flow_style, name_text, quote_lines, shape_text, printable
 from ..render.graphviz import LayoutError, render
 from ..render.legend import Footer
 from ..render.page_fit import chosen_direction
 from ..render.raster import pdf_of, png_of
 from ..render.style import INK, NEUTRAL, PALE_INK
 from ..render.svg import as_text
-from ..tensors.summaries import UNKNOWN, Stats, number, number_size
+from ..tensors.summaries import UNKNOWN, Stats, number_text, magnitude_text
 
 What = Literal["value", "gradient", "added", "removed"]
 
@@ -96,16 +96,16 @@ class Comparison:
     ) -> None:
         self.before, self.after, self.steps = before, after, steps
         self.rankdir = chosen_direction(rankdir)
-        self.changes = changes(before, after)
+        self.changes = find_changes(before, after)
         self._svg: str | None = None
 
     @property
     def svg(self) -> str:
         """The picture as SVG text, laid out when it is first asked for."""
         if self._svg is None:
-            from ..render.static import add_footer, polished
+            from ..render.static import add_footer, polish_tree
 
-            root = polished(render(self._dot()).decode(), merged(*self._folded())[0])
+            root = polished(render(self._dot()).decode(), merge_graphs(*self._folded())[0])
             arrows = ("arrow",) if any(self.after.flows) else ()
             before, after = self.steps
             add_footer(root, Footer(arrows, f"step {before} → step {after}: {CAPTION}"))
@@ -128,7 +128,7 @@ class Comparison:
         before, after = (f"step {step}" for step in self.steps)
         rows = [("change", "what", "node", before, after)]
         rows += [
-            (change.percent, change.what, shown_path(change.name), change.before, change.after)
+            (change.percent, change.what, printable_path(change.name), change.before, change.after)
             for change in self.changes[:limit]
         ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -146,7 +146,7 @@ class Comparison:
 
         Raises: FormatError: the name has another ending.
         """
-        from ..render.static import checked_format, write_whole
+        from ..render.static import format_writer, write_file
 
         path = Path(path)
         contents = {
@@ -158,14 +158,14 @@ class Comparison:
         return path
 
     def _folded(self) -> tuple[Snapshot, Snapshot]:
-        return folded(self.before), folded(self.after)
+        return fold_snapshot(self.before), fold_snapshot(self.after)
 
     def _dot(self) -> str:
         before, after = self._folded()
         direction = self.rankdir
         if direction is None:
             sizes = box_sizes(difference_dot(before, after))
-            direction = better_direction(merged(before, after)[0], sizes)
+            direction = better_direction(merge_graphs(before, after)[0], sizes)
         return difference_dot(before, after, direction)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -184,43 +184,43 @@ class Comparison:
 # The numbers --------------------------------------------------------------------------------
 
 
-def changes(before: Snapshot, after: Snapshot) -> list[Change]:
+def find_changes(before: Snapshot, after: Snapshot) -> list[Change]:
     """List what changed, the largest relative change first; what appeared comes before all."""
     found: list[Change] = []
-    pairs, removed = paired(before.graph, after.graph)
+    pairs, removed = pair_nodes(before.graph, after.graph)
     for place, node in enumerate(after.graph.nodes):
         old = pairs.get(place)
         if old is None:
-            found.append(of_structure("added", node, after.values[place]))
+            found.append(structure_change("added", node, after.values[place]))
             continue
         for what, olds, news in (
             ("value", before.values, after.values), ("gradient", before.grads, after.grads),
         ):  # fmt: skip
-            change = of_numbers(what, node, olds[old], news[place])
+            change = value_change(what, node, olds[old], news[place])
             if change is not None:
                 found.append(change)
-    found += [of_structure("removed", before.graph.nodes[place], before.values[place])
+    found += [structure_change("removed", before.graph.nodes[place], before.values[place])
               for place in removed]  # fmt: skip
     return sorted(found, key=lambda each: -each.relative)
 
 
 def path_of(node: GraphNode) -> str:
-    return inside(node.module, node.variable or node.label)
+    return qualified_name(node.module, node.variable or node.label)
 
 
-def shown_path(path: str) -> str:
+def printable_path(path: str) -> str:
     """Make any path fit for a line of a table."""
     text = "".join(each if each.isprintable() else "�" for each in path)
     return text if len(text) <= 48 else f"…{text[-47:]}"
 
 
-def of_structure(what: What, node: GraphNode, value: Stats | None) -> Change:
-    text = short(value, "norm") if value else shape_text(node)
+def structure_change(what: What, node: GraphNode, value: Stats | None) -> Change:
+    text = short_text(value, "norm") if value else shape_text(node)
     before, after = ("", text) if what == "added" else (text, "")
     return Change(what, path_of(node), before, after, math.inf, 0, node.label, node.module)
 
 
-def of_numbers(
+def value_change(
     what: Any, node: GraphNode, before: Stats | None, after: Stats | None
 ) -> Change | None:
     """Return how a value or gradient changed; None if it did not, or is not known of both."""
@@ -230,7 +230,7 @@ def of_numbers(
     if not relative > SAME:
         return None
     sign = 0 if math.isinf(relative) else (difference > 0) - (difference < 0)
-    texts = short(before, measure), short(after, measure)
+    texts = short_text(before, measure), short_text(after, measure)
     return Change(what, path_of(node), *texts, relative, sign, node.label, node.module)
 
 
@@ -255,26 +255,26 @@ def relative_change(before: Stats, after: Stats) -> tuple[float, str, float]:
     return relative, measure, abs(getattr(after, measure)) - abs(getattr(before, measure))
 
 
-def short(stats: Stats | None, measure: str) -> str:
+def short_text(stats: Stats | None, measure: str) -> str:
     """Write what is to be compared: the numbers themselves, or one measure of them."""
     if stats is None:
         return UNKNOWN
     if stats.text:
         return stats.text
     value = getattr(stats, "norm" if measure == "few" else measure)
-    return f"{measure} {number_size(value) if measure == 'norm' else number(value)}"
+    return f"{measure} {magnitude_text(value) if measure == 'norm' else number_text(value)}"
 
 
 # The same node in two graphs ----------------------------------------------------------------
 
 
-def paired(before: Graph, after: Graph) -> tuple[dict[int, int], list[int]]:
+def pair_nodes(before: Graph, after: Graph) -> tuple[dict[int, int], list[int]]:
     """Return for each node of `after` its place in `before`, and the places that are left over."""
     if before.structure == after.structure:
         return {place: place for place in range(len(after.nodes))}, []
     old, new = ([identity(node) for node in graph.nodes] for graph in (before, after))
     if max(len(old), len(new)) > CAREFUL:
-        pairs = by_count(old, new)
+        pairs = pair_by_count(old, new)
     else:
         blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
         pairs = {
@@ -289,7 +289,7 @@ def identity(node: GraphNode) -> tuple[object, ...]:
     return kind, node.module, node.label, node.group
 
 
-def by_count(old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
+def pair_by_count(old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
     """Pair the first of a kind with the first, the second with the second …"""
     places: dict[Any, list[int]] = {}
     for place, each in enumerate(old):
@@ -299,9 +299,9 @@ def by_count(old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
     return {place: partner for place, partner in found.items() if partner is not None}
 
 
-def merged(before: Snapshot, after: Snapshot) -> tuple[Graph, dict[int, int], list[int]]:
+def merge_graphs(before: Snapshot, after: Snapshot) -> tuple[Graph, dict[int, int], list[int]]:
     """Return one graph with the nodes and edges of both, and `paired`."""
-    pairs, removed = paired(before.graph, after.graph)
+    pairs, removed = pair_nodes(before.graph, after.graph)
     gone = {place: f"r{place}" for place in removed}
     nodes = [replace(before.graph.nodes[place], id=gone[place]) for place in removed]
     ids = {before.graph.nodes[old].id: after.graph.nodes[new].id for new, old in pairs.items()}
@@ -320,7 +320,7 @@ def merged(before: Snapshot, after: Snapshot) -> tuple[Graph, dict[int, int], li
 
 def difference_dot(before: Snapshot, after: Snapshot, rankdir: str = "LR") -> str:
     """Return both steps in one picture, as DOT text."""
-    graph, pairs, _ = merged(before, after)
+    graph, pairs, _ = merge_graphs(before, after)
     lines = [
         "digraph edutorch {",
         f"  graph [rankdir={rankdir} bgcolor=transparent nodesep=0.18 ranksep=0.3]",
@@ -331,7 +331,7 @@ def difference_dot(before: Snapshot, after: Snapshot, rankdir: str = "LR") -> st
         if place >= len(after.graph.nodes):
             lines.append(box(node, ["- removed"], REMOVED, "dashed"))
         elif place not in pairs:
-            text = [f"+ added  {short(after.values[place], 'norm')}"]
+            text = [f"+ added  {short_text(after.values[place], 'norm')}"]
             lines.append(box(node, text, ADDED, "dashed"))
         else:
             lines.append(changed_box(node, before, after, pairs[place], place))
@@ -344,8 +344,8 @@ def difference_dot(before: Snapshot, after: Snapshot, rankdir: str = "LR") -> st
 
 def changed_box(node: GraphNode, before: Snapshot, after: Snapshot, old: int, new: int) -> str:
     found = [
-        of_numbers("value", node, before.values[old], after.values[new]),
-        of_numbers("gradient", node, before.grads[old], after.grads[new]),
+        value_change("value", node, before.values[old], after.values[new]),
+        value_change("gradient", node, before.grads[old], after.grads[new]),
     ]
     lines = []
     for word, change in zip(("value", "grad"), found, strict=True):
@@ -361,19 +361,19 @@ def changed_box(node: GraphNode, before: Snapshot, after: Snapshot, old: int, ne
 
 
 def box(node: GraphNode, lines: list[str], color: str, more: str = "") -> str:
-    where = shown_path(node.module) if node.module else ""
+    where = printable_path(node.module) if node.module else ""
     head = [name_text(node), *([where] if where else []), shape_text(node)]
     style = ",".join(each for each in ("rounded", "filled", more) if each)
-    return (f"  {node.id} [id={node.id} label={quoted([*head, *lines])} "
+    return (f"  {node.id} [id={node.id} label={quote_lines([*head, *lines])} "
             f'style="{style}" fillcolor="{color}" color="{NEUTRAL}"]')  # fmt: skip
 
 
 def arrow(edge: GraphEdge, flow: Stats | None, labelled: bool, straight: bool) -> str:
     if edge.id.startswith("x"):
         return f'  {edge.source} -> {edge.target} [id={edge.id} style=dashed color="{NEUTRAL}"]'
-    label = f" label={quoted([f' {number_size(flow.norm)} '])}" if flow and labelled else ""
+    label = f" label={quote_lines([f' {magnitude_text(flow.norm)} '])}" if flow and labelled else ""
     weight = " weight=8" if straight else ""  # the main path runs straight, not like a staircase
     return f"  {edge.source} -> {edge.target} [id={edge.id}{label}{weight} {flow_style(flow)}]"
 
 
-__all__ = ["Change", "Comparison", "changes", "difference_dot", "merged", "paired", "shown"]
+__all__ = ["Change", "Comparison", "find_changes", "difference_dot", "merge_graphs", "pair_nodes", "printable"]

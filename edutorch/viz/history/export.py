@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 from ...errors import EdutorchError, missing_extra
 from ..graph.model import Graph, Snapshot
 from ..live.browser_code import folder
-from ..live.messages import Curve, numbers_of, patch_of, texts_of, thumbs_of
-from ..live.page import Stage
+from ..live.messages import Curve, pack_values, patch_of, texts_of, thumbs_of
+from ..live.page import PageState
 from ..render.animated_svg import FRAMES, animated_svg
-from ..render.static import Drawing, checked_format, write_whole
-from .recording import Moment, evenly, finite
+from ..render.static import Drawing, format_writer, write_file
+from .recording import Moment, evenly_spaced, finite_or_none
 
 if TYPE_CHECKING:
-    from .history_panel import LookBack
+    from .history_panel import HistoryMixin
 
 PAGES = 400
 """So many steps, in equal strides, are written into a page, if nobody asks for more."""
@@ -39,7 +39,7 @@ class ExportError(EdutorchError, ValueError):
     """A run cannot be written as asked for."""
 
 
-def export(view: LookBack, path: str | os.PathLike[str], frames: int | None = None) -> Path:
+def export(view: HistoryMixin, path: str | os.PathLike[str], frames: int | None = None) -> Path:
     """Write a run as one file. See `View.export`."""
     path = Path(path)
     if frames is not None and frames < 1:
@@ -51,21 +51,21 @@ def export(view: LookBack, path: str | os.PathLike[str], frames: int | None = No
         ".html": lambda: run_page(view, frames or PAGES).encode(),
         ".svg": lambda: animated_svg(*run_of(view, frames or FRAMES)).encode(),
     }
-    write = checked_format("export", path, contents)
+    write = format_writer("export", path, contents)
     view.drawing()  # says so, where nothing has been recorded
-    write_whole(path, write())
+    write_file(path, write())
     return path
 
 
-def run_of(view: LookBack, frames: int) -> tuple[list[Moment], Stage]:
+def run_of(view: HistoryMixin, frames: int) -> tuple[list[Moment], PageState]:
     """Return the steps to be shown; where no step has ended, what there is of the first one."""
-    history, stage = view.history, view._stage
+    history, stage = view.history, view._page_state
     if not history.moments:
         history.add(view.step, view.drawing().whole)
-    return evenly(history.moments, frames), stage
+    return evenly_spaced(history.moments, frames), stage
 
 
-def run_page(view: LookBack, frames: int) -> str:
+def run_page(view: HistoryMixin, frames: int) -> str:
     """Return the page of a run."""
     moments, stage = run_of(view, frames)
     pictures = Pictures(stage)
@@ -80,12 +80,12 @@ def run_page(view: LookBack, frames: int) -> str:
 
 def drawing_page(drawing: Drawing) -> str:
     """Return the page of a drawing: zoom, arrow keys, and what is known of each node."""
-    pictures = Pictures(Stage(drawing.rankdir, drawing.choice))
-    patch = {**patch_of(0, "still", {}), **said_of(drawing.snapshot, 0)}
+    pictures = Pictures(PageState(drawing.rankdir, drawing.choice))
+    patch = {**patch_of(0, "still", {}), **text_fields(drawing.snapshot, 0)}
     frame = {
         "picture": pictures.place(drawing.whole.graph),
         "patch": patch,
-        "numbers": base64.b64encode(numbers_of(drawing.snapshot)).decode(),
+        "numbers": base64.b64encode(pack_values(drawing.snapshot)).decode(),
     }
     data = {"frames": [frame], "curves": {}, "pictures": pictures.made}
     return page(data, "A graph", repr(drawing).strip("<>"), drawing.table(TABLE_ROWS))
@@ -94,7 +94,7 @@ def drawing_page(drawing: Drawing) -> str:
 class Pictures:
     """The picture of each structure, laid out once. The folds are those of the page now."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: PageState) -> None:
         self.stage = stage
         self.made: list[dict[str, Any]] = []
         self._places: dict[str, int] = {}
@@ -119,17 +119,17 @@ def frame_of(
     snapshot = pictures.stage.plan(whole.graph).pick(whole)
     history = {
         "at": moment.step, "first": moments[0].step, "last": moments[-1].step,
-        "count": len(moments), "loss": finite(moment.loss), "compare": None,
+        "count": len(moments), "loss": finite_or_none(moment.loss), "compare": None,
     }  # fmt: skip
-    patch = {**patch_of(moment.step, "finished", curves), **said_of(snapshot, moment.step)}
+    patch = {**patch_of(moment.step, "finished", curves), **text_fields(snapshot, moment.step)}
     return {
         "picture": pictures.place(moment.graph),
         "patch": {**patch, "parts": {"history": history} if len(moments) > 1 else {}},
-        "numbers": base64.b64encode(numbers_of(snapshot)).decode(),
+        "numbers": base64.b64encode(pack_values(snapshot)).decode(),
     }
 
 
-def said_of(snapshot: Snapshot, step: int) -> dict[str, Any]:
+def text_fields(snapshot: Snapshot, step: int) -> dict[str, Any]:
     """Return what the numbers of a patch cannot say."""
     return {**texts_of(snapshot), **thumbs_of(snapshot, step), "layouts": 1}
 
@@ -149,7 +149,7 @@ def code() -> str:
     return f'"use strict";\n(() => {{\n{view}\n{text}\nopenRecording(document);\n}})();'
 
 
-def sheet() -> str:
+def style_sheet() -> str:
     from ..live.widget import style
 
     return style()
@@ -166,7 +166,7 @@ def page(data: dict[str, Any], heading: str, about: str, table: str) -> str:
     Whatever a name holds, it cannot end the element it stands in: in the data each `<` is
     written as a code.
     """
-    script, style = code(), sheet()
+    script, style = code(), style_sheet()
     content = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     policy = (
         f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; "

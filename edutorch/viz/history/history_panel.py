@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..graph.model import Graph, Snapshot
 from ..live.messages import Curve, State, patch_of
-from ..live.page import Stage
+from ..live.page import PageState
 from ..live.recorder import Recorder
 from ..live.throttle import Gate, Throttle
 from ..render.static import Drawing
@@ -16,7 +16,7 @@ from .difference import Comparison
 from .recording import History
 
 
-class LookBack:
+class HistoryMixin:
     """The half of a `View` that knows of earlier steps.
 
     Attributes:
@@ -24,7 +24,7 @@ class LookBack:
     """
 
     history: History
-    _stage: Stage
+    _page_state: PageState
     _recorder: Recorder
     _throttle: Throttle
     _gate: Gate
@@ -111,14 +111,14 @@ class LookBack:
         self._throttle.rest()
         speed = self._gate.steps_per_second
         patch = patch_of(self._recorder.step, self._state, {}, [self.history], speed)
-        self._stage.show(self._seen(self._recorder.snapshot), patch)
+        self._page_state.show(self._seen(self._recorder.snapshot), patch)
 
     def _graph_known(self, graph: Graph) -> None:
         """Have the first picture laid out, and sent, while backward still runs."""
-        if self._stage.page is not None and not self._stage.layouts.asked:
+        if self._page_state.page is not None and not self._page_state.layouts.asked:
             speed = self._gate.steps_per_second
             patch = patch_of(self._recorder.step, self._state, {}, (), speed)
-            self._recorder.aside += self._stage.prepare(graph, patch)
+            self._recorder.aside += self._page_state.prepare(graph, patch)
 
     def _sent_late(self, seconds: float) -> None:
         """Hear that a picture was sent beside the loop, and how long that took."""

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import EdutorchError
 from ..graph.model import Graph, Snapshot
-from ..live.packed_values import Packed, pack, unpack
-from ..live.page import Stage
-from ..live.panel import Part
+from ..live.packed_values import PackedValues, pack, unpack
+from ..live.page import PageState
+from ..live.panel import Panel
 from ..render.static import Drawing
-from .difference import Comparison, changes
+from .difference import Comparison, find_changes
 
 if TYPE_CHECKING:
     from ..live.recorder import Recorder
@@ -54,7 +54,7 @@ class Moment:
 
     step: int
     graph: Graph
-    packed: Packed
+    packed: PackedValues
     loss: float | None
     activations: int | None = None  # the step that they are of, if an earlier one
 
@@ -69,7 +69,7 @@ class Moment:
         return unpack(self.packed, self.graph)
 
 
-class History(Part):
+class History(Panel):
     """The steps that were looked at, oldest first. `history[step]` is a `Drawing`.
 
     `history[-1]` is the latest one. A large graph's numbers are only taken where it is open: what
@@ -89,8 +89,8 @@ class History(Part):
 
     name = "history"
 
-    def __init__(self, stage: Stage | None = None, limit: int = LIMIT) -> None:
-        self.stage = stage or Stage()
+    def __init__(self, stage: PageState | None = None, limit: int = LIMIT) -> None:
+        self.stage = stage or PageState()
         self.limit = limit
         self.nbytes = 0
         self.every: int | None = None
@@ -216,7 +216,7 @@ class History(Part):
         self,
         step: int,
         graph: Graph,
-        packed: Packed,
+        packed: PackedValues,
         loss: float | None,
         activations: int | None = None,
     ) -> None:
@@ -242,7 +242,7 @@ class History(Part):
             self._drop(moment)
         self._stride = (last.step - kept[0].step) / len(kept)
 
-    def _counted(self, graph: Graph, packed: Packed) -> Graph:
+    def _counted(self, graph: Graph, packed: PackedValues) -> Graph:
         """Count the bytes of a step; its graph is there once for all steps of its structure."""
         kept, users = self._graphs.get(graph.structure, (graph, 0))
         if users == 0:
@@ -287,7 +287,7 @@ class History(Part):
             "first": moments[0].step,
             "last": moments[-1].step,
             "count": len(moments),
-            "loss": finite(now.loss),
+            "loss": finite_or_none(now.loss),
             "compare": self._changes(since, now) if since else None,
         }
 
@@ -297,7 +297,7 @@ class History(Part):
         return self._compared[1]
 
     def _listed(self, since: Moment, now: Moment) -> dict[str, Any]:
-        found = changes(since.snapshot, now.snapshot)
+        found = find_changes(since.snapshot, now.snapshot)
         rows = [
             {"name": each.name, "what": each.what, "before": each.before, "after": each.after,
              "percent": each.percent, "sign": each.sign, "label": each.label,
@@ -307,7 +307,7 @@ class History(Part):
         return {"step": since.step, "rows": rows, "more": len(found) - len(rows)}
 
 
-def finite(number: float | None) -> float | None:
+def finite_or_none(number: float | None) -> float | None:
     """JSON has no NaN."""
     return number if number is not None and math.isfinite(number) else None
 
@@ -324,7 +324,7 @@ def graph_bytes(graph: Graph) -> int:
     return NODE_BYTES * len(graph.nodes) + EDGE_BYTES * len(graph.edges)
 
 
-def evenly(moments: Sequence[Moment], count: int) -> list[Moment]:
+def evenly_spaced(moments: Sequence[Moment], count: int) -> list[Moment]:
     """Choose `count` of them at most, in equal strides, the first and the last among them."""
     if len(moments) <= count:
         return list(moments)

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-BETWEEN = 0.01
+POLL_EVERY = 0.01
 """Seconds between two looks into the queue: a look costs some microseconds."""
 
 
-class Mailbox:
+class CommQueue:
     """Where the messages for one widget lie while a cell runs. Call it to take them out."""
 
     def __init__(self, kernel: Any, comm_id: str) -> None:
@@ -31,7 +31,7 @@ class Mailbox:
         now = time.monotonic()
         if now < self._next or threading.current_thread() is not threading.main_thread():
             return False  # another thread's loop leaves the kernel free to do it
-        self._next = now + BETWEEN
+        self._next = now + POLL_EVERY
         self.kernel.shell_stream.flush()  # from the socket into the queue
         waiting = self.kernel.msg_queue._queue
         ours = [each for each in waiting if self._is_ours(each)]
@@ -64,16 +64,16 @@ class Mailbox:
             )  # fmt: skip
 
 
-def mailbox_of(widget: Any) -> Callable[[], bool] | None:
+def comm_queue_of(widget: Any) -> Callable[[], bool] | None:
     """Return the mailbox of a displayed widget, None where its messages come by themselves."""
-    kernel = our_kernel()
+    kernel = current_kernel()
     comm = getattr(widget, "comm", None)
     if comm is None or not hasattr(kernel, "msg_queue") or kernel.shell_stream is None:
         return None
-    return Mailbox(kernel, comm.comm_id)
+    return CommQueue(kernel, comm.comm_id)
 
 
-def our_kernel() -> Any:
+def current_kernel() -> Any:
     """Return the Jupyter kernel we run in, None elsewhere, without importing anything of it."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
@@ -82,4 +82,4 @@ def our_kernel() -> Any:
 
 def in_notebook() -> bool:
     """Say whether we run in a Jupyter kernel."""
-    return our_kernel() is not None
+    return current_kernel() is not None

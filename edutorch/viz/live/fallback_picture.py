@@ -52,7 +52,7 @@ def html_of(key: str, sentence: str, bundle: dict[str, Any], alt: str = "") -> s
     return HTML.format(key=key, sentence=sentence, picture=picture)
 
 
-class Lasting:
+class ViewWithFallback:
     """A view that is no loop, with a picture below it for a page that has lost the view.
 
     Args:
@@ -90,7 +90,7 @@ class Lasting:
         self._below.update({"text/plain": text}, raw=True)
 
 
-class Still:
+class FallbackPicture:
     """Leaves one picture below a view, once it has run for a while.
 
     Args:

@@ -18,25 +18,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.autograd.engine import unbroadcast
-from ...core.fast.lazy_gradients import settled
+from ...core.fast.lazy_gradients import as_array
 from ...core.tensor import LEAF, Tensor
 from ..tensors.summaries import TINY, Stats, summarize
-from .packed_values import Few, Glimpse, Packed, numbers_of_rows
-from .step_trace import Alike, Backward, Constant, Watched, origin_of
+from .packed_values import FewValues, StepValues, PackedValues, row_statistics
+from .step_trace import ShapeGroup, BackwardOrder, Constant, RowMap, origin_of
 
 if TYPE_CHECKING:
     from .layer_health import Gauges
 
 node_of, edges_of = attrgetter("_node"), attrgetter("edges")
-array_of, type_of = attrgetter("_array"), attrgetter("dtype")
+array_of, dtype_of = attrgetter("_array"), attrgetter("dtype")
 writes_of = attrgetter("_writes")
 
-REALS = np.dtype("float32"), np.dtype("float64")
+FLOAT_DTYPES = np.dtype("float32"), np.dtype("float64")
 
-MOST_HELD = 1 << 23
+MAX_HELD_BYTES = 1 << 23
 """Bytes of results that may be held until backward is over."""
 
-LITTLE = 1 << 17
+SMALL_TRACE_BYTES = 1 << 17
 """Gradients of so few bytes stay in the caches: to note them all is quicker than to choose."""
 
 
@@ -48,7 +48,7 @@ def arrays_of(some: Sequence[Any]) -> Iterable[Any]:
     return [getattr(each, "_array", each) for each in some] if tensors else some
 
 
-class Noted(list[Any]):
+class BoundedBuffer(list[Any]):
     """What is noted where much memory would be held: it is read as soon as that is too much."""
 
     def __init__(self, read: Callable[[], None], limit: int) -> None:
@@ -66,8 +66,8 @@ class Noted(list[Any]):
             self.read()
 
 
-class Glance:
-    """Follows one step (see `events.following`), and reads what was noted when backward is over.
+class FastSampler:
+    """Follows one step (see `events.use_op_recorder`), and reads what was noted when backward is over.
 
     Attributes:
         wrong: the step is not the one that was expected, or it is over.
@@ -80,10 +80,10 @@ class Glance:
 
     def __init__(
         self,
-        watched: Watched,
+        watched: RowMap,
         gauges: Gauges | None = None,
         eager: bool = False,
-        older: Packed | Glimpse | None = None,
+        older: PackedValues | StepValues | None = None,
     ) -> None:
         self.watched, self.gauges, self.older = watched, gauges, older
         self.wrong = self.written = False
@@ -91,10 +91,10 @@ class Glance:
         self._ran: tuple[Sequence[Any], ...] = ()  # what the last backward ran through
         self.recorded: list[Any] = []
         self._went_back: list[Any] = []
-        self._soon = eager or watched.script.nbytes > MOST_HELD  # nothing is kept till the end
+        self._soon = eager or watched.script.nbytes > MAX_HELD_BYTES  # nothing is kept till the end
         if self._soon:
-            self.recorded = Noted(self.read_forward, 0 if eager else MOST_HELD)
-            self._went_back = Noted(self.read_backward, MOST_HELD)
+            self.recorded = BoundedBuffer(self.read_forward, 0 if eager else MAX_HELD_BYTES)
+            self._went_back = BoundedBuffer(self.read_backward, MAX_HELD_BYTES)
         self._eager = eager
         self._nodes: list[Any] = []  # of the calls so far
         self._leaves: dict[int, tuple[int, Tensor]] = {}  # by id: what came from outside
@@ -105,7 +105,7 @@ class Glance:
         self._rows: list[int] = []  # whose numbers those of the arrays are
         self._arrays: list[Any] = []
         self._found = (watched.nothing if older is None else older.numbers).copy()
-        self._tiny: Few = dict(watched.older_few)
+        self._tiny: FewValues = dict(watched.older_few)
         self._texts: dict[int, str] = dict(watched.older_texts)
         self._aside = 0  # how many ops that are not recorded have come as expected
         self._broken = False  # a number is not finite
@@ -151,7 +151,7 @@ class Glance:
     def goes_back(self) -> Callable[[tuple[Any, Any, Any]], None]:
         """Hear that backward begins; return what is to be told of each node it runs through."""
         self.read_forward()  # what nobody looks at need not be kept until the end
-        all_of_them = self.watched.most or self.watched.script.nbytes <= LITTLE
+        all_of_them = self.watched.most or self.watched.script.nbytes <= SMALL_TRACE_BYTES
         return self._went_back.extend if all_of_them else self._went
 
     def _went(self, told: tuple[Any, Any, Any]) -> None:
@@ -267,20 +267,20 @@ class Glance:
             self._rows += rows
             self._arrays += arrays_of(shown)
             for place, index, row in order.flows:
-                partial, edge = settled(partials[place][index]), nodes[place].edges[index]
+                partial, edge = as_array(partials[place][index]), nodes[place].edges[index]
                 if partial is not None and edge is not None:
                     self._flowed(row, partial, edge)
         self._went_back.clear()
         if self._soon:
             self._sum()
 
-    def _order_of(self, ran: Sequence[Any]) -> Backward:
+    def _order_of(self, ran: Sequence[Any]) -> BackwardOrder:
         """Return where the gradients go that were at these nodes."""
         known = self.watched.backward
         order = known.get(self._passes)
         if order is None or not order.is_that_of(ran, self._nodes):
             numbers = dict(zip(self._nodes, self.watched.expected.numbers, strict=False))
-            order = Backward(self.watched, list(map(numbers.get, ran)), list(map(origin_of, ran)))
+            order = BackwardOrder(self.watched, list(map(numbers.get, ran)), list(map(origin_of, ran)))
             known[self._passes] = order
         self._passes += 1
         return order
@@ -348,7 +348,7 @@ class Glance:
 
     def _sum_one_by_one(self, rows: list[int], arrays: Sequence[Any]) -> None:
         for row, array in zip(rows, arrays, strict=True):
-            if array.__class__ is np.ndarray and array.size == 1 and array.dtype in REALS:
+            if array.__class__ is np.ndarray and array.size == 1 and array.dtype in FLOAT_DTYPES:
                 self._note_number(row, array.item(), array.ndim > 0)
             else:
                 self._note(row, summarize(array))
@@ -368,16 +368,16 @@ class Glance:
         if each.text and not (each.few and (row >= len(reals) or reals[row])):
             self._texts[row] = each.text
 
-    def _sum_together(self, alike: Alike, arrays: Sequence[Any]) -> bool:
+    def _sum_together(self, alike: ShapeGroup, arrays: Sequence[Any]) -> bool:
         """Summarize arrays of one shape; False: they are of another, or no ordinary numbers."""
         shape, count, kind = alike.shape, len(arrays), arrays[0].dtype
-        if kind not in REALS or list(map(type_of, arrays)).count(kind) != count:
+        if kind not in FLOAT_DTYPES or list(map(dtype_of, arrays)).count(kind) != count:
             return False
         whole = np.frombuffer(alike.joined(arrays), kind)
         if whole.size != count * math.prod(shape) or not whole.size:
             return False
         data = whole.reshape(count, -1)
-        found, finite = numbers_of_rows(data, extremes=self.watched.whole)
+        found, finite = row_statistics(data, extremes=self.watched.whole)
         self._broken |= not finite
         self._found[alike.rows] = found  # of a row twice, the later one
         if data.shape[1] <= TINY:
@@ -387,7 +387,7 @@ class Glance:
 
     # At its end -------------------------------------------------------------------------
 
-    def finish(self) -> Glimpse | None:
+    def finish(self) -> StepValues | None:
         """Return the numbers; None: it was another graph than the one expected."""
         self.read_backward()
         self._sum()
@@ -396,10 +396,10 @@ class Glance:
         if wrong or len(self._nodes) != len(script.calls) or tuple(self._ended) != script.roots:
             return None
         numbers = self._found.take(watched.sources, 0)
-        few = partial(few_numbers, self._tiny, watched.same)
-        return Glimpse(numbers, self._texts, few, self._broken, self.older)
+        few = partial(few_values, self._tiny, watched.same)
+        return StepValues(numbers, self._texts, few, self._broken, self.older)
 
 
-def few_numbers(tiny: Few, same: Iterable[tuple[int, int]]) -> Few:
+def few_values(tiny: FewValues, same: Iterable[tuple[int, int]]) -> FewValues:
     """Return the numbers of tiny tensors, also of those that share another's."""
     return tiny | {row: tiny[other] for row, other in same if other in tiny}

@@ -16,7 +16,7 @@ from numpy import ndarray
 from ...events import BackwardEnded
 
 
-class Rest:
+class IdleSteps:
     """Hears the milestones of a loop first, and hands on those that matter to anybody else.
 
     Attributes:

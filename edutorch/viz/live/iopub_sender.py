@@ -13,13 +13,13 @@ import os
 from functools import partial
 from typing import Any
 
-from .comm_queue import our_kernel
+from .comm_queue import current_kernel
 
 NEEDED = ("_events", "_handle_event", "_really_send", "io_loop", "thread")
 """What of ipykernel's `IOPubThread` is used, as in versions 6 and 7."""
 
 
-class Post:
+class FastSender:
     """Sends messages of one comm: `post(data, buffers)`.
 
     Args:
@@ -27,7 +27,7 @@ class Post:
     """
 
     def __init__(self, comm: Any) -> None:
-        kernel = our_kernel()
+        kernel = current_kernel()
         self._comm, self._kernel = comm, kernel
         self._thread: Any = getattr(kernel, "iopub_thread", None)
         self._session: Any = getattr(kernel, "session", None)

@@ -21,9 +21,9 @@ from ... import backends
 from ...core.tensor import Tensor
 from ...events import GradientAccumulated, ModuleEntered, ModuleLeft, OpApplied, Stepped
 from ..graph.names import Names
-from .layer_health_messages import FINE, HUGE, words_of
-from .overhead import middle
-from .panel import Part
+from .layer_health_messages import FINE, HUGE, health_messages
+from .overhead import upper_median
+from .panel import Panel
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -53,7 +53,7 @@ EVERY = 1.0
 SHARE = 0.001
 """…or later, so that it takes no larger part of the time."""
 
-OFF = {"relu": "dead", "tanh": "saturated", "sigmoid": "saturated"}
+DEFECT_WORDS = {"relu": "dead", "tanh": "saturated", "sigmoid": "saturated"}
 
 
 @dataclass(slots=True)
@@ -83,12 +83,12 @@ class Activation:
     def off(self) -> float:
         """The share of units that are dead, or of numbers where the curve is flat."""
         if self.quiet is None:
-            return middle(self.shares) if self.shares else 0.0
+            return upper_median(self.shares) if self.shares else 0.0
         enough = max(min(QUIET_LOOKS, self.looks), math.ceil(QUIET_EXAMPLES / self.examples))
         return float(np.mean(self.quiet >= enough))
 
 
-class Gauges(Part):
+class Gauges(Panel):
     """The part of the live view that shows these."""
 
     name = "gauges"
@@ -116,7 +116,7 @@ class Gauges(Part):
         """Measure what an event tells of."""
         kind = event.__class__
         if kind is OpApplied:
-            if event.op.name in OFF and event.node is not None:
+            if event.op.name in DEFECT_WORDS and event.node is not None:
                 self._activated(event.op.name, event.output)
         elif kind is GradientAccumulated:
             self._received(event.tensor)
@@ -134,7 +134,7 @@ class Gauges(Part):
     def told(self, call: Call, output: Tensor) -> None:
         """Hear of an op in a step that is only glanced at."""
         name = output._node.op.name
-        if name in OFF:
+        if name in DEFECT_WORDS:
             start = time.perf_counter()
             self._path = [call.module] if call.module else []
             self._activated(name, output)
@@ -173,7 +173,7 @@ class Gauges(Part):
             found = self.activations[path, kind, count] = Activation(name, kind)
         found.looks += 1
         if kind == "relu":
-            alive = units_alive(array)
+            alive = alive_units(array)
             quiet = found.quiet
             if quiet is None or quiet.shape != alive.shape:  # other units than before
                 quiet, found.looks = np.zeros(alive.shape, int), 1
@@ -209,7 +209,7 @@ class Gauges(Part):
             if tensor is None:
                 del self.layers[key]
             elif before is not None and seen:
-                layer.norms.append(norm_of(tensor, recorder))
+                layer.norms.append(gradient_norm(tensor, recorder))
                 ratio = ratio_of(before, sample_of(tensor._array))
                 layer.ratios.append(math.nan if self._searches else ratio)
         self._looks += seen
@@ -239,11 +239,11 @@ class Gauges(Part):
         return {
             "layers": [[row.name, *map(short, row.numbers)] for row in rows],
             "activations": [
-                [activation.name, OFF[activation.kind], short(activation.off)]
+                [activation.name, DEFECT_WORDS[activation.kind], short(activation.off)]
                 for activation in activations
             ],
             "rates": [[name, short(rate)] for name, rate in self.rates.items()],
-            "words": [FINE] if self._reached else words_of(rows, activations),
+            "words": [FINE] if self._reached else health_messages(rows, activations),
         }
 
     def _in_order(self) -> list[Layer]:
@@ -295,9 +295,9 @@ def rows_of(layers: Sequence[Layer]) -> list[Row]:
         Row(
             name,
             math.hypot(*(layer.norms[-1] for layer in group)),
-            math.hypot(*(middle(layer.norms) for layer in group)),
+            math.hypot(*(upper_median(layer.norms) for layer in group)),
             max(layer.ratios[-1] for layer in group),
-            max(middle(layer.ratios) for layer in group),
+            max(upper_median(layer.ratios) for layer in group),
             min(len(layer.norms) for layer in group),
             any(layer.weights for layer in group),
         )
@@ -305,7 +305,7 @@ def rows_of(layers: Sequence[Layer]) -> list[Row]:
     ]
 
 
-def norm_of(tensor: Tensor, recorder: Recorder) -> float:
+def gradient_norm(tensor: Tensor, recorder: Recorder) -> float:
     """Return the norm of a parameter's gradient: as the recorder found it, or on our own.
 
     One that is very large is measured again: a GradScaler has made it smaller since.
@@ -339,7 +339,7 @@ def ratio_of(before: Any, after: Any) -> float:
     return moved / size if size else (math.inf if moved else 0.0)
 
 
-def units_alive(array: Any) -> np.ndarray:
+def alive_units(array: Any) -> np.ndarray:
     """Say for each unit whether it was more than 0 for any example.
 
     A unit is a feature of (n, features) and (n, time, features), a channel of (n, c, h, w).

@@ -25,7 +25,7 @@ FEW_LOOKS = 3
 MANY = 0.5
 """A share of dead or saturated units that is worth a word."""
 
-GAUGE_WORDS: dict[str, str] = {
+GAUGE_MESSAGES: dict[str, str] = {
     "lost": "The gradient of {names} is NaN or infinite: a smaller learning rate, or a look at "
     "where it first appears, helps.",
     "nowhere": "No gradient arrives anywhere: all are 0.",
@@ -49,38 +49,38 @@ GAUGE_WORDS: dict[str, str] = {
 }
 """All that the gauges may say."""
 
-FINE = GAUGE_WORDS["fine"]
+FINE = GAUGE_MESSAGES["fine"]
 
 
-def words_of(rows: Sequence[Row], activations: Sequence[Activation]) -> list[str]:
+def health_messages(rows: Sequence[Row], activations: Sequence[Activation]) -> list[str]:
     """Return sentences, the most urgent first; one that says that all is well if it is."""
-    return [*gradient_words(rows), *update_words(rows), *activation_words(activations)] or [FINE]
+    return [*gradient_messages(rows), *update_messages(rows), *activation_messages(activations)] or [FINE]
 
 
-def gradient_words(rows: Sequence[Row]) -> list[str]:
+def gradient_messages(rows: Sequence[Row]) -> list[str]:
     # Where the weights stay good, somebody has left the update out: a GradScaler does.
     lost = [row.name for row in rows if not (math.isfinite(row.norm) or math.isfinite(row.ratio))]
     if lost:
-        return [GAUGE_WORDS["lost"].format(names=listed(lost))]
+        return [GAUGE_MESSAGES["lost"].format(names=join_names(lost))]
     reached = [row for row in rows if row.norm_median > 0]
     none = [row.name for row in rows if row.norm_median == row.norm == 0 and row.looks >= FEW_LOOKS]
     if not reached:
-        return [GAUGE_WORDS["nowhere"]] if none and len(none) == len(rows) else []
+        return [GAUGE_MESSAGES["nowhere"]] if none and len(none) == len(rows) else []
     sizes = [row.norm_median for row in reached]
     third = max(1, len(sizes) // 3)
     first, last = statistics.median(sizes[:third]), statistics.median(sizes[-third:])
     if len(sizes) >= 4 and first * FAR < last:
         ends = {"front": reached[0].name, "back": reached[-1].name}
-        return [GAUGE_WORDS["vanishing"].format(first=first, last=last, **ends)]
+        return [GAUGE_MESSAGES["vanishing"].format(first=first, last=last, **ends)]
     if max(sizes) > HUGE or (len(sizes) >= 4 and first > last * FAR):
         largest = max(reached, key=lambda row: row.norm_median)
         size, name = largest.norm_median, largest.name
-        return [GAUGE_WORDS["exploding"].format(largest=size, names=name)]
+        return [GAUGE_MESSAGES["exploding"].format(largest=size, names=name)]
     weights = [row.name for row in rows if row.name in none and row.weights]
-    return [GAUGE_WORDS["missing"].format(names=listed(none))] if weights else []
+    return [GAUGE_MESSAGES["missing"].format(names=join_names(none))] if weights else []
 
 
-def update_words(rows: Sequence[Row]) -> list[str]:
+def update_messages(rows: Sequence[Row]) -> list[str]:
     known = [row for row in rows if math.isfinite(row.ratio_median) and row.norm_median > 0
              and row.looks >= FEW_LOOKS]  # fmt: skip
     if not known:
@@ -89,13 +89,13 @@ def update_words(rows: Sequence[Row]) -> list[str]:
     middle = statistics.median(row.ratio_median for row in known)
     still = statistics.median(min(row.ratio, row.ratio_median) for row in known)
     if still > HEALTHY[1]:  # and not only at first, when weights that began at 0 were small
-        return [GAUGE_WORDS["fast"].format(share=middle, names=known[-1].name)]
+        return [GAUGE_MESSAGES["fast"].format(share=middle, names=known[-1].name)]
     if 0 < middle < HEALTHY[0]:
-        return [GAUGE_WORDS["slow"].format(share=middle, names=known[0].name)]
+        return [GAUGE_MESSAGES["slow"].format(share=middle, names=known[0].name)]
     return []
 
 
-def activation_words(activations: Sequence[Activation]) -> list[str]:
+def activation_messages(activations: Sequence[Activation]) -> list[str]:
     found = []
     for kind in ("relu", "tanh", "sigmoid"):
         bad = [
@@ -105,11 +105,11 @@ def activation_words(activations: Sequence[Activation]) -> list[str]:
         ]
         if bad:
             worst, names = max(bad, key=lambda each: each.off), [each.name for each in bad]
-            found.append(GAUGE_WORDS[kind].format(share=worst.off, names=listed(names)))
+            found.append(GAUGE_MESSAGES[kind].format(share=worst.off, names=join_names(names)))
     return found
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Name some of many: `a, b and 3 more`.
 
     >>> listed(["a"]), listed(["a", "b", "c", "d"])

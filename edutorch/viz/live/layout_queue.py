@@ -15,8 +15,8 @@ from ...errors import warn
 from ..graph.model import Graph, Snapshot
 from ..render.arrangement import Arrangement
 from ..render.dot import BASELINE, LINE_HEIGHT, MARGIN_Y, SPACE, dot_text, node_lines
-from ..render.graphviz import LayoutError, LayoutTimeout, page_lays_out, render
-from ..render.page_fit import candidates, chosen_direction, fit_page
+from ..render.graphviz import LayoutError, LayoutTimeout, has_page_layout, render
+from ..render.page_fit import candidate_arrangements, chosen_direction, fit_page
 
 PATIENCE = 0.03
 """Seconds for which a loop waits for a new picture; a later one comes with a later message."""
@@ -31,7 +31,7 @@ KEPT = 64
 """So many pictures are kept, for a loop whose graph changes to and fro."""
 
 
-class Layouts:
+class LayoutQueue:
     """The SVG of each structure that was ever asked for. Each is laid out once.
 
     Attributes:
@@ -93,8 +93,8 @@ class Layouts:
         return self._lay_out(graph, bare=False)
 
     def _lay_out(self, graph: Graph, bare: bool = True) -> str:
-        by_page = page_lays_out()
-        blank, words = blank_numbers(graph), by_page or not bare
+        by_page = has_page_layout()
+        blank, words = blank_snapshot(graph), by_page or not bare
 
         def text_of(arrangement: Arrangement) -> str:
             # What moves by itself has no small pictures: there, no room is left for them.
@@ -104,17 +104,17 @@ class Layouts:
             return render(text, timeout=LIMIT, handed_over=self._handed_over.set).decode()
 
         if by_page:
-            return text_of(candidates(graph, self.rankdir, text_of)[0].arrangement)
+            return text_of(candidate_arrangements(graph, self.rankdir, text_of)[0].arrangement)
         try:
             fitted = fit_page(graph, self.rankdir, text_of, svg_of, MOST_TRIES)
             if not fitted.fits:
                 self.large.add(graph.structure)
-            return fitted.svg if words else written(slim(fitted.svg), graph)
+            return fitted.svg if words else write_labels(strip_style(fitted.svg), graph)
         except LayoutError as error:  # the training matters more than its picture
             if isinstance(error, LayoutTimeout):
                 self.slow.add(graph.structure)
             warn(str(error))
-            return notice(f"{error.message}; the graph has {len(graph.nodes)} nodes")
+            return message_svg(f"{error.message}; the graph has {len(graph.nodes)} nodes")
 
     def wait(self, graph: Graph, seconds: float = LIMIT) -> str | None:
         """Wait for a picture so long that an interrupt gets through meanwhile."""
@@ -124,25 +124,25 @@ class Layouts:
         return svg
 
 
-LOOKS = re.compile(
+STYLE_ATTRIBUTES = re.compile(
     r' (?:fill|stroke|font-family|font-size|xml:space)="[^"]*"'
     r"|<title>[^<]*</title>\s*|<!--.*?-->\s*",
     re.DOTALL,
 )
 
 
-def slim(svg: str) -> str:
+def strip_style(svg: str) -> str:
     """Leave out of Graphviz's SVG what a page does not read: colours, fonts, titles.
 
     In the texts nothing is touched: there, Graphviz writes a quote as `&quot;`.
     """
-    return LOOKS.sub("", svg).replace("&#160;", SPACE)
+    return STYLE_ATTRIBUTES.sub("", svg).replace("&#160;", SPACE)
 
 
 BOX = re.compile(r'<g id="(n\d+)" class="node">\s*<polygon points="([^"]*)"/>')
 
 
-def written(svg: str, graph: Graph) -> str:
+def write_labels(svg: str, graph: Graph) -> str:
     """Write into the boxes of Graphviz's SVG what stands in them: see `words` of `dot_text`."""
     nodes = {node.id: node for node in graph.nodes}
 
@@ -162,13 +162,13 @@ def written(svg: str, graph: Graph) -> str:
     return BOX.sub(box, svg)
 
 
-def blank_numbers(graph: Graph) -> Snapshot:
+def blank_snapshot(graph: Graph) -> Snapshot:
     """Return `graph` with no number known: the page fills them in."""
     nothing = (None,) * len(graph.nodes)
     return Snapshot(graph, nothing, nothing, (None,) * len(graph.edges))
 
 
-def notice(text: str) -> str:
+def message_svg(text: str) -> str:
     """Return an SVG that only says something."""
     size = {"viewBox": "0 0 600 40", "width": "600pt", "height": "40pt"}
     root = ElementTree.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size})

@@ -12,7 +12,7 @@ from ..graph.model import Graph, GraphNode, Snapshot
 from ..render.dot import FAINT
 from ..tensors.summaries import TINY, Stats
 from ..tensors.thumbnails import page_thumbnail
-from .panel import Part
+from .panel import Panel
 
 State = Literal["running", "paused", "finished", "interrupted", "failed", "still"]
 
@@ -72,7 +72,7 @@ def patch_of(
     step: int,
     state: State,
     curves: Mapping[str, Curve],
-    parts: Iterable[Part] = (),
+    parts: Iterable[Panel] = (),
     speed: float | None = None,
 ) -> dict[str, Any]:
     """Make the part of a `Patch` that has nothing to do with a graph."""
@@ -122,7 +122,7 @@ def is_real(node: GraphNode) -> bool:
     return "float" in node.dtype
 
 
-def few_of(node: GraphNode) -> int:
+def few_count(node: GraphNode) -> int:
     """Return how many numbers of a node are sent one by one: a scalar is its own mean."""
     count = math.prod(node.shape)
     return count if is_real(node) and 1 < count <= TINY else 0
@@ -133,12 +133,12 @@ def few_fit(graph: Graph) -> bool:
 
     Else the page writes their means while the loop runs, and all of them when it stands still.
     """
-    few = sum(map(few_of, graph.nodes))
+    few = sum(map(few_count, graph.nodes))
     others = 9 * len(graph.nodes) + 5 * len(graph.edges)
     return others + 8 * few <= MOST_BYTES[0] + MOST_BYTES[1] * len(graph.nodes)
 
 
-def numbers_of(snapshot: Snapshot | None, running: bool = False) -> bytes:
+def pack_values(snapshot: Snapshot | None, running: bool = False) -> bytes:
     """Pack the numbers of all nodes and edges, in the protocol's order: float32, then signs.
 
     Args:
@@ -153,9 +153,9 @@ def numbers_of(snapshot: Snapshot | None, running: bool = False) -> bytes:
     numbers += map(norm_of, snapshot.flows)
     listed = not running or few_fit(snapshot.graph)
     for node, value, grad in rows:
-        count = few_of(node)
+        count = few_count(node)
         if count and listed:
-            numbers += exactly(value, count) + exactly(grad, count)
+            numbers += listed_values(value, count) + listed_values(grad, count)
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
         packed = np.asarray(numbers, "<f4").tobytes()
     signs = [sign_of(grad) for grad in (*snapshot.grads, *snapshot.flows)]
@@ -173,6 +173,6 @@ def sign_of(stats: Stats | None) -> int:
     return -1 if stats.mean < 0 else 1
 
 
-def exactly(stats: Stats | None, count: int) -> tuple[float, ...]:
+def listed_values(stats: Stats | None, count: int) -> tuple[float, ...]:
     """Return `count` numbers, whatever is known."""
     return stats.few if stats and len(stats.few) == count else (math.nan,) * count

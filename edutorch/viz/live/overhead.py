@@ -15,13 +15,13 @@ AFTERWARDS = 0.012
 another program reads it."""
 
 
-def middle(numbers: Iterable[float]) -> float:
+def upper_median(numbers: Iterable[float]) -> float:
     """Return the median; of an even number of them, the upper one. `statistics` takes longer."""
     ordered = sorted(numbers)
     return ordered[len(ordered) // 2]
 
 
-class Meter:
+class OverheadMeter:
     """Finds what looking at a step really costs: how much longer it takes than the others.
 
     The recorder's own clock misses what makes an op that is listened to slower than others. But
@@ -66,7 +66,7 @@ class Meter:
         self._plain.append(usual)
         self._afterwards.append(seconds - count * usual)
         known = len(self._afterwards) >= self.SURE
-        self._after = max(0.0, middle(self._afterwards)) if known else 0.0
+        self._after = max(0.0, upper_median(self._afterwards)) if known else 0.0
 
     def sent(self) -> float:
         """Note that a message is sent now; return how much longer the steps after one take."""
@@ -88,10 +88,10 @@ class Meter:
             return 0.0
         if not self._plain:
             return 2 * own
-        longer = took - middle(self._plain)
+        longer = took - upper_median(self._plain)
         if sampled:
             return min(max(own, longer), self.MOST * own)
         alike = self._glances[glanced]
         alike.append(longer)
         most = math.inf if len(alike) >= self.SURE else self.MOST_YET
-        return max(own, min(middle(alike), most))
+        return max(own, min(upper_median(alike), most))

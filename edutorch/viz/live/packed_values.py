@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from ...backends.reference_mode import slot
-from ..graph.fold import SEVERAL, Plan, result_of
-from ..graph.model import Defect, Graph, Snapshot, alarming
+from ..graph.fold import SEVERAL, Plan, gradient_node
+from ..graph.model import Defect, Graph, Snapshot, find_alarming
 from ..render.dot import FAINT
-from ..tensors.summaries import Stats, whole
+from ..tensors.summaries import Stats, elements_text
 from ..tensors.thumbnails import Thumbnail
-from .messages import few_fit, few_of, is_real
+from .messages import few_fit, few_count, is_real
 
 STEP_BYTES, DRAWN_BYTES = 800, 500
 """What the Python objects around the numbers take, and those around a histogram, about."""
@@ -28,19 +28,19 @@ STEP_BYTES, DRAWN_BYTES = 800, 500
 UNKNOWN, BAD, LISTED, FEW = -1, 8, 16, 7
 """The mark of a row: unknown, or how many numbers are kept one by one, with two flags."""
 
-LEAST = 1e-145
+MIN_EXACT_NORM = 1e-145
 """A norm below this has lost digits."""
 
-SHORT = 32
+SHORT_ROW = 32
 """Up to so many numbers, a row is short."""
 
 SIZE, MEAN, NORM = 0, 1, 4  # columns
 
-FAST = slot("tensor_stats.summary_of_rows", least=512)
+FAST = slot("tensor_stats.row_statistics_kernel", least=512)
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedValues:
     """The numbers of one step: a row for each node's value, each gradient, each edge.
 
     A row of `numbers` is [size, mean, min, max, norm] in float32 (min and max are NaN where only
@@ -66,16 +66,16 @@ class Packed:
         return self.numbers.nbytes + self.marks.nbytes + self.few.nbytes + texts + STEP_BYTES
 
     @property
-    def packed(self) -> Packed:
+    def packed(self) -> PackedValues:
         """This (see `Glimpse`)."""
         return self
 
 
-Few = dict[int, tuple[Sequence[float], bool]]
+FewValues = dict[int, tuple[Sequence[float], bool]]
 """By row, the numbers of a tiny tensor, one by one; and whether they are written as a list."""
 
 
-class Glimpse:
+class StepValues:
     """What a glance has brought: the numbers at once, all else when somebody asks for it.
 
     Args:
@@ -90,9 +90,9 @@ class Glimpse:
         self,
         numbers: Any,
         texts: dict[int, str],
-        few: Callable[[], Few],
+        few: Callable[[], FewValues],
         broken: bool,
-        older: Packed | Glimpse | None = None,
+        older: PackedValues | StepValues | None = None,
     ) -> None:
         self.numbers, self.texts, self._few, self.broken = numbers, texts, few, broken
         self._older = None if older is None else older.packed
@@ -100,7 +100,7 @@ class Glimpse:
             self.texts, self.broken = self._older.texts | texts, self._older.broken or broken
 
     @cached_property
-    def packed(self) -> Packed:
+    def packed(self) -> PackedValues:
         """All of it."""
         numbers = self.numbers
         marks = np.isnan(numbers[:, NORM]).view("i1") * BAD
@@ -110,10 +110,10 @@ class Glimpse:
             marks[row] |= len(some) | (LISTED if listed else 0)
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
             exact = np.array([number for row in sorted(few) for number in few[row][0]], "f4")
-        return Packed(numbers, marks, exact, self.texts, self.broken)
+        return PackedValues(numbers, marks, exact, self.texts, self.broken)
 
 
-def pack(snapshot: Snapshot) -> Packed:
+def pack(snapshot: Snapshot) -> PackedValues:
     """Pack the numbers of a snapshot."""
     rows: list[tuple[float, ...]] = []
     marks: list[int] = []
@@ -138,7 +138,7 @@ def pack(snapshot: Snapshot) -> Packed:
         if each.text and not (real and each.few):
             texts[row] = each.text
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
-        return Packed(
+        return PackedValues(
             np.array(rows, "f4").reshape(-1, 5), np.array(marks, "i1"), np.array(few, "f4"), texts,
             any(stat.bad for stat in stats if stat is not None), drawn,
         )  # fmt: skip
@@ -147,7 +147,7 @@ def pack(snapshot: Snapshot) -> Packed:
 NOTHING = (math.nan,) * 5
 
 
-def unpack(packed: Packed, graph: Graph) -> Snapshot:
+def unpack(packed: PackedValues, graph: Graph) -> Snapshot:
     """Return the snapshot that was packed, with numbers as exact as float32 is."""
     few = packed.few.tolist()
     stats: list[Stats | None] = []
@@ -159,7 +159,7 @@ def unpack(packed: Packed, graph: Graph) -> Snapshot:
             continue
         own = tuple(few[at : at + (mark & FEW)])
         at += len(own)
-        text = packed.texts.get(row) or (whole(own, 1 if mark & LISTED else 0) if own else "")
+        text = packed.texts.get(row) or (elements_text(own, 1 if mark & LISTED else 0) if own else "")
         bars, pixels = packed.drawn.get(row, ((), None))
         known = Stats(int(size), *numbers, bad=bool(mark & BAD), text=text, few=own)
         stats.append(known._replace(bars=bars, thumbnail=pixels) if bars else known)
@@ -169,7 +169,7 @@ def unpack(packed: Packed, graph: Graph) -> Snapshot:
     )
 
 
-def numbers_of_rows(data: Any, extremes: bool = True) -> tuple[Any, bool]:
+def row_statistics(data: Any, extremes: bool = True) -> tuple[Any, bool]:
     """Return [size, mean, min, max, norm] of each row of a matrix, and whether all is finite.
 
     The norm of what is not is NaN. Call it where floating-point warnings are off.
@@ -181,25 +181,25 @@ def numbers_of_rows(data: Any, extremes: bool = True) -> tuple[Any, bool]:
     known = data.size >= FAST.least and "numba" in sys.modules
     found = FAST(data) if known else None
     if found is None:
-        found = summary_of_rows(data, extremes)
+        found = numpy_row_statistics(data, extremes)
     norms = found[:, NORM]
     ordinary = bool(np.add.reduce(norms) < math.inf)
-    if ordinary and (data.dtype == np.float32 or np.minimum.reduce(norms) > LEAST):
+    if ordinary and (data.dtype == np.float32 or np.minimum.reduce(norms) > MIN_EXACT_NORM):
         return found, True
     # Squares of very large or small float64 numbers leave the range, and lose digits before.
-    odd = (norms < LEAST) & data.any(1) | ~np.isfinite(norms)
+    odd = (norms < MIN_EXACT_NORM) & data.any(1) | ~np.isfinite(norms)
     for row in np.flatnonzero(odd).tolist():
         norms[row] = scaled_norm(data[row].astype(np.float64))
     return found, not np.isnan(norms).any()
 
 
-def summary_of_rows(data: Any, extremes: bool = True) -> Any:
+def numpy_row_statistics(data: Any, extremes: bool = True) -> Any:
     """Return the same, where the numbers have ordinary sizes."""
     found = np.empty((len(data), 5))
     found[:, SIZE] = size = data.shape[1]
     if extremes:
         # NumPy takes those of many short rows slowly, but not those of few long columns.
-        table, dim = (data, 1) if size > SHORT else (np.ascontiguousarray(data.T), 0)
+        table, dim = (data, 1) if size > SHORT_ROW else (np.ascontiguousarray(data.T), 0)
         np.minimum.reduce(table, dim, out=found[:, 2])
         np.maximum.reduce(table, dim, out=found[:, 3])
     else:
@@ -220,12 +220,12 @@ def scaled_norm(row: Any) -> float:
     return float(np.sqrt(row @ row) * peak)
 
 
-def place(rows: Any, column: int) -> Any:
+def flat_index(rows: Any, column: int) -> Any:
     """Return where a column of these rows is in all numbers of a step, one after the other."""
     return 5 * rows + column
 
 
-class Wire:
+class Message:
     """Writes the packed numbers of a whole graph as a page wants those of what a plan shows.
 
     The order is the protocol's (see `messages.numbers_of`). Where each number is found is worked
@@ -236,20 +236,20 @@ class Wire:
         self.plan = plan
         self._count = count = len(graph.nodes)
         nodes, edges = np.array(plan.nodes, int), np.array(plan.edges, int)
-        flows = np.where(edges >= 0, edges + 2 * count, count + result_of(edges))
-        values = np.stack([place(nodes, MEAN), place(nodes + count, NORM)], axis=1).ravel()
-        self._places = np.concatenate([values, place(flows, NORM)])
-        self._means = place(np.concatenate([nodes + count, flows]), MEAN)  # what has a sign
+        flows = np.where(edges >= 0, edges + 2 * count, count + gradient_node(edges))
+        values = np.stack([flat_index(nodes, MEAN), flat_index(nodes + count, NORM)], axis=1).ravel()
+        self._places = np.concatenate([values, flat_index(flows, NORM)])
+        self._means = flat_index(np.concatenate([nodes + count, flows]), MEAN)  # what has a sign
         # Arrows that stand for several. They are counted from the end: there, arrows come last.
         self._absent = np.flatnonzero(edges == SEVERAL) - len(edges)
         listed = few_fit(plan.graph)
         self._few = [
-            (node + shift, few_of(shown))
+            (node + shift, few_count(shown))
             for node, shown in zip(plan.nodes, plan.graph.nodes, strict=True)
-            if listed and few_of(shown) for shift in (0, count)
+            if listed and few_count(shown) for shift in (0, count)
         ]  # fmt: skip
 
-    def numbers(self, found: Packed | Glimpse) -> bytes:
+    def numbers(self, found: PackedValues | StepValues) -> bytes:
         """Return float32 numbers, then signs."""
         numbers = found.numbers.ravel()
         written, means = numbers.take(self._places), numbers.take(self._means)
@@ -260,15 +260,15 @@ class Wire:
         few = b"".join(self._few_numbers(found.packed)) if self._few else b""
         return written.astype("<f4", copy=False).tobytes() + few + signs.tobytes()
 
-    def _few_numbers(self, packed: Packed) -> Iterator[bytes]:
+    def _few_numbers(self, packed: PackedValues) -> Iterator[bytes]:
         """Yield the numbers of each tiny tensor."""
-        lengths, starts = few_places(packed)
+        lengths, starts = few_offsets(packed)
         for row, count in self._few:
             start = starts[row]
             some = packed.few[start : start + count]
             yield np.asarray(some if lengths[row] == count else [math.nan] * count, "<f4").tobytes()
 
-    def texts(self, found: Packed | Glimpse) -> dict[str, Any]:
+    def texts(self, found: PackedValues | StepValues) -> dict[str, Any]:
         """Return what the numbers cannot say (see `messages.texts_of`)."""
         said: list[dict[str, str]] = [{}, {}]
         bad: tuple[str, ...] = ()
@@ -291,18 +291,18 @@ class Wire:
             "" if not broken[node] else "NaN" if nan else "Inf"
             for node, nan in zip(nodes, means, strict=True)
         ]
-        return alarming(self.plan.graph, defects, [broken[node + self._count] for node in nodes])
+        return find_alarming(self.plan.graph, defects, [broken[node + self._count] for node in nodes])
 
 
-def few_places(packed: Packed) -> tuple[Any, Any]:
+def few_offsets(packed: PackedValues) -> tuple[Any, Any]:
     """Return, by row, how many numbers are kept one by one, and where they begin."""
     lengths = np.where(packed.marks == UNKNOWN, 0, packed.marks & FEW)
     return lengths, np.cumsum(lengths) - lengths
 
 
-def few_by_row(packed: Packed) -> Few:
+def few_by_row(packed: PackedValues) -> FewValues:
     """Return the numbers that are kept one by one, by row."""
-    lengths, starts = few_places(packed)
+    lengths, starts = few_offsets(packed)
     tiny = np.flatnonzero((packed.marks != UNKNOWN) & (packed.marks & (FEW | LISTED) > 0)).tolist()
     return {
         row: (packed.few[starts[row] :][: lengths[row]].tolist(), bool(packed.marks[row] & LISTED))

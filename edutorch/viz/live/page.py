@@ -17,9 +17,9 @@ from ..graph.model import Graph, Snapshot
 from ..graph.search import search_data
 from ..render.arrangement import Arrangement
 from ..render.dot import dot_text
-from ..render.page_fit import FEWEST, chosen_direction, fitting_plan, folded_further, is_automatic
-from .layout_queue import PATIENCE, Layouts, blank_numbers
-from .messages import numbers_of, texts_of, thumbs_of
+from ..render.page_fit import FEWEST, chosen_direction, fit_plan, fold_further, is_automatic
+from .layout_queue import PATIENCE, LayoutQueue, blank_snapshot
+from .messages import pack_values, texts_of, thumbs_of
 
 KEPT_PLANS = 16
 FOLD_FURTHER = 4
@@ -28,11 +28,11 @@ FOLD_FURTHER = 4
 MOST_VIEWS = 4
 """Of so many views of one widget is known what they have on screen."""
 
-SOON_THERE = 300
+MAX_AWAITED_NODES = 300
 """The picture of more nodes takes longer than a loop would wait for it: it is not waited for."""
 
 
-def has_pictures(snapshot: Snapshot) -> bool:
+def has_thumbnails(snapshot: Snapshot) -> bool:
     """Say whether small pictures of its tensors were taken."""
     return any(value is not None and value.bars for value in snapshot.values)
 
@@ -49,7 +49,7 @@ class Page(Protocol):
     ) -> None: ...
 
 
-class Stage:
+class PageState:
     """Folds snapshots, has them laid out and hands the page what changed.
 
     Attributes:
@@ -70,7 +70,7 @@ class Stage:
     ) -> None:
         self.page: Page | None = None
         self.choice = choice or Choice()
-        self.layouts = Layouts(rankdir)
+        self.layouts = LayoutQueue(rankdir)
         self.asked = False
         self._plans: dict[tuple[str, Choice], Plan] = {}
         self._last: tuple[Graph, Choice, Plan] | None = None  # mostly asked for again
@@ -149,9 +149,9 @@ class Stage:
 
     def _fitting(self, graph: Graph, choice: Choice) -> Plan:
         def text_of(plan: Plan, arrangement: Arrangement) -> str:
-            return dot_text(blank_numbers(plan.graph), arrangement, reserve=True, words=False)
+            return dot_text(blank_snapshot(plan.graph), arrangement, reserve=True, words=False)
 
-        plan, fitting = fitting_plan(graph, self.layouts.rankdir, choice, text_of)
+        plan, fitting = fit_plan(graph, self.layouts.rankdir, choice, text_of)
         if fitting is not choice and self.choice is choice:
             self.choice = fitting  # whose groups have the keys that the page will ask for
             self._plans[graph.structure, fitting] = plan
@@ -165,7 +165,7 @@ class Stage:
         visible, start = self.plan(graph).graph, time.perf_counter()
         self.layouts.hand_over(visible)
         with self._lock:
-            self._late = blank_numbers(graph), patch
+            self._late = blank_snapshot(graph), patch
         self.layouts.then(self._arrived)
         return time.perf_counter() - start
 
@@ -197,7 +197,7 @@ class Stage:
             return 0.0
         with self._lock:
             self._late = None
-        if patience == PATIENCE and len(visible.nodes) > SOON_THERE:
+        if patience == PATIENCE and len(visible.nodes) > MAX_AWAITED_NODES:
             patience = 0.0
         start = time.perf_counter()
         self.layouts.svg(visible, patience)
@@ -226,7 +226,7 @@ class Stage:
             patch["parts"] = {**patch["parts"], **self._found(snapshot.graph)}
         running = patch["state"] == "running"
         patch |= self._thumbs(snapshot if visible else None, patch, picture is not None)
-        numbers = numbers_of(visible, running=running)
+        numbers = pack_values(visible, running=running)
         self.page.show(picture, patch, numbers, curves)
         if picture is not None:
             self.shown = picture["structure"]
@@ -259,7 +259,7 @@ class Stage:
 
         None: they are its own, or there are none.
         """
-        if self._drawn is None or has_pictures(snapshot):
+        if self._drawn is None or has_thumbnails(snapshot):
             return snapshot, None
         drawn, step = self._drawn
         if drawn.graph.structure != snapshot.graph.structure:
@@ -281,7 +281,7 @@ class Stage:
         """
         looks_back = patch.get("parts", {}).get("history", {}).get("at") is not None
         drawn, step = self._drawn or (None, 0)
-        if snapshot is not None and has_pictures(snapshot):
+        if snapshot is not None and has_thumbnails(snapshot):
             drawn, step = snapshot, patch["step"]
         elif drawn is None or looks_back:
             return {}
@@ -326,4 +326,4 @@ class Stage:
                 limit = max(FEWEST, min(limit, len(graph.nodes)) // FOLD_FURTHER)
             return Choice(limit=limit, tab=choice.tab)
         is_large = graph.structure in layouts.large and chosen_direction(layouts.rankdir) is None
-        return folded_further(choice, len(graph.nodes)) if automatic and is_large else None
+        return fold_further(choice, len(graph.nodes)) if automatic and is_large else None

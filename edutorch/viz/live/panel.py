@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .recorder import Recorder
 
 
-class Part:
+class Panel:
     """The base of all parts. Each method does nothing unless a part says otherwise."""
 
     name = ""
@@ -27,7 +27,7 @@ class Part:
 
     def takes(self, kind: type) -> bool:
         """Say whether events of a kind are wanted."""
-        return type(self).take is not Part.take and (self.hears is None or kind in self.hears)
+        return type(self).take is not Panel.take and (self.hears is None or kind in self.hears)
 
     def step_ended(self, recorder: Recorder) -> None:
         """Hear that a step has ended, also one that was not looked at (`recorder.sampled`)."""

@@ -36,20 +36,20 @@ from ..graph.call_scopes import CallScopes
 from ..graph.loss_names import LossNames
 from ..graph.model import Graph, Snapshot, Vertex
 from ..graph.names import Names
-from .fast_sampler import Glance
-from .idle_steps import Rest
+from .fast_sampler import FastSampler
+from .idle_steps import IdleSteps
 from .last_step import LivingLeaves
-from .packed_values import Glimpse
-from .panel import Part
-from .step_boundary import AS_BEFORE, StepBoundary, path_to
+from .packed_values import StepValues
+from .panel import Panel
+from .step_boundary import SAME_END, StepBoundary, path_to
 from .step_graph import Pass, StepGraph
-from .step_trace import Aside, Script
+from .step_trace import UnrecordedOp, StepTrace
 
 if TYPE_CHECKING:
-    from .sampling_policy import Watch
+    from .sampling_policy import VisibleSet
 
 
-NOBODY = object()
+NO_OPTIMIZER = object()
 """No optimizer's update ends a step each time."""
 
 
@@ -92,11 +92,11 @@ class Recorder:
         on_graph: Callable[[Graph], None] | None = None,
     ) -> None:
         self.names, self.detailed = names, detailed
-        self.parts: list[Part] = []
+        self.parts: list[Panel] = []
         self._hearers: dict[type, list[Callable[[Any], None]]] = {}  # by the kind of event
-        self._watch: Watch | None = None
+        self._watch: VisibleSet | None = None
         self.on_step, self.on_graph = on_step, on_graph
-        self.rest = Rest()
+        self.rest = IdleSteps()
         self.boundary, self.loss_names = StepBoundary(), LossNames()
         self.around: frozenset[CodeType] = frozenset()  # functions that called the watched one
         self.leaves, self.recounted = LivingLeaves(), False
@@ -105,9 +105,9 @@ class Recorder:
         self._own_loss: float | None = None  # that of the last step
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
-        self.script: Script | None = None
-        self.glance: Glance | None = None
-        self.glimpse: Glimpse | None = None
+        self.script: StepTrace | None = None
+        self.glance: FastSampler | None = None
+        self.glimpse: StepValues | None = None
         self.full, self.eager = True, False
         self.cost = 0.0
         self._optimizer_seen = False
@@ -194,12 +194,12 @@ class Recorder:
         return self.graph.keys.find(tensor)
 
     @property
-    def watch(self) -> Watch | None:
+    def watch(self) -> VisibleSet | None:
         """Whose numbers are taken; None: everybody's. Set before a step begins."""
         return self._watch
 
     @watch.setter
-    def watch(self, value: Watch | None) -> None:
+    def watch(self, value: VisibleSet | None) -> None:
         self._watch = self.graph.watch = value
 
     @property
@@ -216,14 +216,14 @@ class Recorder:
         self.scopes.leave_module()
 
     def _work_started(self, event: WorkStarted) -> None:
-        if is_elsewhere(event):
+        if is_outside_step(event):
             self._elsewhere += 1
         elif event.kind == "backward":
             self._running.append(Pass(event.subject.wanted is None, event.detail == "retain"))
             self._waiting += 1
 
     def _work_ended(self, event: WorkEnded) -> None:
-        if is_elsewhere(event):
+        if is_outside_step(event):
             self._elsewhere = max(0, self._elsewhere - 1)
         elif event.kind == "backward":
             del self._running[-1:]
@@ -245,7 +245,7 @@ class Recorder:
         if not self.sampling:
             return
         if node is None and (self._elsewhere or self._running):
-            self.graph.aside.append(Aside(event.op))
+            self.graph.aside.append(UnrecordedOp(event.op))
         else:
             self.graph.record(event.op, event.inputs, outputs, node, event.settings)
 
@@ -362,9 +362,9 @@ class Recorder:
             self._recount(verdict.recount)
         for _ in range(verdict.late + verdict.over):
             self.finish_step()
-        if verdict is not AS_BEFORE:
+        if verdict is not SAME_END:
             # Once known, a loop like others is counted without a look at where it is.
-            self.rest.ender = optimizer if self.boundary.always_ends(id(optimizer)) else NOBODY
+            self.rest.ender = optimizer if self.boundary.always_ends(id(optimizer)) else NO_OPTIMIZER
 
     def _recount(self, steps: int) -> None:
         """Let so many steps have ended: what came after them is a part of the one that runs."""
@@ -417,7 +417,7 @@ class Recorder:
         self.rest.told(self.loss_names.several)
         self.aside += perf_counter() - start
 
-    def _script(self, snapshot: Snapshot) -> Script | None:
+    def _script(self, snapshot: Snapshot) -> StepTrace | None:
         """Return what the step did; None where a glance could not tell when the next one ends."""
         graph = self.graph
         roots = tuple(pass_.root for pass_ in graph.passes if pass_.root is not None)
@@ -425,7 +425,7 @@ class Recorder:
             return None
         results = (vertex for vertex in graph.vertices.values() if vertex.kind == "op")
         nbytes = sum(4 * math.prod(vertex.shape) for vertex in results)
-        return Script(tuple(graph.calls), roots, frozenset(graph.received), snapshot, nbytes,
+        return StepTrace(tuple(graph.calls), roots, frozenset(graph.received), snapshot, nbytes,
                       dict(graph.again), tuple(graph.aside), frozenset(graph.choosing))  # fmt: skip
 
     def finish(self, results: Iterable[Tensor] | None = None) -> None:
@@ -449,7 +449,7 @@ class Recorder:
         return self.graph.arranged().snapshot(self.graph.vertices)
 
 
-def is_elsewhere(event: WorkStarted | WorkEnded) -> bool:
+def is_outside_step(event: WorkStarted | WorkEnded) -> bool:
     """Return True for work whose ops are no part of the step's graph: loading data, updating
     parameters, and what the forward of an `autograd.Function` does unrecorded (it is one box).
     """

@@ -8,20 +8,20 @@ from typing import Any
 
 from ..graph.fold import Plan
 from ..graph.model import Snapshot
-from .fast_sampler import Glance
+from .fast_sampler import FastSampler
 from .layer_health import Gauges
-from .packed_values import Glimpse, Wire, unpack
-from .page import Stage, has_pictures
+from .packed_values import StepValues, Message, unpack
+from .page import PageState, has_thumbnails
 from .recorder import Recorder
-from .step_trace import Watched
+from .step_trace import RowMap
 
-SETTLED, ALL_AGAIN = 3, 10
+STABLE_AFTER, ALL_VALUES_EVERY = 3, 10
 """Full looks at one structure before only what is open is looked at; each so many, all is."""
 
 FIRST_STEPS = 30
 """So many steps are glanced at where nothing is shown: most mistakes of a loop show by then."""
 
-REST, REST_TO_FETCH = 1.0, 0.02
+IDLE_SECONDS, IDLE_SECONDS_POLLING = 1.0, 0.02
 """Seconds after which a loop asks what to do next, at the end of a step; the same where nobody
 tells it of a click in the page, and it has to look for one."""
 
@@ -39,14 +39,14 @@ WHOLE_SHARE, WHOLE_AT_LEAST = 0.0025, 0.5
 
 
 @dataclass(frozen=True)
-class Watch:
+class VisibleSet:
     """Of which vertices the numbers are wanted, and those of the gradients that leave them."""
 
     nodes: frozenset[int]
     flows: frozenset[int]
 
     @classmethod
-    def of(cls, plan: Plan, whole: Snapshot) -> Watch:
+    def of(cls, plan: Plan, whole: Snapshot) -> VisibleSet:
         """Watch what a plan shows of a graph."""
         numbers = {node.id: number for node, number in
                    zip(whole.graph.nodes, whole.order, strict=True)}  # fmt: skip
@@ -57,7 +57,7 @@ class Watch:
         )
 
 
-def overlaid(older: Snapshot, newer: Snapshot) -> Snapshot:
+def overlay(older: Snapshot, newer: Snapshot) -> Snapshot:
     """Return a newer step's numbers where they were taken, at what is open, and else an older's."""
     pairs = ((older.values, newer.values), (older.grads, newer.grads), (older.flows, newer.flows))
     values, grads, flows = (
@@ -66,7 +66,7 @@ def overlaid(older: Snapshot, newer: Snapshot) -> Snapshot:
     return replace(older, values=values, grads=grads, flows=flows)
 
 
-class Looks:
+class SamplingPolicy:
     """Chooses for each step, and remembers what was seen.
 
     Attributes:
@@ -76,15 +76,15 @@ class Looks:
             since.
     """
 
-    def __init__(self, recorder: Recorder, stage: Stage, gauges: Gauges) -> None:
+    def __init__(self, recorder: Recorder, stage: PageState, gauges: Gauges) -> None:
         self.recorder, self.stage, self.gauges = recorder, stage, gauges
         self.whole: tuple[Snapshot, int] | None = None
-        self.glimpse: Glimpse | None = None
+        self.glimpse: StepValues | None = None
         self.seen = False
-        self._wire: Wire | None = None
-        self._watched: Watched | None = None
-        self._window: tuple[frozenset[int], Watched] | None = None  # what is on screen
-        self._on_screen: Glimpse | None = None  # all numbers, if those there are newer
+        self._wire: Message | None = None
+        self._watched: RowMap | None = None
+        self._window: tuple[frozenset[int], RowMap] | None = None  # what is on screen
+        self._on_screen: StepValues | None = None  # all numbers, if those there are newer
         self._whole_step, self._whole_due = 0, 0.0
         self._preparing = 0.0  # seconds, for the glance that comes next
         self._structure = ""
@@ -126,7 +126,7 @@ class Looks:
             self._alike = self._alike + 1 if same else 0
             if recorder.full:
                 self.whole = recorder.snapshot, recorder.step
-            if has_pictures(recorder.snapshot):
+            if has_thumbnails(recorder.snapshot):
                 self.stage.illustrate(recorder.snapshot, recorder.step)
             self._full_due = time.perf_counter() + max(FULL_AT_LEAST, cost / FULL_SHARE)
             return 0.0 if self._settled and recorder.script is not None else cost
@@ -137,7 +137,7 @@ class Looks:
             self._alike, self._in_a_row, self._changes = 0, 2, True
         return cost
 
-    def _glanced(self, found: Glimpse, cost: float) -> None:
+    def _glanced(self, found: StepValues, cost: float) -> None:
         """Note the numbers of a glance: at everything, or at what is on screen."""
         glance = self.recorder.glance
         whole = glance is None or glance.watched.whole
@@ -167,7 +167,7 @@ class Looks:
         if full:
             recorder.watch = None
         elif look:
-            if not again and (not early or self._alike >= SETTLED):
+            if not again and (not early or self._alike >= STABLE_AFTER):
                 recorder.glance = self._glance()
             if recorder.glance is None:
                 recorder.sampling = True
@@ -190,7 +190,7 @@ class Looks:
         self._preparing = 0.0  # the step has begun: it is a part of what that takes
         return True
 
-    def _glance(self) -> Glance | None:
+    def _glance(self) -> FastSampler | None:
         script = self.recorder.script
         if script is None or not self._settled or time.perf_counter() > self._full_due:
             return None
@@ -198,17 +198,17 @@ class Looks:
         plan = self.stage.plan(script.snapshot.graph)
         known = self._watched
         if known is None or known.script is not script or known.plan is not plan:
-            known = self._watched = Watched(script, plan)
-            self._wire = Wire(plan, script.snapshot.graph)
+            known = self._watched = RowMap(script, plan)
+            self._wire = Message(plan, script.snapshot.graph)
             self._on_screen = self._window = None
             self._whole_due = 0.0
         gauges = self.gauges if self.gauges.is_due() else None
         watched = self._part_of(known) if start < self._whole_due else known
         self._preparing = time.perf_counter() - start
         older = None if watched.whole else self.glimpse
-        return Glance(watched, gauges, self.recorder.eager, older)
+        return FastSampler(watched, gauges, self.recorder.eager, older)
 
-    def _part_of(self, watched: Watched) -> Watched:
+    def _part_of(self, watched: RowMap) -> RowMap:
         """Watch only what is on screen, if that is known, and not most of it all."""
         window = self.stage.window(watched.plan)
         if window is None or self.glimpse is None or 2 * len(window) > len(watched.plan.nodes):
@@ -228,10 +228,10 @@ class Looks:
             return
         plan = self.stage.plan(snapshot.graph)
         small = len(snapshot.graph.nodes) < 2 * len(plan.nodes)
-        if small or self._alike < SETTLED or self._alike % ALL_AGAIN == 0:
+        if small or self._alike < STABLE_AFTER or self._alike % ALL_VALUES_EVERY == 0:
             recorder.watch = None
         elif recorder.watch is None or self._narrow is not plan:
-            recorder.watch, self._narrow = Watch.of(plan, snapshot), plan
+            recorder.watch, self._narrow = VisibleSet.of(plan, snapshot), plan
 
     def rest(self, until: float, fetches: bool = False) -> float:
         """Return until when nothing has to be done at the end of a step; 0: at each.
@@ -244,7 +244,7 @@ class Looks:
         looked = recorder.sampling or recorder.glance is not None
         if looked or self.stage.asked or not recorder.has_optimizer:
             return 0.0
-        return min(until, time.perf_counter() + (REST_TO_FETCH if fetches else REST))
+        return min(until, time.perf_counter() + (IDLE_SECONDS_POLLING if fetches else IDLE_SECONDS))
 
     def message(self) -> tuple[dict[str, Any], bytes] | None:
         """Return texts and numbers of the last glance, if the page has its picture."""
@@ -269,7 +269,7 @@ class Looks:
             if len(watched.plan.nodes) == len(watched.graph.nodes):
                 return newest, self._whole_step
             if self.whole is not None and self.whole[0].graph.structure == newest.graph.structure:
-                return overlaid(self.whole[0], newest), self._whole_step
+                return overlay(self.whole[0], newest), self._whole_step
         elif recorder.full and (self.whole is None or self.whole[0] is not recorder.snapshot):
             return recorder.snapshot, recorder.step
         return self.whole or (self.latest(), recorder.step)

@@ -17,16 +17,16 @@ from typing import NamedTuple
 Path = tuple[tuple[CodeType, int], ...]
 """The functions that run, outermost first, and the byte of the instruction where each is."""
 
-NO_LOOPS_OF_THE_USER = "edutorch.", "contextlib", "functools"
+INTERNAL_MODULES = "edutorch.", "contextlib", "functools"
 """Modules whose functions stand between an update and the loop that asked for it."""
 
 TRAINER = "edutorch.train."
 
 
 @functools.lru_cache(1000)
-def is_users(module: str) -> bool:
+def is_user_module(module: str) -> bool:
     """Whether the functions of a module, by its name, may hold the loop that is watched."""
-    return not module.startswith(NO_LOOPS_OF_THE_USER) or module.startswith(TRAINER)
+    return not module.startswith(INTERNAL_MODULES) or module.startswith(TRAINER)
 
 
 @functools.lru_cache(1000)
@@ -48,7 +48,7 @@ def functions_around(frame: FrameType | None) -> frozenset[CodeType]:
     """Return the functions that called the one in `frame`, which begins to watch: no loop of
     theirs turns meanwhile."""
     while frame is not None and frame.f_globals.get("__name__", "").startswith(
-        NO_LOOPS_OF_THE_USER
+        INTERNAL_MODULES
     ):
         frame = frame.f_back
     found = set()
@@ -65,7 +65,7 @@ def path_to(
     """Return where the user's functions are that run now, as far as `outermost` or `around`."""
     found = []
     while frame is not None and (frame is outermost or frame.f_code not in around):
-        if is_users(frame.f_globals.get("__name__", "")):
+        if is_user_module(frame.f_globals.get("__name__", "")):
             found.append((frame.f_code, frame.f_lasti))
         if frame is outermost:
             break
@@ -143,7 +143,7 @@ class Verdict(NamedTuple):
     recount: int | None = None
 
 
-AS_BEFORE = Verdict(late=False, over=True)
+SAME_END = Verdict(late=False, over=True)
 """The update that ended the last step has ended this one: nothing was learnt."""
 
 
@@ -172,7 +172,7 @@ class StepBoundary:
                 is one update.
         """
         if worked and self.open is None and self._ended == (path, optimizer):
-            return AS_BEFORE
+            return SAME_END
         recount = None
         together = self._ended is not None and self._ended[1] != optimizer and not worked
         if path not in self._sites:
@@ -233,7 +233,7 @@ class StepBoundary:
         if path not in self._loops:
             own = (innermost_loop(site) for site in (path, *self._sites))
             around = [loop for loop in own if loop is not None and loop.contains(path)]
-            self._loops[path] = min(around, key=size_of, default=None)
+            self._loops[path] = min(around, key=nesting_key, default=None)
         return self._loops[path]
 
     def _is_last(self, path: Path) -> bool:
@@ -251,6 +251,6 @@ class StepBoundary:
         return not inner and all(loop.position(site)[0] <= position for site in sites)
 
 
-def size_of(loop: Loop) -> tuple[int, int]:
+def nesting_key(loop: Loop) -> tuple[int, int]:
     """Return what orders loops that contain one place, the outermost first."""
     return len(loop.outside), loop.start - loop.end

@@ -18,23 +18,23 @@ from ...core.tensor import Tensor
 from ...events import GradientFlowed, TensorAliased, TensorWritten
 from ..graph.call_scopes import CallScopes
 from ..graph.graph_reader import (
-    applied_vertex,
+    vertex_of_call,
     argument_names,
-    flow_of,
+    received_gradient,
     leaf_vertex,
     name_variables,
     number_vertex,
 )
-from ..graph.model import Arranged, Key, Tab, Vertex, ancestors, arranged, gradient_label
+from ..graph.model import ArrangedGraph, Key, Tab, Vertex, ancestors, arrange_graph, gradient_label
 from ..graph.names import Names, variables
 from ..graph.tensor_keys import TensorKeys, has_node
 from ..tensors.summaries import Stats, summarize
-from .step_trace import Aside, Call, Constant
+from .step_trace import UnrecordedOp, Call, Constant
 
 if TYPE_CHECKING:
-    from .sampling_policy import Watch
+    from .sampling_policy import VisibleSet
 
-MOST_ASIDE = 2000
+MAX_UNRECORDED = 2000
 """With more ops that have no gradient (an evaluation inside the loop), those that lead to no loss
 are left out."""
 
@@ -76,7 +76,7 @@ class StepGraph:
         self,
         names: Names,
         scopes: CallScopes,
-        watch: Watch | None = None,
+        watch: VisibleSet | None = None,
         detailed: bool = False,
         before: StepGraph | None = None,
     ) -> None:
@@ -89,7 +89,7 @@ class StepGraph:
         self.orders: dict[int, int] = {}
         self.choosing: set[int] = set()
         self.calls: list[Call] = []
-        self.aside: list[Aside] = []
+        self.aside: list[UnrecordedOp] = []
         self.passes: list[Pass] = []
         self.received: set[int] = set()
         self.again: dict[int, int] = {}
@@ -132,7 +132,7 @@ class StepGraph:
         keys = [self._source(value, name) for name, value in zip(names, inputs, strict=True)]
         chosen = [pair for name, value in (settings or {}).items()
                   for pair in self._chosen_by(name, value)]  # fmt: skip
-        vertex = applied_vertex(op, output, node)
+        vertex = vertex_of_call(op, output, node)
         vertex.scopes, vertex.module = self.scopes.current(), self.scopes.module
         pairs = zip(names, keys, strict=True)
         vertex.sources = (*((name, key) for name, key in pairs if key is not None), *chosen)
@@ -142,7 +142,7 @@ class StepGraph:
                 self.keys.note(each, key)
         vertex.version = self.keys.version(output)  # of a view's base that was written into
         if node is None:
-            self.aside.append(Aside(op, key, tuple(keys)))
+            self.aside.append(UnrecordedOp(op, key, tuple(keys)))
         else:
             self.keys.note_node(node, key)
             self.orders[node._order] = key
@@ -355,7 +355,7 @@ class StepGraph:
         if key is None or not self.vertices[key].tracked:
             return
         name = argument_names(node.op, len(node.edges))[event.index]
-        total = self._total(key, name, flow_of(event.gradient, node.edges[event.index]))
+        total = self._total(key, name, received_gradient(event.gradient, node.edges[event.index]))
         if total is not None:
             stats = self.vertices[key].flows[name] = summarize(total)
             self._flowed = total, stats
@@ -397,7 +397,7 @@ class StepGraph:
 
     # The whole --------------------------------------------------------------------------
 
-    def arranged(self) -> Arranged:
+    def arranged(self) -> ArrangedGraph:
         """Return the graph, which is known when backward begins, before most of its numbers are."""
         roots = self._outputs()
         of = len(self.vertices), tuple(roots), self.tail
@@ -406,7 +406,7 @@ class StepGraph:
                 name_variables(self.vertices, self.names, self.keys.find)
             others = self._others(roots)
             tabs = self._tabs if len(roots) > 1 and self.passes else None
-            self._drawn = of, arranged(self.vertices, roots, self.names.classes, others, tabs)
+            self._drawn = of, arrange_graph(self.vertices, roots, self.names.classes, others, tabs)
         return self._drawn[1]
 
     def _outputs(self) -> list[int]:
@@ -459,7 +459,7 @@ class StepGraph:
             first = self.calls[0].number if self.calls else 0
             others = [key for key in others if first <= key < self.tail]
         grey = sum(not vertex.differentiable for vertex in self.vertices.values())
-        if grey > MOST_ASIDE:
+        if grey > MAX_UNRECORDED:
             return [key for key in others if self.vertices[key].differentiable]
         return others
 

@@ -17,10 +17,10 @@ from ..graph.model import Snapshot
 from ..tensors.summaries import TINY
 from .messages import is_real
 
-SMALL = 2048
+MAX_JOINT_SIZE = 2048
 """Arrays of at most so many numbers are summed all together…"""
 
-ALONE, TINY_ALONE = 3, 10
+MAX_SEPARATE, MAX_SEPARATE_TINY = 3, 10
 """…unless there are no more of one shape than this: to sum so many one by one costs less."""
 
 MOST_ORDERS = 256  # one for each stretch between two writes
@@ -52,7 +52,7 @@ class Call(NamedTuple):
     module: str
 
 
-class Aside(NamedTuple):
+class UnrecordedOp(NamedTuple):
     """An op of a step that was not recorded: its vertex and those of its operands.
 
     Without a vertex it ran elsewhere: in a data loader, or in an optimizer.
@@ -64,7 +64,7 @@ class Aside(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class StepTrace:
     """What a step did that was looked at in full.
 
     `roots` are the ops on which backward ran, `received` the leaves that got a gradient; both by
@@ -79,11 +79,11 @@ class Script:
     snapshot: Snapshot
     nbytes: int = 0  # of all results
     again: Mapping[int, int] = field(default_factory=dict)
-    aside: tuple[Aside, ...] = ()
+    aside: tuple[UnrecordedOp, ...] = ()
     choosing: frozenset[int] = frozenset()
 
 
-class Some:
+class SparseItems:
     """Some of many places, with something known of each: found for a stretch of places at once.
 
     >>> vowels = Some(5, {1: "the first", 4: "the second"})
@@ -109,25 +109,25 @@ class Some:
         return chosen, self._known[self._before[begin] : self._before[end]]
 
 
-def outside(call: Call) -> list[tuple[int, int | Constant]]:
+def operands_without_edge(call: Call) -> list[tuple[int, int | Constant]]:
     """Return the operands of an op that have no edge, with their positions: data and numbers."""
     rows = enumerate(zip(call.given, call.recorded, strict=True))
     return [(at, each) for at, (each, recorded) in rows if not recorded and each is not None]
 
 
-def follows(call: Call) -> bool:
+def has_implied_shape(call: Call) -> bool:
     """Say whether the shape of a result follows from those of the operands, all of them known."""
     op = getattr(call.kind, "op", None)
     return getattr(op, "family", "") == "elementwise" and None not in call.given
 
 
-class Expected:
+class ExpectedOps:
     """The ops of a script in columns, so that a whole step is compared in a few comparisons."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self.kinds = [call.kind for call in calls]
-        shapes = {at: call.shape for at, call in enumerate(calls) if not follows(call)}
-        self.shapes = Some(len(calls), shapes)
+        shapes = {at: call.shape for at, call in enumerate(calls) if not has_implied_shape(call)}
+        self.shapes = SparseItems(len(calls), shapes)
         self.numbers = [call.number for call in calls]
         self.counts = [len(call.given) for call in calls]
         self.starts = [0, *accumulate(self.counts)]  # where each op's operands begin
@@ -137,9 +137,9 @@ class Expected:
         known = {at: each for at, each in edges if isinstance(each, int)}
         results = {at: made[each] for at, each in known.items() if each in made}
         leaves = {at: each for at, each in known.items() if each not in made}
-        self.results, self.leaves = Some(len(given), results), Some(len(given), leaves)
-        others = {place: outside(call) for place, call in enumerate(calls)}
-        self.outside = Some(len(calls), {place: other for place, other in others.items() if other})
+        self.results, self.leaves = SparseItems(len(given), results), SparseItems(len(given), leaves)
+        others = {place: operands_without_edge(call) for place, call in enumerate(calls)}
+        self.outside = SparseItems(len(calls), {place: other for place, other in others.items() if other})
 
     def are(self, nodes: Sequence[Any], begin: int) -> bool:
         """Say whether these are the nodes of the calls from `begin` on."""
@@ -149,7 +149,7 @@ class Expected:
         return list(map(shape_of, some)) == shapes
 
 
-class Alike(NamedTuple):
+class ShapeGroup(NamedTuple):
     """Arrays of one shape: what picks them out of a list, and their rows.
 
     `scattered` are the places of those that were no single stretch of memory the last time;
@@ -160,7 +160,7 @@ class Alike(NamedTuple):
     pick: Callable[[list[Any]], Sequence[Any]]
     rows: Any
     scattered: list[int]
-    alone: bool = False
+    is_summed_separately: bool = False
 
     def joined(self, arrays: Sequence[Any]) -> bytearray:
         """Return the numbers of such arrays in a row: `np.concatenate` takes longer."""
@@ -175,10 +175,10 @@ class Alike(NamedTuple):
             return self.joined(arrays)
 
 
-def alone(count: int, shape: tuple[int, ...]) -> bool:
+def is_summed_separately(count: int, shape: tuple[int, ...]) -> bool:
     """Say whether so many arrays are better summed one by one."""
     size = math.prod(shape)
-    return size > SMALL or count <= (TINY_ALONE if size <= TINY else ALONE)
+    return size > MAX_JOINT_SIZE or count <= (MAX_SEPARATE_TINY if size <= TINY else MAX_SEPARATE)
 
 
 def picker(places: list[int], count: int) -> Callable[[list[Any]], Sequence[Any]]:
@@ -188,19 +188,19 @@ def picker(places: list[int], count: int) -> Callable[[list[Any]], Sequence[Any]
     return itemgetter(*places) if len(places) > 1 else lambda items: [items[places[0]]]
 
 
-class Backward:
+class BackwardOrder:
     """The order in which backward ran through the ops of a script: mostly the same in each step."""
 
-    def __init__(self, watched: Watched, numbers: Sequence[int | None], kinds: list[type]) -> None:
+    def __init__(self, watched: RowMap, numbers: Sequence[int | None], kinds: list[type]) -> None:
         calls = watched.script.calls
         places = {call.number: place for place, call in enumerate(calls)}
         known = {at: number for at, number in enumerate(numbers) if number is not None}
         rows = {at: watched.gradients.get(number) for at, number in known.items()}
         self.kinds = kinds
         at_calls = {at: places[number] for at, number in known.items()}
-        self.nodes = Some(len(kinds), at_calls)
+        self.nodes = SparseItems(len(kinds), at_calls)
         self.least = 1 + max(at_calls.values(), default=-1)
-        self.shown = Some(len(kinds), {at: row for at, row in rows.items() if row is not None})
+        self.shown = SparseItems(len(kinds), {at: row for at, row in rows.items() if row is not None})
         self.flows = [
             (at, index, row)
             for at, number in known.items()
@@ -215,7 +215,7 @@ class Backward:
         return known == list(map(nodes.__getitem__, places))
 
 
-class Watched:
+class RowMap:
     """Where the numbers of each vertex go, if a plan shows it: rows as in `packed_values.py`.
 
     Args:
@@ -238,15 +238,15 @@ class Watched:
 
     def __init__(
         self,
-        script: Script,
+        script: StepTrace,
         plan: Plan,
         window: frozenset[int] | None = None,
-        expected: Expected | None = None,
+        expected: ExpectedOps | None = None,
     ) -> None:
         graph, order = script.snapshot.graph, script.snapshot.order
         self.script, self.plan, self.graph = script, plan, graph
         self.whole = window is None
-        self.expected = expected or Expected(script.calls)
+        self.expected = expected or ExpectedOps(script.calls)
         nodes, edges = (plan.nodes, plan.edges) if window is None else self._inside(window)
         self.nodes = count = len(graph.nodes)
         self.rows = 2 * count + len(graph.edges)
@@ -256,7 +256,7 @@ class Watched:
         self.at = {order[node]: node for node in set(nodes)}
         calls = enumerate(script.calls)
         shown = {place: self.at[call.number] for place, call in calls if call.number in self.at}
-        self.values = Some(len(script.calls), shown)
+        self.values = SparseItems(len(script.calls), shown)
         self.results = {call.number for call in script.calls}
         self.results.update(each.key for each in script.aside if each.key is not None)
         self.gradients = {
@@ -268,7 +268,7 @@ class Watched:
         self.came = dict(zip(order, shapes, strict=True))
         by_id = {node.id: node.shape for node in graph.nodes}
         self.shapes = shapes + shapes + [by_id[edge.source] for edge in graph.edges]
-        self._groups: dict[tuple[int, ...], list[Alike]] = {}
+        self._groups: dict[tuple[int, ...], list[ShapeGroup]] = {}
         self.flows: dict[int, list[tuple[int, int]]] = {}
         self.same = self._edges(edges)
         self.sources = np.arange(self.rows)
@@ -276,9 +276,9 @@ class Watched:
             self.sources[row] = other
         numbers = self.gradients.keys() | self.flows.keys()
         wanted = {at: None for at, call in enumerate(script.calls) if call.number in numbers}
-        self.wanted = Some(len(script.calls), wanted)
+        self.wanted = SparseItems(len(script.calls), wanted)
         self.most = 2 * len(wanted) > len(script.calls)
-        self.backward: dict[int, Backward] = {}
+        self.backward: dict[int, BackwardOrder] = {}
 
     def _unheard(self) -> Any:
         """Return the numbers before anything is known: those of the last full look at ops without
@@ -309,11 +309,11 @@ class Watched:
         pairs = zip(plan.edges, plan.graph.edges, strict=True)
         return nodes, [edge for edge, drawn in pairs if drawn.source in ids or drawn.target in ids]
 
-    def within(self, window: frozenset[int]) -> Watched:
+    def within(self, window: frozenset[int]) -> RowMap:
         """Return where the numbers go, if only those in a page's window are wanted."""
-        return Watched(self.script, self.plan, window, self.expected)
+        return RowMap(self.script, self.plan, window, self.expected)
 
-    def alike(self, rows: Sequence[int]) -> list[Alike]:
+    def alike(self, rows: Sequence[int]) -> list[ShapeGroup]:
         """Group rows by the shapes of their arrays: in each step they are the same ones."""
         key = tuple(rows)
         found = self._groups.get(key)
@@ -323,7 +323,7 @@ class Watched:
                 places[self.shapes[row]].append(place)
             every = np.array(rows, int)
             found = [
-                Alike(shape, picker(some, len(rows)), every[some], [], alone(len(some), shape))
+                ShapeGroup(shape, picker(some, len(rows)), every[some], [], is_summed_separately(len(some), shape))
                 for shape, some in places.items()
             ]
             if len(self._groups) > MOST_ORDERS:

@@ -11,23 +11,23 @@ import gc
 import sys
 from typing import Any
 
-from ...events import BackwardEnded, Stepped, hearing_milestones
-from ...modes import current, follow, listening, switch
+from ...events import BackwardEnded, Stepped, listen_steps
+from ...modes import current, set_op_recorder, listening, switch
 from .recorder import Recorder
 from .step_boundary import functions_around
 
-SWITCH = 0.0005
+SWITCH_INTERVAL = 0.0005
 """Seconds after which a watched loop gives Python's lock to a thread that waits for it.
 
 Numbers and pictures pass through several threads on their way to the page, and each waits so long,
 at each step of its own: by default for five milliseconds.
 """
 
-_heard: list[Hearing] = []  # loops that are watched now, perhaps in several threads
-_usual: list[float] = []  # Python's interval when none is
+_active: list[Subscription] = []  # loops that are watched now, perhaps in several threads
+_default_interval: list[float] = []  # Python's interval when none is
 
 
-class Hearing:
+class Subscription:
     """A block in which a recorder hears a loop: `with Hearing(recorder): ...`."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -35,15 +35,15 @@ class Hearing:
         self._given = tuple(recorder.names.models)
         self._listening = listening(self.event)
         recorder.rest.awake, recorder.rest.follow = self.milestone, self.follow
-        self._milestones = hearing_milestones(recorder.rest.milestone)
+        self._milestones = listen_steps(recorder.rest.milestone)
         self._paused = False  # the garbage collector, by us
 
-    def __enter__(self) -> Hearing:
-        if not _heard:
-            _usual[:] = [sys.getswitchinterval()]
-            sys.setswitchinterval(min(SWITCH, *_usual))
-        _heard.append(self)
-        for hearing in _heard if len(_heard) > 1 else ():
+    def __enter__(self) -> Subscription:
+        if not _active:
+            _default_interval[:] = [sys.getswitchinterval()]
+            sys.setswitchinterval(min(SWITCH_INTERVAL, *_default_interval))
+        _active.append(self)
+        for hearing in _active if len(_active) > 1 else ():
             hearing.recorder.names.keep_to(hearing._given)
         self.recorder.around = functions_around(sys._getframe(1))
         self._milestones.__enter__()
@@ -55,9 +55,9 @@ class Hearing:
         self._collect(True)
         self._listening.__exit__(*exception)
         self._milestones.__exit__(*exception)
-        _heard.remove(self)
-        if not _heard:
-            sys.setswitchinterval(*_usual)
+        _active.remove(self)
+        if not _active:
+            sys.setswitchinterval(*_default_interval)
 
     def event(self, event: Any) -> None:
         """Take one event of many. A step that is not looked at ends this at its first."""
@@ -91,8 +91,8 @@ class Hearing:
         """Follow the ops of the step that begins, or none, as the recorder wants."""
         modes = current()
         glance = self.recorder.glance
-        if modes.follower is not glance:
-            follow(modes, glance)
+        if modes.op_recorder is not glance:
+            set_op_recorder(modes, glance)
             self._collect(glance is None and not self.recorder.sampling)
 
     def _collect(self, garbage: bool) -> None:

@@ -14,13 +14,13 @@ import sys
 import time
 from functools import cache
 
-from .comm_queue import our_kernel
+from .comm_queue import current_kernel
 
 EVERY = 0.1
 """Seconds after which it is asked again where the loop runs: the system moves it now and then."""
 
 
-class Turns:
+class ThreadAffinity:
     """Lets another thread run where the calling one does.
 
     Args:
@@ -29,7 +29,7 @@ class Turns:
 
     def __init__(self, thread: int | None) -> None:
         self._thread = thread
-        self._place = getattr(ctypes.CDLL(None), "sched_getcpu", None) if on_linux() else None
+        self._place = getattr(ctypes.CDLL(None), "sched_getcpu", None) if is_linux() else None
         self._last = -1  # where it was told to run last
         self._due = 0.0
 
@@ -44,7 +44,7 @@ class Turns:
             return
         self._last = place
         try:
-            if place in allowed(self._thread):
+            if place in allowed_cpus(self._thread):
                 os.sched_setaffinity(self._thread, {place})
         except OSError:  # it has ended, or the system forbids it
             self._thread = None
@@ -55,22 +55,22 @@ class Turns:
             return
         self._last, self._due = -1, 0.0
         try:
-            os.sched_setaffinity(self._thread, allowed(self._thread))
+            os.sched_setaffinity(self._thread, allowed_cpus(self._thread))
         except OSError:
             self._thread = None
 
 
 @cache
-def allowed(thread: int) -> frozenset[int]:
+def allowed_cpus(thread: int) -> frozenset[int]:
     """Return where a thread may run; asked once, for later another view may hold it."""
     return frozenset(os.sched_getaffinity(thread))
 
 
-def on_linux() -> bool:
+def is_linux() -> bool:
     return sys.platform == "linux"
 
 
 def sending_thread() -> int | None:
     """Return the number of the thread that sends what this Jupyter kernel shows, if it has one."""
-    sender = getattr(our_kernel(), "iopub_thread", None)
+    sender = getattr(current_kernel(), "iopub_thread", None)
     return getattr(getattr(sender, "thread", None), "native_id", None)

@@ -50,7 +50,7 @@ def is_pace(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
-def checked_pace(steps_per_second: float | None) -> float | None:
+def check_pace(steps_per_second: float | None) -> float | None:
     """Return a pace as it was given; None: as fast as it can.
 
     Raises: PaceError: it is not a positive number.

@@ -13,25 +13,25 @@ from typing import Any, Literal
 from ...errors import EdutorchError, missing_extra, warn
 from ...nn import Module
 from ..diagnostics.checks import Trouble
-from ..explore.tensor_editor import BetweenSteps
+from ..explore.tensor_editor import ParameterEditor
 from ..graph.names import Names
-from ..history.history_panel import LookBack
+from ..history.history_panel import HistoryMixin
 from ..history.recording import History, step_caption
 from ..render.graphviz import engines, warm_up
 from ..render.static import Drawing
 from .cell_output import display_in_cell
-from .comm_queue import in_notebook, mailbox_of
-from .fallback_picture import Still
+from .comm_queue import in_notebook, comm_queue_of
+from .fallback_picture import FallbackPicture
 from .last_step import with_losses
 from .layer_health import Gauges
 from .layout_queue import LIMIT, PATIENCE
 from .messages import Curve, State, patch_of
-from .overhead import Meter
-from .page import Stage
+from .overhead import OverheadMeter
+from .page import PageState
 from .recorder import Recorder
-from .sampling_policy import Looks
-from .subscription import Hearing
-from .throttle import UNSEEN_SHARE, Gate, Throttle, checked_pace
+from .sampling_policy import SamplingPolicy
+from .subscription import Subscription
+from .throttle import UNSEEN_SHARE, Gate, Throttle, check_pace
 
 CURVES_EVERY, PARTS_EVERY = 2.0, 0.2
 """Seconds after which whole curves are sent again (between, each grows by its latest point), and
@@ -72,7 +72,7 @@ def live(
     return View(models, sys._getframe(1), steps_per_second, keep, rankdir)
 
 
-class View(LookBack):
+class View(HistoryMixin):
     """What `live` returns. Use it in a `with` statement around the loop.
 
     `view.parts` are what is shown beside the graph (see `panel.py`).
@@ -94,9 +94,9 @@ class View(LookBack):
             self._names, self._step_ended, on_graph=self._graph_known, detailed=True
         )
         self.parts = self._recorder.parts
-        self._hearing = Hearing(self._recorder)
-        self._throttle, self._meter = Throttle(), Meter()
-        self._gate = Gate(checked_pace(steps_per_second))
+        self._hearing = Subscription(self._recorder)
+        self._throttle, self._meter = Throttle(), OverheadMeter()
+        self._gate = Gate(check_pace(steps_per_second))
         self.spent = 0.0  # seconds that showing the loop has taken so far, by our own clock
         self._cost = self._charged = 0.0  # of the last step that was seen, in seconds
         self._looked = 0  # the last step that was looked at
@@ -105,19 +105,19 @@ class View(LookBack):
         self._curves_due = self._parts_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
-        self._stage = Stage(rankdir, sent_late=self._sent_late)
+        self._stage = PageState(rankdir, sent_late=self._sent_late)
         gauges = Gauges(self._names, lambda: self._state != "running")
         self.parts.append(gauges)
-        self._looks = Looks(self._recorder, self._stage, gauges)
+        self._looks = SamplingPolicy(self._recorder, self._stage, gauges)
         self._recorder.rest.on_due = self._due
         self.history = History(self._stage)
         self.parts.append(self.history)
         self.trouble = Trouble(self._names, self._recorder, self._stage)
         self.parts.append(self.trouble)
-        self.parts.append(BetweenSteps(self._names, lambda: self._gate.paused))
+        self.parts.append(ParameterEditor(self._names, lambda: self._gate.paused))
         self._state: State = "running"
         self._display: Any = None
-        self._still: Still | None = None
+        self._still: FallbackPicture | None = None
 
     # What a user calls ------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class View(LookBack):
 
     @steps_per_second.setter
     def steps_per_second(self, value: float | None) -> None:
-        self._gate.steps_per_second = checked_pace(value)
+        self._gate.steps_per_second = check_pace(value)
         self._recorder.rest.until = 0.0
 
     @property
@@ -250,9 +250,9 @@ class View(LookBack):
             raise missing_extra("lab", "viz.live", f"{error.name} is not installed") from error
         warm_up()
         self._stage.page = widget = LiveWidget(self._command)
-        self._gate.fetch = mailbox_of(widget)
+        self._gate.fetch = comm_queue_of(widget)
         self._display = display_in_cell(widget, display_id=True)
-        self._still = Still(widget.key)
+        self._still = FallbackPicture(widget.key)
 
     def _leave_picture(self) -> None:
         """Put the static picture where the widget was (or below it, with `keep`)."""

@@ -11,12 +11,12 @@ from typing import Any
 import anywidget
 import traitlets
 
-from ..render.graphviz import graphviz_for_pages, page_lays_out
+from ..render.graphviz import graphviz_for_pages, has_page_layout
 from .browser_code import folder
 from .comm_queue import in_notebook
-from .fallback_picture import Lasting
-from .iopub_sender import Post
-from .thread_affinity import Turns, sending_thread
+from .fallback_picture import ViewWithFallback
+from .iopub_sender import FastSender
+from .thread_affinity import ThreadAffinity, sending_thread
 
 MODULES = (
     "writing", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
@@ -42,7 +42,7 @@ def script() -> str:
 
 def own_graphviz() -> str:
     """Return the page's own Graphviz as a constant, for where Python has none; else nothing."""
-    if not page_lays_out():
+    if not has_page_layout():
         return ""
     text = graphviz_for_pages().read_text(encoding="utf-8")
     body, _, names = text.rpartition("export{")
@@ -86,12 +86,12 @@ class LiveWidget(anywidget.AnyWidget):
             # same comm: here the loop's, which is busy. None leaves it to the page, which
             # asks for a thread of its own (a subshell), as with every other ipykernel 7.
             comm._reply_subshell_for = None
-        self._turns, self._post = Turns(sending_thread()), Post(comm)
+        self._turns, self._post = ThreadAffinity(sending_thread()), FastSender(comm)
         self.on_msg(lambda widget, content, buffers: on_command(content))
 
     def _ipython_display_(self) -> None:
         if self._bundle_of is not None and in_notebook():
-            Lasting(self, self._bundle_of)
+            ViewWithFallback(self, self._bundle_of)
         else:
             raise NotImplementedError  # for IPython: as other widgets show themselves
 

@@ -20,7 +20,7 @@ from ..live.page import PageState
 from ..tensors.summaries import Stats
 from .dot import constant_text, flow_text, grad_text, value_text
 from .legend import draw_legend
-from .static import polish
+from .static import polish_svg
 from .style import (
     ACCENT,
     ALARM,
@@ -57,7 +57,7 @@ EDGES = (
 
 def animated_svg(moments: Sequence[Moment], stage: PageState) -> str:
     """Return the steps as one SVG that plays in a loop."""
-    scenes = [Scene(index, run, stage) for index, run in enumerate(runs(moments))]
+    scenes = [Scene(index, run, stage) for index, run in enumerate(split_runs(moments))]
     width = max(420.0, *(scene.width for scene in scenes)) + 2 * MARGIN
     height = max(scene.height for scene in scenes)
     root = ElementTree.Element(f"{{{SVG}}}svg", {
@@ -93,7 +93,7 @@ def keys_of(scenes: Sequence[Scene]) -> list[str]:
     return [key for key in WORDS if key in keys]
 
 
-def runs(moments: Sequence[Moment]) -> list[list[Moment]]:
+def split_runs(moments: Sequence[Moment]) -> list[list[Moment]]:
     """Split the steps into runs with the same graph structure."""
     groups = itertools.groupby(moments, lambda moment: moment.graph.structure)
     return [list(group) for _, group in groups]
@@ -161,7 +161,7 @@ class Scene:
         self.snapshots: list[Snapshot] = [plan.pick(moment.snapshot) for moment in moments]
         svg = stage.layouts.with_looks(self.graph)
         notice = 'id="n0"' not in svg
-        self.svg = ElementTree.fromstring(svg if notice else polish(svg, self.graph))
+        self.svg = ElementTree.fromstring(svg if notice else polish_svg(svg, self.graph))
         box = [float(part) for part in self.svg.get("viewBox", "0 0 100 100").split()]
         self.width, self.height = box[2], box[3]
         self.groups = {
@@ -233,7 +233,7 @@ class Scene:
                 continue
             name = f"s{self.number}{edge.id}"
             group.set("class", f"edge {name}")
-            styles = [edge_look(snapshot.flows[index]) for snapshot in self.snapshots]
+            styles = [edge_style(snapshot.flows[index]) for snapshot in self.snapshots]
             states = [(0, styles[0])]
             for frame, style in enumerate(styles):
                 if style != states[-1][1]:
@@ -242,7 +242,7 @@ class Scene:
         return rules
 
 
-def edge_look(flow: Stats | None) -> str:
+def edge_style(flow: Stats | None) -> str:
     """Return the style of an arrow, as in `dot.flow_style`."""
     if flow is None:
         return f"color:{NEUTRAL};stroke-width:1"

@@ -114,7 +114,7 @@ class Candidate(NamedTuple):
     legibility: float = 1.0
 
 
-def arrangements(
+def rank_arrangements(
     graph: Graph, sizes: Mapping[str, Size], rankdir: Direction | None
 ) -> list[Candidate]:
     """Return the possible arrangements of a graph, the best first.
@@ -183,7 +183,7 @@ class Sketch:
                 self.sources[target].append(source)
                 self.users[source].append(target)
         parents = {frame.key: frame.around for frame in graph.frames}
-        self.frames = [list(_around(node.frame, parents)) for node in graph.nodes]
+        self.frames = [list(_enclosing_frames(node.frame, parents)) for node in graph.nodes]
         labelled = len(graph.edges) <= 60
         across = GAP_ALONG + (LABEL_WIDTH if labelled else 0)
         down = GAP_ALONG + (LABEL_HEIGHT if labelled else 0)
@@ -304,7 +304,7 @@ class Sketch:
         return row_ends
 
 
-def _around(key: str, parents: Mapping[str, str]) -> Iterator[str]:
+def _enclosing_frames(key: str, parents: Mapping[str, str]) -> Iterator[str]:
     """Yield the frames around a node, the outermost first."""
     keys = []
     while key:

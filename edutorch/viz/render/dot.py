@@ -21,12 +21,12 @@ from ..tensors.summaries import (
     UNKNOWN,
     Stats,
     bar_text,
-    number,
-    number_size,
+    number_text,
+    magnitude_text,
 )
-from ..tensors.thumbnails import drawn_kind, slot_height
+from ..tensors.thumbnails import drawn_style, slot_height
 from .arrangement import Arrangement, direction_of
-from .dot_rows import in_frames, straight_edges, turned_arrow
+from .dot_rows import frame_lines, straight_edges, adapt_arrow
 from .style import (
     ALARM,
     CUT,
@@ -68,7 +68,7 @@ MARK_COLUMNS = 2  # the width of a mark in the name's line, in characters
 # What stands in a box ----------------------------------------------------------------
 
 
-def shown(label: str, limit: int = SHOWN_LABEL) -> str:
+def printable(label: str, limit: int = SHOWN_LABEL) -> str:
     """Return a text as one line of a box; unprintable characters become �.
 
     >>> shown("a" + chr(10) + "b" + chr(0))
@@ -88,20 +88,20 @@ def name_text(node: GraphNode) -> str:
     """
     names = node.label.split(TIED)
     if node.variable:
-        name = shown(f"{node.variable} = {node.label}")
+        name = printable(f"{node.variable} = {node.label}")
     elif len(names) > 1:  # of a tied parameter: all of them, if they are few
         name = TIED.join(
-            [*(shown(name, LONG_LABEL) for name in names[:2]), *["…"][: len(names) - 2]]
+            [*(printable(name, LONG_LABEL) for name in names[:2]), *["…"][: len(names) - 2]]
         )
     else:
-        name = shown(node.label)
+        name = printable(node.label)
     return f"{name} v{node.version + 1}" if node.version else name
 
 
 def shape_text(node: GraphNode) -> str:
     """Return shape, dtype, and the device unless it is the CPU: `64×10 float32`."""
     if node.kind == "failed":  # it has no result: `dtype` holds the shapes of its operands
-        return shown(node.dtype) if node.dtype else "no result"
+        return printable(node.dtype) if node.dtype else "no result"
     where = "" if node.device == "cpu" else f" {node.device}"
     return f"{'×'.join(map(str, node.shape)) or 'scalar'} {node.dtype}{where}"
 
@@ -110,29 +110,29 @@ def value_text(stats: Stats | None) -> str:
     """Return a value as the page writes it (see `Patch` in the protocol)."""
     if stats is None:
         return f"value {UNKNOWN}"
-    return f"value {stats.text}" if stats.text else f"mean  {number(stats.mean)}"
+    return f"value {stats.text}" if stats.text else f"mean  {number_text(stats.mean)}"
 
 
 def grad_text(stats: Stats | None) -> str:
     """Return the gradient of a node as the page writes it."""
     if stats is None:
         return f"grad  {UNKNOWN}"
-    return f"grad  {stats.text or number_size(stats.norm)}"
+    return f"grad  {stats.text or magnitude_text(stats.norm)}"
 
 
 def flow_text(stats: Stats | None) -> str:
     """Return the gradient of an edge as text: its norm; only a scalar has a sign."""
     if stats is None:
         return ""
-    return number(stats.mean) if stats.size == 1 else number_size(stats.norm)
+    return number_text(stats.mean) if stats.size == 1 else magnitude_text(stats.norm)
 
 
 def constant_text(stats: Stats | None) -> str:
     """Return a Python number argument as text."""
-    return UNKNOWN if stats is None else stats.text or number(stats.mean)
+    return UNKNOWN if stats is None else stats.text or number_text(stats.mean)
 
 
-def reserved(node: GraphNode) -> int:
+def reserved_width(node: GraphNode) -> int:
     """Return the largest number of characters of a node's value or gradient."""
     count = math.prod(node.shape)
     if count > TINY:
@@ -157,15 +157,15 @@ def node_lines(
     """
     if node.kind == "constant":
         text = constant_text(value)
-        return [text.center(reserved(node), SPACE) if reserve else text]
-    width = len("value ") + reserved(node) if reserve else 0
+        return [text.center(reserved_width(node), SPACE) if reserve else text]
+    width = len("value ") + reserved_width(node) if reserve else 0
     lines = [name_text(node), shape_text(node)]
     if reserve or value is not None:
         lines.append(value_text(value).ljust(width, SPACE))
     if node.differentiable and (reserve or grad is not None):
         lines.append(grad_text(grad).ljust(width, SPACE))
     if value is not None and value.bars and not reserve and not drawn:
-        lines.append(f"{number(value.min)}{SPACE}{bar_text(value.bars)}{SPACE}{number(value.max)}"
+        lines.append(f"{number_text(value.min)}{SPACE}{bar_text(value.bars)}{SPACE}{number_text(value.max)}"
                      .replace(" ", SPACE))  # fmt: skip
     return lines
 
@@ -190,7 +190,7 @@ def flow_style(stats: Stats | None, troubled: bool = False) -> str:
 # DOT ---------------------------------------------------------------------------------
 
 
-def quoted(lines: Iterable[str]) -> str:
+def quote_lines(lines: Iterable[str]) -> str:
     """Quote lines for DOT, which decodes HTML entities and backslashes."""
     escaped = (
         line.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for line in lines
@@ -224,11 +224,11 @@ def dot_text(
     lines = [
         "digraph edutorch {",
         f"  graph [rankdir={arrangement.direction} bgcolor=transparent nodesep=0.18 ranksep=0.3"
-        f"{haste(graph)}",
-        f'    fontname="Courier" fontsize=10 fontcolor="{PALE_INK}" label={quoted([caption])}]',
+        f"{effort_limits(graph)}",
+        f'    fontname="Courier" fontsize=10 fontcolor="{PALE_INK}" label={quote_lines([caption])}]',
         f'  node [fontname="Courier" fontsize=10 margin="0.1,0.06" labelloc=t {ink}]',
         f'  edge [fontname="Courier" fontsize=9 arrowsize=0.6 {edge_ink}]',
-        *in_frames(graph, _boxes(snapshot, Look(reserve, bare, words, drawn)), arrangement, titled),
+        *frame_lines(graph, _boxes(snapshot, Look(reserve, bare, words, drawn)), arrangement, quote_title),
     ]
     width = NUMBER_WIDTH if reserve else 0
     straight = straight_edges(graph)
@@ -239,11 +239,11 @@ def dot_text(
         text = flow_text(flow).ljust(width) if len(graph.edges) <= LABELLED_EDGES else ""
         look = "" if bare else flow_style(flow, {edge.source, edge.target} <= bad)
         arrow = _arrow(edge, look, text, edge.id in straight, both)
-        lines.append(turned_arrow(arrow, edge, arrangement, row))
+        lines.append(adapt_arrow(arrow, edge, arrangement, row))
     return "\n".join([*lines, "}", ""])
 
 
-def haste(graph: Graph) -> str:
+def effort_limits(graph: Graph) -> str:
     """Return the attributes that limit Graphviz's iterations over a large graph."""
     return f" nslimit={EFFORT} nslimit1={EFFORT}" if len(graph.nodes) > MUCH_WORK else ""
 
@@ -264,8 +264,8 @@ def _box(node: GraphNode, stats: tuple[Stats | None, Stats | None], look: Look, 
     style = f'{NODE_SHAPES[node.kind]} fillcolor="{paint.fill}" color="{paint.border}" '
     if bad:
         style += f'color="{ALARM}" penwidth=3 '
-    known = look.drawn and (look.reserve or drawn_kind(node, value) is not None)
-    label = quoted(lines if look.words else ())
+    known = look.drawn and (look.reserve or drawn_style(node, value) is not None)
+    label = quote_lines(lines if look.words else ())
     size = box_size(lines, len(node.marks), slot_height(node) if known else 0.0)
     return f"{node.id} [id={node.id} label={label} {'' if look.bare else style}{size}]"
 
@@ -278,14 +278,14 @@ def box_size(lines: Iterable[str], marks: int = 0, slot: float = 0.0) -> str:
         slot: the height of a thumbnail below the lines, in points.
     """
     name, *others = lines
-    widths = [columns(name) + 2 * MARK_COLUMNS * marks, *map(columns, others)]
+    widths = [text_columns(name) + 2 * MARK_COLUMNS * marks, *map(text_columns, others)]
     width = max(widths) * CHARACTER_WIDTH + 2 * MARGIN_X
     height = (1 + len(others)) * LINE_HEIGHT + slot + 2 * MARGIN_Y
     return f"width={width / 72:.4f} height={height / 72:.4f} fixedsize=true"
 
 
 @functools.lru_cache(4096)  # most boxes of a graph have the same shape line
-def columns(text: str) -> int:
+def text_columns(text: str) -> int:
     """Return the width of a line in characters; East Asian ones and emoji count as two.
 
     >>> columns("tanh"), columns("日本")
@@ -298,11 +298,11 @@ def columns(text: str) -> int:
 
 def _arrow(edge: GraphEdge, look: str, text: str, straight: bool, both: bool) -> str:
     # A space on either side keeps the number off the line.
-    label = f" label={quoted([f' {text} '])}" if text else ""
+    label = f" label={quote_lines([f' {text} '])}" if text else ""
     weight = " weight=8" if straight else ""  # the main path runs straight, parameters join it
     ends, more = f"{edge.source} -> {edge.target}", ""
     if edge.kind == "cut":
-        label, more = f" label={quoted([f' {CUT} '])}", " style=dashed"
+        label, more = f" label={quote_lines([f' {CUT} '])}", " style=dashed"
     elif edge.kind == "kept":
         more = " constraint=false style=dotted arrowhead=odot"
     elif edge.kind == "backward" and both:  # the backward graph runs from right to left
@@ -321,6 +321,6 @@ def _boxes(snapshot: Snapshot, look: Look) -> list[str]:
     return boxes
 
 
-def titled(title: str) -> str:
+def quote_title(title: str) -> str:
     """Quote the title of a frame for DOT."""
-    return quoted([shown(title)])
+    return quote_lines([printable(title)])

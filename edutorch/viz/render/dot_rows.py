@@ -15,7 +15,7 @@ CORNERS = {
 """The attributes that put a frame's title at the top left, by Graphviz's direction."""
 
 
-def in_frames(
+def frame_lines(
     graph: Graph, boxes: Sequence[str], arrangement: Arrangement, label: Callable[[str], str]
 ) -> list[str]:
     """Return the lines of all nodes, in nested frames for the open groups.
@@ -28,7 +28,7 @@ def in_frames(
     """
     rows = arrangement.rows
     if not rows:
-        return _framed(graph, boxes, range(len(boxes)), label, "  ")
+        return _framed_lines(graph, boxes, range(len(boxes)), label, "  ")
     corner = CORNERS[arrangement.direction]
     lines = []
     for row in range(max(rows) + 1):
@@ -36,7 +36,7 @@ def in_frames(
         lines += [
             f"  subgraph cluster_row{row} {{",
             '    style=invis margin=4 label=""',
-            *_framed(graph, boxes, row_nodes, label, "    ", row, corner),
+            *_framed_lines(graph, boxes, row_nodes, label, "    ", row, corner),
             "  }",
         ]
     return lines + (_padding(graph, rows) if arrangement.turned else [])
@@ -73,7 +73,7 @@ def straight_edges(graph: Graph) -> set[str]:
     }
 
 
-def turned_arrow(
+def adapt_arrow(
     arrow: str, edge: GraphEdge, arrangement: Arrangement, row: Mapping[str, int]
 ) -> str:
     """Adapt an edge's DOT text to an arrangement in rows.
@@ -93,7 +93,7 @@ def turned_arrow(
     return f"{ends}{bracket}{rest[:-1]}{more}]"
 
 
-def _framed(
+def _framed_lines(
     graph: Graph, boxes: Sequence[str], indices: Iterable[int], label: Callable[[str], str],
     indent: str, row: int = 0, corner: str = " labeljust=l",
 ) -> list[str]:  # fmt: skip

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from ...profiler.table import bytes_text, time_text
 from ...profiler.tree import Frame, describe, text
 from ..live.browser_code import folder
-from .static import SVG, FormatError, write_whole
+from .static import SVG, FormatError, write_file
 
 WIDTH, ROW, TOP, MARGIN = 960.0, 24.0, 58.0, 8.0
 LETTER = 6.9  # average width of a character, in the units of the picture
@@ -99,7 +99,7 @@ class Flame:
         largest = sorted(self.tree.children.values(), key=lambda child: -child.ns)[:4]
         whole = max(self.tree.ns, 1)
         parts = ", ".join(f"{child.label} {100 * child.ns / whole:.0f} %" for child in largest)
-        return clean(f"Flame of {self.title or 'a profile'}: {parts}")
+        return printable(f"Flame of {self.title or 'a profile'}: {parts}")
 
     def text(self, limit: int = 60) -> str:
         """Return the frames as an indented text."""
@@ -117,7 +117,7 @@ class Flame:
                 "save", f"cannot tell the format of {path.name!r}",
                 hint="use a name that ends in .svg or .html",
             )  # fmt: skip
-        write_whole(path, contents[path.suffix.lower()]().encode())
+        write_file(path, contents[path.suffix.lower()]().encode())
         return path
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def page(body: str, title: str) -> str:
 # Drawing ------------------------------------------------------------------------------------
 
 
-def placed(top: Frame) -> Iterator[tuple[Frame, float, float, int]]:
+def place_frames(top: Frame) -> Iterator[tuple[Frame, float, float, int]]:
     """Yield each frame with its left end and width (as shares of the total) and its depth."""
     whole = max(top.ns, 1)
     pending, count = [(top, 0.0, 1.0, 0)], 0
@@ -185,11 +185,11 @@ def element(parent: Any, tag: str, text: str = "", **attributes: Any) -> Any:
     names = {key.rstrip("_").replace("_", "-"): str(value) for key, value in attributes.items()}
     child = ElementTree.SubElement(parent, f"{{{SVG}}}{tag}", names)
     if text:
-        child.text = clean(text)
+        child.text = printable(text)
     return child
 
 
-def clean(text: str) -> str:
+def printable(text: str) -> str:
     """Replace the characters that XML must not contain."""
     return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
 
@@ -197,7 +197,7 @@ def clean(text: str) -> str:
 def picture(top: Frame, title: str) -> ElementTree.Element:
     """Return the SVG of a tree."""
     ElementTree.register_namespace("", SVG)
-    frames = list(placed(top))
+    frames = list(place_frames(top))
     height = TOP + ROW * (1 + max(depth for *_, depth in frames)) + MARGIN
     root = ElementTree.Element(f"{{{SVG}}}svg", {
         "class": "edutorch-flame", "role": "img", "viewBox": f"0 0 {WIDTH:g} {height:g}",
@@ -212,7 +212,7 @@ def picture(top: Frame, title: str) -> ElementTree.Element:
     for frame, left, width, depth in frames:
         group = element(
             root, "g", class_=f"frame {frame.kind}", data_left=f"{left:.6f}",
-            data_width=f"{width:.6f}", data_depth=depth, data_label=clean(frame.label),
+            data_width=f"{width:.6f}", data_depth=depth, data_label=printable(frame.label),
             data_note=f"{time_text(frame.ns / 1000)} · {100 * width:.1f} %",
         )  # fmt: skip
         element(group, "title", "\n".join(describe(frame, top.ns)))
@@ -239,11 +239,11 @@ def draw(group: Any, frame: Frame, left: float, width: float, depth: int) -> Non
     element(group, "rect", x=f"{x:.2f}", y=f"{y:g}", width=f"{max(wide - 1, 0.3):.2f}",
             height=f"{ROW - 2:g}", rx=2)  # fmt: skip
     note = f"{time_text(frame.ns / 1000)} · {100 * width:.1f} %"
-    words = fitting(clean(frame.label), note, wide)
+    words = fit_label(printable(frame.label), note, wide)
     element(group, "text", words, x=f"{x + 5:.2f}", y=f"{y + 15:g}")
 
 
-def fitting(label: str, note: str, width: float) -> str:
+def fit_label(label: str, note: str, width: float) -> str:
     """Return the label with the note if both fit, or as much of the label as fits.
 
     >>> [fitting("0 (ReLU)", "2 ms", width) for width in (200, 80, 40)]

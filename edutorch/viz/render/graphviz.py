@@ -104,7 +104,7 @@ def _page_detail() -> str:
     return "`make widgets` adds one that runs in the browser"
 
 
-def page_lays_out() -> bool:
+def has_page_layout() -> bool:
     """Whether the page has to do the layout: it has a Graphviz, and Python has none."""
     usable = [engine for engine in engines() if engine.available]
     return bool(usable) and not any(engine.formats for engine in usable)
@@ -175,17 +175,17 @@ def _run_program(program: str, dot: str, format: str, timeout: float) -> bytes:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise too_slow(timeout) from None
+        raise timeout_error(timeout) from None
     if completed.returncode or not completed.stdout:
-        raise refused("dot", completed.stderr.decode(errors="replace"))
+        raise engine_error("dot", completed.stderr.decode(errors="replace"))
     return completed.stdout
 
 
-def too_slow(timeout: float) -> LayoutTimeout:
+def timeout_error(timeout: float) -> LayoutTimeout:
     return LayoutTimeout("viz", f"the layout took more than {timeout:g} s", hint=FOLD_HINT)
 
 
-def refused(engine: str, stderr: str) -> LayoutError:
+def engine_error(engine: str, stderr: str) -> LayoutError:
     """Return the error for the stderr of an engine that failed; a crash leaves none."""
     noise = ("Fontconfig", "Warning:")
     messages = [line for line in stderr.splitlines() if line and not line.startswith(noise)]
@@ -274,14 +274,14 @@ class Worker:
         try:
             reply = self._replies.get(timeout=timeout)
         except queue.Empty:
-            raise too_slow(timeout) from None
+            raise timeout_error(timeout) from None
         if reply is None:
             raise self._ended()
         return reply[1]
 
     def _ended(self) -> LayoutError:
         self._stderr.seek(0)
-        error = refused(self.engine, self._stderr.read().decode(errors="replace"))
+        error = engine_error(self.engine, self._stderr.read().decode(errors="replace"))
         was_ready = self._ready
         self.stop()
         return error if was_ready else StartError(error.op, error.message, hint=error.hint)

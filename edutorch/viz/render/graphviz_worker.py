@@ -41,7 +41,7 @@ FONT_SETTINGS = """<?xml version="1.0"?>
 
 
 @contextlib.contextmanager
-def more_fonts() -> Iterator[None]:
+def matplotlib_fonts() -> Iterator[None]:
     """Add matplotlib's fonts for Graphviz: a minimal Linux server may have no others.
 
     Graphviz reads the fonts at the first drawing, which has to happen inside the block.
@@ -68,7 +68,7 @@ def pygraphviz_engine() -> Engine:
             graph.graph_attr.update(dpi=PNG_DPI, bgcolor="white")
         return graph.draw(format=format, prog="dot")
 
-    with more_fonts():
+    with matplotlib_fonts():
         draw("digraph { a }", "png")
     return draw
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..tensors.summaries import number
+from ..tensors.summaries import number_text
 from ..tensors.thumbnails import ABOVE, BELOW, MIDDLE
 from .style import (
     ACCENT,
@@ -58,7 +58,7 @@ def draw_footer(root: Any, footer: Footer, width: float, top: float) -> float:
     y = top
     if footer.caption:
         y += ROW
-        for line in wrapped(footer.caption, int((width - 2 * EDGE) / text_width("n", 10))):
+        for line in wrap_text(footer.caption, int((width - 2 * EDGE) / text_width("n", 10))):
             words(root, line, EDGE, y - 2, 10, fill=INK, font_weight="bold")
             y += ROW
         y -= ROW
@@ -66,7 +66,7 @@ def draw_footer(root: Any, footer: Footer, width: float, top: float) -> float:
     return draw_legend(root, footer.keys, width, y)
 
 
-def wrapped(text: str, most: int) -> list[str]:
+def wrap_text(text: str, most: int) -> list[str]:
     """Wrap a text into lines of at most `most` characters."""
     lines = [""]
     for word in text.split():
@@ -90,7 +90,7 @@ def draw_legend(root: Any, keys: Sequence[str], width: float, top: float) -> flo
     for key in keys:
         sample = 6 * 11.0 + text_width("".join(RAMP)) + 8 if key == "arrow" else 16.0
         room = width - 2 * EDGE - sample - 5
-        lines = wrapped(WORDS[key], max(LEAST_LETTERS, int(room / text_width("n"))))
+        lines = wrap_text(WORDS[key], max(LEAST_LETTERS, int(room / text_width("n"))))
         entry_width = sample + 5 + max(map(text_width, lines))
         if x > EDGE and x + entry_width > width - EDGE:
             x, y = EDGE, y + ROW
@@ -181,8 +181,8 @@ def draw_chart(
     box = left + PLOT_LEFT, top + 16, left + width - 4, top + CHART_HEIGHT - 12
     group = element(root, "g", class_="curve")
     final = points[-1][1]
-    title = f"{name} {shortest(final)}" if final is not None else f"{name} not finite"
-    element(group, "title", f"{title} at step {last}; from {shortest(low)} to {shortest(high)}")
+    title = f"{name} {short_number(final)}" if final is not None else f"{name} not finite"
+    element(group, "title", f"{title} at step {last}; from {short_number(low)} to {short_number(high)}")
     words(group, title[: int((width - PLOT_LEFT) / text_width("n"))], box[0], top + 9,
           fill=INK, font_weight="bold")  # fmt: skip
     axis = f"M{box[0]:.1f} {box[1]:.1f}V{box[3]:.1f}H{box[2]:.1f}"
@@ -194,16 +194,16 @@ def draw_chart(
     else:
         x, y = position((last, final), (first, last), box, (low, high))
         element(group, "circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r="2.4", fill=ACCENT, stroke=PAGE)
-    words(group, shortest(high), box[0] - 4, box[1] + 6, text_anchor="end", fill=PALE_INK)
+    words(group, short_number(high), box[0] - 4, box[1] + 6, text_anchor="end", fill=PALE_INK)
     if high > low:
-        words(group, shortest(low), box[0] - 4, box[3], text_anchor="end", fill=PALE_INK)
+        words(group, short_number(low), box[0] - 4, box[3], text_anchor="end", fill=PALE_INK)
     words(group, f"step {first}", box[0], box[3] + 10, fill=PALE_INK)
     words(group, str(last), box[2], box[3] + 10, text_anchor="end", fill=PALE_INK)
 
 
-def shortest(value: float) -> str:
+def short_number(value: float) -> str:
     """Return a number as text, without a plus sign."""
-    return number(value).removeprefix("+")
+    return number_text(value).removeprefix("+")
 
 
 def curve_path(

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..graph.fold import Choice, Plan, plan_of
+from ..graph.fold import Choice, Plan, make_plan
 from ..graph.model import Graph
 from .arrangement import (
     MANY_BOXES,
     Arrangement,
     Candidate,
     Direction,
-    arrangements,
+    rank_arrangements,
     box_sizes,
     direction_of,
     legibility,
@@ -40,7 +40,7 @@ OUT_OF_ORDER = 0.4
 """The factor of legibility for a picture whose rows are not in order."""
 
 
-class Fitted(NamedTuple):
+class FittedPicture(NamedTuple):
     """A laid-out picture: its arrangement, the SVG from Graphviz, and whether it fits a page."""
 
     arrangement: Arrangement
@@ -56,16 +56,16 @@ def chosen_direction(rankdir: str | None) -> Direction | None:
     return None if rankdir in (None, "auto") else direction_of(rankdir)
 
 
-def candidates(
+def candidate_arrangements(
     graph: Graph, rankdir: str | None, text_of: Callable[[Arrangement], str]
 ) -> list[Candidate]:
     """Return the arrangements worth trying, the best estimate first, without Graphviz."""
     sizes = box_sizes(text_of(Arrangement()))
-    ranked = arrangements(graph, sizes, chosen_direction(rankdir))
-    return ranked[: tries_for(graph)[1]]
+    ranked = rank_arrangements(graph, sizes, chosen_direction(rankdir))
+    return ranked[: try_limits(graph)[1]]
 
 
-def tries_for(graph: Graph) -> tuple[int, int]:
+def try_limits(graph: Graph) -> tuple[int, int]:
     """Return the least and the largest number of arrangements to try."""
     return next((tuple(tries) for boxes, *tries in TRIES if len(graph.nodes) <= boxes), (1, 1))
 
@@ -76,7 +76,7 @@ def fit_page(
     text_of: Callable[[Arrangement], str],
     lay_out: Callable[[str], str],
     most: int | None = None,
-) -> Fitted:
+) -> FittedPicture:
     """Lay out a graph in its most legible arrangement.
 
     Args:
@@ -89,12 +89,12 @@ def fit_page(
     """
     boxes = len(graph.nodes)
     best: tuple[bool, float] | None = None
-    fitted = Fitted(Arrangement(), "", False)
+    fitted = FittedPicture(Arrangement(), "", False)
     last_error: LayoutError | None = None
     in_order = False
-    for attempt, candidate in enumerate(candidates(graph, rankdir, text_of)[:most]):
+    for attempt, candidate in enumerate(candidate_arrangements(graph, rankdir, text_of)[:most]):
         is_good = best is not None and best[1] >= BETTER * candidate.legibility
-        if in_order and (attempt >= tries_for(graph)[0] or is_good):
+        if in_order and (attempt >= try_limits(graph)[0] or is_good):
             break
         arrangement = candidate.arrangement
         try:
@@ -106,12 +106,12 @@ def fit_page(
             continue
         size = picture_size(svg)
         order = order_factor(svg, graph, arrangement)
-        is_clear = not have_overlap(svg)  # Graphviz may place rows on top of each other
+        is_clear = not has_overlap(svg)  # Graphviz may place rows on top of each other
         fits = is_clear and size.fits(boxes)
         quality = fits and order == 1, is_clear * legibility(size, arrangement) * order
         in_order |= quality[0]
         if best is None or quality > best:
-            best, fitted = quality, Fitted(arrangement, svg, fits)
+            best, fitted = quality, FittedPicture(arrangement, svg, fits)
     if best is None and last_error is not None:
         raise last_error
     return fitted
@@ -122,29 +122,29 @@ def is_automatic(choice: Choice) -> bool:
     return not choice.turns and choice.everything is None
 
 
-def folded_further(choice: Choice, boxes: int, share: float = FOLD_FURTHER) -> Choice | None:
+def fold_further(choice: Choice, boxes: int, share: float = FOLD_FURTHER) -> Choice | None:
     """Return a choice that shows fewer boxes; None if they are few already."""
     limit = int(min(choice.limit, boxes) * share)
     return replace(choice, limit=limit) if limit >= FEWEST else None
 
 
-def fitting_plan(
+def fit_plan(
     graph: Graph,
     rankdir: str | None,
     choice: Choice,
     text_of: Callable[[Plan, Arrangement], str],
 ) -> tuple[Plan, Choice]:
     """Fold a graph until it is estimated to fit on a page."""
-    plan = plan_of(graph, choice)
+    plan = make_plan(graph, choice)
     while chosen_direction(rankdir) is None and is_automatic(choice):
         visible = plan.graph
         sizes = box_sizes(text_of(plan, Arrangement()))
-        if arrangements(visible, sizes, None)[0].fits:
+        if rank_arrangements(visible, sizes, None)[0].fits:
             break
-        further = folded_further(choice, len(visible.nodes))
+        further = fold_further(choice, len(visible.nodes))
         if further is None:
             break
-        choice, plan = further, plan_of(graph, further)
+        choice, plan = further, make_plan(graph, further)
     return plan, choice
 
 
@@ -158,7 +158,7 @@ NODE = re.compile(
 )
 
 
-def have_overlap(svg: str) -> bool:
+def has_overlap(svg: str) -> bool:
     """Whether two boxes overlap."""
     boxes = sorted(Extent.of(points) for points in OUTLINE.findall(svg))
     for index, box in enumerate(boxes):

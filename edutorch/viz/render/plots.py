@@ -13,8 +13,8 @@ import numpy as np
 from ... import backends
 from ...core.tensor import Tensor
 from ...errors import EdutorchError, missing_extra
-from ..diagnostics.report import clean
-from .static import write_whole
+from ..diagnostics.report import escape_text
+from .static import write_file
 
 LARGEST = 512
 """A larger picture is subsampled before it is copied from its device."""
@@ -66,21 +66,21 @@ class Plot:
         """Write the picture atomically, in the format of its suffix (.png, .svg, .pdf)."""
         path, file = Path(path), io.BytesIO()
         self.figure.savefig(file, format=path.suffix.removeprefix(".") or "png", dpi=110)
-        write_whole(path, file.getvalue())
+        write_file(path, file.getvalue())
         return path
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return the plot in every format that a notebook may support."""
         image = self.png()
         source = f"data:image/png;base64,{b64encode(image).decode()}"
-        html = f'<img style="max-width:100%" alt="{clean(self.alt)}" src="{source}">'
+        html = f'<img style="max-width:100%" alt="{escape_text(self.alt)}" src="{source}">'
         return {"text/html": html, "image/png": image, "text/plain": repr(self)}
 
     def __repr__(self) -> str:
         return f"<{self.alt}>"
 
 
-def on_host(tensor: Any, most: int = LARGEST, axes: int = 2) -> np.ndarray:
+def to_host(tensor: Any, most: int = LARGEST, axes: int = 2) -> np.ndarray:
     """Return a tensor as a float64 NumPy array, subsampled on its device along its last axes."""
     array = tensor._array if isinstance(tensor, Tensor) else tensor
     if array.dtype.kind == "c":
@@ -92,7 +92,7 @@ def on_host(tensor: Any, most: int = LARGEST, axes: int = 2) -> np.ndarray:
     return np.asarray(array).astype("float64")
 
 
-def need_tensor(function: str, tensor: Any) -> Tensor:
+def check_tensor(function: str, tensor: Any) -> Tensor:
     """Return the argument if it is a tensor.
 
     Raises: NotAPictureTypeError: it is something else.
@@ -105,7 +105,7 @@ def need_tensor(function: str, tensor: Any) -> Tensor:
     )
 
 
-def grid_of(count: int, columns: int | None) -> tuple[int, int]:
+def grid_shape(count: int, columns: int | None) -> tuple[int, int]:
     """Return the rows and columns of a grid of `count` pictures.
 
     >>> grid_of(10, None), grid_of(10, 2)

@@ -144,7 +144,7 @@ def _lines(tag: str, element: Any) -> list[list[Point]]:
         coordinates = list(map(float, re.findall(r"-?[\d.]+", element.get("points", ""))))
         return [list(zip(coordinates[::2], coordinates[1::2], strict=True))]
     if tag == "rect":
-        return [rounded(*map(attribute, ("x", "y", "width", "height", "rx")))]
+        return [rectangle_outline(*map(attribute, ("x", "y", "width", "height", "rx")))]
     rx = attribute("r") or attribute("rx")
     ry = attribute("r") or attribute("ry")
     angles = [2 * math.pi * part / 24 for part in range(25)]
@@ -156,7 +156,7 @@ def _attribute(element: Any, name: str) -> float:
     return float(element.get(name, 0))
 
 
-def rounded(x: float, y: float, width: float, height: float, radius: float) -> list[Point]:
+def rectangle_outline(x: float, y: float, width: float, height: float, radius: float) -> list[Point]:
     """Return the outline of a rectangle with rounded corners."""
     if not radius:
         return [(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)]
@@ -249,7 +249,7 @@ def png_of(svg: str) -> bytes:
     scale = min(USUAL_SCALE, LONGEST_SIDE / max(box[2:]))
     figures = list(figures_of(root))
     while True:
-        png = paint_png(figures, box, scale)
+        png = draw_png(figures, box, scale)
         if len(png) <= MOST_BYTES:
             return png
         scale *= min(0.9, math.sqrt(MOST_BYTES / len(png)))
@@ -260,7 +260,7 @@ def _view_box(root: Any) -> tuple[float, float, float, float]:
     return left, top, width, height
 
 
-def paint_png(
+def draw_png(
     figures: Sequence[Figure], box: tuple[float, float, float, float], scale: float
 ) -> bytes:
     """Draw with Pillow, at `scale` pixels per point."""
@@ -274,7 +274,7 @@ def paint_png(
     for figure in figures:
         painter.paint(figure)
     file = io.BytesIO()
-    with_palette(canvas.reduce(SMOOTH), colours_of(figures)).save(file, "png", optimize=True)
+    apply_palette(canvas.reduce(SMOOTH), colours_of(figures)).save(file, "png", optimize=True)
     return file.getvalue()
 
 
@@ -308,7 +308,7 @@ def rgb_of(colour: str) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def with_palette(image: Any, colours: Sequence[tuple[int, int, int]]) -> Any:
+def apply_palette(image: Any, colours: Sequence[tuple[int, int, int]]) -> Any:
     """Quantize an image to the given colours and its most frequent other ones.
 
     Each pixel gets the nearest colour. Pillow's own quantization is not exact, not even for white.
@@ -321,13 +321,13 @@ def with_palette(image: Any, colours: Sequence[tuple[int, int, int]]) -> Any:
     nearest = np.empty(1 << 24, "u1")
     for block in np.array_split(present, -(-len(present) // 4096)):
         distances = ((block[:, None] - np.array(chosen, "i4")) ** 2).sum(-1)
-        nearest[codes_of(block)] = distances.argmin(1)
-    palette_image = Pillow.fromarray(nearest[codes_of(np.asarray(image))], "P")
+        nearest[pack_colours(block)] = distances.argmin(1)
+    palette_image = Pillow.fromarray(nearest[pack_colours(np.asarray(image))], "P")
     palette_image.putpalette([part for colour in chosen for part in colour])
     return palette_image
 
 
-def codes_of(pixels: Any) -> Any:
+def pack_colours(pixels: Any) -> Any:
     """Return each RGB colour as one integer."""
     pixels = pixels.astype("i4")
     return (pixels[..., 0] << 16) | (pixels[..., 1] << 8) | pixels[..., 2]
@@ -359,7 +359,7 @@ class Painter:
                 self.draw.polygon(points, fill=fill)
             if shape.stroke and len(points) > 1:
                 width = max(1, round(shape.width * self.scale))
-                for part in dashed(points, [dash * self.scale for dash in shape.dashes]):
+                for part in dash_segments(points, [dash * self.scale for dash in shape.dashes]):
                     self.draw.line(part, fill=shape.stroke, width=width, joint="curve")
 
     def _text(self, text: Text) -> None:
@@ -383,7 +383,7 @@ def _over_white(colour: str, opacity: float) -> str:
     return "#" + "".join(f"{round(255 + (part - 255) * opacity):02x}" for part in rgb_of(colour))
 
 
-def dashed(points: Sequence[Point], dashes: Sequence[float]) -> Iterator[list[Point]]:
+def dash_segments(points: Sequence[Point], dashes: Sequence[float]) -> Iterator[list[Point]]:
     """Yield the visible segments of a dashed line."""
     if not dashes:
         yield list(points)

@@ -18,12 +18,12 @@ from xml.etree import ElementTree
 
 from ...errors import EdutorchError, MissingExtraError
 from ...utils.atomic_files import named_in_errors
-from ..graph.fold import Choice, Plan, keys_named, plan_of
+from ..graph.fold import Choice, Plan, find_group_keys, make_plan
 from ..graph.model import Graph, GraphNode, Snapshot
 from ..live.messages import Curve
-from ..tensors.summaries import Stats, number, number_size
+from ..tensors.summaries import Stats, number_text, magnitude_text
 from ..tensors.thumbnails import draw as draw_thumbnail
-from ..tensors.thumbnails import drawn_kind
+from ..tensors.thumbnails import drawn_style
 from .arrangement import Arrangement
 from .dot import (
     BASELINE,
@@ -34,22 +34,22 @@ from .dot import (
     grad_text,
     name_text,
     shape_text,
-    shown,
+    printable,
     value_text,
 )
 from .graphviz import LayoutError, render
 from .legend import EDGE, NARROWEST, Footer, draw_footer, draw_mark
 from .page_fit import (
-    candidates,
+    candidate_arrangements,
     chosen_direction,
     fit_page,
-    fitting_plan,
-    folded_further,
+    fit_plan,
+    fold_further,
     is_automatic,
 )
 from .raster import pdf_of, png_of
 from .style import PAGE, PALE_INK, legend_keys
-from .svg import MONO, SVG, element, named
+from .svg import MONO, SVG, element, iter_elements
 
 PAGE_WIDTH = 600.0  # in points
 CLEAR = 4.0  # margin around a thumbnail in its box
@@ -91,14 +91,14 @@ class Drawing:
         self.whole, self.rankdir = whole, rankdir
         self.curves, self.caption = dict(curves or {}), caption
         self.choice = choice or Choice()
-        plan, self.choice = fitting_plan(whole.graph, rankdir, self.choice, self._boxes)
+        plan, self.choice = fit_plan(whole.graph, rankdir, self.choice, self._boxes)
         self._show(plan)
 
     def _show(self, plan: Plan) -> None:
         """Set the visible part of the whole graph."""
         self.snapshot = snapshot = plan.pick(self.whole)
         text_of = functools.partial(dot_text, snapshot)
-        self.dot = text_of(candidates(snapshot.graph, self.rankdir, text_of)[0].arrangement)
+        self.dot = text_of(candidate_arrangements(snapshot.graph, self.rankdir, text_of)[0].arrangement)
         self._svg: str | None = None
         self._fits = True
 
@@ -112,11 +112,11 @@ class Drawing:
         if self._svg is None:
             self._svg = self._lay_out()
             while not self._is_small_enough() and is_automatic(self.choice):
-                further = folded_further(self.choice, len(self.snapshot.graph.nodes))
+                further = fold_further(self.choice, len(self.snapshot.graph.nodes))
                 if further is None:
                     break
                 self.choice = further
-                self._show(plan_of(self.whole.graph, further))
+                self._show(make_plan(self.whole.graph, further))
                 self._svg = self._lay_out()
         return self._svg
 
@@ -135,10 +135,10 @@ class Drawing:
         )
         self._fits = fitted.fits
         self.dot = dot_text(snapshot, fitted.arrangement)
-        root = polished(fitted.svg, snapshot.graph)
-        illustrate(root, snapshot)
+        root = polish_tree(fitted.svg, snapshot.graph)
+        draw_thumbnails(root, snapshot)
         graph = snapshot.graph
-        drawn = map(drawn_kind, graph.nodes, snapshot.values)
+        drawn = map(drawn_style, graph.nodes, snapshot.values)
         keys = legend_keys(graph.nodes, graph.edges, bool(snapshot.bad), "weights" in drawn)
         add_footer(root, Footer(keys, self.caption, self.curves))
         return ElementTree.tostring(root, encoding="unicode")
@@ -150,7 +150,7 @@ class Drawing:
         """
         choice = self.choice
         for group in groups:
-            for key in keys_named(self.whole.graph, group, self.choice):
+            for key in find_group_keys(self.whole.graph, group, self.choice):
                 choice = choice.open(key)
         return self._with(choice)
 
@@ -161,7 +161,7 @@ class Drawing:
         """
         choice = self.choice
         for group in groups:
-            for key in keys_named(self.whole.graph, group, self.choice):
+            for key in find_group_keys(self.whole.graph, group, self.choice):
                 choice = choice.close(key)
         return self._with(choice)
 
@@ -187,7 +187,7 @@ class Drawing:
             return png_of(self.svg)
         except ImportError:
             text_of = functools.partial(dot_text, self.snapshot)
-            first = candidates(self.snapshot.graph, self.rankdir, text_of)[0].arrangement
+            first = candidate_arrangements(self.snapshot.graph, self.rankdir, text_of)[0].arrangement
             return render(text_of(first, self.caption, drawn=False), "png")
 
     def pdf(self) -> bytes:
@@ -210,7 +210,7 @@ class Drawing:
             rows.append(
                 (
                     f"{node.id} {name_text(node)}",
-                    shown(node.module) if node.module else "",
+                    printable(node.module) if node.module else "",
                     shape_text(node),
                     table_value(node, value),
                     grad_text(grad).removeprefix("grad").strip() if node.differentiable else "",
@@ -240,7 +240,7 @@ class Drawing:
             ".dot": self.dot.encode,
             ".html": self._page,
         }
-        write_whole(path, checked_format("save", path, contents)())
+        write_file(path, format_writer("save", path, contents)())
         return path
 
     def _page(self) -> bytes:
@@ -267,7 +267,7 @@ class Drawing:
         return f"<Drawing of {len(graph.nodes)} nodes and {len(graph.edges)} edges>"
 
 
-def checked_format(
+def format_writer(
     where: str, path: Path, contents: Mapping[str, Callable[[], bytes]]
 ) -> Callable[[], bytes]:
     """Return the entry of `contents` for the suffix of a path.
@@ -286,7 +286,7 @@ def checked_format(
     return write
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Write a temporary file beside the target and rename it: no partial file is ever visible."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -308,12 +308,12 @@ def table_value(node: GraphNode, value: Stats | None) -> str:
 # The SVG -------------------------------------------------------------------------------------
 
 
-def polish(svg: str, graph: Graph) -> str:
+def polish_svg(svg: str, graph: Graph) -> str:
     """Set fonts, marks and accessible titles in Graphviz's SVG; return it as text."""
-    return ElementTree.tostring(polished(svg, graph), encoding="unicode")
+    return ElementTree.tostring(polish_tree(svg, graph), encoding="unicode")
 
 
-def polished(svg: str, graph: Graph) -> Any:
+def polish_tree(svg: str, graph: Graph) -> Any:
     """Set fonts, marks and accessible titles in Graphviz's SVG; return it as a tree.
 
     An XML library parses and escapes all text.
@@ -322,12 +322,12 @@ def polished(svg: str, graph: Graph) -> Any:
     root.set("role", "img")
     root.set("style", "max-width:100%;height:auto")
     root.set("aria-label", f"graph of {len(graph.nodes)} nodes and {len(graph.edges)} edges")
-    groups = {group.get("id"): group for group in named(root, "g")}
-    for text in named(root, "text"):
+    groups = {group.get("id"): group for group in iter_elements(root, "g")}
+    for text in iter_elements(root, "text"):
         text.set("font-family", MONO)
     for node in graph.nodes:
         group = groups[node.id]
-        _entitle(group, _description(node))
+        _set_title(group, _description(node))
         _, top, right, _ = box_of(group)
         for index, text in enumerate(group.findall(f"{{{SVG}}}text")):
             if node.kind != "constant":
@@ -335,10 +335,10 @@ def polished(svg: str, graph: Graph) -> Any:
                 text.attrib.update(LINE_LOOKS[index] if index < len(LINE_LOOKS) else {})
         for index, mark in enumerate(node.marks, 1):
             draw_mark(group, mark, right - 12 * index, top + 3)
-    names = {node.id: shown(node.label) for node in graph.nodes}
+    names = {node.id: printable(node.label) for node in graph.nodes}
     for edge in graph.edges:
-        title = f"{names[edge.source]} to {names[edge.target]}, as {shown(edge.input)}"
-        _entitle(groups[edge.id], title)
+        title = f"{names[edge.source]} to {names[edge.target]}, as {printable(edge.input)}"
+        _set_title(groups[edge.id], title)
     return root
 
 
@@ -351,14 +351,14 @@ def box_of(group: Any) -> tuple[float, float, float, float]:
     return min(across), min(down), max(across), max(down)
 
 
-def illustrate(root: Any, snapshot: Snapshot) -> None:
+def draw_thumbnails(root: Any, snapshot: Snapshot) -> None:
     """Draw thumbnails of the tensors into their boxes, and add the statistics to the titles."""
-    groups = {group.get("id"): group for group in named(root, "g")}
+    groups = {group.get("id"): group for group in iter_elements(root, "g")}
     for node, value, grad in zip(
         snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True
     ):
         group = groups[node.id]
-        _entitle(group, "\n".join((_description(node), *statistics(value, grad))))
+        _set_title(group, "\n".join((_description(node), *statistics(value, grad))))
         lines = group.findall(f"{{{SVG}}}text")
         left, _, right, bottom = box_of(group)
         top = float(lines[-1].get("y", bottom)) + CLEAR if lines else bottom
@@ -372,11 +372,11 @@ def statistics(value: Stats | None, grad: Stats | None) -> list[str]:
     lines = []
     if value is not None and value.size > 1 and not value.bad:
         lines.append(
-            f"mean {number(value.mean)}, std {number_size(value.std)}, "
-            f"from {number(value.min)} to {number(value.max)}, norm {number_size(value.norm)}"
+            f"mean {number_text(value.mean)}, std {magnitude_text(value.std)}, "
+            f"from {number_text(value.min)} to {number_text(value.max)}, norm {magnitude_text(value.norm)}"
         )
     if grad is not None and grad.size > 1 and not grad.bad:
-        lines.append(f"gradient: norm {number_size(grad.norm)}, mean {number(grad.mean)}")
+        lines.append(f"gradient: norm {magnitude_text(grad.norm)}, mean {number_text(grad.mean)}")
     return lines
 
 
@@ -401,13 +401,13 @@ def add_footer(root: Any, footer: Footer) -> None:
 
 
 def _description(node: GraphNode) -> str:
-    where = f" in {shown(node.module)}" if node.module else ""
+    where = f" in {printable(node.module)}" if node.module else ""
     marks = "".join(f", {mark}" for mark in node.marks)
     grey = "" if node.differentiable or node.kind == "constant" else ", no gradient"
-    return f"{node.kind} {shown(node.label)}{where}, {shape_text(node)}{marks}{grey}"
+    return f"{node.kind} {printable(node.label)}{where}, {shape_text(node)}{marks}{grey}"
 
 
-def _entitle(group: ElementTree.Element, title: str) -> None:
+def _set_title(group: ElementTree.Element, title: str) -> None:
     heading = group.find(f"{{{SVG}}}title")
     if heading is not None:
         heading.text = title

@@ -36,7 +36,7 @@ def text_width(text: str, size: float = 9) -> float:
     return round(len(text) * size * LETTER, 3)
 
 
-def named(root: Any, tag: str) -> Any:
+def iter_elements(root: Any, tag: str) -> Any:
     """Yield all elements with a tag."""
     return root.iter(f"{{{SVG}}}{tag}")
 

@@ -15,10 +15,10 @@ from ..render.plots import (
     NotAPictureError,
     NotAPictureTypeError,
     Plot,
-    grid_of,
-    need_tensor,
+    grid_shape,
+    check_tensor,
     new_figure,
-    on_host,
+    to_host,
 )  # fmt: skip
 
 MOST_PICTURES = MOST_TOKENS = 64
@@ -57,16 +57,16 @@ def image(
     >>> edutorch.viz.image(zeros(3, 8, 8))
     <1 image of 8×8 pixels in colour, values from 0 to 0>
     """
-    tensor = need_tensor("viz.image", tensor)
-    layout_name = checked_layout(tensor, layout)
-    pictures = as_nhwc(on_host(tensor, axes=0), layout_name)
+    tensor = check_tensor("viz.image", tensor)
+    layout_name = resolve_layout(tensor, layout)
+    pictures = as_nhwc(to_host(tensor, axes=0), layout_name)
     if not pictures.size:
         raise NotAPictureError(
             "viz.image", "there is nothing in it", {"tensor": tuple(tensor.shape)}
         )
     if mean is not None or std is not None:
-        pictures = undone(pictures, mean, std)
-    low, high, note = shown_range(pictures, str(tensor.dtype))
+        pictures = denormalize(pictures, mean, std)
+    low, high, note = display_range(pictures, str(tensor.dtype))
     bad = int((~np.isfinite(pictures)).any(axis=-1).sum())
     total, height, width, channels = pictures.shape
     shown = pictures[:MOST_PICTURES]
@@ -88,20 +88,20 @@ def grid_figure(
 ) -> Any:
     """Return a figure with images (n h w c) in a grid."""
     height, width = pictures.shape[1:3]
-    rows, across = grid_of(len(pictures), columns)
+    rows, across = grid_shape(len(pictures), columns)
     size = min(3.2, 9 / across)
     tall = size * rows * height / width + 0.35 + (0.1 + 0.2 * bool(titles)) * rows
     figure = new_figure("viz.image", figsize=(max(2.4, size * across), tall))
     for index, picture in enumerate(pictures):
         axes = figure.add_subplot(rows, across, index + 1)
-        axes.imshow(coloured(picture, low, high), interpolation="nearest")
+        axes.imshow(to_rgb(picture, low, high), interpolation="nearest")
         axes.set_axis_off()
         if titles is not None and index < len(titles):
             axes.set_title(str(titles[index]), fontsize=9, parse_math=False)
     return figure
 
 
-def checked_layout(tensor: Tensor, layout: str | None) -> str:
+def resolve_layout(tensor: Tensor, layout: str | None) -> str:
     """Return the layout of a tensor, given or inferred from its shape.
 
     Raises: NotAPictureError: the shape does not fit the layout, or any layout.
@@ -151,7 +151,7 @@ def as_nhwc(array: np.ndarray, layout: str) -> np.ndarray:
     return array[:, :: steps[0], :: steps[1]]
 
 
-def undone(pictures: np.ndarray, mean: Any, std: Any) -> np.ndarray:
+def denormalize(pictures: np.ndarray, mean: Any, std: Any) -> np.ndarray:
     """Undo a normalization per channel."""
     channels = pictures.shape[-1]
     factors = []
@@ -166,7 +166,7 @@ def undone(pictures: np.ndarray, mean: Any, std: Any) -> np.ndarray:
     return pictures * factors[1] + factors[0]
 
 
-def shown_range(pictures: np.ndarray, dtype: str) -> tuple[float, float, str]:
+def display_range(pictures: np.ndarray, dtype: str) -> tuple[float, float, str]:
     """Return the values shown as black and as white, and a note about them."""
     good = pictures[np.isfinite(pictures)]
     if not good.size:
@@ -180,7 +180,7 @@ def shown_range(pictures: np.ndarray, dtype: str) -> tuple[float, float, str]:
     return low, high if high > low else low + 1, f"{text}, stretched to black … white"
 
 
-def coloured(picture: np.ndarray, low: float, high: float) -> np.ndarray:
+def to_rgb(picture: np.ndarray, low: float, high: float) -> np.ndarray:
     """Return one image (h w c) as RGB from 0 to 1, with non-finite pixels in magenta."""
     bad = ~np.isfinite(picture).all(axis=-1)
     scaled = (np.where(np.isfinite(picture), picture, low) - low) / (high - low)
@@ -226,14 +226,14 @@ def filters(conv: Any, *, most: int = MOST_PICTURES, columns: int | None = None)
             "viz.filters", "these are not the sizes of filters", {"weight": tuple(weight.shape)},
             "the weight of a Conv2d has 4 axes (out in h w); viz.image shows any matrix",
         )  # fmt: skip
-    array = on_host(weight, axes=0)
+    array = to_host(weight, axes=0)
     if array.ndim == 3:
         array = array[:, :, None, :]
     count, channels, height, width = array.shape
     alt = f"{count} filters of {height}×{width} over {channels} channel{'s' * (channels != 1)}"
     if channels == 3:
-        images = (stretched(channels_first.transpose(1, 2, 0)) for channels_first in array[:most])
-        pictures = [coloured(image, 0, 1) for image in images]
+        images = (rescale_filter(channels_first.transpose(1, 2, 0)) for channels_first in array[:most])
+        pictures = [to_rgb(image, 0, 1) for image in images]
         names = [str(at) for at in range(len(pictures))]
         return heat_grid("viz.filters", pictures, names, columns, alt)
     maps = array.reshape(-1, height, width)[:most]
@@ -246,7 +246,7 @@ def filters(conv: Any, *, most: int = MOST_PICTURES, columns: int | None = None)
     return heat_grid("viz.filters", list(maps), names, columns, alt)
 
 
-def stretched(picture: np.ndarray) -> np.ndarray:
+def rescale_filter(picture: np.ndarray) -> np.ndarray:
     """Rescale one filter to 0 … 1, with 0 at 0.5."""
     peak = np.nanmax(np.abs(picture)) or 1.0
     return picture / (2 * peak) + 0.5
@@ -256,7 +256,7 @@ def heat_grid(
     function: str, pictures: list[Any], names: list[str], columns: int | None, alt: str
 ) -> Plot:
     """Return a plot of heat maps in a grid, with one colour scale around 0."""
-    rows, across = grid_of(len(pictures), columns)
+    rows, across = grid_shape(len(pictures), columns)
     size = min(1.6, 9 / across)
     height, width = pictures[0].shape[:2]
     figure = new_figure(function, figsize=(max(2.5, size * across + 0.8),
@@ -320,10 +320,10 @@ def attention(
             "viz.attention", "these are not the sizes of attention weights",
             {"weights": tuple(weights.shape)}, "they are (heads, queries, keys)",
         )  # fmt: skip
-    array = on_host(weights)
+    array = to_host(weights)
     array = array[None] if array.ndim == 2 else array
-    rows = labels("tokens", tokens, array.shape[1])
-    across = labels("keys", keys if keys is not None else tokens
+    rows = axis_labels("tokens", tokens, array.shape[1])
+    across = axis_labels("keys", keys if keys is not None else tokens
                     if array.shape[1] == array.shape[2] else None, array.shape[2])  # fmt: skip
     return Plot(attention_figure(array, rows, across), attention_alt(array, rows, across))
 
@@ -353,7 +353,7 @@ def weights_of(mha: Any, inputs: Sequence[Tensor], options: dict[str, Any]) -> T
             module.training = flag
 
 
-def labels(name: str, texts: Sequence[str] | None, count: int) -> list[str]:
+def axis_labels(name: str, texts: Sequence[str] | None, count: int) -> list[str]:
     """Return the labels of an axis: the texts, or else the positions."""
     if texts is None:
         return [str(at) for at in range(count)]
@@ -369,7 +369,7 @@ def labels(name: str, texts: Sequence[str] | None, count: int) -> list[str]:
 def attention_figure(array: np.ndarray, rows: list[str], across: list[str]) -> Any:
     """Return a figure with a heat map per head."""
     heads = len(array)
-    lines, columns = grid_of(heads, min(heads, 4))
+    lines, columns = grid_shape(heads, min(heads, 4))
     size = min(4.0, max(2.2, 10 / columns))
     figure = new_figure("viz.attention", figsize=(size * columns + 0.6, size * lines + 0.3),
                         layout="constrained")  # fmt: skip

@@ -119,15 +119,15 @@ def landscape(
     >>> found.losses.shape
     (5, 5)
     """
-    parameters = checked(model, span, steps)
+    parameters = check_arguments(model, span, steps)
     batches = pairs_of(data)
     first, second, path, explained = directions(model, parameters, trajectory, seed)
     (left, right), (low, high) = (-span, span), (-span, span)
     if path is not None:
-        (left, right), (low, high) = (around(path[:, axis], span) for axis in (0, 1))
+        (left, right), (low, high) = (padded_range(path[:, axis], span) for axis in (0, 1))
     xs, ys = np.linspace(left, right, steps), np.linspace(low, high, steps)
     losses = np.full((steps, steps), math.nan)
-    with At(model, parameters) as mover, no_grad():
+    with ParameterMover(model, parameters) as mover, no_grad():
         for row, b in enumerate(ys):
             for column, a in enumerate(xs):
                 mover.move(first, float(a), second, float(b))
@@ -135,7 +135,7 @@ def landscape(
     return Landscape(losses, xs, ys, path, explained)
 
 
-def checked(model: Any, span: float, steps: int) -> list[Any]:
+def check_arguments(model: Any, span: float, steps: int) -> list[Any]:
     """Check the arguments and return the parameters of the model.
 
     Raises: NotAPictureError: it has none, or the map would have too few or too many points.
@@ -176,13 +176,13 @@ def mean_loss(model: Any, loss_fn: Callable[..., Any], batches: list[tuple[Any, 
     return sum(losses) / len(losses)
 
 
-class At:
+class ParameterMover:
     """Changes a model's parameters inside its block, and restores the original arrays after it."""
 
     def __init__(self, model: Any, parameters: list[Any]) -> None:
         self.model, self.parameters = model, parameters
 
-    def __enter__(self) -> At:
+    def __enter__(self) -> ParameterMover:
         self.arrays = [parameter._array for parameter in self.parameters]
         self.buffers = [(buffer, buffer._array.copy()) for buffer in self.model.buffers()]
         self.flags = [(module, module.training) for module in self.model.modules()]
@@ -221,7 +221,7 @@ def directions(
             "viz.landscape", f"a trajectory needs 3 moments or more, got {len(points)}",
             hint="each epoch: states.append({k: v.clone() for k, v in model.state_dict().items()})",
         )  # fmt: skip
-    here = np.concatenate([host(parameter).ravel() for parameter in parameters])
+    here = np.concatenate([flat_host_array(parameter).ravel() for parameter in parameters])
     moves = np.stack(points) - here
     # PCA of few points in many dimensions: the Gram matrix has the same eigenvalues and is small.
     values, vectors = np.linalg.eigh(moves @ moves.T)
@@ -235,7 +235,7 @@ def directions(
         mains.append(main / size if size > 1e-12 * np.sqrt(values[-1]) else np.zeros_like(main))
     path = np.stack([moves @ main for main in mains], axis=1)
     explained = float(np.clip(values[-2:], 0, None).sum()) / total
-    return split(mains[0], parameters), split(mains[1], parameters), path, explained
+    return split_like(mains[0], parameters), split_like(mains[1], parameters), path, explained
 
 
 def random_like(parameters: list[Any], generator: np.random.Generator) -> Direction:
@@ -250,7 +250,7 @@ def random_like(parameters: list[Any], generator: np.random.Generator) -> Direct
         if array.ndim < 2:
             direction.append(backend.xp.zeros_like(array))
             continue
-        own = host(parameter).reshape(array.shape[0], -1)
+        own = flat_host_array(parameter).reshape(array.shape[0], -1)
         noise = generator.standard_normal(own.shape)
         lengths = np.linalg.norm(noise, axis=1, keepdims=True)
         noise *= np.linalg.norm(own, axis=1, keepdims=True) / np.maximum(lengths, 1e-12)
@@ -271,14 +271,14 @@ def point_of(model: Any, state: Any) -> np.ndarray:
             "viz.landscape", "the trajectory is of another model",
             hint="take it from this model: {k: v.clone() for k, v in model.state_dict().items()}",
         )  # fmt: skip
-    return np.concatenate([host(tensor).ravel() for tensor in tensors])
+    return np.concatenate([flat_host_array(tensor).ravel() for tensor in tensors])
 
 
-def host(tensor: Any) -> np.ndarray:
+def flat_host_array(tensor: Any) -> np.ndarray:
     return backends.of(tensor._array).to_numpy(tensor._array).astype("float64")
 
 
-def split(vector: np.ndarray, parameters: list[Any]) -> Direction:
+def split_like(vector: np.ndarray, parameters: list[Any]) -> Direction:
     """Split a flat vector into arrays with the shapes of the parameters."""
     arrays, start = [], 0
     for parameter in parameters:
@@ -289,7 +289,7 @@ def split(vector: np.ndarray, parameters: list[Any]) -> Direction:
     return arrays
 
 
-def around(values: np.ndarray, span: float) -> tuple[float, float]:
+def padded_range(values: np.ndarray, span: float) -> tuple[float, float]:
     """Return the range of an axis that shows a path with a margin."""
     low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
     room = 0.25 * span * (high - low) or span

@@ -15,9 +15,9 @@ from ... import backends
 from ...core.tensor import LEAF, Tensor
 from ...errors import EdutorchError
 from ...profiler.table import bytes_text
-from ..diagnostics.non_finite_causes import bad_count, plain
-from ..diagnostics.report import clean
-from .summaries import Stats, bar_text, histogram, number, summarize
+from ..diagnostics.non_finite_causes import count_non_finite, as_plain_array
+from ..diagnostics.report import escape_text
+from .summaries import Stats, bar_text, histogram, number_text, summarize
 
 MOST_CELLS = 64
 """A tensor with more elements than this is not shown as a table."""
@@ -51,7 +51,7 @@ class NotATensorError(EdutorchError, TypeError):
     """Raised if something other than a tensor is to be shown."""
 
 
-def checked(function: str, tensor: Any) -> Tensor:
+def check_tensor(function: str, tensor: Any) -> Tensor:
     """Return the argument if it is a tensor.
 
     Raises: NotATensorError: it is something else.
@@ -97,15 +97,15 @@ class Facts:
         if stats is None or not stats.size:
             return "no finite numbers"
         if stats.size == 1:
-            return f"value {number(stats.mean)}"
-        return (f"{number(stats.min)} … {number(stats.max)}   "
-                f"mean {number(stats.mean)}   std {number(stats.std).lstrip('+')}")  # fmt: skip
+            return f"value {number_text(stats.mean)}"
+        return (f"{number_text(stats.min)} … {number_text(stats.max)}   "
+                f"mean {number_text(stats.mean)}   std {number_text(stats.std).lstrip('+')}")  # fmt: skip
 
 
 def facts_of(tensor: Tensor) -> Facts:
     """Compute the properties of a tensor on its device."""
     array = getattr(tensor._array, "all_examples", tensor._array)
-    bad = bad_count(array)
+    bad = count_non_finite(array)
     nan = int((array != array).sum().item()) if bad else 0
     grad = tensor._grad
     return Facts(
@@ -123,7 +123,7 @@ def facts_of(tensor: Tensor) -> Facts:
 
 def finite_stats(array: Any, bad: int) -> Stats | None:
     """Summarize the finite elements of an array, with a histogram."""
-    array = plain(array)
+    array = as_plain_array(array)
     if array.dtype.kind == "c":
         array = abs(array)
     if bad:
@@ -165,13 +165,13 @@ class Shown:
             gradient = f".grad norm {facts.grad_norm:.4g}"
         state = facts.state if facts.state == "no gradient wanted" else f"{facts.state}, {gradient}"
         row = [
-            f"<b>{clean(facts.headline)}</b>",
-            f'<span class="pale">{clean(facts.range)}</span>',
+            f"<b>{escape_text(facts.headline)}</b>",
+            f'<span class="pale">{escape_text(facts.range)}</span>',
             bars_svg(facts.stats),
-            f'<span class="pale">{clean(state)}</span>',
+            f'<span class="pale">{escape_text(state)}</span>',
         ]
         if facts.warning:
-            row.insert(1, f'<span class="wrong">{clean(facts.warning)}</span>')
+            row.insert(1, f'<span class="wrong">{escape_text(facts.warning)}</span>')
         return (
             f'<style>{STYLE}</style><div class="edutorch-tensor"><div class="facts">'
             f"{''.join(row)}</div>{table_html(self._cells)}</div>"
@@ -206,7 +206,7 @@ def show(tensor: Tensor) -> Shown:
     ✗ 1 NaN
     no gradient wanted
     """
-    return Shown(checked("viz.show", tensor))
+    return Shown(check_tensor("viz.show", tensor))
 
 
 def cells_of(tensor: Tensor) -> list[list[Any]]:
@@ -226,14 +226,14 @@ def table_html(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
              if isinstance(value, int | float) and math.isfinite(value)]  # fmt: skip
     peak = max(sizes, default=0) or 1
     body = "".join(f"<tr>{''.join(cell_html(value, peak) for value in row)}</tr>" for row in rows)
-    top = "".join(f'<th scope="col">{clean(title)}</th>' for title in head)
+    top = "".join(f'<th scope="col">{escape_text(title)}</th>' for title in head)
     return f"<table>{f'<tr>{top}</tr>' if top else ''}{body}</table>"
 
 
 def cell_html(value: Any, peak: float) -> str:
     """Return one cell; the opacity of its colour is its magnitude relative to `peak`."""
     if isinstance(value, bool | str | complex):
-        return f"<td>{clean(f'{value:.3g}' if isinstance(value, complex) else str(value))}</td>"
+        return f"<td>{escape_text(f'{value:.3g}' if isinstance(value, complex) else str(value))}</td>"
     if not math.isfinite(value):
         return f'<td class="wrong">✗ {value}</td>'
     part = 0.45 * abs(value) / peak
@@ -254,7 +254,7 @@ def bars_svg(stats: Stats | None) -> str:
     )  # fmt: skip
     alt = f"histogram from {stats.min:.4g} to {stats.max:.4g}: {', '.join(map(str, stats.bars))}"
     return (f'<svg width="{len(stats.bars) * width}" height="25" role="img" '
-            f'aria-label="{clean(alt)}"><title>{clean(alt)}</title>{bars}</svg>')  # fmt: skip
+            f'aria-label="{escape_text(alt)}"><title>{escape_text(alt)}</title>{bars}</svg>')  # fmt: skip
 
 
 # Deeper ---------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class Deeper:
             )
             head = "".join(f'<th scope="col">{column}</th>' for column in COLUMNS)
             parts.append(
-                f'<div class="edutorch-tensor"><span class="pale">{clean(self.caption(axis))}'
+                f'<div class="edutorch-tensor"><span class="pale">{escape_text(self.caption(axis))}'
                 f"</span><table><tr>{head}</tr>{body}</table></div>"
             )
         return "".join(parts)
@@ -322,7 +322,7 @@ class Deeper:
 
 
 def texts_of(row: AxisRow) -> tuple[str, ...]:
-    return (str(row.at), *(number(value) for value in (row.mean, row.std, row.min, row.max)),
+    return (str(row.at), *(number_text(value) for value in (row.mean, row.std, row.min, row.max)),
             f"{row.zeros:,}", f"✗ {row.bad:,}" if row.bad else "0")  # fmt: skip
 
 
@@ -336,8 +336,8 @@ def axis_rows(array: Any, axis: int) -> list[AxisRow]:
     positions = [round(position * (size - 1) / max(1, count - 1)) for position in range(count)]
     rows = []
     for position in positions:
-        part = plain(xp.take(array, position, axis=axis))
-        bad = bad_count(part)
+        part = as_plain_array(xp.take(array, position, axis=axis))
+        bad = count_non_finite(part)
         stats = finite_stats(part, bad)
         zeros = int((part == 0).sum().item())
         low, high, mean, std = (
@@ -361,7 +361,7 @@ def deeper(tensor: Tensor) -> Deeper:
     >>> [(row.at, row.mean, row.zeros) for row in rows]
     [(0, 0.0, 2), (1, 2.0, 0)]
     """
-    return Deeper(checked("viz.deeper", tensor))
+    return Deeper(check_tensor("viz.deeper", tensor))
 
 
 # In a notebook --------------------------------------------------------------------------------

@@ -112,16 +112,16 @@ def text_of_many(array: Any) -> str:
     flat = array.ravel()
     if array.dtype.kind == "b":
         return f"{flat.sum().item() / flat.size:.0%} true"
-    texts = [whole([element], 0) for element in flat[:FIRST].tolist()]
+    texts = [elements_text([element], 0) for element in flat[:FIRST].tolist()]
     if flat.size <= FIRST and len(", ".join(texts)) <= LONGEST_LIST - len("[]"):
         return f"[{', '.join(texts)}]"
     while len(texts) > 1 and len(", ".join(texts)) > LONGEST_LIST - len("[, …]"):
         del texts[-1]
-    first = texts[0] if len(texts[0]) <= LONGEST_LIST - len("[, …]") else number(float(texts[0]))
+    first = texts[0] if len(texts[0]) <= LONGEST_LIST - len("[, …]") else number_text(float(texts[0]))
     return f"[{', '.join([first, *texts[1:]])}, …]"
 
 
-def by_ufunc(ufunc: np.ufunc, method: str) -> Callable[[Any], float]:
+def make_reduction(ufunc: np.ufunc, method: str) -> Callable[[Any], float]:
     """Return a reduction to one number without the overhead of NumPy's methods."""
     reduce = ufunc.reduce
 
@@ -132,8 +132,8 @@ def by_ufunc(ufunc: np.ufunc, method: str) -> Callable[[Any], float]:
     return one
 
 
-least, most = by_ufunc(np.minimum, "min"), by_ufunc(np.maximum, "max")
-total = by_ufunc(np.add, "sum")
+least, most = make_reduction(np.minimum, "min"), make_reduction(np.maximum, "max")
+total = make_reduction(np.add, "sum")
 
 
 def histogram(flat: Any, low: float, high: float) -> tuple[int, ...]:
@@ -161,7 +161,7 @@ def bar_text(counts: Sequence[int]) -> str:
 
 def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
     """Summarize up to four elements, which is faster in Python than in any array library."""
-    text = whole(values, ndim)
+    text = elements_text(values, ndim)
     reals = [abs(value) if isinstance(value, complex) else float(value) for value in values]
     if not reals:
         return Stats(0, math.nan, math.nan, math.nan, 0.0, text=text)
@@ -178,7 +178,7 @@ def _summarize_tiny(values: Sequence[Any], ndim: int) -> Stats:
     )
 
 
-def whole(values: Sequence[Any], ndim: int) -> str:
+def elements_text(values: Sequence[Any], ndim: int) -> str:
     """Return all elements of a tiny tensor as text: `8`, `[0.5, -1.2e-7]`."""
 
     def one(value: Any) -> str:
@@ -187,13 +187,13 @@ def whole(values: Sequence[Any], ndim: int) -> str:
         if len(values) == 1:
             return f"{value:.4g}"
         text = f"{value:.3g}"
-        return text if len(text) <= 7 else number(value)
+        return text if len(text) <= 7 else number_text(value)
 
     text = ", ".join(one(value) for value in values)
     return text if ndim == 0 else f"[{text}]"
 
 
-def number(value: float) -> str:
+def number_text(value: float) -> str:
     """Return a number with its sign in at most 7 characters, so that no box has to grow.
 
     The page writes the same texts; tests/golden/numbers.json keeps both equal.
@@ -203,10 +203,10 @@ def number(value: float) -> str:
     """
     if math.isnan(value):
         return "nan"
-    return ("-" if value < 0 else "+") + number_size(value)
+    return ("-" if value < 0 else "+") + magnitude_text(value)
 
 
-def number_size(value: float) -> str:
+def magnitude_text(value: float) -> str:
     """Return |value| in at most 6 characters."""
     size = abs(value)
     if not math.isfinite(size):

@@ -71,10 +71,10 @@ def thumbnail_of(array: Any, low: float, high: float) -> Thumbnail | None:
         return None
     channels = 3 if array.ndim > 2 and array.shape[-3] == 3 else 1
     first = array[(0,) * (array.ndim - 2 - (channels == 3))]
-    small = shrunk(first.reshape(channels, *plane))  # before it leaves its device
+    small = downsample(first.reshape(channels, *plane))  # before it leaves its device
     on_host = backends.of(small).to_numpy(small) if backends.is_array(small) else small
     values = np.asarray(on_host, "f4")
-    attends = low >= 0 and plane[0] == plane[1] <= LARGEST and adds_up_to_one(values)
+    attends = low >= 0 and plane[0] == plane[1] <= LARGEST and has_unit_rows(values)
     scaled = (values - low) / (high - low) if high > low else np.full_like(values, 0.5)
     pixels = np.clip(np.rint(scaled * 255), 0, 255).astype("u1").transpose(1, 2, 0)
     height, width = pixels.shape[:2]
@@ -101,12 +101,12 @@ def is_image(shape: Sequence[int]) -> bool:
     return height == width if len(shape) < 4 else shape[1] in (1, 3)
 
 
-def adds_up_to_one(rows: Any) -> bool:
+def has_unit_rows(rows: Any) -> bool:
     """Whether each row sums to 1, as attention weights do."""
     return bool(np.all(np.abs(rows.sum(-1) - 1) < 1e-3))
 
 
-def shrunk(pixels: Any) -> Any:
+def downsample(pixels: Any) -> Any:
     """Downsample an image by averaging blocks, so that no side exceeds LARGEST."""
     _, height, width = pixels.shape
     step = max(-(-height // LARGEST), -(-width // LARGEST))
@@ -119,7 +119,7 @@ def shrunk(pixels: Any) -> Any:
 # In a box ------------------------------------------------------------------------------------
 
 
-def kind_of(node: Any) -> Kind | None:
+def picture_style(node: Any) -> Kind | None:
     """Return how the value of a node is drawn, from the node alone; None if it is not."""
     if node.kind in ("constant", "failed", "gradient") or math.prod(node.shape) <= FEW:
         return None
@@ -138,13 +138,13 @@ def kind_of(node: Any) -> Kind | None:
 
 def slot_height(node: Any) -> float:
     """Return the height of a node's picture in its box, in points."""
-    style = kind_of(node)
+    style = picture_style(node)
     return 0.0 if style is None else GAP + (BARS_HEIGHT if style == "bars" else MAP_HEIGHT)
 
 
-def drawn_kind(node: Any, stats: Any) -> Kind | None:
+def drawn_style(node: Any, stats: Any) -> Kind | None:
     """Return how a node with known statistics is drawn; None if it is not."""
-    style = kind_of(node)
+    style = picture_style(node)
     if style is None or stats is None or stats.bad:
         return None
     if stats.thumbnail is None or (style == "attention" and not stats.thumbnail.attends):
@@ -158,7 +158,7 @@ def draw(parent: Any, node: Any, stats: Any, box: tuple[float, float, float, flo
     Args:
         box: the room for it: left, top, right, bottom.
     """
-    style = drawn_kind(node, stats)
+    style = drawn_style(node, stats)
     if style is None:
         return
     if style == "bars":
@@ -171,7 +171,7 @@ def draw(parent: Any, node: Any, stats: Any, box: tuple[float, float, float, flo
         "x": f"{(left + right - width) / 2:.2f}", "y": f"{(top + bottom - height) / 2:.2f}",
         "width": f"{width:.2f}", "height": f"{height:.2f}",
     }  # fmt: skip
-    png = encode_png(thumbnail.width, thumbnail.height, *coloured(style, thumbnail, stats))
+    png = encode_png(thumbnail.width, thumbnail.height, *colour_pixels(style, thumbnail, stats))
     data = f"data:image/png;base64,{b64encode(png).decode()}"
     element(parent, "image", **attributes, href=data, preserveAspectRatio="none",
             style="image-rendering:pixelated")  # fmt: skip
@@ -193,7 +193,7 @@ def draw_bars(parent: Any, counts: Sequence[int], box: tuple[float, float, float
             stroke_width="0.6", fill="none")  # fmt: skip
 
 
-def coloured(style: Kind, thumbnail: Thumbnail, stats: Any) -> tuple[int, bytes, list[Colour]]:
+def colour_pixels(style: Kind, thumbnail: Thumbnail, stats: Any) -> tuple[int, bytes, list[Colour]]:
     """Return the number of channels, the pixels, and the palette of a picture with one channel."""
     if thumbnail.channels == 3:
         return 3, thumbnail.pixels, []
@@ -211,16 +211,16 @@ def palette(style: Kind, low: float, high: float) -> list[Colour]:
     if style == "image":
         return [(round(255 * share),) * 3 for share in shares]  # type: ignore[misc]
     if style == "attention":
-        return [between(LOW, HIGH, share) for share in shares]
+        return [mix_colours(LOW, HIGH, share) for share in shares]
     reach = max(abs(low), abs(high)) or 1.0
     colours = []
     for share in shares:
         value = (low + (high - low) * share) / reach
-        colours.append(between(MIDDLE, ABOVE if value > 0 else BELOW, abs(value)))
+        colours.append(mix_colours(MIDDLE, ABOVE if value > 0 else BELOW, abs(value)))
     return colours
 
 
-def between(one: Colour, other: Colour, share: float) -> Colour:
+def mix_colours(one: Colour, other: Colour, share: float) -> Colour:
     red, green, blue = (
         math.floor(a + (b - a) * share + 0.5) for a, b in zip(one, other, strict=True)
     )
@@ -250,7 +250,7 @@ def _chunk(name: bytes, content: bytes) -> bytes:
 
 def page_thumbnail(node: Any, stats: Any) -> dict[str, Any] | None:
     """Return a node's picture as a message (`Thumbnail` in the protocol)."""
-    style = drawn_kind(node, stats)
+    style = drawn_style(node, stats)
     if style is None:
         return None
     about = {"kind": style, "low": stats.min, "high": stats.max, "std": stats.std}

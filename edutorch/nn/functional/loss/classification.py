@@ -117,12 +117,12 @@ PROBABILITY_NODES = {softmax.op.node_type: "softmax", sigmoid.op.node_type: "sig
 """What makes probabilities of scores, by its node in the graph."""
 
 
-def warn_of_probabilities(loss: str, made_by: str) -> None:
+def warn_of_probabilities(loss: str, source: str) -> None:
     """Say that a loss was given what it would make itself: it still runs, and learns badly."""
-    wanted = {
+    expectation = {
         "nll_loss": "expects log-probabilities: use log_softmax, or cross_entropy of the scores",
     }.get(loss, "expects scores (logits), as they leave the last layer: leave that out")
-    warn(f"{loss}: `input` comes from {made_by}, but {loss} {wanted}")
+    warn(f"{loss}: `input` comes from {source}, but {loss} {expectation}")
 
 
 def float_target_error(input: Tensor, target: Tensor) -> EdutorchError:
@@ -133,10 +133,10 @@ def float_target_error(input: Tensor, target: Tensor) -> EdutorchError:
             {"input": tuple(input.shape), "target": tuple(target.shape)},
         )  # fmt: skip
     hint = "class numbers must be integers: target.long()"
-    kind: type[EdutorchError] = DTypeError
+    error_class: type[EdutorchError] = DTypeError
     if not input.is_floating_point():
-        kind, hint = NotForTypesError, "the scores come first: cross_entropy(scores, target)"
-    return kind(
+        error_class, hint = NotForTypesError, "the scores come first: cross_entropy(scores, target)"
+    return error_class(
         "cross_entropy",
         "expected scalar type Long: floating targets are probabilities, of the input's shape",
         {"input": f"{tuple(input.shape)} {input.dtype}",
@@ -223,17 +223,17 @@ def linear_cross_entropy(
         raise ShapeError(
             "linear_cross_entropy", "expected features (n, k) or (k) and a weight (c, …, k)", shapes
         )
-    classes, *places, features = linear_weight.shape
-    if places and input.ndim == 1:
+    classes, *trailing, features = linear_weight.shape
+    if trailing and input.ndim == 1:
         raise ShapeError("linear_cross_entropy", "such a weight needs a batch (n, k)", shapes)
-    if linear_bias is not None and tuple(linear_bias.shape) != (classes, *places):
+    if linear_bias is not None and tuple(linear_bias.shape) != (classes, *trailing):
         shapes["linear_bias"] = tuple(linear_bias.shape)
         raise ShapeError("linear_cross_entropy", "the bias has not the weight's shape", shapes)
     if options is not None:
         warn("linear_cross_entropy: `options` ignored: the scores are computed at once")
-    rows = reshape(linear_weight, (math.prod(places, start=classes), features))
+    rows = reshape(linear_weight, (math.prod(trailing, start=classes), features))
     bias = None if linear_bias is None else reshape(linear_bias, (-1,))
-    shape = (*input.shape[:-1], classes, *places)
+    shape = (*input.shape[:-1], classes, *trailing)
     if tuple(target.shape) == shape and ignore_index is not None:
         raise ShapeError(
             "linear_cross_entropy",

@@ -69,36 +69,36 @@ def shift_states(x: Any, by: int) -> Any:
     return constant_pad(x, ((0, 0), (by, -by)), LOG_ZERO)
 
 
-def add_transitions(x: Any, one: int, jumps: Any) -> Any:
+def add_transitions(x: Any, direction: int, can_skip: Any) -> Any:
     """Add up the walks that stay, that go one state on (`one` is 1 or -1), and that jump."""
-    walks = logaddexp(x, shift_states(x, one))
-    return logaddexp(walks, where(jumps, shift_states(x, 2 * one), LOG_ZERO))
+    total = logaddexp(x, shift_states(x, direction))
+    return logaddexp(total, where(can_skip, shift_states(x, 2 * direction), LOG_ZERO))
 
 
-def compute_alphas(said: Any, jumps: Array) -> Any:
+def compute_alphas(emissions: Any, can_skip: Array) -> Any:
     """α[t, n, s]. A walk begins with the first blank or the first label."""
-    xp = backends.of(jumps).xp
-    first = xp.arange(jumps.shape[1]) < 2
-    here = where(first, said[0], LOG_ZERO)
-    table = [here]
-    for t in range(1, said.shape[0]):
-        here = said[t] + add_transitions(here, 1, jumps)
-        table.append(here)
+    xp = backends.of(can_skip).xp
+    first = xp.arange(can_skip.shape[1]) < 2
+    alpha = where(first, emissions[0], LOG_ZERO)
+    table = [alpha]
+    for t in range(1, emissions.shape[0]):
+        alpha = emissions[t] + add_transitions(alpha, 1, can_skip)
+        table.append(alpha)
     return stack(table)
 
 
-def compute_betas(said: Any, jumps: Array, last: Array, times: Array) -> Any:
+def compute_betas(emissions: Any, can_skip: Array, is_final: Array, times: Array) -> Any:
     """β[t, n, s]. A walk ends, at its sample's last time, in one of the states `last`."""
-    xp = backends.of(jumps).xp
-    ahead_jumps = xp.zeros_like(jumps)
-    ahead_jumps[:, :-2] = jumps[:, 2:]
-    end = where(last, zeros_like(said[0]), LOG_ZERO)
-    here = end
-    table = [here]
-    for t in range(said.shape[0] - 2, -1, -1):
-        here = add_transitions(here + said[t + 1], -1, ahead_jumps)
-        here = where((times == t + 1)[:, None], end, here)
-        table.append(here)
+    xp = backends.of(can_skip).xp
+    can_skip_ahead = xp.zeros_like(can_skip)
+    can_skip_ahead[:, :-2] = can_skip[:, 2:]
+    end = where(is_final, zeros_like(emissions[0]), LOG_ZERO)
+    beta = end
+    table = [beta]
+    for t in range(emissions.shape[0] - 2, -1, -1):
+        beta = add_transitions(beta + emissions[t + 1], -1, can_skip_ahead)
+        beta = where((times == t + 1)[:, None], end, beta)
+        table.append(beta)
     return stack(table[::-1])
 
 
@@ -142,17 +142,17 @@ class Alignments:
         xp = backends.of(self.can_skip).xp
         beta = compute_betas(self.emissions, self.can_skip, self.is_final, self.times)
         total = where(self.log_likelihood < LOG_ZERO / 2, 0.0, self.log_likelihood)
-        share = exp(self.alpha + beta - total[:, None])
-        inside = xp.arange(share.shape[0])[:, None] < self.times
-        share = where(inside[:, :, None], share, 0.0)
-        return scatter_add(zeros_like(self.log_probs), 2, self.state_labels, share)
+        posterior = exp(self.alpha + beta - total[:, None])
+        inside = xp.arange(posterior.shape[0])[:, None] < self.times
+        posterior = where(inside[:, :, None], posterior, 0.0)
+        return scatter_add(zeros_like(self.log_probs), 2, self.state_labels, posterior)
 
     def gradients(self) -> Any:
         """The gradient of each loss: what is said at time t, less its share of all walks."""
         xp = backends.of(self.can_skip).xp
         inside = xp.arange(self.log_probs.shape[0])[:, None] < self.times
-        said = where(inside[:, :, None], exp(self.log_probs), 0.0)
-        return where((self.log_likelihood < LOG_ZERO / 2)[:, None], 0.0, said) - self.posteriors()
+        probs = where(inside[:, :, None], exp(self.log_probs), 0.0)
+        return where((self.log_likelihood < LOG_ZERO / 2)[:, None], 0.0, probs) - self.posteriors()
 
 
 # The loss ------------------------------------------------------------------------------------
@@ -219,24 +219,24 @@ def ctc_loss(
         )  # fmt: skip
     steps = log_probs if batched else unsqueeze(log_probs, 1)
     times = check_lengths("input_lengths", input_lengths, steps.shape[1], steps.shape[0])
-    room = targets.shape[-1] if targets.ndim == 2 else targets.numel()
-    counts = check_lengths("target_lengths", target_lengths, steps.shape[1], room)
+    max_length = targets.shape[-1] if targets.ndim == 2 else targets.numel()
+    counts = check_lengths("target_lengths", target_lengths, steps.shape[1], max_length)
     if not 0 <= blank < steps.shape[2]:
         raise DimError("ctc_loss", "blank must be in label range", {"blank": blank})
     rows = target_rows(targets, counts)
     check_labels(rows, counts, log_probs)
     labels = insert_blanks(rows, blank, steps.shape[2])
-    numbers = [as_tensor(each, device=log_probs.device) for each in (times, counts)]
-    losses = ctc_loss_forward(steps, labels, *numbers)
+    lengths = [as_tensor(values, device=log_probs.device) for values in (times, counts)]
+    losses = ctc_loss_forward(steps, labels, *lengths)
     if zero_infinity:
         losses = where(losses == float("inf"), 0.0, losses)
     if reduction == "mean":
-        losses = losses / clamp(numbers[1], min=1).to(losses.dtype)
+        losses = losses / clamp(lengths[1], min=1).to(losses.dtype)
     losses = reduce_losses(losses, reduction)
     return losses if batched or reduction != "none" else losses[0]
 
 
-def check_lengths(name: str, lengths: Any, batch: int, most: int) -> list[int]:
+def check_lengths(name: str, lengths: Any, batch: int, maximum: int) -> list[int]:
     """Return the lengths as integers, one for each sample and none too large.
 
     Raises: ShapeError, DTypeError: they are not.
@@ -245,17 +245,17 @@ def check_lengths(name: str, lengths: Any, batch: int, most: int) -> list[int]:
         if lengths.dtype.category != 1:
             raise DTypeError("ctc_loss", f"{name} must be integral", {name: lengths.dtype})
         lengths = reshape(lengths, (-1,)).tolist()
-    found = [lengths] if isinstance(lengths, int) else list(lengths)
-    if len(found) != batch:
+    values = [lengths] if isinstance(lengths, int) else list(lengths)
+    if len(values) != batch:
         raise ShapeError(
             "ctc_loss", f"{name} must be of size batch_size",
-            {name: (len(found),), "batch_size": batch},
+            {name: (len(values),), "batch_size": batch},
         )  # fmt: skip
-    if any(not 0 <= each <= most for each in found):
+    if any(not 0 <= value <= maximum for value in values):
         raise ShapeError(
-            "ctc_loss", f"Expected {name} to have value at most {most}, but got value {max(found)}"
+            "ctc_loss", f"Expected {name} to have value at most {maximum}, but got value {max(values)}"
         )
-    return found
+    return values
 
 
 def target_rows(targets: Tensor, counts: Sequence[int]) -> Tensor:
@@ -283,8 +283,8 @@ def target_rows(targets: Tensor, counts: Sequence[int]) -> Tensor:
     if not targets.numel():
         return reshape(targets, (1, 0)).expand(len(counts), 0)
     starts = as_tensor([sum(counts[:i]) for i in range(len(counts))], device=targets.device)
-    places = unsqueeze(starts, 1) + arange(width, device=targets.device)
-    return reshape(targets, (-1,))[clamp(places, max=targets.numel() - 1)]
+    positions = unsqueeze(starts, 1) + arange(width, device=targets.device)
+    return reshape(targets, (-1,))[clamp(positions, max=targets.numel() - 1)]
 
 
 def check_labels(rows: Tensor, counts: Sequence[int], log_probs: Tensor) -> None:

@@ -49,8 +49,8 @@ def gaussian_nll_loss(
     if var.device.type == "cpu" and any_(var < 0):  # looking would make a GPU wait
         raise VarianceError("gaussian_nll_loss", "var has negative entry/entries")
     var = align_variance(input, var)
-    with_limit = var + (clamp(var, min=eps) - var).detach()  # its gradient is that of var
-    losses = 0.5 * (log(with_limit) + (input - target) ** 2 / with_limit)
+    clamped = var + (clamp(var, min=eps) - var).detach()  # its gradient is that of var
+    losses = 0.5 * (log(clamped) + (input - target) ** 2 / clamped)
     if full:
         losses = losses + 0.5 * math.log(2 * math.pi)
     return reduce_losses(losses, reduction)
@@ -101,7 +101,7 @@ def poisson_nll_loss(
     reduction = resolve_reduction(size_average, reduce, reduction)
     losses = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
-        many = where(target > 1, target, 1.0)
-        stirling = many * log(many) - many + 0.5 * log(2 * math.pi * many)
+        large_target = where(target > 1, target, 1.0)
+        stirling = large_target * log(large_target) - large_target + 0.5 * log(2 * math.pi * large_target)
         losses = losses + where(target > 1, stirling, 0.0).to(losses.dtype)
     return reduce_losses(losses, reduction)

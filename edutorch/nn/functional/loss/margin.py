@@ -97,8 +97,8 @@ def multi_margin_loss(
             {"input": tuple(input.shape), "weight": tuple(weight.shape)},
         )  # fmt: skip
     classes = reshape(target, (-1, 1))
-    short = relu(margin - gather(scores, 1, classes) + scores)
-    losses = short if p == 1 else short * short
+    margins = relu(margin - gather(scores, 1, classes) + scores)
+    losses = margins if p == 1 else margins * margins
     if weight is not None:
         losses = losses * unsqueeze(index_select(weight, 0, reshape(target, (-1,))), 1)
     others = scatter_add(zeros_like(scores), 1, classes, zeros_like(scores) + 1) == 0
@@ -135,11 +135,11 @@ def multilabel_margin_loss(
     width = input.shape[-1] if input.ndim else 1
     scores, labels = reshape(input, (-1, width)), reshape(target, (-1, width))
     counts = cumprod((labels >= 0).long(), 1)  # 1 up to the first -1
-    places = where(counts != 0, labels, 0)
-    right = scatter_add(zeros_like(places), 1, places, counts) != 0
-    short = 1 - unsqueeze(gather(scores, 1, places), 2) + unsqueeze(scores, 1)
+    indices = where(counts != 0, labels, 0)
+    right = scatter_add(zeros_like(indices), 1, indices, counts) != 0
+    margins = 1 - unsqueeze(gather(scores, 1, indices), 2) + unsqueeze(scores, 1)
     matters = unsqueeze(counts != 0, 2) & unsqueeze(~right, 1)
-    losses = sum(where(matters, relu(short), 0.0), (1, 2)) / width
+    losses = sum(where(matters, relu(margins), 0.0), (1, 2)) / width
     return reduce_losses(losses if input.ndim == 2 else losses[0], reduction)
 
 

@@ -59,9 +59,9 @@ def nll_grad(
 ) -> Array:
     """Zeros of `shape` with minus the (weighted, averaged) numbers put at the right classes."""
     y = xp.zeros(shape, input.dtype)
-    given = unwrap(target), unwrap(weight)
-    target, share = gradient_at_targets(xp, input, shape, *given, ignore_index, reduction)
-    y[target_index(xp, shape, target)] = share
+    target_and_weight = unwrap(target), unwrap(weight)
+    target, values = gradient_at_targets(xp, input, shape, *target_and_weight, ignore_index, reduction)
+    y[target_index(xp, shape, target)] = values
     return y
 
 
@@ -71,10 +71,10 @@ def gradient_at_targets(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return the class of each sample, and what the gradient puts there."""
     target, factor = resolve_classes(xp, shape, target, weight, ignore_index)
-    share = -g if reduction != "mean" else -g / mean_divisor(factor, target)
+    values = -g if reduction != "mean" else -g / mean_divisor(factor, target)
     if factor is not None:  # what is ignored gets 0, also where all is: 0 / 0
-        share = xp.where(factor == 0, xp.zeros_like(share), share * factor.astype(g.dtype))
-    return target, share
+        values = xp.where(factor == 0, xp.zeros_like(values), values * factor.astype(g.dtype))
+    return target, values
 
 
 ONE_HOT_MIN_SIZE = 256
@@ -88,9 +88,9 @@ def nll_backward(
     small = len(shape) != 2 or shape[0] * shape[1] < ONE_HOT_MIN_SIZE
     if small or g.__class__ is not ndarray or current().op_recorder is not None:
         return nll_grad(g, target, weight, shape, ignore_index, reduction)
-    xp, given = backends.CPU.xp, (unwrap(target), unwrap(weight))
-    columns, share = gradient_at_targets(xp, g, shape, *given, ignore_index, reduction)
-    return OneHotGradient(shape, columns, share, g.dtype)
+    xp, target_and_weight = backends.CPU.xp, (unwrap(target), unwrap(weight))
+    classes, values = gradient_at_targets(xp, g, shape, *target_and_weight, ignore_index, reduction)
+    return OneHotGradient(shape, classes, values, g.dtype)
 
 
 nll_loss.vjp(
@@ -206,10 +206,10 @@ def target_shape_error(shape: Any, target: Any, expected: Any) -> TargetShapeErr
     )
 
 
-def class_error(found: Any, shape: Any, classes: int) -> DimError:
+def class_error(target: Any, shape: Any, classes: int) -> DimError:
     hint = f"the classes are 0 to {classes - 1}, one for each column of the input"
-    if int(found) == classes:
+    if int(target) == classes:
         hint += "; if yours begin at 1, use target - 1"
     return DimError(
-        running(LOSSES), f"Target {int(found)} is out of bounds.", {"input": shape}, hint
+        running(LOSSES), f"Target {int(target)} is out of bounds.", {"input": shape}, hint
     )
