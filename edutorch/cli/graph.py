@@ -114,7 +114,6 @@ class ScriptFrame(SimpleNamespace):
 
 def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> int:
     """Draw what was recorded, into a file or as a table on the terminal."""
-    from ..viz.backward_walk.backward_graph import backward_snapshot
     from ..viz.graph.fold import UnknownGroupError
     from ..viz.render.static import Drawing
 
@@ -142,7 +141,7 @@ def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> in
         from ..viz.history.export import drawing_page
         from ..viz.render.static import write_file
 
-        write_whole(path, drawing_page(drawing).encode())
+        write_file(path, drawing_page(drawing).encode())
     else:
         drawing.save(path)
     size = f"{len(drawing.snapshot.graph.nodes)} boxes for {len(whole.graph.nodes)} nodes"

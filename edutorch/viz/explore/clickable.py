@@ -23,7 +23,7 @@ class Explorer:
         self, snapshot: Snapshot, rankdir: str | None = None, choice: Choice | None = None
     ) -> None:
         self.snapshot = snapshot
-        self.stage = PageState(rankdir, choice)
+        self.page_state = PageState(rankdir, choice)
 
     def open_page(self) -> LiveWidget:
         """Return a widget with the picture."""
@@ -31,13 +31,13 @@ class Explorer:
             from ..live.widget import LiveWidget
         except ImportError as error:
             raise missing_extra("lab", "viz.explore", f"{error.name} is not installed") from error
-        widget = self.stage.page = LiveWidget(self.command, self.bundle)
+        widget = self.page_state.page = LiveWidget(self.command, self.bundle)
         self.show()
         return widget
 
     def drawing(self) -> Drawing:
         """Return the current picture as a drawing that can be saved."""
-        return Drawing(self.snapshot, self.stage.layouts.rankdir, self.stage.choice)
+        return Drawing(self.snapshot, self.page_state.layouts.rankdir, self.page_state.choice)
 
     def bundle(self) -> dict[str, Any]:
         """Return the current picture as a MIME bundle."""
@@ -45,11 +45,11 @@ class Explorer:
 
     def command(self, content: dict[str, Any]) -> None:
         """Handle a message of the page."""
-        if self.stage.command(content):
+        if self.page_state.command(content):
             self.show()
 
     def show(self) -> None:
         """Send the snapshot in its current view to the page."""
-        self.stage.asked = True
-        while self.stage.asked:  # a slow layout asks for a smaller one
-            self.stage.show(self.snapshot, patch_of(0, "still", {}), patience=LIMIT)
+        self.page_state.needs_update = True
+        while self.page_state.needs_update:  # a slow layout asks for a smaller one
+            self.page_state.show(self.snapshot, patch_of(0, "still", {}), patience=LIMIT)

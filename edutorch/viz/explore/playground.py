@@ -257,12 +257,12 @@ class Toy(Explorer):
                 self.show()
 
     def show(self) -> None:
-        if self.stage.page is None:
+        if self.page_state.page is None:
             return
-        self.stage.asked = True
-        while self.stage.asked:
+        self.page_state.needs_update = True
+        while self.page_state.needs_update:
             patch = patch_of(self.steps, "still", {}, [self.part])
-            self.stage.show(self.snapshot, patch, patience=LIMIT)
+            self.page_state.show(self.snapshot, patch, patience=LIMIT)
 
     def picture(self) -> Plot:
         """Return a plot of the points and the loss surface."""
@@ -276,7 +276,7 @@ class Toy(Explorer):
     def finish(self) -> Toy:
         """Replace the widget by a picture, which a saved notebook keeps."""
         self.finished = True
-        page, self.stage.page = self.stage.page, None
+        page, self.page_state.page = self.page_state.page, None
         while self._displays:
             self._displays.pop().end(self.bundle(), repr(self))
         if page is not None:
@@ -291,7 +291,7 @@ class Toy(Explorer):
         elif self.finished:
             display(self.bundle(), raw=True)
         else:
-            page = self.stage.page or self.open_page()
+            page = self.page_state.page or self.open_page()
             self._displays.append(ViewWithFallback(page, self.bundle))
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
@@ -359,7 +359,9 @@ def levels_of(low: float, high: float) -> np.ndarray:
     return low + rise * np.linspace(0, 1, BANDS + 1) ** 2.5
 
 
-def contour_bands(box: tuple[float, float, float, float], heights: np.ndarray) -> list[list[list[float]]]:
+def contour_bands(
+    box: tuple[float, float, float, float], heights: np.ndarray
+) -> list[list[list[float]]]:
     """Return the rings around each band of the loss, low to high, each as x, y, x, y, …"""
     try:
         from contourpy import FillType, contour_generator

@@ -1,6 +1,6 @@
 """Edits the elements of tensors with undo and redo, and the panel for it in a page.
 
-`touch.py` uses it for the inputs of a function; in `live`, `BetweenSteps` lets a page change the
+`touch.py` uses it for the inputs of a function; in `live`, `ParameterEditor` lets a page change the
 parameters of the model that is being trained.
 """
 
@@ -166,7 +166,9 @@ class TouchPart(Panel):
 
     name = "touch"
 
-    def __init__(self, hand: TensorEditor, ranges: Mapping[str, tuple[float, float]] | None = None) -> None:
+    def __init__(
+        self, hand: TensorEditor, ranges: Mapping[str, tuple[float, float]] | None = None
+    ) -> None:
         self.hand = hand
         self.ranges = dict(ranges or {})
         self.result = self.error = self.note = ""

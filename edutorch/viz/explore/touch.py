@@ -106,7 +106,7 @@ class Touch(Explorer):
             gradients = grad([output], inputs, [ones_like(output)], allow_unused=True)
             for leaf, gradient in zip(inputs, gradients, strict=True):
                 leaf.grad = gradient
-                recorder.leaf_received(leaf, gradient)
+                recorder.record_leaf_gradient(leaf, gradient)
         recorder.finish_step()
         assert recorder.snapshot is not None
         self.result = result.detach()
@@ -127,15 +127,17 @@ class Touch(Explorer):
                 self.show()
 
     def show(self) -> None:
-        if self.stage.page is None:
+        if self.page_state.page is None:
             return
-        self.stage.asked = True
-        while self.stage.asked:
-            self.stage.show(self.snapshot, patch_of(0, "still", {}, [self.part]), patience=LIMIT)
+        self.page_state.needs_update = True
+        while self.page_state.needs_update:
+            self.page_state.show(
+                self.snapshot, patch_of(0, "still", {}, [self.part]), patience=LIMIT
+            )
 
     def _ipython_display_(self) -> None:
         if in_notebook():
-            ViewWithFallback(self.stage.page or self.open_page(), self.bundle)
+            ViewWithFallback(self.page_state.page or self.open_page(), self.bundle)
         else:
             print(self)
 

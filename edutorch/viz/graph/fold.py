@@ -14,7 +14,15 @@ from dataclasses import dataclass, replace
 
 from ...errors import EdutorchError
 from ..tensors.summaries import Stats
-from .grouping import Group, groups_bottom_up, group_by_call, cut_group, measure_groups, node_indices, place_leaves
+from .grouping import (
+    Group,
+    cut_group,
+    group_by_call,
+    groups_bottom_up,
+    measure_groups,
+    node_indices,
+    place_leaves,
+)
 from .model import Frame, Graph, GraphEdge, GraphNode, Snapshot
 from .repetition import fold_repetition
 
@@ -79,7 +87,8 @@ class Plan:
     """The visible part of a graph, and where its values come from.
 
     `graph` is the visible graph; `nodes` gives for each of its nodes the node of the whole
-    graph whose values it shows, `edges` the same for its edges (or see `SEVERAL`, `of_result`).
+    graph whose values it shows, `edges` the same for its edges (or see `SEVERAL` and
+    `whole_gradient_edge`).
     `ids` maps each node of the whole graph, by index, to the id of the box that shows it.
     """
 
@@ -115,12 +124,12 @@ def whole_gradient_edge(node: int) -> int:
 
 
 def gradient_node(edge: int) -> int:
-    """Return the node whose gradient such an arrow carries: the inverse of `of_result`."""
+    """Return the node whose gradient an arrow carries: the inverse of `whole_gradient_edge`."""
     return SEVERAL - 1 - edge
 
 
 def fold_snapshot(snapshot: Snapshot, choice: Choice | None = None) -> Snapshot:
-    """Return the visible part of a graph with its values. See `plan_of`."""
+    """Return the visible part of a graph with its values. See `make_plan`."""
     return make_plan(snapshot.graph, choice or Choice()).pick(snapshot)
 
 
@@ -229,7 +238,8 @@ def default_open_keys(root: Group, limit: int, graph: Graph) -> set[str]:
                 room -= cost
                 opened |= {group.key for group in batch}
                 level += batch
-    for group in groups_bottom_up(root)[:-1]:  # around one closed box, a frame would hide its own name
+    for group in groups_bottom_up(root)[:-1]:
+        # A frame around one closed box would only repeat its name.
         inner = group.members[0] if len(group.members) == 1 else None
         if isinstance(inner, Group) and inner.key not in opened and not inner.is_layer:
             opened.discard(group.key)

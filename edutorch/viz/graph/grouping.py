@@ -265,20 +265,30 @@ def place_leaves(root: Group, graph: Graph, large: bool = False) -> None:
     chains: dict[int, list[Group]] = {}  # by leaf: the group it belongs to, and those around it
     for index in range(len(graph.nodes)):
         if index not in home:
-            used = [enclosing_groups(home[user], above) for user in users.get(index, ()) if user in home]
-            chains[index] = enclosing_groups(innermost_common_group(root, used), above) if used else [root]
+            used = [
+                enclosing_groups(home[user], above) for user in users.get(index, ()) if user in home
+            ]
+            chains[index] = (
+                enclosing_groups(innermost_common_group(root, used), above) if used else [root]
+            )
     data = {index for index in chains if graph.nodes[index].kind == "leaf"}
     with_data = {group.key for index in data for group in chains[index]}
     leaves_before: dict[str, dict[int, list[int]]] = {}  # by group: what stands before which member
     for index, groups in chains.items():
-        stays = is_per_repetition(groups, with_data) or is_library_tensor(graph.nodes[index], groups[-1])
+        stays = is_per_repetition(groups, with_data) or is_library_tensor(
+            graph.nodes[index], groups[-1]
+        )
         if index in data and not stays:
             groups = [root]
         first = min(users.get(index, ()), default=-1)
         leaves_before.setdefault(groups[-1].key, {}).setdefault(first, []).append(index)
     for group in groups_bottom_up(root):
-        group.members = bundled(
-            insert_leaves(group.members, leaves_before.get(group.key, {})), group, graph, users, large
+        group.members = bundle_leaves(
+            insert_leaves(group.members, leaves_before.get(group.key, {})),
+            group,
+            graph,
+            users,
+            large,
         )
 
 
@@ -334,7 +344,7 @@ def insert_leaves(members: list[int | Group], comers: dict[int, list[int]]) -> l
     return [leaf for leaves in comers.values() for leaf in leaves] + row
 
 
-def bundled(
+def bundle_leaves(
     members: list[int | Group],
     around: Group,
     graph: Graph,
@@ -356,15 +366,15 @@ def bundled(
         bundles.setdefault(used_by, []).append(leaf)
     heads: dict[int, Group] = {}
     hidden: set[int] = set()
-    for used_by, bundle_leaves in bundles.items():
-        most = MOST_LEAVES if len(used_by) == 1 else MOST_SHARED if large else len(bundle_leaves)
-        if -1 not in used_by and len(bundle_leaves) > most:
-            node_kinds = {graph.nodes[leaf].kind for leaf in bundle_leaves}
+    for used_by, bundle in bundles.items():
+        most = MOST_LEAVES if len(used_by) == 1 else MOST_SHARED if large else len(bundle)
+        if -1 not in used_by and len(bundle) > most:
+            node_kinds = {graph.nodes[leaf].kind for leaf in bundle}
             word = "parameters" if node_kinds == {"parameter"} else "inputs"
-            key = f"{around.key}/{word}@{graph.nodes[bundle_leaves[0]].id}"
-            title = f"{len(bundle_leaves)} {word}"
-            heads[bundle_leaves[0]] = Group(key, title, "leaves", list(bundle_leaves), around.path)
-            hidden |= set(bundle_leaves)
+            key = f"{around.key}/{word}@{graph.nodes[bundle[0]].id}"
+            title = f"{len(bundle)} {word}"
+            heads[bundle[0]] = Group(key, title, "leaves", list(bundle), around.path)
+            hidden |= set(bundle)
     return [
         heads.get(member, member) if isinstance(member, int) else member
         for member in members

@@ -3,8 +3,8 @@ r"""Formulas as trees: parses LaTeX, substitutes values, writes LaTeX or a line 
 Only the subset of LaTeX that derivative rules use (`widgets/formula.js` draws the same subset):
 
     tree = parse(r"g \cdot n\,x^{n-1}")
-    to_text(tree)                                   "g·n xⁿ⁻¹"
-    to_text(filled(tree, {"g": 1, "n": 2, "x": 3})) "1·2·3²⁻¹"
+    to_text(tree)                                        "g·n xⁿ⁻¹"
+    to_text(substitute(tree, {"g": 1, "n": 2, "x": 3}))  "1·2·3²⁻¹"
 """
 
 from __future__ import annotations
@@ -205,13 +205,15 @@ def is_function(part: FormulaNode, next_part: FormulaNode | None) -> bool:
 # Putting numbers in ------------------------------------------------------------------------
 
 
-def substitute(tree: FormulaNode, values: Mapping[str, Value], matrices: bool = False) -> FormulaNode:
+def substitute(
+    tree: FormulaNode, values: Mapping[str, Value], matrices: bool = False
+) -> FormulaNode:
     """Return the formula with values for its symbols, and signs between factors.
 
     Args:
         matrices: adjacent matrices are a matrix product, not an elementwise one.
 
-    Raises: NotFillable: a symbol has no value.
+    Raises: UnknownValueError: a symbol has no value.
     """
     if tree.kind == "symbol":
         if tree.text in values:

@@ -168,9 +168,11 @@ class Snapshot:
 
     @functools.cached_property
     def bad(self) -> tuple[str, ...]:
-        """The ids of the nodes with a red border: see `alarming`."""
+        """The ids of the nodes with a red border: see `find_alarming`."""
         values = [None if value is None else defect_of(value) for value in self.values]
-        return find_alarming(self.graph, values, [grad is not None and grad.bad for grad in self.grads])
+        return find_alarming(
+            self.graph, values, [grad is not None and grad.bad for grad in self.grads]
+        )
 
 
 Defect = Literal["", "Inf", "NaN"]

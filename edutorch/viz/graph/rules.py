@@ -29,7 +29,7 @@ from ... import backends
 from ...core.autograd.graph import Node
 from ...core.op import Op
 from ...core.tensor import Tensor
-from .latex import UnknownValueError, Value, substitute, parse, symbols, to_latex, to_text
+from .latex import UnknownValueError, Value, parse, substitute, symbols, to_latex, to_text
 
 LONGEST_ROW, MOST_ROWS, MOST_COLUMNS = 8, 4, 4
 """The largest vector and matrix whose elements are written out."""
@@ -61,9 +61,13 @@ NEVER = {
 """Symbols of matrix factors, indices and deviations, whose values no node saves."""
 
 NEVER_OF = {
-    "ctc_loss_forward": {r"\alpha", r"\beta", "p", "s", "t"}, "eig_forward": {"w"},
-    "eigh_forward": {"w"}, "from_half_spectrum": {"w"}, "index_put": {"index"}, "svd_forward": {"s"},
-}  # fmt: skip
+    "ctc_loss_forward": {r"\alpha", r"\beta", "p", "s", "t"},
+    "eig_forward": {"w"},
+    "eigh_forward": {"w"},
+    "from_half_spectrum": {"w"},
+    "index_put": {"index"},
+    "svd_forward": {"s"},
+}
 """The same, in the formulas of some ops."""
 
 COUNTED = {"mean", "mse_loss", "l1_loss"}

@@ -90,7 +90,9 @@ def is_match(wanted: str, hit: Hit, graph: Graph) -> bool:
 def search_data(graph: Graph, plan: Plan, text: str, choice: Choice) -> dict[str, Any]:
     """Return the message of a search: see `SearchData` in `widgets/protocol.d.ts`."""
     hits = search(graph, text, choice)
-    rows = [(hit.name, *locate_hit(hit, plan)) for hit in hits[:MOST_HITS] if hit.number in plan.ids]
+    rows = [
+        (hit.name, *locate_hit(hit, plan)) for hit in hits[:MOST_HITS] if hit.number in plan.ids
+    ]
     return {"text": text, "hits": rows, "more": len(hits) - len(rows)}
 
 

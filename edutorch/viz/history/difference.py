@@ -1,8 +1,8 @@
 """What changed between two steps: a table, the largest relative change first, and a picture.
 
-Of a tensor with at most four numbers, the change is ‖after − before‖ / max(‖before‖, ‖after‖). Of
-a larger one only a summary is kept: its change is that of the mean, the smallest, the largest
-number or the norm, whichever is largest, each in relation to the size of the numbers.
+Of a tensor with at most four elements, the change is ‖after − before‖ / max(‖before‖, ‖after‖). Of
+a larger one only a summary is kept: its change is that of the mean, the minimum, the maximum
+or the norm, whichever is largest, each relative to the size of the elements.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ...errors import MissingExtraError
 from ..graph.fold import fold_snapshot
 from ..graph.model import Graph, GraphEdge, GraphNode, Snapshot, qualified_name
 from ..render.arrangement import better_direction, box_sizes
-from ..render.dot import LABELLED_EDGES, flow_style, name_text, quote_lines, shape_text, printable
+from ..render.dot import LABELLED_EDGES, flow_style, name_text, printable, quote_lines, shape_text
 from ..render.graphviz import LayoutError, render
 from ..render.legend import Footer
 from ..render.page_fit import chosen_direction
 from ..render.raster import pdf_of, png_of
 from ..render.style import INK, NEUTRAL, PALE_INK
 from ..render.svg import as_text
-from ..tensors.summaries import UNKNOWN, Stats, number_text, magnitude_text
+from ..tensors.summaries import UNKNOWN, Stats, magnitude_text, number_text
 
 What = Literal["value", "gradient", "added", "removed"]
 
@@ -34,7 +34,7 @@ SAME = 1e-6
 """A smaller relative change is rounding noise in float32."""
 
 CAREFUL = 2000
-"""Two different graphs of more nodes are paired by counting, not by their longest common part."""
+"""Two different graphs of more nodes are paired by counting, not by their longest common subsequence."""
 
 GREW, SHRANK, STILL, ADDED, REMOVED = "#FFE3C2", "#D3E7FB", "#F6F7F8", "#DDF3E2", "#E9EAEC"
 STRONG_GREW, STRONG_SHRANK = "#FFBD75", "#9CCBF5"
@@ -44,9 +44,9 @@ CAPTION = "▲ orange: grew, ▼ blue: shrank (in size, in % of the larger); +, 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One line of the table. `relative` is infinite where something appeared or went bad.
+    """One line of the table. `relative` is infinite where something appeared or became non-finite.
 
-    `sign` is 1 for what grew in size, -1 for what shrank, 0 where that cannot be said.
+    `sign` is 1 for what grew in size, -1 for what shrank, 0 where that is undefined.
     """
 
     what: What
@@ -70,7 +70,7 @@ class Change:
 
 
 def percent_text(relative: float) -> str:
-    """Write a part as percent: 0.004 -> 0.4 %.
+    """Return a fraction as percent: 0.004 -> 0.4 %.
 
     >>> percent_text(0.35), percent_text(0.004), percent_text(1e-5)
     ('35 %', '0.4 %', '<0.1 %')
@@ -82,7 +82,7 @@ def percent_text(relative: float) -> str:
 
 
 class Comparison:
-    """Two steps beside each other. A notebook shows the picture; `print` gives the table.
+    """Two steps compared. A notebook shows the picture; `print` gives the table.
 
     `.changes` holds all that changed, `.table()` the same as text, `.svg` the picture.
     """
@@ -101,11 +101,11 @@ class Comparison:
 
     @property
     def svg(self) -> str:
-        """The picture as SVG text, laid out when it is first asked for."""
+        """The picture as SVG text, laid out on first access."""
         if self._svg is None:
             from ..render.static import add_footer, polish_tree
 
-            root = polished(render(self._dot()).decode(), merge_graphs(*self._folded())[0])
+            root = polish_tree(render(self._dot()).decode(), merge_graphs(*self._folded())[0])
             arrows = ("arrow",) if any(self.after.flows) else ()
             before, after = self.steps
             add_footer(root, Footer(arrows, f"step {before} → step {after}: {CAPTION}"))
@@ -154,7 +154,7 @@ class Comparison:
             ".png": self.png,
             ".pdf": lambda: pdf_of(self.svg),
         }
-        write_whole(path, checked_format("save", path, contents)())
+        write_file(path, format_writer("save", path, contents)())
         return path
 
     def _folded(self) -> tuple[Snapshot, Snapshot]:
@@ -181,27 +181,27 @@ class Comparison:
         return self.table(SHOWN_ROWS)
 
 
-# The numbers --------------------------------------------------------------------------------
+# The values ---------------------------------------------------------------------------------
 
 
 def find_changes(before: Snapshot, after: Snapshot) -> list[Change]:
-    """List what changed, the largest relative change first; what appeared comes before all."""
-    found: list[Change] = []
+    """Return what changed, the largest relative change first; what appeared comes before all."""
+    changes: list[Change] = []
     pairs, removed = pair_nodes(before.graph, after.graph)
-    for place, node in enumerate(after.graph.nodes):
-        old = pairs.get(place)
+    for index, node in enumerate(after.graph.nodes):
+        old = pairs.get(index)
         if old is None:
-            found.append(structure_change("added", node, after.values[place]))
+            changes.append(structure_change("added", node, after.values[index]))
             continue
         for what, olds, news in (
             ("value", before.values, after.values), ("gradient", before.grads, after.grads),
         ):  # fmt: skip
-            change = value_change(what, node, olds[old], news[place])
+            change = value_change(what, node, olds[old], news[index])
             if change is not None:
-                found.append(change)
-    found += [structure_change("removed", before.graph.nodes[place], before.values[place])
-              for place in removed]  # fmt: skip
-    return sorted(found, key=lambda each: -each.relative)
+                changes.append(change)
+    changes += [structure_change("removed", before.graph.nodes[index], before.values[index])
+              for index in removed]  # fmt: skip
+    return sorted(changes, key=lambda change: -change.relative)
 
 
 def path_of(node: GraphNode) -> str:
@@ -209,8 +209,8 @@ def path_of(node: GraphNode) -> str:
 
 
 def printable_path(path: str) -> str:
-    """Make any path fit for a line of a table."""
-    text = "".join(each if each.isprintable() else "�" for each in path)
+    """Return a path that fits into a line of a table."""
+    text = "".join(char if char.isprintable() else "�" for char in path)
     return text if len(text) <= 48 else f"…{text[-47:]}"
 
 
@@ -235,7 +235,7 @@ def value_change(
 
 
 def relative_change(before: Stats, after: Stats) -> tuple[float, str, float]:
-    """Return the largest relative change, a measure that tells, and how much its size grew."""
+    """Return the largest relative change, the measure that shows it, and how much its size grew."""
     if before.bad or after.bad:
         return (0.0, "norm", 0.0) if before.bad and after.bad else (math.inf, "norm", 0.0)
     if before.few and len(before.few) == len(after.few):
@@ -243,20 +243,20 @@ def relative_change(before: Stats, after: Stats) -> tuple[float, str, float]:
         apart = math.dist(before.few, after.few)
         grown = math.hypot(*after.few) - math.hypot(*before.few)
         return (apart / size if size else 0.0), "few", grown
-    peak = max(abs(each) for each in (before.min, before.max, after.min, after.max))
+    peak = max(abs(value) for value in (before.min, before.max, after.min, after.max))
     sizes = {"norm": max(before.norm, after.norm), "mean": peak, "min": peak, "max": peak}
-    found = [
+    relative_changes = [
         (abs(getattr(after, name) - getattr(before, name)) / size if size else 0.0, name)
         for name, size in sizes.items()
     ]
-    relative, measure = max(found, key=lambda each: each[0])
-    if found[0][0] > relative / 2:
-        measure = "norm"  # which says most, unless something else says much more
+    relative, measure = max(relative_changes, key=lambda pair: pair[0])
+    if relative_changes[0][0] > relative / 2:
+        measure = "norm"  # the most telling measure, unless another changed much more
     return relative, measure, abs(getattr(after, measure)) - abs(getattr(before, measure))
 
 
 def short_text(stats: Stats | None, measure: str) -> str:
-    """Write what is to be compared: the numbers themselves, or one measure of them."""
+    """Return what is compared as text: the elements themselves, or one measure of them."""
     if stats is None:
         return UNKNOWN
     if stats.text:
@@ -269,46 +269,46 @@ def short_text(stats: Stats | None, measure: str) -> str:
 
 
 def pair_nodes(before: Graph, after: Graph) -> tuple[dict[int, int], list[int]]:
-    """Return for each node of `after` its place in `before`, and the places that are left over."""
+    """Return for each node of `after` its index in `before`, and the indices that are left over."""
     if before.structure == after.structure:
-        return {place: place for place in range(len(after.nodes))}, []
+        return {index: index for index in range(len(after.nodes))}, []
     old, new = ([identity(node) for node in graph.nodes] for graph in (before, after))
     if max(len(old), len(new)) > CAREFUL:
         pairs = pair_by_count(old, new)
     else:
         blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
         pairs = {
-            block.b + place: block.a + place for block in blocks for place in range(block.size)
+            block.b + index: block.a + index for block in blocks for index in range(block.size)
         }
     left = set(pairs.values())
-    return pairs, [place for place in range(len(old)) if place not in left]
+    return pairs, [index for index in range(len(old)) if index not in left]
 
 
 def identity(node: GraphNode) -> tuple[object, ...]:
-    kind = "op" if node.kind == "output" else node.kind
-    return kind, node.module, node.label, node.group
+    node_kind = "op" if node.kind == "output" else node.kind
+    return node_kind, node.module, node.label, node.group
 
 
 def pair_by_count(old: Sequence[Any], new: Sequence[Any]) -> dict[int, int]:
-    """Pair the first of a kind with the first, the second with the second …"""
-    places: dict[Any, list[int]] = {}
-    for place, each in enumerate(old):
-        places.setdefault(each, []).append(place)
-    waiting = {each: iter(found) for each, found in places.items()}
-    found = {place: next(waiting.get(each, iter(())), None) for place, each in enumerate(new)}
-    return {place: partner for place, partner in found.items() if partner is not None}
+    """Pair the first node of an identity with the first, the second with the second …"""
+    indices: dict[Any, list[int]] = {}
+    for index, key in enumerate(old):
+        indices.setdefault(key, []).append(index)
+    waiting = {key: iter(unpaired) for key, unpaired in indices.items()}
+    pairs = {index: next(waiting.get(key, iter(())), None) for index, key in enumerate(new)}
+    return {index: partner for index, partner in pairs.items() if partner is not None}
 
 
 def merge_graphs(before: Snapshot, after: Snapshot) -> tuple[Graph, dict[int, int], list[int]]:
-    """Return one graph with the nodes and edges of both, and `paired`."""
+    """Return one graph with the nodes and edges of both, and the result of `pair_nodes`."""
     pairs, removed = pair_nodes(before.graph, after.graph)
-    gone = {place: f"r{place}" for place in removed}
-    nodes = [replace(before.graph.nodes[place], id=gone[place]) for place in removed]
+    gone = {index: f"r{index}" for index in removed}
+    nodes = [replace(before.graph.nodes[index], id=gone[index]) for index in removed]
     ids = {before.graph.nodes[old].id: after.graph.nodes[new].id for new, old in pairs.items()}
-    ids |= {before.graph.nodes[place].id: id for place, id in gone.items()}
+    ids |= {before.graph.nodes[index].id: id for index, id in gone.items()}
     edges = [
-        GraphEdge(f"x{number}", ids[edge.source], ids[edge.target], edge.input, edge.kind)
-        for number, edge in enumerate(before.graph.edges)
+        GraphEdge(f"x{edge_index}", ids[edge.source], ids[edge.target], edge.input, edge.kind)
+        for edge_index, edge in enumerate(before.graph.edges)
         if {ids[edge.source], ids[edge.target]} & set(gone.values())
     ]
     graph = Graph((*after.graph.nodes, *nodes), (*after.graph.edges, *edges))
@@ -327,14 +327,14 @@ def difference_dot(before: Snapshot, after: Snapshot, rankdir: str = "LR") -> st
         f'  node [fontname="Courier" fontsize=10 fontcolor="{INK}" margin="0.1,0.06" shape=box]',
         f'  edge [fontname="Courier" fontsize=9 arrowsize=0.6 fontcolor="{PALE_INK}"]',
     ]
-    for place, node in enumerate(graph.nodes):
-        if place >= len(after.graph.nodes):
+    for index, node in enumerate(graph.nodes):
+        if index >= len(after.graph.nodes):
             lines.append(box(node, ["- removed"], REMOVED, "dashed"))
-        elif place not in pairs:
-            text = [f"+ added  {short_text(after.values[place], 'norm')}"]
+        elif index not in pairs:
+            text = [f"+ added  {short_text(after.values[index], 'norm')}"]
             lines.append(box(node, text, ADDED, "dashed"))
         else:
-            lines.append(changed_box(node, before, after, pairs[place], place))
+            lines.append(changed_box(node, before, after, pairs[index], index))
     known = {edge.id: flow for edge, flow in zip(after.graph.edges, after.flows, strict=True)}
     few = len(graph.edges) <= LABELLED_EDGES
     computed = {edge.target for edge in graph.edges}
@@ -343,17 +343,17 @@ def difference_dot(before: Snapshot, after: Snapshot, rankdir: str = "LR") -> st
 
 
 def changed_box(node: GraphNode, before: Snapshot, after: Snapshot, old: int, new: int) -> str:
-    found = [
+    changes = [
         value_change("value", node, before.values[old], after.values[new]),
         value_change("gradient", node, before.grads[old], after.grads[new]),
     ]
     lines = []
-    for word, change in zip(("value", "grad"), found, strict=True):
+    for word, change in zip(("value", "grad"), changes, strict=True):
         if change is not None:
             lines.append(f"{word} {change.before} → {change.after}  {change.percent}")
     if not lines:
         return box(node, ["the same"], STILL)
-    change = max((each for each in found if each), key=lambda each: each.relative)
+    change = max((change for change in changes if change), key=lambda change: change.relative)
     strong = change.relative > 0.25
     color = (STRONG_GREW if strong else GREW) if change.sign >= 0 else (
         STRONG_SHRANK if strong else SHRANK)  # fmt: skip
@@ -363,7 +363,7 @@ def changed_box(node: GraphNode, before: Snapshot, after: Snapshot, old: int, ne
 def box(node: GraphNode, lines: list[str], color: str, more: str = "") -> str:
     where = printable_path(node.module) if node.module else ""
     head = [name_text(node), *([where] if where else []), shape_text(node)]
-    style = ",".join(each for each in ("rounded", "filled", more) if each)
+    style = ",".join(name for name in ("rounded", "filled", more) if name)
     return (f"  {node.id} [id={node.id} label={quote_lines([*head, *lines])} "
             f'style="{style}" fillcolor="{color}" color="{NEUTRAL}"]')  # fmt: skip
 
@@ -372,8 +372,16 @@ def arrow(edge: GraphEdge, flow: Stats | None, labelled: bool, straight: bool) -
     if edge.id.startswith("x"):
         return f'  {edge.source} -> {edge.target} [id={edge.id} style=dashed color="{NEUTRAL}"]'
     label = f" label={quote_lines([f' {magnitude_text(flow.norm)} '])}" if flow and labelled else ""
-    weight = " weight=8" if straight else ""  # the main path runs straight, not like a staircase
+    weight = " weight=8" if straight else ""  # keeps the main path straight
     return f"  {edge.source} -> {edge.target} [id={edge.id}{label}{weight} {flow_style(flow)}]"
 
 
-__all__ = ["Change", "Comparison", "find_changes", "difference_dot", "merge_graphs", "pair_nodes", "printable"]
+__all__ = [
+    "Change",
+    "Comparison",
+    "find_changes",
+    "difference_dot",
+    "merge_graphs",
+    "pair_nodes",
+    "printable",
+]

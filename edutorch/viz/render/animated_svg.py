@@ -55,9 +55,9 @@ EDGES = (
 )
 
 
-def animated_svg(moments: Sequence[Moment], stage: PageState) -> str:
+def animated_svg(moments: Sequence[Moment], page_state: PageState) -> str:
     """Return the steps as one SVG that plays in a loop."""
-    scenes = [Scene(index, run, stage) for index, run in enumerate(split_runs(moments))]
+    scenes = [Scene(index, run, page_state) for index, run in enumerate(split_runs(moments))]
     width = max(420.0, *(scene.width for scene in scenes)) + 2 * MARGIN
     height = max(scene.height for scene in scenes)
     root = ElementTree.Element(f"{{{SVG}}}svg", {
@@ -154,12 +154,12 @@ class Clock:
 class Scene:
     """The frames that share one layout."""
 
-    def __init__(self, number: int, moments: Sequence[Moment], stage: PageState) -> None:
+    def __init__(self, number: int, moments: Sequence[Moment], page_state: PageState) -> None:
         self.number = number
-        plan = stage.plan(moments[0].graph)
+        plan = page_state.plan(moments[0].graph)
         self.graph: Graph = plan.graph
         self.snapshots: list[Snapshot] = [plan.pick(moment.snapshot) for moment in moments]
-        svg = stage.layouts.with_looks(self.graph)
+        svg = page_state.layouts.styled_svg(self.graph)
         notice = 'id="n0"' not in svg
         self.svg = ElementTree.fromstring(svg if notice else polish_svg(svg, self.graph))
         box = [float(part) for part in self.svg.get("viewBox", "0 0 100 100").split()]

@@ -21,12 +21,12 @@ from ..tensors.summaries import (
     UNKNOWN,
     Stats,
     bar_text,
-    number_text,
     magnitude_text,
+    number_text,
 )
 from ..tensors.thumbnails import drawn_style, slot_height
 from .arrangement import Arrangement, direction_of
-from .dot_rows import frame_lines, straight_edges, adapt_arrow
+from .dot_rows import adapt_arrow, frame_lines, straight_edges
 from .style import (
     ALARM,
     CUT,
@@ -221,14 +221,16 @@ def dot_text(
     graph = snapshot.graph
     arrangement = Arrangement(direction_of(rankdir)) if isinstance(rankdir, str) else rankdir
     ink, edge_ink = ("shape=box", "") if bare else (f'fontcolor="{INK}"', f'fontcolor="{PALE_INK}"')
+    boxes = _boxes(snapshot, Look(reserve, bare, words, drawn))
     lines = [
         "digraph edutorch {",
         f"  graph [rankdir={arrangement.direction} bgcolor=transparent nodesep=0.18 ranksep=0.3"
         f"{effort_limits(graph)}",
-        f'    fontname="Courier" fontsize=10 fontcolor="{PALE_INK}" label={quote_lines([caption])}]',
+        f'    fontname="Courier" fontsize=10 fontcolor="{PALE_INK}"'
+        f" label={quote_lines([caption])}]",
         f'  node [fontname="Courier" fontsize=10 margin="0.1,0.06" labelloc=t {ink}]',
         f'  edge [fontname="Courier" fontsize=9 arrowsize=0.6 {edge_ink}]',
-        *frame_lines(graph, _boxes(snapshot, Look(reserve, bare, words, drawn)), arrangement, quote_title),
+        *frame_lines(graph, boxes, arrangement, quote_title),
     ]
     width = NUMBER_WIDTH if reserve else 0
     straight = straight_edges(graph)

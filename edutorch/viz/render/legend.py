@@ -182,7 +182,8 @@ def draw_chart(
     group = element(root, "g", class_="curve")
     final = points[-1][1]
     title = f"{name} {short_number(final)}" if final is not None else f"{name} not finite"
-    element(group, "title", f"{title} at step {last}; from {short_number(low)} to {short_number(high)}")
+    value_range = f"from {short_number(low)} to {short_number(high)}"
+    element(group, "title", f"{title} at step {last}; {value_range}")
     words(group, title[: int((width - PLOT_LEFT) / text_width("n"))], box[0], top + 9,
           fill=INK, font_weight="bold")  # fmt: skip
     axis = f"M{box[0]:.1f} {box[1]:.1f}V{box[3]:.1f}H{box[2]:.1f}"

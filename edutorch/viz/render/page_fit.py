@@ -15,11 +15,11 @@ from .arrangement import (
     Arrangement,
     Candidate,
     Direction,
-    rank_arrangements,
     box_sizes,
     direction_of,
     legibility,
     picture_size,
+    rank_arrangements,
 )
 from .graphviz import LayoutError, LayoutTimeout
 

@@ -108,7 +108,7 @@ def check_tensor(function: str, tensor: Any) -> Tensor:
 def grid_shape(count: int, columns: int | None) -> tuple[int, int]:
     """Return the rows and columns of a grid of `count` pictures.
 
-    >>> grid_of(10, None), grid_of(10, 2)
+    >>> grid_shape(10, None), grid_shape(10, 2)
     ((3, 4), (5, 2))
     """
     columns = min(count, columns or int(np.ceil(np.sqrt(count))))

@@ -156,7 +156,9 @@ def _attribute(element: Any, name: str) -> float:
     return float(element.get(name, 0))
 
 
-def rectangle_outline(x: float, y: float, width: float, height: float, radius: float) -> list[Point]:
+def rectangle_outline(
+    x: float, y: float, width: float, height: float, radius: float
+) -> list[Point]:
     """Return the outline of a rectangle with rounded corners."""
     if not radius:
         return [(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)]

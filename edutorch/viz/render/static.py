@@ -21,7 +21,7 @@ from ...utils.atomic_files import named_in_errors
 from ..graph.fold import Choice, Plan, find_group_keys, make_plan
 from ..graph.model import Graph, GraphNode, Snapshot
 from ..live.messages import Curve
-from ..tensors.summaries import Stats, number_text, magnitude_text
+from ..tensors.summaries import Stats, magnitude_text, number_text
 from ..tensors.thumbnails import draw as draw_thumbnail
 from ..tensors.thumbnails import drawn_style
 from .arrangement import Arrangement
@@ -33,8 +33,8 @@ from .dot import (
     dot_text,
     grad_text,
     name_text,
-    shape_text,
     printable,
+    shape_text,
     value_text,
 )
 from .graphviz import LayoutError, render
@@ -98,7 +98,8 @@ class Drawing:
         """Set the visible part of the whole graph."""
         self.snapshot = snapshot = plan.pick(self.whole)
         text_of = functools.partial(dot_text, snapshot)
-        self.dot = text_of(candidate_arrangements(snapshot.graph, self.rankdir, text_of)[0].arrangement)
+        candidate, *_ = candidate_arrangements(snapshot.graph, self.rankdir, text_of)
+        self.dot = text_of(candidate.arrangement)
         self._svg: str | None = None
         self._fits = True
 
@@ -187,8 +188,8 @@ class Drawing:
             return png_of(self.svg)
         except ImportError:
             text_of = functools.partial(dot_text, self.snapshot)
-            first = candidate_arrangements(self.snapshot.graph, self.rankdir, text_of)[0].arrangement
-            return render(text_of(first, self.caption, drawn=False), "png")
+            first, *_ = candidate_arrangements(self.snapshot.graph, self.rankdir, text_of)
+            return render(text_of(first.arrangement, self.caption, drawn=False), "png")
 
     def pdf(self) -> bytes:
         """Return the picture as PDF. Needs matplotlib."""
@@ -373,7 +374,8 @@ def statistics(value: Stats | None, grad: Stats | None) -> list[str]:
     if value is not None and value.size > 1 and not value.bad:
         lines.append(
             f"mean {number_text(value.mean)}, std {magnitude_text(value.std)}, "
-            f"from {number_text(value.min)} to {number_text(value.max)}, norm {magnitude_text(value.norm)}"
+            f"from {number_text(value.min)} to {number_text(value.max)}, "
+            f"norm {magnitude_text(value.norm)}"
         )
     if grad is not None and grad.size > 1 and not grad.bad:
         lines.append(f"gradient: norm {magnitude_text(grad.norm)}, mean {number_text(grad.mean)}")

@@ -15,8 +15,8 @@ from ..render.plots import (
     NotAPictureError,
     NotAPictureTypeError,
     Plot,
-    grid_shape,
     check_tensor,
+    grid_shape,
     new_figure,
     to_host,
 )  # fmt: skip
@@ -232,8 +232,8 @@ def filters(conv: Any, *, most: int = MOST_PICTURES, columns: int | None = None)
     count, channels, height, width = array.shape
     alt = f"{count} filters of {height}×{width} over {channels} channel{'s' * (channels != 1)}"
     if channels == 3:
-        images = (rescale_filter(channels_first.transpose(1, 2, 0)) for channels_first in array[:most])
-        pictures = [to_rgb(image, 0, 1) for image in images]
+        images = array[:most].transpose(0, 2, 3, 1)
+        pictures = [to_rgb(rescale_filter(image), 0, 1) for image in images]
         names = [str(at) for at in range(len(pictures))]
         return heat_grid("viz.filters", pictures, names, columns, alt)
     maps = array.reshape(-1, height, width)[:most]

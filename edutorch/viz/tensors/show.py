@@ -15,7 +15,7 @@ from ... import backends
 from ...core.tensor import LEAF, Tensor
 from ...errors import EdutorchError
 from ...profiler.table import bytes_text
-from ..diagnostics.non_finite_causes import count_non_finite, as_plain_array
+from ..diagnostics.non_finite_causes import as_plain_array, count_non_finite
 from ..diagnostics.report import escape_text
 from .summaries import Stats, bar_text, histogram, number_text, summarize
 
@@ -98,8 +98,10 @@ class Facts:
             return "no finite numbers"
         if stats.size == 1:
             return f"value {number_text(stats.mean)}"
-        return (f"{number_text(stats.min)} … {number_text(stats.max)}   "
-                f"mean {number_text(stats.mean)}   std {number_text(stats.std).lstrip('+')}")  # fmt: skip
+        return (
+            f"{number_text(stats.min)} … {number_text(stats.max)}   "
+            f"mean {number_text(stats.mean)}   std {number_text(stats.std).lstrip('+')}"
+        )
 
 
 def facts_of(tensor: Tensor) -> Facts:
@@ -233,7 +235,8 @@ def table_html(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
 def cell_html(value: Any, peak: float) -> str:
     """Return one cell; the opacity of its colour is its magnitude relative to `peak`."""
     if isinstance(value, bool | str | complex):
-        return f"<td>{escape_text(f'{value:.3g}' if isinstance(value, complex) else str(value))}</td>"
+        text = f"{value:.3g}" if isinstance(value, complex) else str(value)
+        return f"<td>{escape_text(text)}</td>"
     if not math.isfinite(value):
         return f'<td class="wrong">✗ {value}</td>'
     part = 0.45 * abs(value) / peak
@@ -253,8 +256,10 @@ def bars_svg(stats: Stats | None) -> str:
         for at, count in enumerate(stats.bars) if count
     )  # fmt: skip
     alt = f"histogram from {stats.min:.4g} to {stats.max:.4g}: {', '.join(map(str, stats.bars))}"
-    return (f'<svg width="{len(stats.bars) * width}" height="25" role="img" '
-            f'aria-label="{escape_text(alt)}"><title>{escape_text(alt)}</title>{bars}</svg>')  # fmt: skip
+    return (
+        f'<svg width="{len(stats.bars) * width}" height="25" role="img" '
+        f'aria-label="{escape_text(alt)}"><title>{escape_text(alt)}</title>{bars}</svg>'
+    )
 
 
 # Deeper ---------------------------------------------------------------------------------------

@@ -117,7 +117,9 @@ def text_of_many(array: Any) -> str:
         return f"[{', '.join(texts)}]"
     while len(texts) > 1 and len(", ".join(texts)) > LONGEST_LIST - len("[, …]"):
         del texts[-1]
-    first = texts[0] if len(texts[0]) <= LONGEST_LIST - len("[, …]") else number_text(float(texts[0]))
+    first = texts[0]
+    if len(first) > LONGEST_LIST - len("[, …]"):
+        first = number_text(float(first))
     return f"[{', '.join([first, *texts[1:]])}, …]"
 
 
