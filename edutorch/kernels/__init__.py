@@ -1,10 +1,9 @@
-"""Fast paths that stand in for definitions, compiled by numba (the extra `fast`).
+"""Optional kernels that replace the definitions of ops, compiled by numba (the extra `fast`).
 
-A kernel is made the first time that something large enough asks for it, in a thread beside the
-program, and kept on the disk: the next process only loads it. Until it is ready the definition
-runs, whose last digits may be others: sums are taken in another order. After
-`use_deterministic_algorithms(True)`, and with EDUTORCH_KERNELS=wait, whoever asks waits instead.
-EDUTORCH_KERNELS=off makes none.
+A kernel is compiled the first time that a large enough call requests it, in a background thread,
+and cached on disk: the next process only loads it. Until it is ready the definition runs, whose
+last digits may differ: it sums in another order. After `use_deterministic_algorithms(True)`, and
+with EDUTORCH_KERNELS=wait, the caller waits instead. EDUTORCH_KERNELS=off compiles none.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["Made", "available", "warm_up"]
 
 
 def available() -> bool:
-    """Say whether there is something to make kernels with.
+    """Whether numba is installed.
 
     >>> kernels.available() in (True, False)
     True
@@ -40,7 +39,7 @@ def available() -> bool:
 
 
 def make_wanted(slot: Slot) -> None:
-    """Have the kernel of a slot made: beside the program, or now where results must not change."""
+    """Make the kernel of a slot in the background, or now where results must be reproducible."""
     wish = os.environ.get("EDUTORCH_KERNELS", "beside")
     if wish == "off" or not available():
         return
@@ -52,13 +51,13 @@ def make_wanted(slot: Slot) -> None:
 
 
 def make_room() -> None:
-    """Have threads and memory as kernels need them: see `backends/blas.py`, `utils/malloc_tuning.py`."""
+    """Set up threads and memory for kernels: see `backends/blas.py`, `utils/malloc_tuning.py`."""
     blas.hold()
     keep_freed_memory()
 
 
 def make_or_warn(slot: Slot) -> None:
-    """Make a kernel; where that fails, the definition goes on."""
+    """Make a kernel; if that fails, warn, and the definition stays in use."""
     if compiler.broken:  # in a forked process
         return
     try:
@@ -68,14 +67,14 @@ def make_or_warn(slot: Slot) -> None:
 
 
 def make(slot: Slot) -> None:
-    """Make the kernel of a slot and put it there."""
+    """Make the kernel of a slot and fill the slot with it."""
     try:
         slot.fill(maker_of(slot)())
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         config: Any = import_module("numba").config
-        # There is no folder to keep kernels in: this process has one of its own.
+        # No cache folder is writable: this process uses a temporary one.
         config.CACHE_DIR = tempfile.mkdtemp(prefix="edutorch-kernels-")
         slot.fill(maker_of(slot)())
 
@@ -87,17 +86,17 @@ def maker_of(slot: Slot) -> Callable[[], Any]:
 
 
 def said(error: BaseException) -> str:
-    """Return the first line of what an error says, or its name where it says nothing."""
+    """Return the first line of an error's message, or its class where it has none."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 
-# All at once -------------------------------------------------------------------------------------
+# Warm-up -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What became of a kernel: "loaded" from the disk, "compiled", "failed" or "not compiled"."""
+    """The outcome for a kernel: "loaded" from disk, "compiled", "failed" or "not compiled"."""
 
     name: str
     state: str
@@ -106,10 +105,10 @@ class Made:
 
 
 def warm_up(*, compile: bool = True) -> Iterator[Made]:
-    """Make all kernels, one after the other, and say of each what became of it.
+    """Make all kernels, one after the other, and yield the outcome of each.
 
     Args:
-        compile: False only loads what is on the disk, and leaves the rest.
+        compile: False only loads cached kernels, and skips the rest.
     """
     if not available():
         return
@@ -139,7 +138,7 @@ class NotNow(Exception):
 
 
 def compilations(allowed: bool) -> Any:
-    """Return what hears whether numba compiles, and forbids it if it is not allowed."""
+    """Return a listener that notes whether numba compiles, and raises if that is not allowed."""
     from numba.core.event import Listener
 
     class Heard(Listener):
@@ -151,7 +150,7 @@ def compilations(allowed: bool) -> Any:
                 raise NotNow
 
         def on_end(self, event: Any) -> None:
-            """The compiler has come to its end; `seen` says that it ran."""
+            """Nothing: `seen` is set when compilation starts."""
 
     return Heard()
 

@@ -1,13 +1,13 @@
-"""Attention, tile by tile: the weights of a few queries at a time never leave the cache.
+"""Scaled dot-product attention in tiles of queries: the attention weights never leave the cache.
 
 With NumPy the scores of all heads, (batch, heads, l, s), go through memory seven times: product,
-mask, peak, difference, exp, sum, quotient. Here a head is taken in tiles of `TILE` queries. Their
-scores are computed, turned into weights and used up while they are in the cache; with a causal
-mask the part that is hidden anyway is not computed at all. The gradients compute the weights of
-a tile again: cheaper than to have kept them.
+mask, maximum, difference, exp, sum, quotient. Here a head is processed in tiles of up to
+`MAX_TILE` queries. Their scores are computed, turned into weights and multiplied with the values
+while they are in the cache; with a causal mask the masked part is not computed at all. The
+gradients recompute the weights of a tile: that is cheaper than storing them.
 
-q, k and v are read where they lie, also as heads of one wide matrix, and each result lies in
-memory as its operand does: putting the heads side by side again then costs nothing.
+q, k and v are read in their own layouts, also as heads of one wide matrix, and each result has the
+memory layout of its operand: concatenating the heads again then costs nothing.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = ["attention_forward", "attention_forward_joint_vjp"]
 
 MAX_TILE, MIN_TILE = 64, 16
 OPENBLAS_SMALL = 1_000_000
-"""OpenBLAS multiplies matrices as they lie if that takes fewer products than this. Else it first
-copies them to where it can read them faster, which for a few rows takes longer than it saves."""
+"""With fewer multiplications than this, OpenBLAS multiplies without packing the matrices, which
+for a few rows would take longer than it saves."""
 
 
 @njit(**CONTRACTED)
 def scores_to_weights(scores, rows, columns, first, is_causal, scale):
-    """Turn products into weights, row by row: softmax, and 0 for what comes after the query."""
+    """Turn scores into attention weights in place: softmax by row, 0 for masked keys."""
     dtype = scores.dtype.type
     for r in range(rows):
         visible = min(columns, first + r + 1) if is_causal else columns
@@ -57,12 +57,11 @@ def scores_to_weights(scores, rows, columns, first, is_causal, scale):
 
 
 def forward(start, stop, blas_address, scale, q, k, v, y, sizes):
-    """Attend: some of the heads.
+    """Compute the attention of some heads.
 
     Args:
         q, k, v, y: the addresses of each head's matrix.
-        sizes: l, s, d, e, is_causal, how many queries at a time, and how far it is from row to
-            row of q, k, v and y.
+        sizes: l, s, d, e, is_causal, the queries of a tile, and the row strides of q, k, v and y.
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
@@ -89,7 +88,7 @@ def forward(start, stop, blas_address, scale, q, k, v, y, sizes):
 
 @njit(**CONTRACTED)
 def weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, scale):
-    """Turn gradients of weights into those of scores: each loses what all of them share."""
+    """Turn gradients of attention weights into those of scores, in place: softmax's derivative."""
     for r in range(rows):
         weight_row, gradient_row = (
             weights[r * columns : (r + 1) * columns],
@@ -101,7 +100,7 @@ def weight_gradients_to_score_gradients(weights, grad_scores, rows, columns, sca
 
 
 def backward(start, stop, blas_address, scale, g, q, k, v, grad_q, grad_k, grad_v, sizes):
-    """The gradients of some of the heads. Arguments as above; the rows' steps are of all seven."""
+    """Compute the gradients of some heads. Arguments as above, with all seven row strides."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     length, keys, d, e, is_causal = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4] != 0
@@ -118,7 +117,7 @@ def backward(start, stop, blas_address, scale, g, q, k, v, grad_q, grad_k, grad_
     for head in range(np.int64(start), np.int64(stop)):
         for first in range(
             last, -1, -tile_rows
-        ):  # from the last: with a mask it alone sees all keys
+        ):  # from the last tile: only it covers all keys with a mask
             rows = min(tile_rows, length - first)
             columns = min(keys, first + rows) if is_causal else keys
             queries = q[head] + first * sizes[7] * size
@@ -155,7 +154,7 @@ def matrix_addresses(x: Any) -> Any:
 
 @lru_cache(1024)
 def matrix_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
-    """Return how many bytes each matrix of a batch is away from the first one."""
+    """Return the distance in bytes of each matrix of a batch from the first one."""
     offsets = np.array(0)
     for size, step in zip(shape, strides, strict=True):
         offsets = offsets[..., None] + np.arange(size) * step
@@ -163,14 +162,14 @@ def matrix_offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
 
 
 def empty_in_order_of(x: Any, shape: tuple[int, ...]) -> Any:
-    """Return a new array whose axes lie in memory in the order in which those of `x` do."""
+    """Return an uninitialized array whose axes have the same order in memory as those of `x`."""
     order = memory_order(x)
     y = np.empty([shape[axis] for axis in order], x.dtype)
     return y.transpose([order.index(axis) for axis in range(x.ndim)])
 
 
 def prepare_operands(*arrays: Any) -> list[Any] | None:
-    """Return operands whose rows BLAS can read, or None for what the definition does."""
+    """Return operands whose rows BLAS can read, or None for what is left to the definition."""
     dtype = arrays[0].dtype
     if dtype not in (np.float32, np.float64) or any(array.dtype != dtype for array in arrays):
         return None
@@ -182,7 +181,7 @@ def prepare_operands(*arrays: Any) -> list[Any] | None:
 
 
 def run_kernel(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: Any) -> None:
-    """Let a kernel go through all heads; `arrays` are g (if there is one), q, k, v and results."""
+    """Run a kernel over all heads; `arrays` are g (for gradients), q, k, v and the results."""
     q, _, v = arrays[-6:-3] if len(arrays) == 7 else arrays[:3]
     dtype, keys = q.dtype, v.shape[-2]
     steps = (array.strides[-2] // array.itemsize for array in arrays)
@@ -228,7 +227,7 @@ def attention_forward_joint_vjp() -> Callable[..., Any]:
         if arrays is None or len(batches) > 1 or gemm_address(query.dtype) is None:
             return None
         gradients = [empty_in_order_of(array, array.shape) for array in arrays[1:]]
-        if is_causal and key.shape[-2] > query.shape[-2]:  # keys that nobody sees
+        if is_causal and key.shape[-2] > query.shape[-2]:  # keys that no query attends to
             for gradient in gradients[1:]:
                 gradient[..., query.shape[-2] :, :] = 0
         run_kernel(kernel, 3, scale, is_causal, [*arrays, *gradients])

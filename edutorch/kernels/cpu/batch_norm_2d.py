@@ -1,7 +1,7 @@
-"""Batch norm of (samples, channels): a channel is a column, so many columns are done at a time.
+"""Batch norm of (samples, channels): a channel is a column, and many are processed at a time.
 
-One after the other would read one number of each row. Here a band of neighbouring columns is
-gone through as if it were one number; the sums of all of them stay in the first cache.
+One column after the other would read one element of each cache line. Here a band of adjacent
+columns is processed together; the sums of all of them stay in the L1 cache.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from .jit import use_wide_vectors
 from .work_queue import claim_range
 
 COLUMN_BAND = 128
-"""So many columns at a time."""
+"""The number of columns processed together."""
 
 
 @njit(forceinline=True)
 def moments(x, at, mean, variance):
-    """Write mean and variance of as many columns as there is room for, from `at` on."""
+    """Write mean and variance of as many columns as `mean` has elements, from `at` on."""
     n, size = x.shape[0], mean.size
     sums = np.zeros(size)
     for r in range(n):
@@ -38,7 +38,7 @@ def moments(x, at, mean, variance):
 
 
 def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
-    """y = (x - mean) / √(variance + ε) · weight + bias of each column; start, stop count bands."""
+    """y = (x - mean) / √(variance + ε) · weight + bias of each column; the range counts bands."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     n, c = x.shape
@@ -57,7 +57,7 @@ def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
 
 
 def batch_norm_backward(start, stop, g, x, weight, eps, grad_input, grad_weight, grad_bias):
-    """The gradients of each column."""
+    """Compute the gradients of each column."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     n, c = x.shape

@@ -1,19 +1,20 @@
-"""Tiles of a product of matrices, summed up in the processor's registers.
+"""A GEMM micro-kernel: tiles of a matrix product, accumulated in registers.
 
-A product is limited by what has to be read for it. A tile of `ROWS` rows of y, `FOUR` of the
-processor's vectors wide, stays in registers from the first term of its sums to the last. Per term
-`FOUR` vectors of b and `ROWS` numbers of a are read for `ROWS` · `FOUR` products of vectors:
+A matrix product is limited by memory bandwidth. A tile of `TILE_ROWS` rows of y, up to
+`MAX_TILE_VECTORS` SIMD vectors wide, stays in registers from the first term of its sums to the
+last. Per term, `MAX_TILE_VECTORS` vectors of b and `TILE_ROWS` elements of a are read for
+`TILE_ROWS` · `MAX_TILE_VECTORS` vector products:
 
     y[i, j] = s[i, j] + Σₖ a[i, k] · b[k, j]
 
-a is read where it lies, also as a transpose. The columns of b that a tile needs are packed first,
-`STEP` rows without gaps: a panel that stays in the nearest cache while all rows of a go by. Where
-these are few, packing would take as long as the product: then b too is read where it lies, and
-x Wᵀ for a few rows of x is computed as (W xᵀ)ᵀ, for which only the small x is packed.
+a is read in its own layout, also transposed. The columns of b that a tile needs are packed first,
+`PANEL_ROWS` contiguous rows: a panel that stays in the L1 cache while all rows of a are processed.
+With few rows of a, packing would take as long as the product: then b, too, is read in its own
+layout, and x Wᵀ for a few rows of x is computed as (W xᵀ)ᵀ, for which only the small x is packed.
 
-At the edges of a matrix, places outside it are masked: they are not read, nor written. numba has
-neither vectors nor masks, so this is written in LLVM's own language (see `implicit_gemm.py`). Matrices
-are given by the address of their first number, and steps count numbers.
+At the edges of a matrix, lanes outside it are masked: they are neither read nor written. numba has
+neither vectors nor masks, so this is written as LLVM IR (see `implicit_gemm.py`). Matrices are
+given by the address of their first element, and steps count elements.
 """
 
 from __future__ import annotations
@@ -34,44 +35,44 @@ __all__ = [
 ]  # fmt: skip
 
 TILE_ROWS = 6
-"""How many rows of a tile are summed up at once."""
+"""How many rows of a tile are accumulated at once."""
 
 LOW_TILE_ROWS = 2
-"""So many rows are summed up at once where a matrix ends before a tile does."""
+"""So many rows are accumulated at once where a matrix ends before a tile does."""
 
 HIGH_TILE_ROWS = 12
-"""How many rows a tile of `FEW` vectors has, for which a is not fetched early."""
+"""How many rows a tile of `MAX_FEW_VECTORS` vectors has, for which a is not prefetched."""
 
 MAX_FEW_VECTORS = 2
-"""a bᵀ of no more rows than so many vectors have places is computed as (b aᵀ)ᵀ."""
+"""a bᵀ of no more rows than so many vectors have lanes is computed as (b aᵀ)ᵀ."""
 
 MAX_TILE_VECTORS = 2 if BYTES == 32 else 4
-"""How many vectors wide a tile is, at most: see `gathered.WIDEST`."""
+"""The largest width of a tile in vectors: see `implicit_gemm.MAX_TILE_VECTORS`."""
 
 PANEL_ROWS = 128
-"""So many rows of b, as wide as a tile, are two thirds of the nearest cache."""
+"""So many rows of b, as wide as a tile, are two thirds of the L1 cache."""
 
 PREFETCH_DISTANCE = 16
-"""So many terms before they are needed, numbers of a transposed a are fetched from memory."""
+"""Elements of a transposed a are prefetched so many terms before they are used."""
 
 MAX_UNPACKED_BYTES = 65_536
-"""b is not packed where its first rows, as many as a has, are fewer bytes, gaps between them
-included: each row is read again for six of a, and rows that are far apart are slow to find."""
+"""b is not packed if its first m rows (m is the number of rows of a) span fewer bytes: each row is
+read again for every six rows of a, and rows that are far apart cost TLB misses."""
 
 TILES_ARE_FASTER = BYTES == 64
-"""Whether tiles are faster than BLAS: with shorter vectors, its own are as close to the limit."""
+"""Whether tiles are faster than BLAS: with shorter vectors, BLAS is as close to the limit."""
 
 Address = types.int64
 
 
 class MaskedWriter(Writer):
-    """A writer for a function whose first argument says what the numbers are, others where."""
+    """A writer for an intrinsic whose first argument gives the dtype, and the others addresses."""
 
     def pointer_at(self, address: Any) -> Any:
         return self.builder.inttoptr(address, self.vector.element.as_pointer())
 
     def mask(self, count: Any, first: int = 0) -> Any:
-        """Return which of a vector's places, counted from `first` on, are below `count`."""
+        """Return a mask of the lanes whose index, counted from `first` on, is below `count`."""
         lane = self.vector.count
         index_vector = ir.VectorType(INDEX, lane)
         undefined = ir.Constant(index_vector, ir.Undefined)
@@ -90,7 +91,7 @@ class MaskedWriter(Writer):
         return self.builder.call(function, arguments)
 
     def load_masked(self, mask: Any, pointer: Any) -> Any:
-        """Read the places of a vector that a mask names, 0 for the others."""
+        """Read the lanes of a vector that are in the mask; the others are 0."""
         vector_pointer = self.builder.bitcast(pointer, self.vector.as_pointer())
         zero = ir.Constant(self.vector, [0.0] * self.vector.count)
         return self.call_masked("load", self.vector, vector_pointer, LANE(self.size), mask, zero)
@@ -100,7 +101,7 @@ class MaskedWriter(Writer):
         self.call_masked("store", ir.VoidType(), value, vector_pointer, LANE(self.size), mask)
 
     def prefetch(self, pointer: Any, write: int = 1) -> None:
-        """Let the processor fetch a place that will be written."""
+        """Write a prefetch of an address, which will be written by default."""
         byte, int_type = ir.IntType(8).as_pointer(), LANE
         function_type = ir.FunctionType(ir.VoidType(), [byte, int_type, int_type, int_type])
         function = cgutils.get_or_insert_function(
@@ -110,7 +111,7 @@ class MaskedWriter(Writer):
         self.builder.call(function, [byte_pointer, int_type(write), int_type(3), int_type(1)])
 
     def load_transposed(self, x: Any, x_row: Any, rows_left: Any, width_left: Any) -> list[Any]:
-        """Return the columns of a square as long and wide as a vector, of which a part is read."""
+        """Return the columns of a square with a vector's length as its side, read with masks."""
         builder, lane = self.builder, self.vector.count
         zero, rows = INDEX(0), []
         for i in range(lane):
@@ -123,13 +124,13 @@ class MaskedWriter(Writer):
 
 
 def write_tile(w: MaskedWriter, rows: int, width: int, prefetch: bool) -> Any:
-    """Write a tile down: its beginning, the loop over k, and the result."""
+    """Write a tile: the accumulators, the loop over k, and the masked stores."""
     builder, lane = w.builder, w.vector.count
     _, rows_left, width_left, count, a, a_row, a_step, next_offset, b, b_row, s, s_row, y, y_row = (
         w.arguments
     )
     a, b, s, y = (w.pointer_at(accumulator) for accumulator in (a, b, s, y))
-    # Rows below the matrix are computed as its first one again, and not written.
+    # Rows below the matrix compute its first row again, and are not written.
     none = INDEX(0)
     is_row = [builder.icmp_signed("<", INDEX(t), rows_left) for t in range(rows)]
     steps = [builder.select(accumulator, INDEX(t), none) for t, accumulator in enumerate(is_row)]
@@ -137,7 +138,7 @@ def write_tile(w: MaskedWriter, rows: int, width: int, prefetch: bool) -> Any:
     for accumulators in sums:
         for accumulator in accumulators:
             builder.store(ir.Constant(w.vector, [0.0] * lane), accumulator)
-    for step in steps:  # where the result goes is fetched from memory while it is computed
+    for step in steps:  # the target is prefetched while the tile is computed
         target = w.ahead(y, builder.mul(y_row, step))
         for v in range(width):
             w.prefetch(w.ahead(target, v * lane))
@@ -168,10 +169,10 @@ def write_tile(w: MaskedWriter, rows: int, width: int, prefetch: bool) -> Any:
 
 
 def tile(rows: int, width: int, prefetch: bool = True) -> Callable[..., None]:
-    """Make a tile of so many rows, and so many vectors wide.
+    """Make the intrinsic of a tile with some rows, some vectors wide.
 
     Args:
-        early: whether a is fetched before it is needed.
+        prefetch: whether a is prefetched.
     """
 
     @define_intrinsic
@@ -182,10 +183,10 @@ def tile(rows: int, width: int, prefetch: bool = True) -> Callable[..., None]:
         """y[i, j] = s[i, j] + Σₖ a[i, k] · b[k, j] for i < high, j < wide, k < count.
 
         Args:
-            like: an array of the matrices' type.
-            a_row, a_step: from one i and one k to the next.
-            next: how much further the processor reads a, to have it in its cache when it is used.
-            b_row: from row to row; the numbers of a row lie side by side.
+            like: an array of the matrices' dtype.
+            a_row, a_step: the distance from one i, and from one k, to the next.
+            next: the prefetch distance in a.
+            b_row: the distance of b's rows, which are contiguous.
         """
         return types.void(like, *[Address] * 13), write
 
@@ -205,7 +206,7 @@ high_tile_1, high_tile_2 = (
 
 @define_intrinsic
 def copy_vector(typing, like, x, count, y):
-    """Copy a vector; places from `count` on become 0."""
+    """Copy a vector; lanes from `count` on become 0."""
 
     def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         w = MaskedWriter(context, builder, signature, arguments)
@@ -264,10 +265,10 @@ FLOAT_TYPES = types.float32, types.float64
 
 
 def signatures_of(count: int) -> list[Any] | None:
-    """Return the signatures of a function of some room and of addresses and steps.
+    """Return the signatures of a function of a workspace and of `count` addresses and steps.
 
-    Without them there would be one for each mixture of whole numbers, and each is compiled. Where
-    tiles are of no use, none is.
+    Without signatures numba would compile one for each mixture of integer types. Where tiles are
+    not used, None avoids compiling any.
     """
     return (
         [types.void(dtype[::1], *[Address] * count) for dtype in FLOAT_TYPES]
@@ -278,13 +279,13 @@ def signatures_of(count: int) -> list[Any] | None:
 
 @njit
 def panel_width(size):
-    """Return how many columns a panel has, for numbers of so many bytes."""
+    """Return the number of columns of a panel, for elements of `size` bytes."""
     return MAX_TILE_VECTORS * BYTES // size
 
 
 @njit
 def workspace_for(like):
-    """Return what `multiply` needs: zeros to begin with, and room for a panel and a result."""
+    """Return the workspace of `multiply`: initial zeros, and buffers for a panel and a result."""
     width = panel_width(like.itemsize)
     result = 4 * HIGH_TILE_ROWS * MAX_FEW_VECTORS * BYTES // like.itemsize
     workspace = np.empty((PANEL_ROWS + 1) * width + result + 64, like.dtype)
@@ -311,7 +312,7 @@ def pack_panel(like, b, b_row, b_step, count, width_left, lane, vectors, panel):
 
 @njit(signatures_of(12), cache=True, nogil=True)
 def multiply_few(workspace, m, n, k, a, a_row, a_step, b, b_row, s, s_row, y, y_row):
-    """The same for few rows of a and a transposed b, as (bᵀ aᵀ)ᵀ: only aᵀ is packed."""
+    """`multiply` for few rows of a and a transposed b, as (bᵀ aᵀ)ᵀ: only aᵀ is packed."""
     size = workspace.itemsize
     lane, max_width = BYTES // size, panel_width(size)
     zeros = (workspace.ctypes.data + 63) // 64 * 64

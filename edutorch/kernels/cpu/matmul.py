@@ -1,9 +1,9 @@
-"""Products of two matrices, cut into parts by the kernels' own pool.
+"""Products of two matrices, divided among the threads of the kernels' own pool.
 
-NumPy's BLAS could use several threads itself, but its pool and the kernels' would be in each
-other's way (see `backends/blas.py`). So the result is cut here, along its columns or its rows, and
-each part is computed by one thread: in tiles of our own (`gemm_microkernel.py`) or by BLAS, whichever is
-faster. A layer's bias is what the sums begin with, which saves a pass.
+NumPy's BLAS could use several threads itself, but its pool would compete with the kernels' (see
+`backends/blas.py`). So the result is cut here, along its columns or its rows, and each part is
+computed by one thread: in tiles (`gemm_microkernel.py`) or by BLAS, whichever is faster. A layer's
+bias is the initial value of the sums, which saves a pass.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ from .parallel import MIN_WORK_PER_THREAD, count_parts, parallel_for
 from .work_queue import claim_range
 
 BLAS_BLOCK = 16
-"""For BLAS, rows or columns are handed out by so many: it computes about such blocks at once."""
+"""For BLAS, rows or columns are divided in units of so many: it computes in blocks like these."""
 
 PRODUCTS_PER_ELEMENT = 64
-"""So many multiplications take about as long as a simple kernel takes for one number."""
+"""So many multiplications take about as long as a simple kernel takes for one element."""
 
 MIN_PRODUCTS_BLAS = 2 * MIN_WORK_PER_THREAD * PRODUCTS_PER_ELEMENT
-"""With fewer, one thread does it all, and BLAS need not be asked from here."""
+"""With fewer, one thread does it all, and NumPy can call BLAS itself."""
 
 MIN_PRODUCTS_TRANSPOSED, MIN_PRODUCTS_TILED = 100_000, 900_000
-"""With fewer, a call of NumPy's product takes less time: a bᵀ, which a layer is, and any other."""
+"""With fewer, NumPy's product is faster: of a bᵀ, as in a layer, and of any other layout."""
 
 MIN_RESULT_SIZE = 1200
-"""NumPy's a bᵀ is quick for results with fewer numbers (and fewer than `LEAST_TILED` products)."""
+"""NumPy's a bᵀ is fast for smaller results (with fewer than `MIN_PRODUCTS_TILED` products)."""
 
 MIN_TILED_ROWS = 4
-"""With fewer rows of a, other factors than a transposed one are left to NumPy."""
+"""With fewer rows of a, a factor b that is not transposed is left to NumPy."""
 
 MAX_DEFERRED_ROWS = 64
-"""Of so many rows the products gᵀ x of one layer are put together (see `core/fast/lazy_gradients.py`)."""
+"""Up to so many rows, the products gᵀ x of one layer are deferred and stacked (see
+`core/fast/lazy_gradients.py`)."""
 
 MAX_TRANSPOSED_SIZE, MAX_TILED_SIZE = 512, 1_000_000
-"""aᵀ b of so many rows and columns is left to BLAS, and any b, but bᵀ, of so many numbers."""
+"""aᵀ b of so many rows and columns is left to BLAS, and so is any b, except bᵀ, of that size."""
 
 INTERRUPTIBLE_PARALLEL_FOR = partial(interruptible, parallel_for)
-"""For a product that may take a second, into memory of its own: Ctrl-C does not wait for it."""
+"""For a product that may take a second, into new memory: Ctrl-C does not wait for it."""
 
 
 def multiply_tiled(start, stop, by_rows, a, b, bias, y):
@@ -72,7 +73,7 @@ def multiply_tiled(start, stop, by_rows, a, b, bias, y):
 def multiply_by_blas(
     start, stop, blas_address, by_rows, trans_a, trans_b, k, a, lda, b, ldb, bias, c
 ):
-    """Compute some rows (or columns) of c: bias + op(a) op(b)."""
+    """Compute some rows (or columns) of c = bias + op(a) op(b) by BLAS."""
     start, stop = claim_range(start, stop)
     top, bottom, left, right = 0, c.shape[0], 0, c.shape[1]
     if by_rows:
@@ -95,7 +96,7 @@ def multiply_by_blas(
 
 
 def blas_kernel() -> Callable[..., None]:
-    """Compile `block` for float32 and for float64."""
+    """Compile `multiply_by_blas` for float32 and for float64."""
     integer, boolean = types.int64, types.boolean
     signatures = [
         types.void(
@@ -108,7 +109,7 @@ def blas_kernel() -> Callable[..., None]:
 
 
 def tiled_kernel() -> Callable[..., None]:
-    """Compile `tiled` for float32 and for float64."""
+    """Compile `multiply_tiled` for float32 and for float64."""
     signatures = []
     for dtype in (types.float32, types.float64):
         matrix, row = (types.Array(dtype, n, k, readonly=True) for n, k in ((2, "A"), (1, "C")))
@@ -120,10 +121,10 @@ def tiled_kernel() -> Callable[..., None]:
 
 
 def choose_cut(rows: int, columns: int, width: int, threads: int) -> tuple[bool, int]:
-    """Return whether to cut a product in tiles along its rows, and how many units there are.
+    """Return whether to cut a tiled product along its rows, and the number of units.
 
     Cut along the rows, each part has to pack all of b, which takes as long as two rows of tiles.
-    Cut along the columns, an incomplete panel is a whole unit for whoever gets it.
+    Cut along the columns, an incomplete panel costs its thread as much as a full one.
     """
     down, across = -(-rows // TILE_ROWS), -(-columns // width)
     by_rows = (-(-down // threads) + 2) * columns / width
@@ -134,7 +135,7 @@ def choose_cut(rows: int, columns: int, width: int, threads: int) -> tuple[bool,
 
 @cache
 def product() -> Callable[..., Any]:
-    """Make the product of two matrices, with a bias for each column if there is one.
+    """Make the product of two matrices, with an optional bias for each column.
 
     It returns None for what NumPy does best: small products, one row or column, other layouts.
     """
@@ -186,7 +187,7 @@ def product() -> Callable[..., Any]:
 
 
 def prefers_tiles(m: int, n: int, k: int, a_transposed: bool, b_transposed: bool) -> bool:
-    """Say whether tiles take less time than BLAS. They need some rows of a, not too far apart."""
+    """Whether tiles are faster than BLAS. They need some rows of a, not too far apart."""
     if a_transposed and m >= MAX_TRANSPOSED_SIZE and n >= MAX_TRANSPOSED_SIZE:
         return False
     if b_transposed:
@@ -195,12 +196,12 @@ def prefers_tiles(m: int, n: int, k: int, a_transposed: bool, b_transposed: bool
 
 
 def address_of(x: Any) -> int:
-    """Return the address of the first number."""
+    """Return the address of an array's first element."""
     return x.__array_interface__["data"][0]
 
 
 def blas_layout(x: Any) -> tuple[bool, int] | None:
-    """Return whether BLAS must transpose what lies in memory, and how far its rows are apart."""
+    """Return whether BLAS must transpose a matrix, and its row stride; None for other layouts."""
     (down, along), (height, width), size = x.strides, x.shape, x.itemsize
     if not x.flags.aligned:
         return None
@@ -212,37 +213,37 @@ def blas_layout(x: Any) -> tuple[bool, int] | None:
 
 
 def is_contiguous_row(x: Any) -> bool:
-    """Say whether the numbers of a row lie side by side, where numbers of their size may lie."""
+    """Whether an array is contiguous and aligned."""
     return x.flags.c_contiguous and x.flags.aligned
 
 
 def flatten_rows(x: Any) -> Any:
-    """All axes but the last one joined; no copy where there are no gaps."""
+    """Return an array with all axes but the last one joined; a view if it is contiguous."""
     return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
 
-# Of ops and their rules ---------------------------------------------------------------------------
+# The makers for ops and their rules ---------------------------------------------------------------
 
 
 def mm() -> Callable[..., Any]:
-    """Make the product of two matrices."""
+    """Make the forward of `mm`."""
     return product()
 
 
 def mm_input() -> Callable[..., Any]:
-    """Make its rule for the left factor: g · bᵀ."""
+    """Make the rule of `mm` for the left factor: g · bᵀ."""
     run = product()
     return lambda g, mat2: run(g, mat2.T)
 
 
 def mm_mat2() -> Callable[..., Any]:
-    """Make its rule for the right factor: aᵀ · g."""
+    """Make the rule of `mm` for the right factor: aᵀ · g."""
     run = product()
     return lambda g, input: run(input.T, g)
 
 
 def matmul() -> Callable[..., Any]:
-    """Make the product of two matrices, or of two batches of them (see `batched_matmul.py`)."""
+    """Make the forward of `matmul`: of two matrices, or two batches (see `batched_matmul.py`)."""
     from .batched_matmul import batched
 
     single, batched_product = product(), batched()
@@ -254,7 +255,7 @@ def matmul() -> Callable[..., Any]:
 
 
 def matmul_input() -> Callable[..., Any]:
-    """Make its rule for the left factor: g · bᵀ."""
+    """Make the rule of `matmul` for the left factor: g · bᵀ."""
     run = product()
 
     def rule(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:
@@ -264,7 +265,7 @@ def matmul_input() -> Callable[..., Any]:
 
 
 def matmul_other() -> Callable[..., Any]:
-    """Make its rule for the right factor: aᵀ · g."""
+    """Make the rule of `matmul` for the right factor: aᵀ · g."""
     run = product()
 
     def rule(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
@@ -274,7 +275,7 @@ def matmul_other() -> Callable[..., Any]:
 
 
 def linear() -> Callable[..., Any]:
-    """Make the weighted sums of a layer: x Wᵀ + b, over all axes of x but the last."""
+    """Make the forward of `linear`: x Wᵀ + b, with all axes of x but the last as rows."""
     run = product()
 
     def layer(input: Any, weight: Any, bias: Any) -> Any:
@@ -287,7 +288,7 @@ def linear() -> Callable[..., Any]:
 
 
 def linear_input() -> Callable[..., Any]:
-    """Make its rule for x: g W."""
+    """Make the rule of `linear` for x: g W."""
     run = product()
 
     def rule(g: Any, weight: Any) -> Any:
@@ -300,7 +301,7 @@ def linear_input() -> Callable[..., Any]:
 
 
 def linear_weight() -> Callable[..., Any]:
-    """Make its rule for W: gᵀ x; for few rows, as a product that waits for others."""
+    """Make the rule of `linear` for W: gᵀ x; for few rows, as a deferred product."""
     run = product()
 
     def multiply(a: Any, b: Any) -> Any:

@@ -2,12 +2,12 @@
 
 A definition goes through the memory for the mean, the difference, the square, its mean, the
 quotient, the scale and the shift, and for the gradients twice as often. Here a row (a channel,
-a group) is in the cache once it is read for its mean, and all the rest is done to it there. That
-is also why the gradients find mean and variance again instead of keeping them.
+a group) is in the cache once it has been read for its mean, and the rest is computed there. That
+is also why the gradients recompute mean and variance instead of storing them.
 
-The gradients of weight and bias are sums over rows that different threads work on: each group
-of rows has sums of its own, which are added up in the end. So the result does not depend on how
-many threads there are.
+The gradients of weight and bias are sums over rows that different threads process: each group of
+rows has sums of its own, which are added at the end. So the result does not depend on the number
+of threads.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Run = Callable[..., Any]
 
 
 def layer_norm(start, stop, x, weight, bias, centered, eps, y):
-    """y = (x - mean) / √(variance + ε) · weight + bias of each row; in RMS norm, 0 is the mean."""
+    """y = (x - mean) / √(variance + ε) · weight + bias of each row; in RMS norm, the mean is 0."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     number = x.dtype.type
@@ -86,9 +86,9 @@ def weighted_sums(g, x, weight, mean, scale, grad_weight, grad_bias):
 def layer_norm_backward(
     start, stop, g, x, weight, centered, eps, grad_input, grad_weight, grad_bias, is_unscaled
 ):
-    """The gradients, for groups of rows; `by_weight` and `by_bias` have a row for each group.
+    """Compute the gradients; `grad_weight` and `grad_bias` have a row for each group of rows.
 
-    They are left as they are if it is `plain`: with no bias, and 1 for each weight.
+    These are not touched if `is_unscaled`: with no bias, and 1 for each weight.
     """
     start, stop = claim_range(start, stop)
     use_wide_vectors()
@@ -126,7 +126,7 @@ def layer_norm_backward(
 
 
 def group_norm(start, stop, x, weight, bias, size, eps, y):
-    """y = (x - mean) / √(variance + ε) · weight + bias; each `size` numbers are one channel."""
+    """y = (x - mean) / √(variance + ε) · weight + bias; each channel has `size` elements."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     number = x.dtype.type
@@ -144,7 +144,7 @@ def group_norm(start, stop, x, weight, bias, size, eps, y):
 
 
 def group_norm_backward(start, stop, g, x, weight, size, eps, grad_input, grad_weight, grad_bias):
-    """The gradients; `by_weight` and `by_bias` have a row for each group of each sample."""
+    """Compute the gradients; `grad_weight`, `grad_bias` have a row for each group and sample."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     number = x.dtype.type
@@ -206,7 +206,7 @@ def batch_norm(start, stop, x, weight, bias, eps, y, means, variances):
 
 
 def batch_norm_backward(start, stop, g, x, weight, eps, grad_input, grad_weight, grad_bias):
-    """The gradients of each channel."""
+    """Compute the gradients of each channel."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     number = x.dtype.type
@@ -230,14 +230,14 @@ def batch_norm_backward(start, stop, g, x, weight, eps, grad_input, grad_weight,
 # The makers --------------------------------------------------------------------------------
 
 MAX_GROUPS = 64
-"""At most so many sums over rows are kept side by side."""
+"""The largest number of groups of rows with sums of their own."""
 
 MIN_CHANNEL_SIZE = 8
-"""Channels of fewer numbers for each sample are left to the definition; but see `batch_norm_2d.py`."""
+"""Channels of fewer elements per sample are left to the definition (but see `batch_norm_2d.py`)."""
 
 
 def parameter_rows(input: Any, weight: Any, bias: Any, size: int) -> list[np.ndarray] | None:
-    """Return weight and bias as rows, ones and zeros for none; None if they do not fit."""
+    """Return weight and bias as 1-D arrays, ones and zeros if absent; None if unsupported."""
     if not input.size or not are_contiguous_floats(
         (input, *(array for array in (weight, bias) if array is not None))
     ):
@@ -250,7 +250,7 @@ def parameter_rows(input: Any, weight: Any, bias: Any, size: int) -> list[np.nda
 def select_gradients(
     grad_input: Any, weight: Any, bias: Any, grad_weight: Any, grad_bias: Any
 ) -> tuple[Any, ...]:
-    """Return the gradients of what there is."""
+    """Return the gradients in the parameters' shapes, None for absent parameters."""
     grad_weight = None if weight is None else grad_weight.reshape(weight.shape)
     return grad_input, grad_weight, None if bias is None else grad_bias.reshape(bias.shape)
 
@@ -263,7 +263,7 @@ def layer_norm_kernel() -> Any:
 
 @functools.cache
 def layer_norm_backward_kernel() -> Any:
-    """Compile their gradients."""
+    """Compile the gradients of layer and RMS norm."""
     return compile_kernel(
         layer_norm_backward, *[ARRAY_2D] * 2, ARRAY_1D, BOOL, SCALAR, *[ARRAY_2D] * 3, BOOL
     )
@@ -289,7 +289,7 @@ def run_layer_norm(
 def run_layer_norm_backward(
     g: Any, input: Any, weight: Any, bias: Any, axes: int, eps: float, centered: bool = True
 ) -> tuple[Any, ...] | None:
-    """Find the gradients of layer norm, or of RMS norm."""
+    """Run the gradients of layer norm, or of RMS norm."""
     n = math.prod(input.shape[input.ndim - axes :])
     weight_and_bias = parameter_rows(input, weight, bias, n)
     g = contiguous_gradient(g, input)

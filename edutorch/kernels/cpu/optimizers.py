@@ -1,14 +1,14 @@
-"""A whole step of an optimizer in one pass over the numbers of all parameters.
+"""A whole step of an optimizer in one pass over the elements of all parameters.
 
 The definitions in `optim/` go through the memory once for each operation, and through Python once
-for each parameter. Here all operations are done to a number while it is at hand, in the same order
-and with the same roundings: nothing is contracted or reordered, so the result is the same to the
-last bit. A square root and a division for 16 numbers at a time cost what they cost for one. What
-is written has a name too, and is not read back: where 16 numbers do not begin at a line of the
-cache, to read them again at once makes a step take twice as long.
+for each parameter. Here all operations are applied to an element while it is in a register, in the
+same order and with the same rounding: nothing is contracted or reordered, so the result is the
+same bit for bit. A vector square root or division of 16 elements costs as much as a scalar one.
+Stored values are kept in local variables, and not read back: a vector load right after a store
+that crosses a cache line defeats store forwarding, and makes a step take twice as long.
 
-Every kernel gets the part of all numbers that it is to change, where the tensors end in this count,
-the addresses of (parameter, gradient, what is remembered …) for each tensor, and the settings.
+Every kernel gets a range of the elements of all parameters, the index at which each tensor ends in
+this numbering, the addresses of (parameter, gradient, state …) for each tensor, and the settings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 
 
 def compile_step(kernel: Callable[..., None]) -> Callable[..., None]:
-    """Compile a kernel for both kinds of numbers, and share its work among the threads."""
+    """Compile a kernel for float32 and float64, and divide its work among the threads."""
     index_type = types.uint64
     compile_kernel = njit(
         [
@@ -47,7 +47,7 @@ def compile_step(kernel: Callable[..., None]) -> Callable[..., None]:
 
 @njit
 def tensor_slices(tensor, start, stop, ends, table, settings):
-    """Return how many numbers come next in a tensor, and where: of up to six arrays."""
+    """Return the number of a tensor's elements in the range, and these elements of its arrays."""
     begin = ends[tensor - 1] if tensor > 0 else np.uint64(0)
     first = start - begin
     count = min(stop, ends[tensor]) - start
@@ -61,7 +61,7 @@ def tensor_slices(tensor, start, stop, ends, table, settings):
 
 
 def step_count() -> Any:
-    """Make what counts the steps of all parameters."""
+    """Make the kernel that increments the step counts of all parameters."""
     return step_counter()
 
 
@@ -128,7 +128,7 @@ def rmsprop() -> Callable[..., None]:
             count, param, grad, v, buffer, average = tensor_slices(
                 tensor, start, stop, ends, table, settings
             )
-            if momentum == 0 and centered == 0:  # by itself, or it is not 16 numbers at a time
+            if momentum == 0 and centered == 0:  # separate, so that it is vectorized
                 for i in range(count):
                     g = grad[i] + weight_decay * param[i] if weight_decay != 0 else grad[i]
                     v[i] = denominator = v[i] * alpha + one_minus_alpha * g * g

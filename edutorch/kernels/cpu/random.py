@@ -1,9 +1,10 @@
-"""Uniform random numbers by all threads: the very ones that NumPy would draw.
+"""Uniform random numbers on all threads, identical to those of NumPy's Philox generator.
 
-NumPy's Philox makes random bits out of a number that counts up. Two products of 64 bits, whose
-halves are mixed with a key, and ten such rounds: after them every bit of the count has reached each
-of the four words that come out. One block of words needs nothing from the block before it. So each
-thread can count from wherever its part begins, and the numbers are the same however many there are.
+Philox is a counter-based generator: it computes random bits from a counter. A round is two 64-bit
+products whose halves are mixed with a key; after ten rounds every bit of the counter has affected
+each of the four output words. A block of words does not depend on the block before it. So each
+thread starts its counter where its part begins, and the results do not depend on the number of
+threads.
 
 Paper: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3, 2011.
 """
@@ -25,20 +26,20 @@ __all__ = ["uniform"]
 
 ROUNDS = 10
 MULTIPLIER_1, MULTIPLIER_2 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
-"""What is multiplied with."""
+"""Philox's multipliers."""
 KEY_STEP_1, KEY_STEP_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
-"""By how much the key changes from round to round."""
+"""The increments of the two key words from round to round (Weyl sequence)."""
 
 MAX_WORD = np.uint64(2**64 - 1)
 
 WORDS_PER_BLOCK = 4
-"""So many words of 64 bits come out of one count."""
+"""The number of 64-bit words computed from one counter."""
 
 BLOCKS_PER_BATCH = 256
-"""So many blocks are made before their words are written as numbers."""
+"""So many blocks are computed before their words are converted to floats."""
 
 WORK_PER_NUMBER = 4
-"""A random number takes about as long as so many numbers of a simple kernel."""
+"""A random number takes about as long as so many elements of a simple kernel."""
 
 
 LOWER_HALF, HALF_BITS = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -46,9 +47,9 @@ LOWER_HALF, HALF_BITS = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 @njit(forceinline=True)
 def upper_half(a, b):
-    """The upper half of a product of two words, made of products of their halves.
+    """Return the upper half of a product of two words, from products of their halves.
 
-    (LLVM knows this sum, and makes the one instruction of it that the processor has.)
+    (LLVM recognizes the pattern and emits a single instruction.)
     """
     low_product, high_low_product, low_high_product = (
         (a & LOWER_HALF) * (b & LOWER_HALF),
@@ -70,7 +71,7 @@ def upper_half(a, b):
 
 @njit(forceinline=True)
 def philox(a, b, c, d, key, second_key):
-    """Return the four words that belong to a count, which is four words long itself."""
+    """Return the four output words of a counter, which itself consists of four words."""
     for _ in range(ROUNDS):
         upper, more = upper_half(MULTIPLIER_1, a), upper_half(MULTIPLIER_2, c)
         a, b, c, d = more ^ b ^ key, MULTIPLIER_2 * c, upper ^ d ^ second_key, MULTIPLIER_1 * a
@@ -80,7 +81,7 @@ def philox(a, b, c, d, key, second_key):
 
 @njit(forceinline=True)
 def write_uniform(words, y, start_):
-    """Write the numbers from 0 to 1 that the bits of one word of each block say."""
+    """Convert one word of each block to floats in [0, 1)."""
     if y.itemsize == 4:
         scale = np.float32(2.0**-24)
         for i in range(words.size):
@@ -93,7 +94,7 @@ def write_uniform(words, y, start_):
 
 
 def draw_blocks(start, stop, begin, y):
-    """Fill y with the words of the counts after `begin`: count and key in six words."""
+    """Fill y from the counters after `begin`, which holds counter and key in six words."""
     start, stop = claim_range(start, stop)
     size = np.uint64(8 // y.itemsize)
     words = np.empty((WORDS_PER_BLOCK, BLOCKS_PER_BATCH), np.uint64)
@@ -102,7 +103,7 @@ def draw_blocks(start, stop, begin, y):
         blocks_here = min(np.uint64(BLOCKS_PER_BATCH), stop - block)
         for i in range(blocks_here):
             count = begin[0] + block + i + np.uint64(1)
-            carry = begin[1] + np.uint64(count < begin[0])  # where the first word was full
+            carry = begin[1] + np.uint64(count < begin[0])  # the first word overflowed
             a, b, c, d = philox(count, carry, begin[2], begin[3], begin[4], begin[5])
             first[i], second[i], third[i], fourth[i] = a, b, c, d
         position = block * np.uint64(WORDS_PER_BLOCK) * size
@@ -113,14 +114,14 @@ def draw_blocks(start, stop, begin, y):
 
 
 def uniform() -> Callable[..., Any]:
-    """Make uniform numbers, of float32 or float64, by a generator of NumPy's."""
+    """Make uniform random numbers of float32 or float64, from a NumPy generator."""
     kernel = compile_kernel(draw_blocks, lambda number: types.uint64[::1], ARRAY_1D)
 
     def run(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
         bits: Any = generator.bit_generator
         if bits.__class__ is not np.random.Philox or np.dtype(dtype) not in FLOATS:
             return None
-        # First come the numbers that are left of the last block, then whole blocks, then the rest.
+        # First the numbers left over from the last block, then whole blocks, then the rest.
         y = np.empty(math.prod(shape), dtype)
         numbers_per_block = WORDS_PER_BLOCK * 8 // y.itemsize
         first = count_left_over(bits.state, y.itemsize)
@@ -141,16 +142,16 @@ def uniform() -> Callable[..., Any]:
 
 
 def count_left_over(state: dict[str, Any], itemsize: int) -> int:
-    """Return how many numbers the words still hold that came out last."""
+    """Return how many numbers the last block still holds."""
     words = WORDS_PER_BLOCK - state["buffer_pos"]
     return words if itemsize == 8 else 2 * words + state["has_uint32"]
 
 
 def reserve_blocks(bits: Any, blocks: int, itemsize: int) -> np.ndarray | None:
-    """Count on as if so many blocks had been drawn; return the count before, and the key.
+    """Advance the generator by some blocks; return the counter before, and the key.
 
-    None: another thread has drawn meanwhile (or there were 2¹²⁸ blocks, and a kernel counts no
-    further).
+    None: another thread has drawn meanwhile (or the upper counter word would overflow, which the
+    kernel does not support).
     """
     with bits.lock:
         state = bits.state
@@ -159,7 +160,7 @@ def reserve_blocks(bits: Any, blocks: int, itemsize: int) -> np.ndarray | None:
             return None
         after = count.copy()
         after[:1] += np.uint64(blocks)
-        after[1] += after[0] < count[0]  # the first word was full
+        after[1] += after[0] < count[0]  # the first word overflowed
         state["state"]["counter"] = after
         bits.state = state
     return np.concatenate([count, key])

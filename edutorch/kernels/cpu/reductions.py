@@ -1,12 +1,12 @@
-"""Sums, means, variances and peaks along the last axes, or over everything; sums of columns.
+"""Sums, means, variances and maxima along the last axes, or over everything; sums of columns.
 
-NumPy adds up a row with few numbers at a time, by one thread, and makes an array of all squared
-distances for a variance. Here a row is read once by wide registers, and a long one is cut into
-pieces that several threads take. What the pieces give is added up in float64, in their order:
-the result does not depend on how many threads there are.
+NumPy reduces a row with few elements at a time, on one thread, and allocates an array of all
+squared deviations for a variance. Here a row is read once with wide registers, and a long one is
+cut into chunks for several threads. The chunks' results are added in float64, in a fixed order:
+the result does not depend on the number of threads.
 
 Along the first axes whole rows are added to each other, four at a time, and each thread has columns
-of its own. Along others they are left to NumPy.
+of its own. Reductions along other axes are left to NumPy.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from .work_queue import claim_range
 
 Run = Callable[..., Any]
 CHUNK = 65_536
-"""So many numbers of a row are one piece."""
+"""The number of elements of a chunk of a row."""
 
 COLUMN_BAND = 16
-"""Columns are handed out by so many: those of float32 fill a line of the cache."""
+"""The columns are divided in units of so many: in float32, they fill a cache line."""
 
 SUMS_PER_ELEMENT = 8
-"""So many numbers of neighbouring columns take as long as one number takes in other kernels."""
+"""Adding so many elements of adjacent columns takes as long as one element in other kernels."""
 
 
 def sum_chunks(start, stop, x, centers, squared, partial):
-    """Σ x or Σ (x - centre)² of each piece; `found` has a row for each row of x."""
+    """Σ x or Σ (x - center)² of each chunk; `partial` has a row for each row of x."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     count = partial.shape[1]
@@ -56,7 +56,7 @@ def sum_chunks(start, stop, x, centers, squared, partial):
 
 
 def sum_columns(start, stop, x, y):
-    """Σ x of each column; start, stop count bands."""
+    """Σ x of each column; the range counts bands of columns."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     left, right = np.int64(start) * COLUMN_BAND, min(np.int64(stop) * COLUMN_BAND, x.shape[1])
@@ -74,7 +74,7 @@ def sum_columns(start, stop, x, y):
 
 
 def max_rows(start, stop, x, y):
-    """The largest number of each row, NaN if there is one."""
+    """The maximum of each row, NaN if there is one."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     for r in range(start, stop):
@@ -83,12 +83,12 @@ def max_rows(start, stop, x, y):
 
 @functools.cache
 def chunks_kernel() -> Any:
-    """Compile what sums and variances use."""
+    """Compile `sum_chunks`, which sums and variances use."""
     return compile_kernel(sum_chunks, ARRAY_2D, ARRAY_1D, BOOL, FLOAT64_2D)
 
 
 def sum_by_chunks(table: np.ndarray, centers: np.ndarray | None = None) -> np.ndarray:
-    """Return Σ x of each row, or Σ (x - centre)², as float64."""
+    """Return Σ x of each row, or Σ (x - center)², as float64."""
     rows, n = table.shape
     partial = np.empty((rows, -(-n // CHUNK)))
     squared, centers = centers is not None, table[:, 0] if centers is None else centers
@@ -98,7 +98,7 @@ def sum_by_chunks(table: np.ndarray, centers: np.ndarray | None = None) -> np.nd
 
 
 def as_rows(input: Any, dim: Any) -> np.ndarray | None:
-    """Return an array as rows that are to be reduced; None unless these are the last axes."""
+    """Return an array as rows to be reduced; None unless `dim` is its last axes."""
     dims = tuple(range(input.ndim)) if dim is None else (dim,) if dim.__class__ is int else dim
     kept = input.ndim - len(dims)
     last = tuple(range(kept, input.ndim))
@@ -113,7 +113,7 @@ def as_rows(input: Any, dim: Any) -> np.ndarray | None:
 
 
 def as_columns(input: Any, dim: Any) -> np.ndarray | None:
-    """Return an array as columns that are to be summed; None unless its first axes are."""
+    """Return an array as columns to be summed; None unless `dim` is its first axes."""
     dims = dim if dim.__class__ is tuple else (dim,)
     first = len(dims)
     if tuple(sorted(dims)) != tuple(range(first)) or not 0 < first < input.ndim:
@@ -125,12 +125,12 @@ def as_columns(input: Any, dim: Any) -> np.ndarray | None:
 
 
 def cast_and_reshape(values: np.ndarray, input: Any, dim: Any, keepdim: bool) -> Any:
-    """Return what was found in the type of the input, and in the shape that is due."""
+    """Return a result in the input's dtype, and in the shape of the reduction."""
     dims = range(input.ndim) if dim is None else (dim,) if dim.__class__ is int else dim
     kept = tuple(1 if axis in dims else size for axis, size in enumerate(input.shape))
     if not keepdim:
         kept = tuple(size for axis, size in enumerate(input.shape) if axis not in dims)
-    with np.errstate(over="ignore"):  # the sum of numbers of float32 may be none of these
+    with np.errstate(over="ignore"):  # a float32 sum may overflow
         return values.astype(input.dtype, copy=False).reshape(kept)
 
 

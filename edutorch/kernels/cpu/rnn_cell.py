@@ -1,13 +1,12 @@
-"""One step of an LSTM and of a GRU: all of its gates in one pass over the numbers.
+"""One step of an LSTM and of a GRU: all of its gates in one pass over the elements.
 
 With NumPy a step goes through the memory once for each sigmoid, product and sum: some twenty
-times forward, thirty times backward. Here `WIDTH` numbers of each gate are brought into a small
-table that never leaves the processor's cache, everything is computed there, and the results are
-brought back. Inside the table all distances are known when the loop is compiled, so LLVM
-computes as many numbers at a time as the processor can; with a dozen arrays that might
-overlap it would not dare to.
+times forward, thirty times backward. Here `WIDTH` elements of each gate are loaded into a small
+table that never leaves the L1 cache, everything is computed there, and the results are stored.
+Inside the table all distances are compile-time constants, so LLVM vectorizes the loop; with a
+dozen arrays that might overlap it could not.
 
-`rnn_sequence.py` uses the same tables, time after time.
+`rnn_sequence.py` uses the same tables at each time step.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["gru_gates", "gru_gates_joint_vjp", "lstm_gates", "lstm_gates_joint_v
 
 WIDTH = 32
 A, B, C, D, E, F, G, H = (WIDTH * row for row in range(8))
-"""Where the rows of the table begin."""
+"""The first index of each row of the table."""
 
 TABLE_SIZE = 8 * WIDTH
 
@@ -46,7 +45,7 @@ def sigmoid(format: FloatFormat) -> Callable[..., Any]:
 
 @vector_function
 def tanh_slope(format: FloatFormat) -> Callable[..., Any]:
-    """1 - y²: how steep tanh is where it is y."""
+    """1 - y²: the derivative of tanh, given its result."""
     one = format.scalar(1)
 
     def tanh_slope(y):
@@ -57,7 +56,7 @@ def tanh_slope(format: FloatFormat) -> Callable[..., Any]:
 
 @njit(**CONTRACTED)
 def load_row(table, table_row, array, start, count):
-    """Bring numbers of an array into a row of the table."""
+    """Load elements of an array into a row of the table."""
     row = array[start : start + count]
     for j in range(count):
         table[table_row + j] = row[j]
@@ -65,18 +64,18 @@ def load_row(table, table_row, array, start, count):
 
 @njit(**CONTRACTED)
 def store_row(table, table_row, array, start, count):
-    """Bring a row of the table to its place in an array."""
+    """Store a row of the table in an array."""
     row = array[start : start + count]
     for j in range(count):
         row[j] = table[table_row + j]
 
 
-# The gates, in the table -----------------------------------------------------------------------
+# The gates, computed in the table --------------------------------------------------------------
 
 
 @njit(fastmath={"contract"}, nogil=True)
 def lstm_forward(s):
-    """From i, f, u, o in A to D and c in E to the new c in E and h in F."""
+    """Compute the new c in E and h in F from i, f, u, o in A to D and c in E."""
     use_wide_vectors()
     for j in range(WIDTH):
         c = sigmoid(s[B + j]) * s[E + j] + sigmoid(s[A + j]) * tanh(s[C + j])
@@ -86,7 +85,7 @@ def lstm_forward(s):
 
 @njit(fastmath={"contract"}, nogil=True)
 def lstm_backward(s):
-    """The gradients of the gates, in A to D, and of c, in G.
+    """Compute the gradients of the gates, in A to D, and of c, in G.
 
     A to D are the gates, E the old c, F the gradient of h and G that of the new c.
     """
@@ -105,7 +104,7 @@ def lstm_backward(s):
 
 @njit(fastmath={"contract"}, nogil=True)
 def gru_forward(s):
-    """From r, z, n of x in A to C and of hidden in D to F, and h in G, to the new h in G."""
+    """Compute the new h in G from r, z, n of x in A to C and of hidden in D to F, and h in G."""
     use_wide_vectors()
     for j in range(WIDTH):
         reset, update = sigmoid(s[A + j] + s[D + j]), sigmoid(s[B + j] + s[E + j])
@@ -115,10 +114,10 @@ def gru_forward(s):
 
 @njit(fastmath={"contract"}, nogil=True)
 def gru_backward(s):
-    """The gradients of r, z, n in A to C, of hidden's n in F, and of h in G.
+    """Compute the gradients of r, z, n in A to C, of hidden's n in F, and of h in G.
 
-    A to F as forward, G the old h, H the gradient of the new one. (Those of hidden's r and z are
-    the same as those of x.)
+    A to F as in forward, G the old h, H the gradient of the new one. (The gradients of hidden's r
+    and z equal those of x.)
     """
     use_wide_vectors()
     for j in range(WIDTH):

@@ -1,10 +1,9 @@
-"""Whole sequences of an LSTM, a GRU and the simplest network, forward and back through time.
+"""Whole sequences of an LSTM, a GRU and an Elman RNN, forward and backward through time.
 
-The samples of a batch know nothing of each other, so each thread takes some of them through all
-times: nobody waits for anybody between two steps. A step is one product, the state times W_hhᵀ,
-added to what the input contributes, and one pass over the gates (`rnn_cell.py`), while all of
-it is still in the cache. The gradient of the weights waits until the end: one product over all
-times.
+The samples of a batch are independent, so each thread takes some of them through all time steps:
+no synchronization is needed between two steps. A step is one product, the state times W_hhᵀ, added
+to the input's contribution, and one pass over the gates (`rnn_cell.py`), while all of it is still
+in the cache. The gradient of the weights is computed at the end: one product over all time steps.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ __all__ = [
 ]  # fmt: skip
 
 OPENBLAS_SMALL = 1_000_000
-"""OpenBLAS multiplies matrices as they lie if that takes fewer products than this. Else it first
-copies them to where it can read them faster, which for a few rows takes longer than it saves."""
+"""With fewer multiplications than this, OpenBLAS multiplies without packing the matrices, which
+for a few rows would take longer than it saves."""
 
 
 @njit(**CONTRACTED)
 def add_product(blas, rows, columns, inner, left, right, y, beta):
-    """y ← keep · y + left · right, with few rows: in blocks that are small for OpenBLAS.
+    """y ← beta · y + left · right, with few rows: in blocks that are small for OpenBLAS.
 
-    (rows, inner) times (inner, columns), all of them without gaps.
+    The factors are contiguous, (rows, inner) and (inner, columns).
     """
     one = y.dtype.type(1)
     width = OPENBLAS_SMALL // (rows * inner) // WIDTH * WIDTH
@@ -71,13 +70,13 @@ def add_product(blas, rows, columns, inner, left, right, y, beta):
 
 @njit(**CONTRACTED)
 def time_of(step, times, reverse):
-    """The time of a step, forwards or backwards."""
+    """Return the time of a step, forward or in reverse."""
     return times - 1 - step if reverse else step
 
 
 @njit(**CONTRACTED)
 def copy_slice(source, start, target, to, count):
-    """Copy numbers; the compiler makes less of it than of an assignment to a slice."""
+    """Copy elements; a loop compiles to less code than an assignment to a slice."""
     from_, to_ = source[start : start + count], target[to : to + count]
     for j in range(count):
         to_[j] = from_[j]
@@ -85,7 +84,7 @@ def copy_slice(source, start, target, to, count):
 
 @njit(**CONTRACTED)
 def copy_of(array, start, count):
-    """Return a copy of some numbers."""
+    """Return a copy of some elements."""
     result = np.empty(count, array.dtype)
     copy_slice(array, start, result, 0, count)
     return result
@@ -203,20 +202,20 @@ def lstm_sequence_joint_vjp() -> Callable[..., Any]:
 
 @njit(**CONTRACTED)
 def load_sum(table, place, left, right, start, count):
-    """Bring the sum of two arrays' numbers into a row of the table."""
+    """Load the sum of two arrays' elements into a row of the table."""
     a, b = left[start : start + count], right[start : start + count]
     for j in range(count):
         table[place + j] = a[j] + b[j]
 
 
 def states_before(first: Any, states: Any, reverse: bool) -> Any:
-    """Return the state that each time began with."""
+    """Return the state at the start of each time step."""
     parts = (states[1:], first[None]) if reverse else (first[None], states[:-1])
     return np.concatenate(parts)
 
 
 def weight_gradient(at_gates: Any, states: Any) -> Any:
-    """Return the gradient of the weight: one product over all times."""
+    """Return the gradient of the weight: one product over all time steps."""
     left, right = flatten_rows(at_gates).T, flatten_rows(states)
     y = product()(left, right)
     return left @ right if y is None else y
@@ -343,7 +342,7 @@ def gru_sequence_joint_vjp() -> Callable[..., Any]:
     return run
 
 
-# The simplest network --------------------------------------------------------------------------
+# Elman RNN -------------------------------------------------------------------------------------
 
 
 def rnn_sequence() -> Callable[..., Any]:

@@ -1,9 +1,9 @@
-"""The peak, the sum and the product of rows, for use inside kernels.
+"""The maximum, the sum and the dot product of rows, for use inside kernels.
 
-A sum in the order of the numbers would wait for each addition before the next one begins. So up
-to 64 sums are kept side by side, which LLVM may do where it is allowed to reorder; and as each
-of them stays short, fewer digits are lost than in order. Blocks of numbers are added up this way,
-and then the blocks, in float64 and with what each addition rounded off.
+A sum in order would be bound by the latency of each addition. So up to 64 partial sums are kept
+side by side, which LLVM may do where it is allowed to reorder; and as each of them is short, less
+precision is lost than in order. Blocks of elements are summed this way, and then the blocks, in
+float64 by compensated summation.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ __all__ = ["dot", "dot_centered", "row_max", "max_or_any", "sum_squared_deviatio
 
 BLOCK = 1024
 REORDERED: dict[str, Any] = {"forceinline": True, "fastmath": {"contract", "reassoc", "nsz"}}
-"""Not among them: that there is no NaN, and no infinite number."""
+"""Without `nnan` and `ninf`: NaN and infinities are kept."""
 
 
 @vector_function
 def max_or_any(format: FloatFormat) -> Callable[..., Any]:
-    """The largest number of a row. With a NaN in it, any number: what follows is NaN anyway.
+    """The maximum of a row; with a NaN in it, any value: what follows is NaN anyway.
 
-    LLVM compares integers several at a time, but not numbers that may be NaN. Apart from the sign,
-    the bits of larger numbers are larger integers; of negative ones, they have to be turned round.
+    LLVM vectorizes comparisons of integers, but not of floats that may be NaN. The bits of floats,
+    read as sign and magnitude, order like integers; those of negative ones have to be flipped.
     """
     scalar, integer = format.scalar, format.integer
     sign, magnitude = integer(np.iinfo(integer).bits - 1), integer(np.iinfo(integer).max)
@@ -47,7 +47,7 @@ def max_or_any(format: FloatFormat) -> Callable[..., Any]:
 
 @vector_function
 def row_max(format: FloatFormat) -> Callable[..., Any]:
-    """The largest number of a row, and NaN if there is one in it: found in the same way."""
+    """The maximum of a row, and NaN if there is one in it, by integer comparisons as above."""
     scalar, integer = format.scalar, format.integer
     sign, magnitude = integer(np.iinfo(integer).bits - 1), integer(np.iinfo(integer).max)
     least, infinite = integer(np.iinfo(integer).min), scalar(np.inf).view(integer)
@@ -83,26 +83,26 @@ def block_dot(a: Any, b: Any) -> Any:
 
 
 @njit(**REORDERED)
-def block_squared_deviations(row: Any, centre: Any) -> Any:
-    """Σ (x - centre)² of a short row."""
+def block_squared_deviations(row: Any, center: Any) -> Any:
+    """Σ (x - center)² of a short row."""
     sum = row.dtype.type(0)
     for i in range(row.size):
-        sum += (row[i] - centre) * (row[i] - centre)
+        sum += (row[i] - center) * (row[i] - center)
     return sum
 
 
 @njit(**REORDERED)
-def block_dot_centered(a: Any, b: Any, centre: Any) -> Any:
-    """Σ a·(b - centre) of short rows."""
+def block_dot_centered(a: Any, b: Any, center: Any) -> Any:
+    """Σ a·(b - center) of short rows."""
     sum = a.dtype.type(0)
     for i in range(a.size):
-        sum += a[i] * (b[i] - centre)
+        sum += a[i] * (b[i] - center)
     return sum
 
 
 @njit(forceinline=True)
 def add_compensated(whole: float, lost: float, part: float) -> tuple[float, float]:
-    """Return whole + part, and what was lost so far with what this addition rounds off."""
+    """Return whole + part, and the accumulated rounding errors (Kahan-Babuška)."""
     more = whole + part
     kept = more - whole
     return more, lost + ((whole - (more - kept)) + (part - kept))
@@ -110,13 +110,13 @@ def add_compensated(whole: float, lost: float, part: float) -> tuple[float, floa
 
 @njit(forceinline=True)
 def compensated_total(whole: float, lost: float) -> float:
-    """Return a sum with what was lost; of infinite numbers, that is NaN."""
+    """Return a sum with its rounding errors added, which are NaN for infinite terms."""
     return whole + lost if lost == lost else whole
 
 
 @njit(forceinline=True)
 def total(row: Any) -> float:
-    """Σ x as a number of float64."""
+    """Σ x, as float64."""
     whole = lost = 0.0
     for at in range(0, row.size, BLOCK):
         whole, lost = add_compensated(whole, lost, block_total(row[at : at + BLOCK]))
@@ -125,7 +125,7 @@ def total(row: Any) -> float:
 
 @njit(forceinline=True)
 def dot(a: Any, b: Any) -> float:
-    """Σ a·b as a number of float64."""
+    """Σ a·b, as float64."""
     whole = lost = 0.0
     for at in range(0, a.size, BLOCK):
         whole, lost = add_compensated(
@@ -135,21 +135,21 @@ def dot(a: Any, b: Any) -> float:
 
 
 @njit(forceinline=True)
-def sum_squared_deviations(row: Any, centre: Any) -> float:
-    """Σ (x - centre)² as a number of float64."""
+def sum_squared_deviations(row: Any, center: Any) -> float:
+    """Σ (x - center)², as float64."""
     whole = lost = 0.0
     for at in range(0, row.size, BLOCK):
         whole, lost = add_compensated(
-            whole, lost, block_squared_deviations(row[at : at + BLOCK], centre)
+            whole, lost, block_squared_deviations(row[at : at + BLOCK], center)
         )
     return compensated_total(whole, lost)
 
 
 @njit(forceinline=True)
-def dot_centered(a: Any, b: Any, centre: Any) -> float:
-    """Σ a·(b - centre) as a number of float64."""
+def dot_centered(a: Any, b: Any, center: Any) -> float:
+    """Σ a·(b - center), as float64."""
     whole = lost = 0.0
     for at in range(0, a.size, BLOCK):
-        part = block_dot_centered(a[at : at + BLOCK], b[at : at + BLOCK], centre)
+        part = block_dot_centered(a[at : at + BLOCK], b[at : at + BLOCK], center)
         whole, lost = add_compensated(whole, lost, part)
     return compensated_total(whole, lost)

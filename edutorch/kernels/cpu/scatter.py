@@ -1,9 +1,9 @@
-"""Numbers added at places that may occur several times: the other way of picking rows.
+"""Scatter-add: values added at indices that may repeat, the gradient of indexing.
 
-NumPy's `add.at` asks itself at each number where it belongs. Here the places of whole rows are
-worked out first, and then rows are added to rows. The threads share out the columns, not the
-rows: two of them never add to the same number, and the sum is always made in the same order.
-Where axes that are taken whole come first, each thread has some of the blocks that these make.
+NumPy's `add.at` resolves the index for each element. Here the indices of whole rows are resolved
+first, and then rows are added to rows. The threads divide the columns, not the rows: two of them
+never add to the same element, and the order of summation is fixed. If the index starts with full
+slices, each thread has some of the blocks that these select.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .work_queue import claim_range
 __all__ = ["add_at"]
 
 COLUMN_BAND = 16
-"""Columns are handed out by so many."""
+"""The columns are divided in units of so many."""
 
 
 def add_rows(start, stop, target, indices, values, inner):
-    """target[places[i]] += values[i], in some of the columns of rows that are `inner` long."""
+    """target[indices[i]] += values[i], in some of the columns of rows of `inner` elements."""
     start, stop = claim_range(start, stop)
     left, right = np.int64(start) * COLUMN_BAND, min(np.int64(stop) * COLUMN_BAND, inner)
     for i in range(indices.size):
@@ -37,14 +37,14 @@ def add_rows(start, stop, target, indices, values, inner):
 
 
 def add_elements(start, stop, target, indices, values):
-    """The same for rows of one number."""
+    """The same for rows of one element."""
     start, stop = claim_range(start, stop)
     for i in range(start, stop):
         target[indices[i]] += values[i]
 
 
 def add_in_blocks(start, stop, target, indices, values, length, inner):
-    """The same in each of many blocks, which have `length` rows."""
+    """The same in each of some blocks of `length` rows."""
     start, stop = claim_range(start, stop)
     for block in range(np.int64(start), np.int64(stop)):
         here = target[block * length * inner : (block + 1) * length * inner]
@@ -61,9 +61,9 @@ def add_in_blocks(start, stop, target, indices, values, length, inner):
 
 
 def add_at() -> Callable[..., Any]:
-    """Make `target[index] += values`, in place; it returns `target`.
+    """Make the in-place `target[index] += values`, which returns `target`.
 
-    The index has arrays of integers for some axes in a row, and takes the others whole.
+    The index has integer arrays for some consecutive axes, and full slices for the others.
     """
     rows = compile_kernel(add_rows, ARRAY_1D, INT64_1D, ARRAY_1D, INT64)
     elements = compile_kernel(add_elements, ARRAY_1D, INT64_1D, ARRAY_1D)
@@ -100,13 +100,13 @@ def add_at() -> Callable[..., Any]:
 
 
 def count_leading_slices(index: Any) -> int:
-    """Return how many axes an index takes whole before it picks."""
+    """Return the number of full slices at the start of an index."""
     parts = index if isinstance(index, tuple) else ()
     return next((at for at, part in enumerate(parts) if not is_full_slice(part)), 0)
 
 
 def flat_row_indices(index: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int, ...]] | None:
-    """Return the numbers of the rows that an index means, and the shape of such a row."""
+    """Return the flat indices of the rows that an index selects, and the shape of a row."""
     parts = index if isinstance(index, tuple) else (index,)
     while parts and (parts[-1] is Ellipsis or is_full_slice(parts[-1])):
         parts = parts[:-1]
@@ -125,5 +125,5 @@ def flat_row_indices(index: Any, shape: tuple[int, ...]) -> tuple[Any, tuple[int
 
 
 def is_full_slice(part: Any) -> bool:
-    """Say whether a part of an index is `:`."""
+    """Whether a part of an index is `:`."""
     return isinstance(part, slice) and part == slice(None)

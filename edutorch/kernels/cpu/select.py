@@ -1,7 +1,7 @@
-"""Small functions that generated kernels are made of: choices between numbers, extremes of a row.
+"""Small functions called by generated kernels: minimum, maximum, sign, extremes of a row.
 
-`edutorch.compile` writes kernels; what is better written by hand, once, is here and in `row_reduce.py`
-and `vector_math.py`.
+`edutorch.compile` generates kernels; what is better written by hand, once, is here and in
+`row_reduce.py` and `vector_math.py`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def copysign(a: Any, b: Any) -> Any:
 
 @njit(forceinline=True)
 def logaddexp(a: Any, b: Any) -> Any:
-    """log(eᵃ + eᵇ): the larger one, and what the other adds to it."""
+    """log(eᵃ + eᵇ): the larger one, and a correction for the other."""
     distance = abs(a - b)  # NaN of two equal infinities
     correction = log1p_small(exp(-distance)) if a != b else type(a)(math.log(2))
     return maximum(a, b) + correction if distance != math.inf else maximum(a, b)
@@ -62,9 +62,9 @@ def power(a: Any, b: Any) -> Any:
 
 @njit(forceinline=True)
 def largest(row: Any) -> Any:
-    """The largest number of a row; NaN if one is NaN.
+    """The maximum of a row; NaN if one element is NaN.
 
-    One comparison after the other would wait for the last one: so 64 are made side by side.
+    A single chain of comparisons would be bound by latency: so 64 run side by side.
     """
     blocks = row.size // LANES
     result = row[0]
@@ -83,7 +83,7 @@ def largest(row: Any) -> Any:
 
 @njit(forceinline=True)
 def smallest(row: Any) -> Any:
-    """The smallest number of a row; NaN if one is NaN."""
+    """The minimum of a row; NaN if one element is NaN."""
     blocks = row.size // LANES
     result = row[0]
     if blocks > 1:

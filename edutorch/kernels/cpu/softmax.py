@@ -1,11 +1,11 @@
 """softmax and log_softmax, and their derivatives, row by row.
 
-The definitions go through the memory once for the peak, the difference, the exponential, the sum
-and the quotient, each time over all rows. Here all of this is done to one row while it is in the
-cache, so that each number comes from the memory once. Along another axis than the last, many
-neighbouring columns are gone through at a time, as if they were one number.
+The definitions go through the memory once for the maximum, the difference, the exponential, the
+sum and the quotient, each time over all rows. Here all of this is done to one row while it is in
+the cache, so that each element is read from memory once. Along another axis than the last, many
+adjacent columns are processed together.
 
-Cross entropy is made of these: its loss and its gradient touch one number of each row besides.
+Cross entropy uses these: its loss and its gradient touch one more element of each row.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from .work_queue import claim_range
 
 Run = Callable[..., Any]
 COLUMN_BAND = 512
-"""So many neighbouring columns are gone through at a time: their sums stay in the first cache."""
+"""So many adjacent columns are processed together: their sums stay in the L1 cache."""
 
 
 # Along the last axis -----------------------------------------------------------------------
 
 
 def softmax_rows(start, stop, x, y):
-    """y = exp(x - peak) / Σ exp(x - peak) of each row."""
+    """y = exp(x - max) / Σ exp(x - max) of each row."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     number = x.dtype.type
@@ -58,7 +58,7 @@ def softmax_rows(start, stop, x, y):
 
 
 def log_softmax_rows(start, stop, x, y):
-    """y = x - peak - log Σ exp(x - peak) of each row."""
+    """y = x - max - log Σ exp(x - max) of each row."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     number = x.dtype.type
@@ -97,7 +97,7 @@ def log_softmax_rows_backward(start, stop, g, y, grad_input):
 
 
 def log_softmax_rows_one_hot(start, stop, values, columns, y, grad_input):
-    """The same where g is 0 but for one number in each row."""
+    """The same where g is 0 except for one element in each row."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     for r in range(start, stop):
@@ -111,7 +111,7 @@ def log_softmax_rows_one_hot(start, stop, values, columns, y, grad_input):
 
 
 def softmax_columns(start, stop, x, y, logarithm):
-    """The same of each column of blocks (outer, n, inner), for `COLUMNS` of them at a time."""
+    """The same along the middle axis of (outer, n, inner), for `COLUMN_BAND` columns at a time."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     number = x.dtype.type
@@ -148,7 +148,7 @@ def softmax_columns(start, stop, x, y, logarithm):
 
 
 def softmax_columns_backward(start, stop, g, y, grad_input, logarithm):
-    """The derivative, for blocks (outer, n, inner)."""
+    """The derivative along the middle axis of (outer, n, inner)."""
     start, stop = claim_range(start, stop)
     use_wide_vectors()
     n, inner = y.shape[1], y.shape[2]
@@ -181,7 +181,7 @@ def softmax_columns_backward(start, stop, g, y, grad_input, logarithm):
 
 
 def forward(rows: Any, columns: Any, logarithm: bool) -> Run:
-    """Join the two ways of a forward."""
+    """Make a forward from its kernels for the last axis and for another axis."""
 
     def run(input: Any, dim: int, dtype: Any) -> np.ndarray | None:
         if (
@@ -204,7 +204,7 @@ def forward(rows: Any, columns: Any, logarithm: bool) -> Run:
 
 
 def backward(rows: Any, columns: Any, logarithm: bool) -> Run:
-    """Join the two ways of a derivative."""
+    """Make a derivative from its kernels for the last axis and for another axis."""
 
     def run(g: Any, y: Any, dim: int) -> np.ndarray | None:
         if not are_contiguous_floats((y, g := contiguous_gradient(g, y))) or not is_valid_axis(
@@ -226,18 +226,18 @@ def backward(rows: Any, columns: Any, logarithm: bool) -> Run:
 
 @functools.cache
 def columns_kernel() -> Any:
-    """Compile what both forwards use."""
+    """Compile `softmax_columns`, which both forwards use."""
     return compile_kernel(softmax_columns, ARRAY_3D, ARRAY_3D, BOOL)
 
 
 @functools.cache
 def columns_backward_kernel() -> Any:
-    """Compile what both derivatives use."""
+    """Compile `softmax_columns_backward`, which both derivatives use."""
     return compile_kernel(softmax_columns_backward, ARRAY_3D, ARRAY_3D, ARRAY_3D, BOOL)
 
 
 def is_valid_axis(array: np.ndarray, dim: Any) -> bool:
-    """Say whether there is something along this axis."""
+    """Whether an array is not empty, and has this axis."""
     return array.size > 0 and dim.__class__ is int and -array.ndim <= dim < array.ndim
 
 

@@ -1,6 +1,6 @@
-"""What a picture says of many small arrays: one row of numbers for each, in one pass.
+"""Statistics of many small arrays of one size, in one pass over their elements.
 
-NumPy would go over the table of all their numbers six times, and turn it round once.
+NumPy would read the elements six times, and transpose the result once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sums_of_row(row: Any) -> Any:
 
 @njit(**WITHOUT_NAN)
 def extremes(row: Any) -> Any:
-    """Return the least and the largest number; any, if there is a NaN."""
+    """Return the minimum and the maximum; any values, if there is a NaN."""
     low = high = row[0]
     for i in range(row.size):
         low = min(low, row[i])
@@ -56,7 +56,7 @@ def row_statistics(start, stop, data, statistics):
 
 
 def row_statistics_kernel() -> Callable[..., Any]:
-    """Make the summaries of the rows of a table."""
+    """Make the statistics of the rows of an array."""
     kernel = compile_kernel(row_statistics, ARRAY_2D, FLOAT64_2D)
 
     def run(data: Any) -> Any:

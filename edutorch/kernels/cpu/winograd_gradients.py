@@ -92,9 +92,9 @@ def sum_weight_gradients(
             for k in range(SQUARE):
                 for c in range(0, size, TILE_ROWS):
                     y_at = k * y_step + c * width
-                    s, s_at, initial_step = (sums, y_at, width) if has_sums else (zeros, 0, 0)
+                    s, s_at, s_step = (sums, y_at, width) if has_sums else (zeros, 0, 0)
                     product(width // lane, images, k * x_step, ones, c, lines, 0, last - first,
-                            responses, k * g_step, s, s_at, initial_step, sums, y_at, width)  # fmt: skip
+                            responses, k * g_step, s, s_at, s_step, sums, y_at, width)  # fmt: skip
             has_sums = True
         for c in range(0, size, lane):
             for i in range(lane):
