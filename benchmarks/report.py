@@ -27,7 +27,7 @@ def ready() -> None:
     """Have all kernels made before anything is timed: nobody measures a compiler here."""
     from edutorch import kernels
 
-    if not kernels.available() or os.environ.get("EDUTORCH_KERNELS") == "off":
+    if not kernels.is_available() or os.environ.get("EDUTORCH_KERNELS") == "off":
         print("without numba, or with EDUTORCH_KERNELS=off: definitions run, no kernels.\n")
         return
     for made in kernels.warm_up():

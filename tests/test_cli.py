@@ -274,7 +274,7 @@ def test_jupyterlab_does_not_ask_whether_it_may_fetch_news(monkeypatch):
     assert notification == {"fetchNews": "false", "checkForUpdates": False}
 
 
-@pytest.mark.skipif(not kernels.available(), reason="needs the extra `fast`")
+@pytest.mark.skipif(not kernels.is_available(), reason="needs the extra `fast`")
 def test_kernels_are_compiled_while_jupyterlab_runs(monkeypatch, tmp_path):
     begun = f"open({str(tmp_path / 'begun')!r}, 'w').close(); import time; time.sleep(999)"
     monkeypatch.setattr(lab, "_WARM_UP", begun)
@@ -298,25 +298,25 @@ def test_without_jupyterlab_the_extra_is_named(monkeypatch, capsys):
 def test_warmup_makes_every_kernel(monkeypatch, capsys):
     from edutorch.cli.warmup import warmup
 
-    if not kernels.available():
+    if not kernels.is_available():
         assert warmup() == 1
         assert 'pip install "edutorch[fast]"' in capsys.readouterr().err
         return
-    made = [kernels.Made("conv.one", "compiled", 1.25), kernels.Made("conv.two", "loaded", 0.01)]
+    made = [kernels.KernelStatus("conv.one", "compiled", 1.25), kernels.KernelStatus("conv.two", "loaded", 0.01)]
     monkeypatch.setattr(kernels, "warm_up", lambda: iter(made))
     assert warmup() == 0
     out = capsys.readouterr().out
     assert re.search(r"^  conv\.one +compiled +1\.25 s$", out, re.MULTILINE)
     assert re.search(r"2 kernels ready in [\d.]+ s: 1 compiled, 1 from the disk", out)
 
-    made.append(kernels.Made("conv.three", "failed", 0.5, "no such register"))
+    made.append(kernels.KernelStatus("conv.three", "failed", 0.5, "no such register"))
     assert warmup() == 1
     out = capsys.readouterr().out
     assert re.search(r"failed +0\.50 s  no such register", out)
     assert "1 kernels failed: there, the definitions run" in out
 
 
-@pytest.mark.skipif(not kernels.available(), reason="needs the extra `fast`")
+@pytest.mark.skipif(not kernels.is_available(), reason="needs the extra `fast`")
 def test_warmup_can_say_what_is_ready_without_compiling():
     done = edutorch("warmup", "--check")
     states = json.loads(done.stdout)
@@ -336,7 +336,7 @@ def test_the_doctor_says_what_makes_it_fast(monkeypatch):
     found = {finding.name: finding for finding in doctor._speed()}
     assert re.search(r"\d GFLOP/s with one thread", found["BLAS"].detail) or not found["BLAS"].ok
     assert re.fullmatch(r"\d+ in an op", found["threads"].detail)
-    if kernels.available():
+    if kernels.is_available():
         assert found["kernels"].detail.startswith("1 of 3 are ready; failed: a.c (no memory)")
         assert found["kernels"].todo == "python -m edutorch warmup  compiles the rest"
 

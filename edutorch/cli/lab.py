@@ -66,7 +66,7 @@ def warm_up_beside() -> Iterator[None]:
 
     A notebook compiles what it needs itself, but beside its own steps, in the same process.
     """
-    if not kernels.available():
+    if not kernels.is_available():
         yield
         return
     process = subprocess.Popen(

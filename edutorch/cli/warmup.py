@@ -19,7 +19,7 @@ def warmup(check: bool = False) -> int:
 
     Returns: the exit code: 1 if a kernel could not be made.
     """
-    if not kernels.available():
+    if not kernels.is_available():
         print(missing_extra("fast", "warmup", "there is no numba to compile with"), file=sys.stderr)
         return 1
     start = time.perf_counter()

@@ -26,31 +26,31 @@ from ..settings import are_deterministic_algorithms_enabled
 from ..utils.background_compile import compiler
 from ..utils.malloc_tuning import keep_freed_memory
 
-__all__ = ["Made", "available", "warm_up"]
+__all__ = ["KernelStatus", "is_available", "warm_up"]
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Whether numba is installed.
 
-    >>> kernels.available() in (True, False)
+    >>> kernels.is_available() in (True, False)
     True
     """
     return importlib.util.find_spec("numba") is not None
 
 
-def make_wanted(slot: Slot) -> None:
+def request_kernel(slot: Slot) -> None:
     """Make the kernel of a slot in the background, or now where results must be reproducible."""
-    wish = os.environ.get("EDUTORCH_KERNELS", "beside")
-    if wish == "off" or not available():
+    mode = os.environ.get("EDUTORCH_KERNELS", "beside")
+    if mode == "off" or not is_available():
         return
-    make_room()
-    if wish == "wait" or are_deterministic_algorithms_enabled():
+    prepare_runtime()
+    if mode == "wait" or are_deterministic_algorithms_enabled():
         make_or_warn(slot)
     else:
         compiler.do(partial(make_or_warn, slot))
 
 
-def make_room() -> None:
+def prepare_runtime() -> None:
     """Set up threads and memory for kernels: see `backends/blas.py`, `utils/malloc_tuning.py`."""
     blas.hold()
     keep_freed_memory()
@@ -63,29 +63,31 @@ def make_or_warn(slot: Slot) -> None:
     try:
         make(slot)
     except Exception as error:  # noqa: BLE001 (compilers have errors of many kinds)
-        warn(f"no kernel for {slot.name} ({said(error)}): slower, the same results; try `doctor`")
+        warn(
+            f"no kernel for {slot.name} ({first_line(error)}): slower, the same results; try `doctor`"
+        )
 
 
 def make(slot: Slot) -> None:
     """Make the kernel of a slot and fill the slot with it."""
     try:
-        slot.fill(maker_of(slot)())
+        slot.fill(kernel_maker(slot)())
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         config: Any = import_module("numba").config
         # No cache folder is writable: this process uses a temporary one.
         config.CACHE_DIR = tempfile.mkdtemp(prefix="edutorch-kernels-")
-        slot.fill(maker_of(slot)())
+        slot.fill(kernel_maker(slot)())
 
 
-def maker_of(slot: Slot) -> Callable[[], Any]:
+def kernel_maker(slot: Slot) -> Callable[[], Any]:
     """Return the function that makes the kernel of a slot."""
     file, name = slot.name.split(".")
     return getattr(import_module(f".cpu.{file}", __name__), name)
 
 
-def said(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, or its class where it has none."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
@@ -95,7 +97,7 @@ def said(error: BaseException) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class KernelStatus:
     """The outcome for a kernel: "loaded" from disk, "compiled", "failed" or "not compiled"."""
 
     name: str
@@ -104,55 +106,55 @@ class Made:
     detail: str = ""
 
 
-def warm_up(*, compile: bool = True) -> Iterator[Made]:
+def warm_up(*, compile: bool = True) -> Iterator[KernelStatus]:
     """Make all kernels, one after the other, and yield the outcome of each.
 
     Args:
         compile: False only loads cached kernels, and skips the rest.
     """
-    if not available():
+    if not is_available():
         return
     from numba.core.event import install_listener
 
-    make_room()
+    prepare_runtime()
     for key in KERNELS:
         slot_of(key)  # also of ops that have not run yet
     import_module("..optim", __name__)
     import_module("..nn", __name__)
     for slot in slots():
         slot.asked = True
-        start, listener, detail = time.perf_counter(), compilations(compile), ""
+        start, listener, detail = time.perf_counter(), compilation_listener(compile), ""
         try:
             with install_listener("numba:compile", listener):
                 make(slot)
             state = "compiled" if listener.seen else "loaded"
-        except NotNow:
+        except CompilationForbidden:
             slot.asked, state = False, "not compiled"
         except Exception as error:  # noqa: BLE001 (it is reported; the next one may do)
-            state, detail = "failed", said(error)
-        yield Made(slot.name, state, time.perf_counter() - start, detail)
+            state, detail = "failed", first_line(error)
+        yield KernelStatus(slot.name, state, time.perf_counter() - start, detail)
 
 
-class NotNow(Exception):
+class CompilationForbidden(Exception):
     """A kernel would have to be compiled."""
 
 
-def compilations(allowed: bool) -> Any:
+def compilation_listener(allowed: bool) -> Any:
     """Return a listener that notes whether numba compiles, and raises if that is not allowed."""
     from numba.core.event import Listener
 
-    class Heard(Listener):
+    class CompilationListener(Listener):
         seen = False
 
         def on_start(self, event: Any) -> None:
             self.seen = True
             if not allowed:
-                raise NotNow
+                raise CompilationForbidden
 
         def on_end(self, event: Any) -> None:
             """Nothing: `seen` is set when compilation starts."""
 
-    return Heard()
+    return CompilationListener()
 
 
-reference_mode.maker = make_wanted
+reference_mode.maker = request_kernel

@@ -11,7 +11,7 @@ import edutorch as torch
 from edutorch.backends import reference_only
 from edutorch.core.fast import lazy_gradients
 from edutorch.core.fast.lazy_gradients import OneHotGradient
-from edutorch.kernels import available, make
+from edutorch.kernels import is_available, make
 from edutorch.nn import functional as F
 from edutorch.nn.functional.loss import nll
 from edutorch.ops.softmax import LOG_SOFTMAX_KERNEL
@@ -54,7 +54,7 @@ def exact(x: torch.Tensor, target: torch.Tensor) -> np.ndarray:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_array_in_between(shape: tuple[int, int], computed: list[OneHotGradient]) -> None:
-    if available():
+    if is_available():
         make(LOG_SOFTMAX_KERNEL)
     x, target = scores(shape)
     F.cross_entropy(x, target).backward()

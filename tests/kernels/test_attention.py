@@ -125,7 +125,10 @@ def test_the_function_with_and_without_kernels(monkeypatch):
         return y.detach().numpy(), x.grad.numpy()
 
     fast = gradients()
-    assert slot_of("attention_forward").run is not None and slot_of("attention_forward/joint_vjp").run is not None
+    assert (
+        slot_of("attention_forward").run is not None
+        and slot_of("attention_forward/joint_vjp").run is not None
+    )
     with reference_only():
         exact = gradients()
     close(fast, exact, np.float64)

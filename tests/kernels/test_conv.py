@@ -14,7 +14,13 @@ from edutorch.errors import ShapeError
 from edutorch.kernels import make
 from edutorch.kernels.cpu import conv, conv_gradients
 from edutorch.kernels.cpu.conv_indexing import plan_convolution
-from edutorch.nn.functional.conv import conv2d, conv_nd, conv_weight_grad, resolve_window, conv_transpose_nd
+from edutorch.nn.functional.conv import (
+    conv2d,
+    conv_nd,
+    conv_weight_grad,
+    resolve_window,
+    conv_transpose_nd,
+)
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
 
@@ -153,9 +159,13 @@ def test_other_memory(kernels):
     assert_near(y, definition(conv2d, x, w, None, *settings), np.float32, 54)
     g = np.broadcast_to(np.float32(1), y.shape)
     back = g, w, (9, 9), (1, 1), ((0, 0), (0, 0)), (1, 1), 1
-    assert_near(kernels["conv_transpose_nd"](*back), definition(conv_transpose_nd, *back), np.float32, 72)
+    assert_near(
+        kernels["conv_transpose_nd"](*back), definition(conv_transpose_nd, *back), np.float32, 72
+    )
     back = x, g, (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), 1
-    assert_near(kernels["conv_weight_grad"](*back), definition(conv_weight_grad, *back), np.float32, 196)
+    assert_near(
+        kernels["conv_weight_grad"](*back), definition(conv_weight_grad, *back), np.float32, 196
+    )
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -20,7 +20,7 @@ numba = pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
 @tried("key", KERNELS)
 def test_each_row_of_the_table_names_a_maker(key):
-    assert callable(kernels.maker_of(slot_of(key)))
+    assert callable(kernels.kernel_maker(slot_of(key)))
 
 
 def run(program, **environment):
@@ -105,7 +105,7 @@ def test_where_nothing_can_be_kept_a_kernel_is_made_all_the_same(monkeypatch):
         return made.append
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", before)
-    monkeypatch.setattr(kernels, "maker_of", lambda slot: maker)
+    monkeypatch.setattr(kernels, "kernel_maker", lambda slot: maker)
     slot = reference_mode.Slot("some.kernel", least=0)
     kernels.make(slot)
     assert slot.run == made.append
@@ -123,17 +123,17 @@ def test_who_waits_for_a_kernel(monkeypatch, wish, is_deterministic, made):
     monkeypatch.setattr(kernels.compiler, "do", lambda job: told.append("beside"))
     edutorch.use_deterministic_algorithms(is_deterministic)
     try:
-        kernels.make_wanted(reference_mode.Slot("some.kernel", least=0))
+        kernels.request_kernel(reference_mode.Slot("some.kernel", least=0))
     finally:
         edutorch.use_deterministic_algorithms(False)
     assert told[-1] == made
 
 
 def test_without_numba_no_kernel_is_made(monkeypatch):
-    monkeypatch.setattr(kernels, "available", lambda: False)
+    monkeypatch.setattr(kernels, "is_available", lambda: False)
     monkeypatch.setattr(kernels, "make_or_warn", pytest.fail)
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
-    kernels.make_wanted(reference_mode.Slot("some.kernel", least=0))
+    kernels.request_kernel(reference_mode.Slot("some.kernel", least=0))
     assert list(kernels.warm_up()) == []
 
 
@@ -145,7 +145,7 @@ def test_an_error_of_the_compiler_is_told_and_the_next_kernel_is_made(monkeypatc
             raise numba.TypingError("no such type\nand many more lines")
         return lambda: print
 
-    monkeypatch.setattr(kernels, "maker_of", maker_of)
+    monkeypatch.setattr(kernels, "kernel_maker", maker_of)
     monkeypatch.setattr(kernels, "warn", told.put)
     broken, good = (reference_mode.Slot(name, least=0) for name in ("some.broken", "some.good"))
     kernels.compiler.do(lambda: kernels.make_or_warn(broken))
@@ -194,7 +194,7 @@ def maker_of(slot):
         ended.wait(60)
         return print
     return maker
-kernels.maker_of = maker_of
+kernels.kernel_maker = maker_of
 slow, other = (reference_mode.Slot(name, 0) for name in ("some.slow", "some.other"))
 slow.ask()
 begun.wait(60)

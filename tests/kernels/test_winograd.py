@@ -71,7 +71,10 @@ def test_the_three_faces(used_winograd, n, channels, count, size, pads, bias):
     assert error(back, definition(conv_transpose_nd, g, w, size, (1, 1), both, (1, 1), 1)) < 2e-6
     by_filters = np.full(w.shape, np.nan, "f")
     assert sum_weight_gradients(x, g, pads, by_filters)
-    assert error(by_filters, definition(conv_weight_grad, x, g, (3, 3), (1, 1), both, (1, 1), 1)) < 2e-6
+    assert (
+        error(by_filters, definition(conv_weight_grad, x, g, (3, 3), (1, 1), both, (1, 1), 1))
+        < 2e-6
+    )
 
 
 @pytest.mark.parametrize("case", [(2, 64, 28), (4, 128, 8), (8, 256, 4)])
@@ -139,7 +142,10 @@ def test_the_kernels_of_convolution_use_it(used):
     pads = ((0, 1), (2, 1))
     g = random((2, 64, 8, 9), 2)
     arguments = g, w, (9, 8), (1, 1), pads, (1, 1), 1
-    assert error(conv.conv_transpose_nd()(*arguments), definition(conv_transpose_nd, *arguments)) < 2e-6
+    assert (
+        error(conv.conv_transpose_nd()(*arguments), definition(conv_transpose_nd, *arguments))
+        < 2e-6
+    )
     arguments = x, g, (3, 3), (1, 1), pads, (1, 1), 1
     found = conv_gradients.conv_weight_grad()(*arguments)
     assert error(found, definition(conv_weight_grad, *arguments)) < 2e-6
@@ -169,7 +175,10 @@ def test_what_is_not_finite_stays_where_the_definition_has_it(used, value, where
     expected = definition(conv2d, *arguments)
     np.testing.assert_array_equal(np.isfinite(conv.conv2d()(*arguments)), np.isfinite(expected))
     arguments = x, g, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1
-    found, expected = conv_gradients.conv_weight_grad()(*arguments), definition(conv_weight_grad, *arguments)
+    found, expected = (
+        conv_gradients.conv_weight_grad()(*arguments),
+        definition(conv_weight_grad, *arguments),
+    )
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
     assert used == [False, where == "weight"]
 
