@@ -26,14 +26,14 @@ from .ops import conj, roll
 from .ops.creation import creation
 from .ops.fft import (
     INVERSE_NORM,
+    as_int_tuple,
     axes_and_sizes,
     check_input,
     check_norm,
     dft,
-    resize_axes,
     from_half_spectrum,
     half_spectrum,
-    as_int_tuple,
+    resize_axes,
     single_size,
 )
 
@@ -48,7 +48,7 @@ Sizes = Sequence[int] | int | None
 # Along several axes ------------------------------------------------------------------------------
 
 
-def _of_complex(
+def _complex_transform(
     name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool = False
 ) -> Tensor:
     """Complex numbers to complex numbers."""
@@ -59,7 +59,7 @@ def _of_complex(
     return dft(resize_axes(input, axes, sizes), axes, inverse, norm)
 
 
-def _of_real(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
+def _real_transform(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
     """Real numbers to the half of a spectrum: the last axis first, then the others in full."""
     norm, input = check_norm(name, norm), check_input(name, input, real=True)
     axes, sizes = axes_and_sizes(name, input, s, dim)
@@ -69,7 +69,9 @@ def _of_real(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -
     return dft(y, others, False, norm) if others else y
 
 
-def _to_real(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
+def _inverse_real_transform(
+    name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None
+) -> Tensor:
     """The half of a spectrum to real numbers: the last axis is the last."""
     norm, input = check_norm(name, norm), check_input(name, input)
     axes, sizes = axes_and_sizes(name, input, s, dim, real_out=True)
@@ -82,7 +84,7 @@ def _to_real(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -
     return from_half_spectrum(half, n, axes[-1], norm)
 
 
-def _turned(name: str, norm: str | None) -> str:
+def _inverse_norm(name: str, norm: str | None) -> str:
     return INVERSE_NORM[check_norm(name, norm)]
 
 
@@ -100,7 +102,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     >>> edutorch.fft.fft(tensor([1.0, 0.0, -1.0, 0.0]))
     tensor([0.+0.j, 2.+0.j, 0.+0.j, 2.+0.j])
     """
-    return _of_complex("fft.fft", input, single_size("fft.fft", n), dim, norm)
+    return _complex_transform("fft.fft", input, single_size("fft.fft", n), dim, norm)
 
 
 @takes_out
@@ -110,7 +112,9 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     >>> edutorch.fft.ifft(tensor([0.0, 2.0, 0.0, 2.0]))
     tensor([ 1.+0.j,  0.+0.j, -1.+0.j,  0.+0.j])
     """
-    return _of_complex("fft.ifft", input, single_size("fft.ifft", n), dim, norm, inverse=True)
+    return _complex_transform(
+        "fft.ifft", input, single_size("fft.ifft", n), dim, norm, inverse=True
+    )
 
 
 @takes_out
@@ -124,7 +128,7 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     >>> edutorch.fft.rfft(tensor([1.0, 0.0, -1.0, 0.0]))
     tensor([0.+0.j, 2.+0.j, 0.+0.j])
     """
-    return _of_real("fft.rfft", input, single_size("fft.rfft", n), dim, norm)
+    return _real_transform("fft.rfft", input, single_size("fft.rfft", n), dim, norm)
 
 
 @takes_out
@@ -136,7 +140,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     >>> edutorch.fft.irfft(edutorch.fft.rfft(tensor([1.0, 2.0, 4.0])), 3)
     tensor([1., 2., 4.])
     """
-    return _to_real("fft.irfft", input, single_size("fft.irfft", n), dim, norm)
+    return _inverse_real_transform("fft.irfft", input, single_size("fft.irfft", n), dim, norm)
 
 
 @takes_out
@@ -148,8 +152,8 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     >>> edutorch.fft.hfft(tensor([1.0, 2.0, 3.0]))
     tensor([ 8., -2.,  0., -2.])
     """
-    return _to_real(
-        "fft.hfft", conj(input), single_size("fft.hfft", n), dim, _turned("fft.hfft", norm)
+    return _inverse_real_transform(
+        "fft.hfft", conj(input), single_size("fft.hfft", n), dim, _inverse_norm("fft.hfft", norm)
     )
 
 
@@ -161,7 +165,9 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
     tensor([1., 2., 3.])
     """
     return conj(
-        _of_real("fft.ihfft", input, single_size("fft.ihfft", n), dim, _turned("fft.ihfft", norm))
+        _real_transform(
+            "fft.ihfft", input, single_size("fft.ihfft", n), dim, _inverse_norm("fft.ihfft", norm)
+        )
     )
 
 
@@ -173,7 +179,7 @@ def fft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None
     tensor([[4.+0.j, 0.+0.j],
             [0.+0.j, 0.+0.j]])
     """
-    return _of_complex("fft.fft2", input, s, dim, norm)
+    return _complex_transform("fft.fft2", input, s, dim, norm)
 
 
 @takes_out
@@ -184,7 +190,7 @@ def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | Non
     tensor([[1.+0.j, 1.+0.j],
             [1.+0.j, 1.+0.j]])
     """
-    return _of_complex("fft.ifft2", input, s, dim, norm, inverse=True)
+    return _complex_transform("fft.ifft2", input, s, dim, norm, inverse=True)
 
 
 @takes_out
@@ -194,7 +200,7 @@ def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | Non
     >>> edutorch.fft.rfft2(ones(2, 4)).shape
     torch.Size([2, 3])
     """
-    return _of_real("fft.rfft2", input, s, dim, norm)
+    return _real_transform("fft.rfft2", input, s, dim, norm)
 
 
 @takes_out
@@ -210,7 +216,7 @@ def irfft2(
     tensor([[1., 2.],
             [3., 5.]])
     """
-    return _to_real("fft.irfft2", input, s, dim, norm)
+    return _inverse_real_transform("fft.irfft2", input, s, dim, norm)
 
 
 @takes_out
@@ -222,7 +228,9 @@ def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | Non
     >>> edutorch.fft.hfft2(ones(2, 3)).shape
     torch.Size([2, 4])
     """
-    return _to_real("fft.hfft2", conj(input), s, dim, _turned("fft.hfft2", norm))
+    return _inverse_real_transform(
+        "fft.hfft2", conj(input), s, dim, _inverse_norm("fft.hfft2", norm)
+    )
 
 
 @takes_out
@@ -234,7 +242,7 @@ def ihfft2(
     >>> edutorch.fft.ihfft2(ones(2, 4)).shape
     torch.Size([2, 3])
     """
-    return conj(_of_real("fft.ihfft2", input, s, dim, _turned("fft.ihfft2", norm)))
+    return conj(_real_transform("fft.ihfft2", input, s, dim, _inverse_norm("fft.ihfft2", norm)))
 
 
 @takes_out
@@ -250,7 +258,7 @@ def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = N
     tensor([[4.+0.j, 0.+0.j],
             [0.+0.j, 0.+0.j]])
     """
-    return _of_complex("fft.fftn", input, s, dim, norm)
+    return _complex_transform("fft.fftn", input, s, dim, norm)
 
 
 @takes_out
@@ -261,7 +269,7 @@ def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
     tensor([[1.+0.j, 1.+0.j],
             [1.+0.j, 1.+0.j]])
     """
-    return _of_complex("fft.ifftn", input, s, dim, norm, inverse=True)
+    return _complex_transform("fft.ifftn", input, s, dim, norm, inverse=True)
 
 
 @takes_out
@@ -273,7 +281,7 @@ def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
     >>> edutorch.fft.rfftn(ones(2, 4)).shape
     torch.Size([2, 3])
     """
-    return _of_real("fft.rfftn", input, s, dim, norm)
+    return _real_transform("fft.rfftn", input, s, dim, norm)
 
 
 @takes_out
@@ -287,7 +295,7 @@ def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None =
     tensor([[1., 2.],
             [3., 5.]])
     """
-    return _to_real("fft.irfftn", input, s, dim, norm)
+    return _inverse_real_transform("fft.irfftn", input, s, dim, norm)
 
 
 @takes_out
@@ -299,7 +307,9 @@ def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
     >>> edutorch.fft.hfftn(ones(2, 3)).shape
     torch.Size([2, 4])
     """
-    return _to_real("fft.hfftn", conj(input), s, dim, _turned("fft.hfftn", norm))
+    return _inverse_real_transform(
+        "fft.hfftn", conj(input), s, dim, _inverse_norm("fft.hfftn", norm)
+    )
 
 
 @takes_out
@@ -309,20 +319,20 @@ def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None =
     >>> edutorch.fft.ihfftn(ones(2, 4)).shape
     torch.Size([2, 3])
     """
-    return conj(_of_real("fft.ihfftn", input, s, dim, _turned("fft.ihfftn", norm)))
+    return conj(_real_transform("fft.ihfftn", input, s, dim, _inverse_norm("fft.ihfftn", norm)))
 
 
 # The frequencies, and their order ----------------------------------------------------------------
 
 
-def _counted(name: str, n: int, dtype: Any) -> Any:
+def _frequency_dtype(name: str, n: int, dtype: Any) -> Any:
     """Return the type of `n` frequencies."""
-    kind = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
-    if not kind.is_floating_point:
-        raise DTypeError(name, f"requires a floating point dtype, got {kind}")
+    result_dtype = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
+    if not result_dtype.is_floating_point:
+        raise DTypeError(name, f"requires a floating point dtype, got {result_dtype}")
     if n < 0:
         raise ShapeError(name, f"Trying to create tensor with negative dimension {n}")
-    return kind.numpy
+    return result_dtype.numpy
 
 
 @creation
@@ -335,9 +345,9 @@ def fftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
     >>> edutorch.fft.fftfreq(4, 0.5)
     tensor([ 0.0000,  0.5000, -1.0000, -0.5000])
     """
-    kind = _counted("fft.fftfreq", n, dtype)
+    array_dtype = _frequency_dtype("fft.fftfreq", n, dtype)
     k = xp.arange(n)
-    return (xp.where(k < (n + 1) // 2, k, k - n) / (n * d)).astype(kind)
+    return (xp.where(k < (n + 1) // 2, k, k - n) / (n * d)).astype(array_dtype)
 
 
 @creation
@@ -347,16 +357,16 @@ def rfftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
     >>> edutorch.fft.rfftfreq(4, 0.5)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    kind = _counted("fft.rfftfreq", n, dtype)
-    return (xp.arange(n // 2 + 1) / (n * d)).astype(kind)
+    array_dtype = _frequency_dtype("fft.rfftfreq", n, dtype)
+    return (xp.arange(n // 2 + 1) / (n * d)).astype(array_dtype)
 
 
-def _shifted(name: str, input: Tensor, dim: Sizes, way: int) -> Tensor:
+def _shift_by_half(name: str, input: Tensor, dim: Sizes, direction: int) -> Tensor:
     axes = as_int_tuple(range(input.ndim) if dim is None else dim) or ()
     if not axes:
         raise ShapeError(name, "needs an axis to shift along", {"input": tuple(input.shape)})
     axes = tuple(normal_dim(name, axis, input.ndim) for axis in axes)
-    return roll(input, tuple(way * (input.shape[i] // 2) for i in axes), axes)
+    return roll(input, tuple(direction * (input.shape[i] // 2) for i in axes), axes)
 
 
 def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:
@@ -365,7 +375,7 @@ def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:
     >>> edutorch.fft.fftshift(edutorch.fft.fftfreq(5, 0.2))
     tensor([-2., -1.,  0.,  1.,  2.])
     """
-    return _shifted("fft.fftshift", input, dim, 1)
+    return _shift_by_half("fft.fftshift", input, dim, 1)
 
 
 def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:
@@ -374,7 +384,7 @@ def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:
     >>> edutorch.fft.ifftshift(tensor([-2.0, -1.0, 0.0, 1.0, 2.0]))
     tensor([ 0.,  1.,  2., -2., -1.])
     """
-    return _shifted("fft.ifftshift", input, dim, -1)
+    return _shift_by_half("fft.ifftshift", input, dim, -1)
 
 
 _guard(globals())

@@ -1,6 +1,6 @@
 """Every op, by family. What is imported here is public as `edutorch.<name>`.
 
-The order matters only for reading: rules are looked up when they run.
+The order matters only to readers: names inside rules are looked up when a rule runs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from .views import (
     as_strided, as_strided_scatter, diagonal, narrow, permute, reshape, select, squeeze, t,
     transpose, unsqueeze,
 )  # fmt: skip
-from .views import expand  # hidden below: a method only, as in PyTorch
+from .views import expand  # left out of `__all__`: only a method, as in PyTorch
 from .shape import (
     atleast_1d,
     atleast_2d,
@@ -80,7 +80,7 @@ from .gather_scatter import (
     gather, index_add, index_copy, index_fill, index_put, index_select, scatter_add, take,
     take_along_dim,
 )  # fmt: skip
-from .index_put import (
+from .index_writes import (
     index_put_, index_reduce, masked_scatter, put, scatter,
 )  # fmt: skip
 from .view_copy import (
@@ -168,7 +168,7 @@ for _name in (
 ).split():
     globals()[f"{_name}_"] = getattr(_Tensor, f"{_name}_")
 
-# Names of operators that PyTorch keeps from Python 2, and the tensor read backwards.
+# Operator names that PyTorch keeps from Python 2, and `reversed(tensor)`.
 for _name in ("__div__", "__rdiv__", "__idiv__"):
     setattr(_Tensor, _name, getattr(_Tensor, _name.replace("div", "truediv")))
 

@@ -1,8 +1,8 @@
-"""Arithmetic on two tensors (or a tensor and a number), element by element.
+"""Elementwise arithmetic on two tensors, or on a tensor and a Python scalar.
 
-Operands broadcast: sizes must match from the last axis backwards, and a size of 1
-(or a missing axis) stretches. The engine sums the gradient back over what stretched,
-so no rule here has to think of it.
+Operands broadcast: sizes must match from the last axis backwards, and an axis of size 1
+(or a missing axis) is expanded. The engine sums each gradient over the expanded axes, so
+the rules here need not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def add_scaled(xp: Any, input: Any, other: Any, alpha: float) -> Any:
 
 
 def scale_operand(xp: Any, other: Any, alpha: float) -> Any:
-    """alpha · other, in the type of `other`."""
+    """alpha · other, in the dtype of `other`."""
     if alpha.__class__ is complex and getattr(getattr(other, "dtype", None), "kind", "c") != "c":
         raise DTypeError(
             "add", "for real tensors alpha must not be a complex number", {"alpha": alpha}
@@ -94,10 +94,10 @@ def _division_promotion(settings: dict[str, Any]) -> str:
 
 @elementwise(promotion=_division_promotion, node="DivBackward2 if rounding_mode else DivBackward0")
 def div(xp: Any, input: Array, other: Array, *, rounding_mode: str | None = None) -> Array:
-    """The quotient: y = input / other, of floating type.
+    """The quotient: y = input / other, with a floating-point dtype.
 
-    `rounding_mode="floor"` rounds down and "trunc" towards zero; integers then
-    stay integers.
+    `rounding_mode="floor"` rounds down and "trunc" rounds towards zero; both
+    keep an integer dtype.
 
     >>> div(tensor([7, -7]), 2, rounding_mode="floor")
     tensor([ 3, -4])
@@ -134,9 +134,9 @@ def floor_divide(xp: Any, input: Array, other: Array) -> Array:
 
 
 def check_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
-    """Raise ZeroDivisorError for integers divided by 0, which have no infinity to answer."""
-    kind = input.dtype.kind if hasattr(input, "dtype") else other.dtype.kind
-    if kind in "iub" and getattr(input, "size", 1) and bool(xp.any(xp.equal(other, 0))):
+    """Raise ZeroDivisorError for an integer division by 0: integers cannot represent inf."""
+    dtype_kind = input.dtype.kind if hasattr(input, "dtype") else other.dtype.kind
+    if dtype_kind in "iub" and getattr(input, "size", 1) and bool(xp.any(xp.equal(other, 0))):
         raise ZeroDivisorError(name, "integer division by zero", hint="use / for inf, or x.float()")
 
 
@@ -146,7 +146,7 @@ def check_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
     node="RemainderBackward1 if other.__class__ is Tensor else RemainderBackward0",
 )
 def remainder(xp: Any, input: Array, other: Array) -> Array:
-    """What is left after dividing, with the sign of the divisor: y = a - b · ⌊a / b⌋.
+    """The remainder of the division, with the sign of the divisor: y = a - b · ⌊a / b⌋.
 
     >>> remainder(tensor([7.0, -7.0]), 3)
     tensor([1., 2.])
@@ -164,7 +164,7 @@ remainder.vjp(
 
 @elementwise(promotion="promote", dtypes="bif", scalars="")
 def maximum(xp: Any, input: Array, other: Array) -> Array:
-    """The larger of two; where they are equal, each gets half of the gradient.
+    """The elementwise maximum; where the operands are equal, each gets half of the gradient.
 
     >>> maximum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
     tensor([3., 5.])
@@ -181,7 +181,7 @@ maximum.vjp(
 
 @elementwise(promotion="promote", dtypes="bif", scalars="")
 def minimum(xp: Any, input: Array, other: Array) -> Array:
-    """The smaller of two; where they are equal, each gets half of the gradient.
+    """The elementwise minimum; where the operands are equal, each gets half of the gradient.
 
     >>> minimum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -197,7 +197,7 @@ minimum.vjp(
 
 
 def split_tie_gradient(g: Any, loses: Any, ties: Any) -> Any:
-    """0 where it loses, ½ g where it ties, else g: next to NaN nobody loses."""
+    """0 where `loses`, ½ g where `ties`, else g. Comparisons with NaN are false, so it gets g."""
     return where(loses, 0.0, where(ties, g * 0.5, g))
 
 
@@ -219,9 +219,9 @@ atan2.vjp(
 
 
 def atan2_gradient(g: Any, side: Any, a: Any, b: Any) -> Any:
-    """g · side / (a² + b²), without the squares, which may leave the range.
+    """g · side / (a² + b²), without computing the squares, which may overflow.
 
-    The origin has no angle: 0 comes through there, not 0 / 0.
+    At the origin, where the angle is undefined, the result is 0 rather than 0 / 0.
     """
     radius = hypot(a, b)
     radius = where(radius != 0, radius, 1.0)
@@ -235,14 +235,14 @@ def atan2_gradient(g: Any, side: Any, a: Any, b: Any) -> Any:
     node="LerpBackward1 if weight.__class__ is Tensor else LerpBackward0",
 )
 def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
-    """Part of the way from one to the other: y = input + weight · (end - input).
+    """Linear interpolation: y = input + weight · (end - input).
 
     >>> lerp(tensor([0.0, 10.0]), tensor([10.0, 20.0]), 0.5)
     tensor([ 5., 15.])
     """
     if input.itemsize == 2 and is_half(input.dtype):
         return rounded_once(lerp.op.forward)(xp, input, end, weight)
-    near, way = abs(weight) < 0.5, end - input  # counted from the nearer end, for the digits
+    near, way = abs(weight) < 0.5, end - input  # from the nearer end, which rounds less
     if isinstance(near, bool) or (not near.ndim and xp is backends.CPU.xp):
         return input + weight * way if near else end - way * (1 - weight)
     return xp.where(near, input + weight * way, end - way * (1 - weight))
@@ -263,14 +263,14 @@ lerp.vjp(
     node="ClampBackward0 if Tensor in (min.__class__, max.__class__) else ClampBackward1",
 )
 def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
-    """Keep numbers within [min, max]; those outside become the limit, with gradient 0.
+    """Clamp elements to [min, max]; those outside become the limit, and their gradient is 0.
 
     >>> clamp(tensor([-2.0, 0.5, 3.0]), 0, 1)
     tensor([0.0000, 0.5000, 1.0000])
     """
     if min is None and max is None:
         raise ValueError("at least one of 'min' or 'max' must not be None")
-    # One pass instead of two, which a microsecond in Python makes up for where there are many.
+    # One pass instead of two: for large arrays it saves more than the extra checks cost.
     if min is not None and max is not None and input.dtype.kind == "f" and input.size > 1024:
         return xp.clip(input, min, max)
     y = input if min is None else xp.maximum(input, min)
@@ -294,7 +294,7 @@ clamp.vjp(
 
 
 def is_within(input: Any, min: Any, max: Any) -> Any:
-    """Where numbers are not outside of their limits."""
+    """Return a mask of the elements within their limits."""
     if max is None:
         return input >= min
     return input <= max if min is None else (input >= min) & (input <= max)
@@ -322,7 +322,7 @@ addcmul.vjp(
 
 @elementwise(promotion="promote", dtypes="ifc", scalars="")
 def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
-    """y = input + value · tensor1 / tensor2, for floating numbers.
+    """y = input + value · tensor1 / tensor2, for floating-point dtypes.
 
     >>> addcdiv(tensor([1.0]), tensor([6.0]), tensor([3.0]), value=0.5)
     tensor([2.])
@@ -349,7 +349,7 @@ addcdiv.vjp(
     node="FmodBackward1 if other.__class__ is Tensor else FmodBackward0",
 )
 def fmod(xp: Any, input: Array, other: Array) -> Array:
-    """What is left after dividing, with the sign of the dividend: y = a - b · trunc(a / b).
+    """The remainder of the division, with the sign of the dividend: y = a - b · trunc(a / b).
 
     >>> fmod(tensor([7.0, -7.0]), 3)
     tensor([ 1., -1.])
@@ -367,7 +367,7 @@ fmod.vjp(
 
 @elementwise(promotion="promote", dtypes="f", scalars="")
 def hypot(xp: Any, input: Array, other: Array) -> Array:
-    """The long side of a right triangle: y = √(a² + b²), without overflow.
+    """The hypotenuse: y = √(a² + b²), without overflow.
 
     >>> hypot(tensor([3.0]), tensor([4.0]))
     tensor([5.])

@@ -1,9 +1,9 @@
-"""Views with free choice of sizes and steps, and copies with such a region replaced.
+"""Strided views with arbitrary sizes and strides, and copies with such a region replaced.
 
-A tensor lies in a storage: memory that it may share with others. Its `layout` says where
-in there: the step of each axis, and the place of its first number. The rules read it
-backwards, from places to numbers. So a gradient finds its way into a tensor that is
-transposed, or one that has gaps.
+A tensor occupies a storage: memory that it may share with other tensors. Its `layout` gives
+the stride of each axis and the storage offset of its first element. The rules invert that
+mapping, from storage positions to elements, so that a gradient also reaches a tensor that is
+transposed or has gaps.
 """
 
 from __future__ import annotations
@@ -22,46 +22,47 @@ from ..errors import ShapeError
 
 
 def strided_positions(size: Sequence[int], stride: Sequence[int], offset: int) -> np.ndarray:
-    """Return the places in the storage that a strided view shows, row by row."""
-    places = np.full(tuple(size), offset, np.int64)
+    """Return the storage positions that a strided view covers, in row-major order."""
+    positions = np.full(tuple(size), offset, np.int64)
     for axis, (n, step) in enumerate(zip(size, stride, strict=True)):
-        places += (np.arange(n) * step).reshape((-1,) + (1,) * (len(size) - axis - 1))
-    return places.reshape(-1)
+        positions += (np.arange(n) * step).reshape((-1,) + (1,) * (len(size) - axis - 1))
+    return positions.reshape(-1)
 
 
 def elements_at(
-    places: np.ndarray, shape: Sequence[int], layout: Layout
+    positions: np.ndarray, shape: Sequence[int], layout: Layout
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which numbers of a tensor lie at places of its storage, and where none does.
+    """Return the flat indices of the elements at storage positions, and a mask of positions
+    that hold no element.
 
-    From the longest step to the shortest, each axis takes as many steps as fit.
+    From the largest stride to the smallest, each axis takes as many steps as fit.
     """
     rows = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     steps, start = (rows, 0) if layout is None else layout
-    left, found = places - start, np.zeros_like(places)
-    outside = (left < 0) | (0 in shape)
+    remaining, indices = positions - start, np.zeros_like(positions)
+    outside = (remaining < 0) | (0 in shape)
     for axis in sorted(range(len(shape)), key=lambda axis: -steps[axis]):
         if shape[axis] > 1 and steps[axis]:
-            taken = np.clip(left // steps[axis], 0, shape[axis] - 1)
-            left = left - taken * steps[axis]
-            found += taken * rows[axis]
-    return found, outside | (left != 0)
+            taken = np.clip(remaining // steps[axis], 0, shape[axis] - 1)
+            remaining = remaining - taken * steps[axis]
+            indices += taken * rows[axis]
+    return indices, outside | (remaining != 0)
 
 
 def check_strides(
     xp: Any, input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int
 ) -> None:
-    """Raise ShapeError for a view that would leave the memory of `input`."""
+    """Raise ShapeError for a view that would exceed the storage of `input`."""
     if len(size) != len(stride) or min((*size, *stride, storage_offset, 0)) < 0:
         raise ShapeError(
             "as_strided", "needs one non-negative stride for each size",
             {"size": tuple(size), "stride": tuple(stride)},
         )  # fmt: skip
     last = storage_offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    room = backends.of(input).storage(input)[1] // input.dtype.itemsize
-    if math.prod(size) and last >= room:
+    capacity = backends.of(input).storage(input)[1] // input.dtype.itemsize
+    if math.prod(size) and last >= capacity:
         raise ShapeError(
-            "as_strided", f"would reach number {last} of memory that holds {room}",
+            "as_strided", f"would reach number {last} of memory that holds {capacity}",
             {"input": input.shape, "size": tuple(size), "stride": tuple(stride)},
         )  # fmt: skip
 
@@ -75,7 +76,7 @@ def as_strided(
     storage_offset: int = 0,
     layout: Layout = None,
 ) -> Array:
-    """A view with free choice of size and step per axis; `layout` is that of the input.
+    """A view with the given size and stride per axis; `layout` is that of the input.
 
     >>> as_strided(arange(4), (2, 2), (1, 1), 1)
     tensor([[1, 2],
@@ -84,22 +85,22 @@ def as_strided(
     if layout is None and not input.flags.c_contiguous:
         input = xp.ascontiguousarray(input)
     check_strides(xp, input, size, stride, storage_offset)
-    backend, bytes_each = backends.of(input), input.dtype.itemsize
+    backend, itemsize = backends.of(input), input.dtype.itemsize
     start = backend.address(input) - backend.storage(input)[0]
-    steps = [each * bytes_each for each in stride]
-    return backend.as_strided(input, tuple(size), steps, storage_offset * bytes_each - start)
+    steps = [step * itemsize for step in stride]
+    return backend.as_strided(input, tuple(size), steps, storage_offset * itemsize - start)
 
 
 def _as_strided_rule(
     g: Any, input_shape: Any, size: Any, stride: Any, storage_offset: int, layout: Layout
 ) -> Any:
-    places = strided_positions(size, stride, storage_offset)
-    index, outside = elements_at(places, input_shape, layout)
+    positions = strided_positions(size, stride, storage_offset)
+    index, outside = elements_at(positions, input_shape, layout)
     count = math.prod(input_shape)
-    spare = bool(outside.any())  # what no number of the input shows goes to one more place
+    spare = bool(outside.any())  # positions without an element of the input go to one extra slot
     index = np.where(outside, count, index) if spare else index
-    placed = index_put_forward(reshape(g, (-1,)), (index,), (count + spare,))
-    return reshape(placed[:count] if spare else placed, input_shape)
+    scattered = index_put_forward(reshape(g, (-1,)), (index,), (count + spare,))
+    return reshape(scattered[:count] if spare else scattered, input_shape)
 
 
 as_strided.vjp(input=_as_strided_rule, latex=r"g\ \text{added where it came from}")
@@ -115,12 +116,14 @@ def as_strided_scatter(
     storage_offset: int = 0,
     layout: Layout = None,
 ) -> Array:
-    """A copy of `input` with the numbers of `src` in a strided region of its storage.
+    """A copy of `input` with the elements of `src` in a strided region of its storage.
 
     >>> as_strided_scatter(zeros(4), ones(2), (2,), (1,), 1)
     tensor([0., 1., 1., 0.])
     """
-    index, outside = elements_at(strided_positions(size, stride, storage_offset), input.shape, layout)
+    index, outside = elements_at(
+        strided_positions(size, stride, storage_offset), input.shape, layout
+    )
     y = input.reshape(-1).copy()
     values = xp.broadcast_to(src, tuple(size)).reshape(-1)
     if outside.any():
@@ -136,8 +139,8 @@ def _outside_region(g: Any, size: Any, stride: Any, storage_offset: int, layout:
 
 
 def _in_region(g: Any, size: Any, stride: Any, storage_offset: int, layout: Layout) -> Any:
-    places = strided_positions(size, stride, storage_offset)
-    index, outside = elements_at(places, tuple(g.shape), layout)
+    positions = strided_positions(size, stride, storage_offset)
+    index, outside = elements_at(positions, tuple(g.shape), layout)
     picked = getitem(reshape(g, (-1,)), (index[~outside],))
     if outside.any():
         picked = index_put_forward(picked, (np.nonzero(~outside)[0],), (len(index),))

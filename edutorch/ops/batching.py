@@ -1,8 +1,8 @@
-"""The doors of `vmap`: how tensors enter a level, and how they leave it.
+"""Ops that bring tensors into a level of `vmap` and out of it.
 
-Both are ordinary ops, so gradients go through them: what entered by the one leaves by the
-other, and the other way round. A tensor from outside that all examples use (a weight, say)
-enters shared, and its gradient is the sum of what the examples have to say.
+Both are ordinary ops, so gradients flow through them: each is the other's gradient. A tensor
+from outside that all examples use (a weight, say) enters unbatched, and its gradient is summed
+over the examples.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..backends.numpy import Array
 from ..backends.vmap_errors import VmapError
 from ..core.op import op
 from ..core.tensor import Tensor
-from ..modes import override_modes, current
+from ..modes import current, override_modes
 
 
 @op(linear=True, fast=False, method=False)
 def batched(xp: Any, input: Array, level: Any, place: int | None) -> Array:
-    """The tensor inside of a level of vmap: each example gets its slice of dimension `place`.
+    """The tensor inside a level of vmap: each example gets its slice of dimension `place`.
 
     With place=None all examples share the tensor.
 
@@ -33,9 +33,9 @@ def batched(xp: Any, input: Array, level: Any, place: int | None) -> Array:
 
 @op(linear=True, fast=False, method=False)
 def unbatched(xp: Any, input: Array, level: Any, place: int | None) -> Array:
-    """The tensor outside of a level of vmap: the examples lie along dimension `place` again.
+    """The tensor outside a level of vmap: the examples are stacked along dimension `place`.
 
-    With place=None they are added up.
+    With place=None they are summed.
 
     >>> vmap(lambda x: 2 * x, out_dims=1)(tensor([[1.0, 2.0], [3.0, 4.0]]))  # leaves by dim 1
     tensor([[2., 6.],
@@ -55,24 +55,24 @@ unbatched.vjp(
 
 
 def lift_to_level(tensor: Tensor, level: Any) -> Tensor:
-    """Return a tensor inside of a level: itself, or as one that all examples share."""
+    """Return a tensor inside a level: unchanged if it is there, else shared by all examples."""
     inside = backends.of(tensor._array) is level
     return tensor if inside else batched(tensor, level, None)
 
 
 def lift_to_innermost(tensor: Tensor) -> Tensor:
-    """Return a tensor as the innermost open level of vmap has it.
+    """Return a tensor lifted to the innermost active level of vmap.
 
-    By such a tensor each example can be differentiated by itself.
+    With respect to such a tensor each example can be differentiated separately.
     """
     levels = current().batches
     return lift_to_level(tensor, levels[-1]) if levels else tensor
 
 
 def draw_rows_outside(draw: Callable[[Tensor], Tensor], input: Tensor) -> Tensor:
-    """Call a function that draws for each row of a matrix with the rows of all examples.
+    """Call `draw`, which samples per row of a matrix, once for the rows of all examples.
 
-    Raises: VmapError: the level does not let each example draw by itself.
+    Raises: VmapError: the level has randomness="same".
     """
     level: Any = backends.of(input._array)
     if level.randomness == "same":
@@ -85,5 +85,5 @@ def draw_rows_outside(draw: Callable[[Tensor], Tensor], input: Tensor) -> Tensor
     rows = unbatched(input.detach(), level, 0)
     outer = tuple(batch for batch in current().batches if batch.level < level.level)
     with override_modes(batches=outer):
-        found = draw(rows.reshape(-1, rows.shape[-1]))
-    return batched(found.reshape(*rows.shape[:-1], -1), level, 0)
+        samples = draw(rows.reshape(-1, rows.shape[-1]))
+    return batched(samples.reshape(*rows.shape[:-1], -1), level, 0)

@@ -1,17 +1,17 @@
-"""Bessel functions: waves in a round drum, and their kin that only grow or only fall.
+"""Bessel functions of order 0 and 1, and the Airy function.
 
 All are solutions of x² y'' + x y' + (x² ∓ n²) y = 0 for n = 0 and 1: J and Y with +x², which
-swing; I and K with -x², which grow and fall. Two formulas serve all of them.
+oscillate; I and K with -x², which grow and decay. Two formulas serve all of them.
 
-Up to 2 their power series in t = x² / 4, here with all signs positive (∓t makes J, Y of I, K):
+Up to 2 their power series in t = x² / 4, here with all signs positive (-t turns I, K into J, Y):
 
     Iₙ(x) = (x/2)ⁿ Σ tᵏ / (k! (k+n)!)
     Kₙ(x) = ±ln(x/2) Iₙ(x) ± (x/2)ⁿ Σ ½ (ψ(k+1) + ψ(k+n+1)) tᵏ / (k! (k+n)!)  (+ 1/x for n = 1)
 
-Beyond, the integral Kₙ(x) = ∫₀^∞ exp(-x cosh u) cosh(nu) du. Its integrand dies out so fast
+Beyond, the integral Kₙ(x) = ∫₀^∞ exp(-x cosh u) cosh(nu) du. Its integrand decays so fast
 that 24 steps of the trapezoidal rule give 16 digits. For J and Y, which are K of an imaginary
-number, the path is bent through the complex plane so that nothing swings on it (the path of
-steepest descent, u - i·arctan(sinh u)): with the damping d = exp(-x sinh u tanh u),
+argument, the contour is deformed to the path of steepest descent, u - i·arctan(sinh u), on
+which the integrand does not oscillate: with the damping d = exp(-x sinh u tanh u),
 
     J₀ = 2/π (a sin x + b cos x)     a = ∫ d du           b = ∫ d / cosh u du
     Y₀ = 2/π (b sin x - a cos x)
@@ -53,7 +53,10 @@ def log_coefficients(n: int) -> list[float]:
     def psi(m: int) -> float:
         return math.fsum(1 / i for i in range(1, m + 1)) - float(np.euler_gamma)
 
-    return [(psi(k) + psi(k + n)) / 2 * each for k, each in enumerate(power_coefficients(n))]
+    return [
+        (psi(k) + psi(k + n)) / 2 * coefficient
+        for k, coefficient in enumerate(power_coefficients(n))
+    ]
 
 
 # Far from 0 ----------------------------------------------------------------------------------
@@ -61,7 +64,7 @@ def log_coefficients(n: int) -> list[float]:
 
 def quadrature_points(xp: Any, x: Array) -> Iterator[tuple[Array, Array]]:
     """Yield the points u of the trapezoidal rule and their weights, up to where
-    exp(-x (cosh u - 1)) is below e⁻⁴⁰: the larger x, the closer they lie together."""
+    exp(-x (cosh u - 1)) is below e⁻⁴⁰: the larger x, the smaller the step."""
     step = 2 * xp.arcsinh(xp.sqrt(20 / x)) / STEPS
     yield xp.zeros_like(x), step / 2
     for k in range(1, STEPS + 1):
@@ -69,7 +72,7 @@ def quadrature_points(xp: Any, x: Array) -> Iterator[tuple[Array, Array]]:
 
 
 def scaled_bessel_k(xp: Any, x: Array, order: float) -> Array:
-    """eˣ K(x) of any order, for x not near 0."""
+    """eˣ K(x) of any order, for x above SERIES_LIMIT."""
     total = xp.zeros_like(x)
     for u, weight in quadrature_points(xp, x):
         half = xp.sinh(u / 2)
@@ -78,7 +81,7 @@ def scaled_bessel_k(xp: Any, x: Array, order: float) -> Array:
 
 
 def bessel_j_and_y(xp: Any, x: Array, n: int) -> tuple[Array, Array]:
-    """J and Y of order n (0 or 1), for x not near 0."""
+    """J and Y of order n (0 or 1), for x above SERIES_LIMIT."""
     first, second = xp.zeros_like(x), xp.zeros_like(x)
     for u, weight in quadrature_points(xp, x):
         cosh = xp.cosh(u)
@@ -95,8 +98,12 @@ def bessel_j_and_y(xp: Any, x: Array, n: int) -> tuple[Array, Array]:
 
 
 def bessel_j(xp: Any, input: Array, n: int) -> Array:
+    """J of order n: the power series near 0, the integral beyond."""
     x = xp.abs(input)
-    near, far = xp.minimum(x, SERIES_LIMIT), xp.where((x > SERIES_LIMIT) & ~xp.isinf(x), x, SERIES_LIMIT)
+    near, far = (
+        xp.minimum(x, SERIES_LIMIT),
+        xp.where((x > SERIES_LIMIT) & ~xp.isinf(x), x, SERIES_LIMIT),
+    )
     close = (near / 2) ** n * power_series(near * near * -0.25, power_coefficients(n))
     y = xp.where(x > SERIES_LIMIT, bessel_j_and_y(xp, far, n)[0], close)
     y = xp.where(xp.isinf(x), 0.0, y)
@@ -104,9 +111,13 @@ def bessel_j(xp: Any, input: Array, n: int) -> Array:
 
 
 def bessel_y(xp: Any, input: Array, n: int) -> Array:
+    """Y of order n: the power series near 0, the integral beyond."""
     positive = input > 0
     x = xp.where(positive, input, 1.0)
-    near, far = xp.minimum(x, SERIES_LIMIT), xp.where((x > SERIES_LIMIT) & ~xp.isinf(x), x, SERIES_LIMIT)
+    near, far = (
+        xp.minimum(x, SERIES_LIMIT),
+        xp.where((x > SERIES_LIMIT) & ~xp.isinf(x), x, SERIES_LIMIT),
+    )
     t, half = near * near * -0.25, near / 2
     log_half = xp.log(near) - LOG_2
     terms = log_half * power_series(t, power_coefficients(n)) - power_series(t, log_coefficients(n))
@@ -119,7 +130,7 @@ def bessel_y(xp: Any, input: Array, n: int) -> Array:
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def bessel_j0(xp: Any, input: Array) -> Array:
-    """The Bessel function J₀: a wave that starts at 1 and fades like √(2 / πx).
+    """The Bessel function J₀: an oscillation that starts at 1 and decays like √(2 / πx).
 
     >>> edutorch.special.bessel_j0(tensor([0.0, 1.0]))
     tensor([1.0000, 0.7652])
@@ -133,7 +144,7 @@ bessel_j0.vjp(input=lambda g, input: -g * bessel_j1(input), latex=r"-g\,J_1(x)")
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def bessel_j1(xp: Any, input: Array) -> Array:
-    """The Bessel function J₁, a wave that starts at 0.
+    """The Bessel function J₁: an oscillation that starts at 0.
 
     >>> edutorch.special.bessel_j1(tensor([0.0, 1.0]))
     tensor([0.0000, 0.4401])
@@ -150,7 +161,7 @@ bessel_j1.vjp(
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def bessel_y0(xp: Any, input: Array) -> Array:
-    """The Bessel function Y₀, a wave that rises from -∞ at 0; NaN below.
+    """The Bessel function Y₀: an oscillation that rises from -∞ at 0; NaN below 0.
 
     >>> edutorch.special.bessel_y0(tensor([1.0, 2.0]))
     tensor([0.0883, 0.5104])
@@ -164,7 +175,7 @@ bessel_y0.vjp(input=lambda g, input: -g * bessel_y1(input), latex=r"-g\,Y_1(x)")
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def bessel_y1(xp: Any, input: Array) -> Array:
-    """The Bessel function Y₁, a wave that rises from -∞ at 0; NaN below.
+    """The Bessel function Y₁: an oscillation that rises from -∞ at 0; NaN below 0.
 
     >>> edutorch.special.bessel_y1(tensor([1.0, 2.0]))
     tensor([-0.7812, -0.1070])
@@ -200,7 +211,7 @@ spherical_bessel_j0.vjp(
 
 
 def divide_by_x(y: Any, x: Any, limit: Any = 0.5) -> Any:
-    """y / x for J₁ or I₁, whose limit at 0 is ½ (given where it still moves there)."""
+    """y / x for J₁ or I₁, whose limit at 0 is ½, or `limit` where it is scaled."""
     tiny = 1 + x * x == 1
     return where(tiny, limit, y / where(tiny, 1.0, x))
 
@@ -213,20 +224,20 @@ THIRD = 1 / 3
 @functools.cache
 def airy_series(start: int, terms: int = 16) -> list[float]:
     """The solution of y'' = x y that begins with 1 (start 0) or x (start 1), in powers of x³."""
-    found = [1.0]
+    coefficients = [1.0]
     for k in range(1, terms):
         n = 3 * k + start
-        found.append(found[-1] / (n * (n - 1)))
-    return found
+        coefficients.append(coefficients[-1] / (n * (n - 1)))
+    return coefficients
 
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def airy_ai(xp: Any, x: Array) -> Array:
-    """The Airy function: a wave left of 0 that falls to nothing right of it; y'' = x y.
+    """The Airy function: it oscillates left of 0 and decays right of it; y'' = x y.
 
     Within ±1.5 two power series; beyond, it is a Bessel function of order ⅓ at ζ = ⅔ |x|^(3/2),
-    and the same integrals hold: right √(x/3) / π · K(ζ), left a wave with a sin ζ + b cos ζ.
+    and the same integrals hold: right √(x/3) / π · K(ζ), left ∝ a sin ζ + b cos ζ.
     No derivative is offered, as in PyTorch.
 
     Paper: NIST Digital Library of Mathematical Functions, 9.4.1, 9.6.2, 9.6.6.

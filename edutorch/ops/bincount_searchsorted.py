@@ -1,4 +1,4 @@
-"""How often numbers occur, and where others would stand among them. No gradients."""
+"""Counting values (bincount, histc) and binary search (searchsorted, bucketize). No gradients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import DTypeError, InvalidValueError, ShapeError, refuse_complex
 
 @as_method
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often 0, 1, 2, … occur; with weights, the sum of each one's weights.
+    """The number of occurrences of 0, 1, 2, …; with weights, the sum of the weights of each.
 
     >>> bincount(tensor([0, 2, 2]))
     tensor([1, 0, 2])
@@ -33,20 +33,20 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     xp = backends.of(array).xp
     if weights is None:
         return wrap(xp.bincount(array, minlength=minlength).astype("int64"))
-    heavy = weights._array
-    if heavy.shape != array.shape:
-        rows = {"input": array.shape, "weights": heavy.shape}
+    weight_array = weights._array
+    if weight_array.shape != array.shape:
+        rows = {"input": array.shape, "weights": weight_array.shape}
         raise ShapeError("bincount", "needs one weight for each number", rows)
-    counted = xp.bincount(array, weights=heavy, minlength=minlength)
-    return wrap(counted.astype(heavy.dtype if heavy.dtype == "float32" else "float64"))
+    counts = xp.bincount(array, weights=weight_array, minlength=minlength)
+    return wrap(counts.astype(weight_array.dtype if weight_array.dtype == "float32" else "float64"))
 
 
 @as_method
 @takes_out
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many numbers fall into each of `bins` equal parts of [min, max].
+    """The number of elements in each of `bins` equal bins of [min, max].
 
-    With min = max, from the smallest to the largest number; others are not counted.
+    With min = max the range is that of the elements; elements outside are not counted.
 
     >>> histc(tensor([1.0, 2.0, 1.0]), 4, 0, 3)
     tensor([0., 2., 1., 0.])
@@ -66,12 +66,12 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         min, max = min - 1, max + 1
     if not math.isfinite(max - min):
         raise InvalidValueError("histc", f"the range [{min}, {max}] is not finite")
-    if max - min < 1e-30:  # the parts may be smaller than float32's numbers
+    if max - min < 1e-30:  # the bins may be narrower than the spacing of float32
         array = array.astype("float64")
     array = array[xp.logical_and(array >= min, array <= max)]
-    place = xp.floor((array - min) * (bins / (max - min))).astype("int64")
-    place = xp.minimum(place, bins - 1)  # the last part has both its ends
-    return wrap(xp.bincount(place, minlength=bins).astype(input._array.dtype))
+    bin_index = xp.floor((array - min) * (bins / (max - min))).astype("int64")
+    bin_index = xp.minimum(bin_index, bins - 1)  # the last bin includes both edges
+    return wrap(xp.bincount(bin_index, minlength=bins).astype(input._array.dtype))
 
 
 @takes_out
@@ -79,15 +79,15 @@ def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Where numbers would be inserted into an ordered row (each row by itself).
+    """The positions at which values would be inserted into sorted rows to keep them sorted.
 
-    Equal numbers: before them, or with `right` (`side="right"`) behind them.
+    Before equal elements, or after them with `right` (`side="right"`).
 
     Args:
-        sorter: the order of `sorted_sequence`, if it is not in order itself.
-        out_int32: give the places as int32.
+        sorter: the indices that sort `sorted_sequence`, if it is not sorted.
+        out_int32: return the positions as int32.
 
-    Raises: ShapeError: rows do not fit. ValueError: `side` and `right` contradict.
+    Raises: ShapeError: the rows do not match. ValueError: `side` and `right` contradict.
 
     >>> searchsorted(tensor([1, 3, 5]), tensor([3, 6]))
     tensor([1, 3])
@@ -106,35 +106,37 @@ def searchsorted(
     wanted = input._array if isinstance(input, Tensor) else backends.of(rows).xp.asarray(input)
     xp = max(backends.of(rows), backends.of(wanted), key=lambda backend: backend.level).xp
     return wrap(
-        find_insertion_positions(xp, rows, wanted, side or ("right" if right else "left"), out_int32)
+        find_insertion_positions(
+            xp, rows, wanted, side or ("right" if right else "left"), out_int32
+        )
     )
 
 
-def find_insertion_positions(xp: Any, rows: Any, wanted: Any, side: str, short: bool) -> Any:
-    """The places of numbers in one row, or of those of each row in its own."""
-    kind = "int32" if short else "int64"
+def find_insertion_positions(xp: Any, rows: Any, wanted: Any, side: str, out_int32: bool) -> Any:
+    """The insertion positions of `wanted` in one sorted row, or of each row in its own."""
+    dtype = "int32" if out_int32 else "int64"
     if not rows.ndim:
         raise ShapeError("searchsorted", "the ordered numbers must be a vector or rows of them")
     if rows.ndim == 1:
-        found = xp.searchsorted(rows, wanted.reshape(-1), side)
-        return found.reshape(wanted.shape).astype(kind)
+        positions = xp.searchsorted(rows, wanted.reshape(-1), side)
+        return positions.reshape(wanted.shape).astype(dtype)
     if rows.shape[:-1] != wanted.shape[:-1]:
         raise ShapeError(
             "searchsorted", "the axes before the last must agree",
             {"sorted_sequence": rows.shape, "input": wanted.shape},
         )  # fmt: skip
     if not wanted.size:
-        return xp.zeros(wanted.shape, kind)
+        return xp.zeros(wanted.shape, dtype)
     pairs = zip(rows.reshape(-1, rows.shape[-1]), wanted.reshape(-1, wanted.shape[-1]), strict=True)
-    found = xp.stack([xp.searchsorted(row, some, side) for row, some in pairs])
-    return found.reshape(wanted.shape).astype(kind)
+    positions = xp.stack([xp.searchsorted(row, row_values, side) for row, row_values in pairs])
+    return positions.reshape(wanted.shape).astype(dtype)
 
 
 @takes_out
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
-    """Between which boundaries numbers fall: `searchsorted` with the arguments exchanged.
+    """The index of the bucket of each value: `searchsorted` with the arguments exchanged.
 
     >>> bucketize(tensor([0, 4]), tensor([1, 3]))
     tensor([0, 2])

@@ -1,4 +1,4 @@
-"""Differences and areas: what derivative and integral are for numbers at some points."""
+"""Finite differences, numerical gradients and the trapezoidal rule."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Each number minus the one before it along `dim`, n times over; bools: do they differ?
+    """The n-th difference of neighbouring elements along `dim`; for bools, their xor.
 
     Args:
-        prepend, append: what stands before and behind the numbers; nothing for n = 0.
+        prepend, append: values added before and after the input; ignored for n = 0.
 
-    Raises: ShapeError: a single number. ValueError: n is negative.
+    Raises: ShapeError: the input is 0-d. ValueError: n is negative.
 
     >>> diff(tensor([1, 4, 9]))
     tensor([3, 5])
@@ -58,7 +58,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     """The area under a curve through points, by trapezoids: Σ (xᵢ₊₁ - xᵢ) (yᵢ + yᵢ₊₁) / 2.
 
     Args:
-        x: where the points are; else they are `dx` (1) apart.
+        x: the coordinates of the points; without it they are `dx` (1) apart.
 
     >>> trapezoid(tensor([1.0, 5.0, 10.0]))
     tensor(10.5000)
@@ -79,14 +79,14 @@ def cumulative_trapezoid(
 
 
 def widen_integers(points: Tensor | None) -> Tensor | None:
-    """Bytes and other short integers as int64, which holds their sums and differences."""
+    """Convert integers to int64, so that sums and differences do not wrap around."""
     if points is None or points.dtype.category != 1:
         return points
     return to(points, dtypes.int64)
 
 
 def trapezoid_areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
-    """Twice the area between each two neighbours."""
+    """Twice the area of each trapezoid between neighbouring points."""
     if x is not None and dx is not None:
         raise ArgumentError(name, "give the points by `x` or their distance by `dx`, not both")
     refuse_bools(name, y)
@@ -101,7 +101,9 @@ def trapezoid_areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -
             rows = {"y": tuple(y.shape), "x": tuple(x.shape)}
             raise ShapeError(name, f"there must be one `x` for each `y` along axis {dim}", rows)
         points = reshape(x, (-1, *[1] * (y.ndim - dim - 1)))
-    right, left = adjacent_pairs(reshape(points, (*[1] * (y.ndim - points.ndim), *points.shape)), dim)
+    right, left = adjacent_pairs(
+        reshape(points, (*[1] * (y.ndim - points.ndim), *points.shape)), dim
+    )
     return (right - left) * (behind + before)
 
 
@@ -111,13 +113,13 @@ def trapezoid_areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
-    """The slope at each point along each axis, from its neighbours on both sides.
+    """The numerical gradient along each axis, by central differences.
 
-    Inside (yᵢ₊₁ - yᵢ₋₁) / 2h; at the ends from the nearest two points, or three with
+    Inside (yᵢ₊₁ - yᵢ₋₁) / 2h; at the boundary from the nearest two points, or three with
     `edge_order=2`.
 
     Args:
-        spacing: the distance h, one per axis, or the coordinates of the points of each axis.
+        spacing: the distance h, one per axis, or the coordinates of the points along each axis.
 
     Raises: ShapeError: too few points, or not one spacing per axis.
 
@@ -140,11 +142,11 @@ def gradient(
             "gradient", f"each axis needs more than {edge_order} points",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    return tuple(gradient_along(input, *each, edge_order) for each in zip(dims, steps, strict=True))
+    return tuple(gradient_along(input, *pair, edge_order) for pair in zip(dims, steps, strict=True))
 
 
 def gradient_along(y: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
-    """The slopes along one axis; `spacing` is a distance, or the points' coordinates."""
+    """The gradient along one axis; `spacing` is a distance, or the points' coordinates."""
     n = y.shape[dim]
     if isinstance(spacing, Tensor) and spacing.ndim:
         if tuple(spacing.shape) != (n,):
@@ -154,11 +156,11 @@ def gradient_along(y: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor
     else:
         steps = None
 
-    def at(place: int, size: int = 1) -> Tensor:
-        return narrow(y, dim, place, size)
+    def at(start: int, size: int = 1) -> Tensor:
+        return narrow(y, dim, start, size)
 
-    def step(place: int, size: int = 1) -> Any:
-        return spacing if steps is None else narrow(steps, 0, place, size)
+    def step(start: int, size: int = 1) -> Any:
+        return spacing if steps is None else narrow(steps, 0, start, size)
 
     parts = []
     if n > 2:

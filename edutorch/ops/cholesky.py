@@ -1,4 +1,4 @@
-"""Cholesky's factor of a positive-definite matrix, and what is solved with it."""
+"""The Cholesky factor of a positive-definite matrix, and solving with it."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def cholesky(xp: Any, input: Array, *, upper: bool = False) -> Array:
 
 
 def try_cholesky(xp: Any, input: Array) -> Array | None:
-    """Return the lower factors; None if a matrix is not positive-definite."""
+    """Return the lower Cholesky factors, or None if a matrix is not positive-definite."""
     try:
         lower = lapack(xp, "cholesky", input)
     except xp.linalg.LinAlgError:
         return None
     pivots = xp.diagonal(lower, 0, -2, -1)
-    return None if bool(xp.isnan(pivots).any()) else lower  # LAPACK does not notice all of them
+    return None if bool(xp.isnan(pivots).any()) else lower  # LAPACK does not report every failure
 
 
 def first_failing_minor(xp: Any, matrix: Array) -> int:
     """Return the order of the first leading minor that is not positive-definite, 0 if none."""
     if try_cholesky(xp, matrix) is not None:
         return 0
-    good, bad = 0, matrix.shape[-1]  # what contains a bad one is bad as well
+    good, bad = 0, matrix.shape[-1]  # binary search: a minor that contains a failing one fails too
     while bad - good > 1:
         order = (good + bad) // 2
         if try_cholesky(xp, matrix[:order, :order]) is None:
@@ -64,7 +64,7 @@ def first_failing_minor(xp: Any, matrix: Array) -> int:
 
 
 def not_positive_definite(xp: Any, input: Array) -> LinAlgError:
-    """The error that names the first matrix that is not positive-definite, and where."""
+    """Make the error that names the first matrix that is not positive-definite."""
     where_found, order = (), 0
     for index in product(*map(range, input.shape[:-2])):
         order = first_failing_minor(xp, input[index])
@@ -101,7 +101,7 @@ cholesky.vjp(
 def cholesky_ex(
     A: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> return_types.linalg_cholesky_ex:
-    """As `cholesky`, with a number per matrix instead of an error.
+    """As `cholesky`, with an error code per matrix instead of an exception.
 
     `info` is 0, or the order of the first leading minor that is not positive-definite:
     the factor of such a matrix is NaN.
@@ -131,7 +131,7 @@ def cholesky_ex(
 @takes_out
 @recorded_as("CholeskySolveBackward0")
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """The X with A X = B, given Cholesky's factor of A: two triangular systems.
+    """The X with A X = B, given the Cholesky factor of A: two triangular systems.
 
     >>> cholesky_solve(tensor([[8.0], [4.0]]), tensor([[2.0, 0.0], [0.0, 1.0]]))
     tensor([[2.],

@@ -1,4 +1,4 @@
-"""All pairs, all choices, and places counted in one number or in several."""
+"""Combinations, Cartesian products, and the conversion of flat indices to coordinates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import DTypeError, InvalidValueError, ShapeError
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All ways to choose r numbers of a vector, in its order, one in each row.
+    """All combinations of r elements of a vector, in its order, one per row.
 
     >>> combinations(tensor([1, 2, 3]))
     tensor([[1, 2],
@@ -29,15 +29,15 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise InvalidValueError("combinations", f"r cannot be negative, got {r}")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(choose(range(input.shape[0]), r))
-    places = np.array(rows, np.int64).reshape(len(rows), r)
+    positions = np.array(rows, np.int64).reshape(len(rows), r)
     if not r:
         return input.new_empty(0)
-    chosen = index_select(input, 0, tensor(places.reshape(-1), device=input.device))
+    chosen = index_select(input, 0, tensor(positions.reshape(-1), device=input.device))
     return chosen.reshape(len(rows), r)
 
 
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """All ways to take one number of each vector, one in each row.
+    """The Cartesian product of vectors, one combination per row.
 
     >>> cartesian_prod(tensor([1, 2]), tensor([5, 6]))
     tensor([[1, 5],
@@ -55,7 +55,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[Tensor, ...]:
-    """Places in a flattened tensor as places in the tensor, one index for each axis.
+    """Convert flat indices to coordinates, one index tensor per axis.
 
     Raises: DTypeError: not integers. ValueError: a size is negative.
 
@@ -68,17 +68,17 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[T
     sizes = [shape] if isinstance(shape, int) else list(shape)
     if any(size < 0 for size in sizes):
         raise InvalidValueError("unravel_index", f"a size cannot be negative, got {tuple(sizes)}")
-    indices, found = indices.long(), []
+    indices, coordinates = indices.long(), []
     for size in reversed(sizes):
-        found.append(indices % size)
+        coordinates.append(indices % size)
         indices = indices // size
-    return tuple(reversed(found))
+    return tuple(reversed(coordinates))
 
 
 @as_method
 @takes_out
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The indices of numbers that are not zero, cut or filled up to `size` rows.
+    """The indices of nonzero elements, truncated or padded to `size` rows.
 
     >>> nonzero_static(tensor([0, 5, 7]), size=3)
     tensor([[ 1],
@@ -87,10 +87,10 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """
     if size < 0:
         raise InvalidValueError("nonzero_static", f"size cannot be negative, got {size}")
-    found = nonzero(input)
-    missing = max(size - found.shape[0], 0)
-    filling = found.new_full((missing, found.shape[1]), fill_value)
-    return cat([narrow(found, 0, 0, size - missing), filling])
+    indices = nonzero(input)
+    missing = max(size - indices.shape[0], 0)
+    filling = indices.new_full((missing, indices.shape[1]), fill_value)
+    return cat([narrow(indices, 0, 0, size - missing), filling])
 
 
 from .from_data import tensor  # noqa: E402

@@ -1,4 +1,4 @@
-"""Questions about numbers, answered by True and False, and choosing by the answers."""
+"""Comparisons, logical and bitwise ops, and `where`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import DTypeError, ValueRangeError
 
 @comparison(scalars="other")
 def eq(xp: Any, input: Array, other: Array) -> Array:
-    """Is input = other?
+    """Whether input = other, elementwise.
 
     >>> eq(tensor([1, 2]), tensor([1, 3]))
     tensor([ True, False])
@@ -23,7 +23,7 @@ def eq(xp: Any, input: Array, other: Array) -> Array:
 
 @comparison(scalars="other")
 def ne(xp: Any, input: Array, other: Array) -> Array:
-    """Is input ≠ other?
+    """Whether input ≠ other, elementwise.
 
     >>> ne(tensor([1, 2]), 1)
     tensor([False,  True])
@@ -33,7 +33,7 @@ def ne(xp: Any, input: Array, other: Array) -> Array:
 
 @comparison(dtypes="bif", scalars="other")
 def lt(xp: Any, input: Array, other: Array) -> Array:
-    """Is input < other?
+    """Whether input < other, elementwise.
 
     >>> lt(tensor([1, 2]), 2)
     tensor([ True, False])
@@ -43,7 +43,7 @@ def lt(xp: Any, input: Array, other: Array) -> Array:
 
 @comparison(dtypes="bif", scalars="other")
 def le(xp: Any, input: Array, other: Array) -> Array:
-    """Is input ≤ other?
+    """Whether input ≤ other, elementwise.
 
     >>> le(tensor([1, 2, 3]), 2)
     tensor([ True,  True, False])
@@ -53,7 +53,7 @@ def le(xp: Any, input: Array, other: Array) -> Array:
 
 @comparison(dtypes="bif", scalars="other")
 def gt(xp: Any, input: Array, other: Array) -> Array:
-    """Is input > other?
+    """Whether input > other, elementwise.
 
     >>> gt(tensor([1, 2]), 1)
     tensor([False,  True])
@@ -63,7 +63,7 @@ def gt(xp: Any, input: Array, other: Array) -> Array:
 
 @comparison(dtypes="bif", scalars="other")
 def ge(xp: Any, input: Array, other: Array) -> Array:
-    """Is input ≥ other?
+    """Whether input ≥ other, elementwise.
 
     >>> ge(tensor([1, 2, 3]), 2)
     tensor([False,  True,  True])
@@ -73,7 +73,7 @@ def ge(xp: Any, input: Array, other: Array) -> Array:
 
 @comparison
 def isnan(xp: Any, input: Array) -> Array:
-    """Is it not a number?
+    """Whether each element is NaN.
 
     >>> isnan(tensor([1.0, math.nan]))
     tensor([False,  True])
@@ -83,7 +83,7 @@ def isnan(xp: Any, input: Array) -> Array:
 
 @comparison
 def isinf(xp: Any, input: Array) -> Array:
-    """Is it plus or minus infinity?
+    """Whether each element is plus or minus infinity.
 
     >>> isinf(tensor([1.0, math.inf]))
     tensor([False,  True])
@@ -93,7 +93,7 @@ def isinf(xp: Any, input: Array) -> Array:
 
 @comparison
 def isfinite(xp: Any, input: Array) -> Array:
-    """Is it neither infinite nor NaN?
+    """Whether each element is neither infinite nor NaN.
 
     >>> isfinite(tensor([1.0, math.inf]))
     tensor([ True, False])
@@ -103,7 +103,7 @@ def isfinite(xp: Any, input: Array) -> Array:
 
 @comparison(dtypes="bif", out="exact")
 def isposinf(xp: Any, input: Array) -> Array:
-    """Is it plus infinity?
+    """Whether each element is plus infinity.
 
     >>> isposinf(tensor([math.inf, -math.inf]))
     tensor([ True, False])
@@ -113,7 +113,7 @@ def isposinf(xp: Any, input: Array) -> Array:
 
 @comparison(dtypes="bif", out="exact")
 def isneginf(xp: Any, input: Array) -> Array:
-    """Is it minus infinity?
+    """Whether each element is minus infinity.
 
     >>> isneginf(tensor([math.inf, -math.inf]))
     tensor([False,  True])
@@ -123,7 +123,7 @@ def isneginf(xp: Any, input: Array) -> Array:
 
 @comparison(dtypes="bif", out="exact")
 def signbit(xp: Any, input: Array) -> Array:
-    """Does it have a minus sign? (-0.0 has one.)
+    """Whether the sign bit of each element is set (it is for -0.0).
 
     >>> signbit(tensor([-0.0, 1.0]))
     tensor([ True, False])
@@ -140,7 +140,7 @@ def isclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    """Is |input - other| ≤ atol + rtol · |other|?
+    """Whether |input - other| ≤ atol + rtol · |other|, elementwise.
 
     >>> isclose(tensor([1.0, 2.0]), tensor([1.0 + 1e-9, 2.1]))
     tensor([ True, False])
@@ -157,7 +157,7 @@ def isclose(
 
 @comparison(scalars="")
 def logical_and(xp: Any, input: Array, other: Array) -> Array:
-    """Are both true (nonzero)?
+    """Whether both elements are true (nonzero).
 
     >>> logical_and(tensor([True, True]), tensor([True, False]))
     tensor([ True, False])
@@ -167,7 +167,7 @@ def logical_and(xp: Any, input: Array, other: Array) -> Array:
 
 @comparison(scalars="")
 def logical_or(xp: Any, input: Array, other: Array) -> Array:
-    """Is at least one true (nonzero)?
+    """Whether at least one of the elements is true (nonzero).
 
     >>> logical_or(tensor([True, False]), tensor([False, False]))
     tensor([ True, False])
@@ -177,7 +177,7 @@ def logical_or(xp: Any, input: Array, other: Array) -> Array:
 
 @comparison(scalars="")
 def logical_xor(xp: Any, input: Array, other: Array) -> Array:
-    """Is exactly one true (nonzero)?
+    """Whether exactly one of the elements is true (nonzero).
 
     >>> logical_xor(tensor([True, False]), tensor([True, True]))
     tensor([False,  True])
@@ -187,7 +187,7 @@ def logical_xor(xp: Any, input: Array, other: Array) -> Array:
 
 @comparison
 def logical_not(xp: Any, input: Array) -> Array:
-    """Is it false (zero)?
+    """Whether each element is false (zero).
 
     >>> logical_not(tensor([True, False]))
     tensor([False,  True])
@@ -197,7 +197,7 @@ def logical_not(xp: Any, input: Array) -> Array:
 
 @elementwise(promotion="promote")
 def bitwise_and(xp: Any, input: Array, other: Array) -> Array:
-    """The bits that both have. For bools: both true.
+    """The bitwise AND; for bools the logical one.
 
     >>> bitwise_and(tensor([6]), tensor([3]))
     tensor([2])
@@ -207,7 +207,7 @@ def bitwise_and(xp: Any, input: Array, other: Array) -> Array:
 
 @elementwise(promotion="promote")
 def bitwise_or(xp: Any, input: Array, other: Array) -> Array:
-    """The bits that at least one has. For bools: one true.
+    """The bitwise OR; for bools the logical one.
 
     >>> bitwise_or(tensor([6]), tensor([3]))
     tensor([7])
@@ -217,7 +217,7 @@ def bitwise_or(xp: Any, input: Array, other: Array) -> Array:
 
 @elementwise(promotion="promote")
 def bitwise_xor(xp: Any, input: Array, other: Array) -> Array:
-    """The bits that exactly one has.
+    """The bitwise XOR.
 
     >>> bitwise_xor(tensor([6]), tensor([3]))
     tensor([5])
@@ -227,7 +227,7 @@ def bitwise_xor(xp: Any, input: Array, other: Array) -> Array:
 
 @elementwise(promotion="none")
 def bitwise_not(xp: Any, input: Array) -> Array:
-    """All bits flipped. For bools: not.
+    """The bitwise NOT; for bools the logical one.
 
     >>> bitwise_not(tensor([True, False]))
     tensor([False,  True])
@@ -267,7 +267,7 @@ Tensor.where = _where_method  # type: ignore[attr-defined]
 
 @as_method
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Say whether two tensors have the same shape and the same numbers.
+    """Return True if two tensors have the same shape and equal elements.
 
     >>> equal(tensor([1, 2]), tensor([1, 2]))
     True
@@ -283,7 +283,7 @@ def allclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> bool:
-    """Say whether all numbers are close: |input - other| ≤ atol + rtol · |other|.
+    """Return True if all elements are close: |input - other| ≤ atol + rtol · |other|.
 
     >>> allclose(tensor([1.0]), tensor([1.0 + 1e-9]))
     True

@@ -1,4 +1,4 @@
-"""Complex numbers: their parts, their conjugate, and the way there and back.
+"""Complex tensors: real and imaginary parts, conjugates, and conversion to and from real.
 
 A gradient here is the g in dL = Re(g · dz): see the head of `core/autograd/engine.py`. The rules
 of this file are the few that treat z and its conjugate differently.
@@ -17,35 +17,35 @@ from ..errors import DTypeError
 
 
 def has_complex_dtype(value: Any) -> bool:
-    """Say whether a tensor or an array holds complex numbers."""
+    """Return True if a tensor or an array is complex."""
     return array_of(value).dtype.kind == "c"
 
 
 def complex_dtype_of(name: str, *arrays: Any) -> Any:
-    """Return the type of complex numbers whose parts are these arrays.
+    """Return the complex dtype whose real and imaginary parts have the dtype of these arrays.
 
-    Raises: DTypeError: the parts are not of one floating type that has a complex one.
+    Raises: DTypeError: the parts are not both float32 or both float64.
     """
-    kinds = {array.dtype for array in arrays}
-    if len(kinds) > 1 or not kinds <= {dtypes.float32.numpy, dtypes.float64.numpy}:
+    part_dtypes = {array.dtype for array in arrays}
+    if len(part_dtypes) > 1 or not part_dtypes <= {dtypes.float32.numpy, dtypes.float64.numpy}:
         raise DTypeError(
             name, "expected both parts to be float32, or both float64",
             {f"part {number}": str(array.dtype) for number, array in enumerate(arrays)},
             "convert them, for example with .float()",
         )  # fmt: skip
-    return dtypes.of(kinds.pop()).to_complex().numpy
+    return dtypes.of(part_dtypes.pop()).to_complex().numpy
 
 
 @op(promotion="none", out=True)
 def complex(xp: Any, real: Array, imag: Array) -> Array:
-    """The complex numbers with these parts: z = real + i · imag.
+    """The complex tensor with these parts: z = real + i · imag.
 
     >>> complex(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor([1.+3.j, 2.+4.j])
     """
-    kind = complex_dtype_of("complex", real, imag)
+    dtype = complex_dtype_of("complex", real, imag)
     parts = xp.stack(xp.broadcast_arrays(real, imag), -1)
-    return parts.view(kind)[..., 0]
+    return parts.view(dtype)[..., 0]
 
 
 complex.vjp(
@@ -57,14 +57,14 @@ complex.vjp(
 
 @op(promotion="none", out=True)
 def polar(xp: Any, abs: Array, angle: Array) -> Array:
-    """The complex numbers at a distance from 0, in a direction: z = abs · e^(i · angle).
+    """The complex tensor with these absolute values and angles: z = abs · e^(i · angle).
 
     >>> polar(tensor([1.0, 2.0]), tensor([0.0, 0.5]))
     tensor([1.0000+0.0000j, 1.7552+0.9589j])
     """
-    kind = complex_dtype_of("polar", abs, angle)
+    dtype = complex_dtype_of("polar", abs, angle)
     parts = xp.stack(xp.broadcast_arrays(abs * xp.cos(angle), abs * xp.sin(angle)), -1)
-    return parts.view(kind)[..., 0]
+    return parts.view(dtype)[..., 0]
 
 
 polar.vjp(
@@ -76,7 +76,7 @@ polar.vjp(
 
 @movement
 def real(xp: Any, input: Array) -> Array:
-    """The real part of complex numbers, a view of them.
+    """The real part of a complex tensor, as a view.
 
     >>> real(complex(tensor([1.0]), tensor([2.0])))
     tensor([1.])
@@ -89,9 +89,9 @@ real.vjp(input=lambda g: g, latex=r"g")
 
 @movement
 def imag(xp: Any, input: Array) -> Array:
-    """The imaginary part of complex numbers, a view of them.
+    """The imaginary part of a complex tensor, as a view.
 
-    Raises: DTypeError: the numbers are real.
+    Raises: DTypeError: the tensor is real.
 
     >>> imag(complex(tensor([1.0]), tensor([2.0])))
     tensor([2.])
@@ -109,7 +109,7 @@ imag.vjp(input=lambda g: g * -1j, latex=r"-i\,g")
 
 @elementwise(promotion="none")
 def conj_physical(xp: Any, input: Array) -> Array:
-    """The conjugate, computed: the imaginary part changes its sign.
+    """The complex conjugate: the imaginary part changes its sign.
 
     >>> conj_physical(complex(tensor([1.0]), tensor([2.0])))
     tensor([1.-2.j])
@@ -122,7 +122,7 @@ conj_physical.vjp(input=lambda g: conj_physical(g), latex=r"\bar g")
 
 @as_method
 def conj(input: Tensor) -> Tensor:
-    """The conjugate; real numbers are their own, and are returned as they are.
+    """The complex conjugate; a real tensor is returned unchanged.
 
     >>> conj(complex(tensor([1.0]), tensor([2.0])))
     tensor([1.-2.j])
@@ -132,7 +132,7 @@ def conj(input: Tensor) -> Tensor:
 
 @elementwise(promotion="none")
 def sgn(xp: Any, input: Array) -> Array:
-    """The direction from 0: z / |z|, for real numbers the sign, and 0 at 0.
+    """The complex sign: z / |z|, for real elements the sign, and 0 at 0.
 
     >>> sgn(tensor([-2.0, 0.0, 3.0]))
     tensor([-1.,  0.,  1.])
@@ -156,9 +156,9 @@ sgn.vjp(input=_sgn_rule, latex=r"\frac{g - \mathrm{Re}(g\,y)\,\bar y}{|z|}")
 
 @elementwise
 def angle(xp: Any, input: Array) -> Array:
-    """The direction of complex numbers in radians, counted from the positive real axis.
+    """The angle of each element in radians, from the positive real axis.
 
-    A negative real number has π, a positive one 0.
+    It is π for negative real elements, 0 for positive ones.
 
     >>> angle(complex(tensor([1.0, 0.0]), tensor([1.0, 2.0])))
     tensor([0.7854, 1.5708])
@@ -182,9 +182,9 @@ angle.vjp(input=_angle_rule, latex=r"-\frac{i\,g}{z}")
 
 @movement
 def view_as_real(xp: Any, input: Array) -> Array:
-    """Complex numbers seen as pairs (real, imaginary) along a new last axis.
+    """A complex tensor viewed as pairs (real, imaginary) along a new last axis.
 
-    Raises: DTypeError: the numbers are real.
+    Raises: DTypeError: the tensor is real.
 
     >>> view_as_real(complex(tensor([1.0]), tensor([2.0])))
     tensor([[1., 2.]])
@@ -195,30 +195,33 @@ def view_as_real(xp: Any, input: Array) -> Array:
 
 
 view_as_real.vjp(
-    input=lambda g: complex(g[..., 0], -g[..., 1]) if isinstance(g, Tensor) else complex_from_pairs(g),
+    input=lambda g: (
+        complex(g[..., 0], -g[..., 1]) if isinstance(g, Tensor) else complex_from_pairs(g)
+    ),
     latex=r"g_0 - i\,g_1",
 )
 
 
 def complex_from_pairs(g: Any) -> Any:
+    """The gradient of `view_as_real` for arrays: g₀ - i g₁."""
     return g[..., 0] - 1j * g[..., 1]
 
 
 @movement
 def view_as_complex(xp: Any, input: Array) -> Array:
-    """Pairs along the last axis seen as complex numbers.
+    """Pairs (real, imaginary) along the last axis viewed as complex elements.
 
-    Raises: DTypeError, ShapeError: not floating, or the last axis has not two numbers.
+    Raises: DTypeError, ShapeError: not floating-point, or the last axis is not of size 2.
 
     >>> view_as_complex(tensor([[1.0, 2.0]]))
     tensor([1.+2.j])
     """
-    kind = complex_dtype_of("view_as_complex", input)
+    dtype = complex_dtype_of("view_as_complex", input)
     if not input.ndim or input.shape[-1] != 2 or input.strides[-1] != input.itemsize:
         raise ValueError(
             "the last axis must hold two numbers that lie next to each other in memory"
         )
-    return input.view(kind)[..., 0]
+    return input.view(dtype)[..., 0]
 
 
 view_as_complex.vjp(
@@ -228,7 +231,7 @@ view_as_complex.vjp(
 
 @as_method
 def isreal(input: Tensor) -> Tensor:
-    """Say of each number whether its imaginary part is 0.
+    """Whether the imaginary part of each element is 0.
 
     >>> isreal(complex(tensor([1.0, 1.0]), tensor([0.0, 2.0])))
     tensor([ True, False])
@@ -238,7 +241,7 @@ def isreal(input: Tensor) -> Tensor:
 
 @as_method
 def is_conj(input: Tensor) -> bool:
-    """Say whether a conjugation is still to be computed: never, it happens at once here.
+    """Return False: conjugation is computed eagerly here, never deferred.
 
     >>> is_conj(tensor([1.0]))
     False
@@ -248,7 +251,7 @@ def is_conj(input: Tensor) -> bool:
 
 @as_method
 def is_neg(input: Tensor) -> bool:
-    """Say whether a change of sign is still to be computed: never, it happens at once here.
+    """Return False: negation is computed eagerly here, never deferred.
 
     >>> is_neg(tensor([1.0]))
     False
@@ -258,7 +261,7 @@ def is_neg(input: Tensor) -> bool:
 
 @as_method
 def resolve_conj(input: Tensor) -> Tensor:
-    """The tensor itself: its conjugation, if any, was computed at once.
+    """Return the tensor itself: conjugation is computed eagerly here.
 
     >>> resolve_conj(tensor([1.0]))
     tensor([1.])
@@ -268,7 +271,7 @@ def resolve_conj(input: Tensor) -> Tensor:
 
 @as_method
 def resolve_neg(input: Tensor) -> Tensor:
-    """The tensor itself: a change of sign, if any, was computed at once.
+    """Return the tensor itself: negation is computed eagerly here.
 
     >>> resolve_neg(tensor([1.0]))
     tensor([1.])
@@ -276,13 +279,15 @@ def resolve_neg(input: Tensor) -> Tensor:
     return input
 
 
-def make_part_property(name: str, read: Any) -> property:
-    """Make `z.real` or `z.imag`: to read a view of the part, and to write into it."""
+def make_part_property(name: str, get_part: Any) -> property:
+    """Make the property `z.real` or `z.imag`, which reads a view and writes into it."""
 
     def write(self: Tensor, value: Any) -> None:
-        read(self)[...] = value
+        get_part(self)[...] = value
 
-    return property(read, write, doc=f"The {name} part, a view; writing to it changes the tensor.")
+    return property(
+        get_part, write, doc=f"The {name} part, a view; writing to it changes the tensor."
+    )
 
 
 Tensor.real = make_part_property("real", real)  # type: ignore[attr-defined]

@@ -1,12 +1,12 @@
-"""Sums of products by index letters as products of matrices, two operands at a time.
+"""Einstein summation as batched matrix products, two operands at a time.
 
-NumPy's `einsum` goes through all letters in one nest of loops: for a product of two matrices it
+NumPy's `einsum` iterates over all index letters in one loop nest: for a product of two matrices it
 takes ten times as long as `matmul`, and for three operands a factor more for each letter. But two
-operands are a batched product of matrices, once their axes are put in order:
+operands are a batched matrix product once their axes are permuted:
 
     bhid,bhjd->bhij     batch b h, rows i, columns j, summed over d
 
-and of more than two, two are replaced by their product until two are left.
+and of more than two operands, two are replaced by their product until two are left.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from .linalg import matmul
 
 
 def contract_by_matmul(operands: Sequence[Array], equation: str) -> Array | None:
-    """Compute an equation by products of matrices; None for what `einsum` does as well."""
+    """Compute an equation by matrix products; None where `einsum` is as fast."""
     if len(operands) < 2 or not all(is_blas_array(operand) for operand in operands):
         return None
     steps = plan_contraction(equation, tuple(operand.shape for operand in operands))
     if steps is None:
         return None
-    waiting = list(operands)
-    for places, pair in steps:
-        a, b = (waiting.pop(place) for place in places)
-        waiting.append(pair(a, b))
-    return waiting[0]
+    pending = list(operands)
+    for positions, pair in steps:
+        a, b = (pending.pop(position) for position in positions)
+        pending.append(pair(a, b))
+    return pending[0]
 
 
 def is_blas_array(x: Array) -> bool:
-    """Say whether these are floats or complex numbers in memory that BLAS can reach."""
+    """Return True if BLAS can multiply the array: a NumPy array of 32-bit floats or wider."""
     return x.__class__ is np.ndarray and x.dtype.kind in "fc" and x.dtype.itemsize >= 4
 
 
 class PairContraction(NamedTuple):
-    """How two operands become one: by a product of matrices, or, without `product`, by `einsum`."""
+    """One step of a contraction: a matrix product or, without `product`, an `einsum`."""
 
     equation: str
     product: bool
@@ -72,15 +72,17 @@ class PairContraction(NamedTuple):
 def plan_contraction(
     equation: str, shapes: tuple[tuple[int, ...], ...]
 ) -> list[tuple[tuple[int, int], PairContraction]] | None:
-    """Return which two operands are multiplied next, and how, until there is one.
+    """Return the positions of the operands of each step and how they are contracted.
 
-    None where one product of matrices is not enough to say it: where a letter stands twice in a
-    term, or for several sizes, and where the equation is wrong, which `einsum` says better.
+    None where matrix products cannot express the equation: where a letter occurs twice in a
+    term or stands for several sizes, and where it is invalid, which `einsum` reports better.
     """
     if equation.partition("->")[0].count(",") + 1 != len(shapes):
         return None
     terms, output = expand_equation(equation, [np.broadcast_to(0.0, shape) for shape in shapes])
-    if not all(is_plain_term(term) for term in (*terms, output)) or not set(output) <= set("".join(terms)):
+    if not all(is_plain_term(term) for term in (*terms, output)) or not set(output) <= set(
+        "".join(terms)
+    ):
         return None
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
@@ -90,13 +92,13 @@ def plan_contraction(
             if sizes.setdefault(letter, size) != size or not size:
                 return None
     steps = []
-    for places in contraction_order(terms, output, sizes):
-        left, right = (terms.pop(place) for place in places)
+    for positions in contraction_order(terms, output, sizes):
+        left, right = (terms.pop(position) for position in positions)
         needed = set(output).union(*terms)
         kept = output if not terms else "".join(
-            each for each in dict.fromkeys(left + right) if each in needed
+            letter for letter in dict.fromkeys(left + right) if letter in needed
         )  # fmt: skip
-        steps.append((places, plan_pair(left, right, kept)))
+        steps.append((positions, plan_pair(left, right, kept)))
         terms.append(kept)
     if len(steps) == 1 and not steps[0][1].product:
         return None
@@ -104,48 +106,50 @@ def plan_contraction(
 
 
 def is_plain_term(term: str) -> bool:
-    """Say whether a term has only letters, each once."""
+    """Return True if a term consists of distinct letters."""
     return (term.isalpha() or not term) and term.isascii() and len(set(term)) == len(term)
 
 
-def contraction_order(terms: list[str], output: str, sizes: dict[str, int]) -> list[tuple[int, int]]:
-    """Return the places of the two operands that come next, until there is one operand.
+def contraction_order(
+    terms: list[str], output: str, sizes: dict[str, int]
+) -> list[tuple[int, int]]:
+    """Return the positions of the two operands of each step.
 
-    The second place is counted when the first one is gone; a product goes to the end.
+    The second position is counted after the first operand is removed; a product is appended.
     """
     if len(terms) == 2:
         return [(0, 0)]
-    shapes = [np.broadcast_to(0.0, [sizes[each] for each in term]) for term in terms]
+    shapes = [np.broadcast_to(0.0, [sizes[letter] for letter in term]) for term in terms]
     path, _ = np.einsum_path(f"{','.join(terms)}->{output}", *shapes, optimize="greedy")
     pairs = []
-    for places in path[1:]:
-        first, second = sorted(places)[:2]
+    for positions in path[1:]:
+        first, second = sorted(positions)[:2]
         pairs.append((first, second - 1))
-        pairs += [(0, 0)] * (len(places) - 2)  # it may leave the last ones to one call
+        pairs += [(0, 0)] * (len(positions) - 2)  # NumPy may contract the last ones in one call
     return pairs
 
 
 def plan_pair(left: str, right: str, output: str) -> PairContraction:
-    """Sort the letters of two operands: both have them and keep them, or sum over them, or one."""
+    """Classify the letters of two operands as batch, row, column or summed letters."""
     equation = f"{left},{right}->{output}"
     both = set(left) & set(right)
-    batch = [each for each in output if each in both]
-    rows = [each for each in output if each not in both and each in left]
-    columns = [each for each in output if each not in both and each in right]
-    summed = [each for each in left if each in both and each not in output]
-    alone = (set(left) | set(right)) - both - set(output)  # of one, and summed over
+    batch = [letter for letter in output if letter in both]
+    rows = [letter for letter in output if letter not in both and letter in left]
+    columns = [letter for letter in output if letter not in both and letter in right]
+    summed = [letter for letter in left if letter in both and letter not in output]
+    alone = (set(left) | set(right)) - both - set(output)  # in one operand only, and summed over
     if alone or not summed or not (rows or columns):
         return PairContraction(equation, False, ((), (), ()), (0, 0, 0))
     orders = (
-        tuple(left.index(each) for each in (*batch, *rows, *summed)),
-        tuple(right.index(each) for each in (*batch, *summed, *columns)),
-        tuple([*batch, *rows, *columns].index(each) for each in output),
+        tuple(left.index(letter) for letter in (*batch, *rows, *summed)),
+        tuple(right.index(letter) for letter in (*batch, *summed, *columns)),
+        tuple([*batch, *rows, *columns].index(letter) for letter in output),
     )
     return PairContraction(equation, True, orders, (len(batch), len(rows), len(columns)))
 
 
 def expand_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
-    """Write out the output and give the axes of `...` letters of their own."""
+    """Return the terms and the output, with `...` replaced by unused letters."""
     left, arrow, output = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     spare = [ascii_letter for ascii_letter in string.ascii_letters if ascii_letter not in equation]
@@ -158,13 +162,15 @@ def expand_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], 
         for term, n in zip(terms, hidden, strict=True)
     ]
     if not arrow:
-        once = [each for each in sorted(set("".join(terms))) if "".join(terms).count(each) == 1]
-        output = batch + "".join(each for each in once if each not in batch)
+        once = [
+            letter for letter in sorted(set("".join(terms))) if "".join(terms).count(letter) == 1
+        ]
+        output = batch + "".join(letter for letter in once if letter not in batch)
     return terms, output.replace("...", batch)
 
 
 def count_multiplications(equation: str, operands: Sequence[Any]) -> int:
-    """Return how often numbers are multiplied if all letters are gone through in one nest."""
+    """Return the number of multiplications of a single loop nest over all letters."""
     terms, _ = expand_equation(equation, operands)
     sizes: dict[str, int] = {}
     for term, operand in zip(terms, operands, strict=True):

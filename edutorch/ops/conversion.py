@@ -1,4 +1,4 @@
-"""The same numbers as another type, on another device, or in memory of their own."""
+"""Conversion of dtype, device and memory format; copying and filling."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ..core.memory_format import (
 from ..core.op import op
 from ..core.tensor import PLAIN_TENSORS, Tensor, array_of
 from ..core.tensor_methods import (
+    alias_with_history,
     as_method,
     is_plain_write,
     overwrite,
     refuse_leaf,
-    alias_with_history,
     write,
 )
 from ..errors import ArgumentError, DTypeError, ShapeError
 
 
 def copy_in_format(xp: Any, input: Array, format: memory_format | None) -> Array:
-    """A copy of an array with its numbers in this order in memory; None: as they are."""
+    """A copy of an array in the given memory format; None preserves its memory order."""
     if format is None or format is preserve_format:
         order = kept_order(input)
     else:
@@ -42,7 +42,7 @@ def copy_in_format(xp: Any, input: Array, format: memory_format | None) -> Array
 
 @op(linear=True)
 def clone(xp: Any, input: Array, *, memory_format: memory_format | None = None) -> Array:
-    """A copy that stays in the graph; as the numbers lie in memory, unless told otherwise.
+    """A differentiable copy; it preserves the memory order unless `memory_format` is given.
 
     >>> x = tensor([1.0]); y = clone(x); y[0] = 5; x
     tensor([1.])
@@ -55,7 +55,7 @@ clone.vjp(input=lambda g: g, latex=r"g")
 
 @op(linear=True, method=False, public="to", node="ToCopyBackward0")
 def convert_dtype(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
-    """The numbers converted to another type (`x.to(dtype)`); not to another device.
+    """The elements converted to another dtype (`x.to(dtype)`).
 
     >>> as_type(tensor([1.7]), int64)
     tensor([1])
@@ -63,14 +63,14 @@ def convert_dtype(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     return input.astype(dtypes.array_type(dtype))
 
 
-# The engine converts a gradient to its tensor's type by itself.
+# The engine converts each gradient to the dtype of its tensor.
 convert_dtype.vjp(input=lambda g: g, latex=r"g")
 
 
 def cast_to_dtype_of(value: Any, other: Any) -> Any:
-    """An operand of a rule in the dtype of another one: it was saved as it was given.
+    """Return an operand of a rule in the dtype of another one: operands are saved unpromoted.
 
-    Whatever a rule makes of integers, or of float32, would else be float32 beside float64.
+    Otherwise a rule would compute with an integer or float32 operand in float32, not float64.
     """
     dtype = array_of(other).dtype
     if getattr(array_of(value), "dtype", dtype) == dtype:
@@ -101,22 +101,22 @@ def to(
     non_blocking: bool = False,
     memory_format: memory_format = preserve_format,
 ) -> Tensor:
-    """The tensor as another type or on another device; itself if nothing changes.
+    """The tensor with another dtype or on another device; itself if nothing changes.
 
     >>> to(tensor([1, 2]), float32)
     tensor([1., 2.])
     """
-    for each in target:
-        if isinstance(each, dtypes.dtype):
-            dtype = each
-        elif isinstance(each, type):
-            dtype = dtypes.as_dtype(each)
-        elif isinstance(each, Tensor):
-            dtype, device = each.dtype, each.device
-        elif isinstance(each, str | Device) or each.__class__ is int:
-            device = each
-        elif each is not None and not isinstance(each, bool):
-            raise ArgumentError("to", f"expected a dtype, a device or a tensor, got {each!r}")
+    for argument in target:
+        if isinstance(argument, dtypes.dtype):
+            dtype = argument
+        elif isinstance(argument, type):
+            dtype = dtypes.as_dtype(argument)
+        elif isinstance(argument, Tensor):
+            dtype, device = argument.dtype, argument.device
+        elif isinstance(argument, str | Device) or argument.__class__ is int:
+            device = argument
+        elif argument is not None and not isinstance(argument, bool):
+            raise ArgumentError("to", f"expected a dtype, a device or a tensor, got {argument!r}")
     output = input
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
     if dtype is not None and dtype is not output.dtype:
@@ -129,12 +129,12 @@ def to(
     return output
 
 
-def _add_conversion_method(name: str, kind: dtypes.dtype) -> None:
+def _add_conversion_method(name: str, dtype: dtypes.dtype) -> None:
     def method(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
-        return to(self, kind, memory_format=memory_format)
+        return to(self, dtype, memory_format=memory_format)
 
     method.__name__ = name
-    method.__doc__ = f"The numbers as {kind.name}."
+    method.__doc__ = f"The elements as {dtype.name}."
     setattr(Tensor, name, method)
 
 
@@ -149,7 +149,7 @@ for _name, _kind in {
 
 @as_method
 def cpu(input: Tensor) -> Tensor:
-    """The tensor in the computer's own memory.
+    """The tensor in CPU memory.
 
     >>> tensor([1]).cpu().device
     device(type='cpu')
@@ -170,13 +170,13 @@ TYPE_NAMES = {
 
 
 def _type(self: Tensor, dtype: dtypes.dtype | type | str | None = None) -> Any:
-    """The tensor as another type, or without one the name of its own in PyTorch's old style."""
+    """The tensor with another dtype; without one, the name of its dtype as "torch.FloatTensor"."""
     names = {
-        f"torch.{TYPE_NAMES.get(kind.name, kind.name.capitalize())}Tensor": kind
-        for kind in dtypes.ALL
+        f"torch.{TYPE_NAMES.get(candidate.name, candidate.name.capitalize())}Tensor": candidate
+        for candidate in dtypes.ALL
     }
     if dtype is None:
-        return next(name for name, kind in names.items() if kind is self.dtype)
+        return next(name for name, candidate in names.items() if candidate is self.dtype)
     if isinstance(dtype, type):  # torch.LongTensor
         dtype = getattr(dtype, "dtype", dtype)
     return to(self, names.get(dtype, dtype) if isinstance(dtype, str) else dtype)
@@ -187,7 +187,7 @@ Tensor.type = _type  # type: ignore[attr-defined]
 
 @as_method
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """The numbers as the type of another tensor.
+    """The elements in the dtype of another tensor.
 
     >>> type_as(tensor([1]), tensor([0.5]))
     tensor([1.])
@@ -197,9 +197,9 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 
 @as_method
 def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
-    """The tensor with its numbers in memory row by row (itself, if they are already).
+    """The tensor in row-major memory (itself, if it is already).
 
-    With channels_last the channels come last in memory, and nothing else changes.
+    With channels_last the channel axis varies fastest in memory; the shape stays.
 
     >>> contiguous(tensor([[1, 2], [3, 4]]).T).stride()
     (2, 1)
@@ -214,7 +214,7 @@ def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) 
 
 @op(method=False, public="copy_", node="CopyBackwards")
 def copy(xp: Any, input: Array, src: Array) -> Array:
-    """The numbers of `src` in the place of those of `input`, which gets no gradient.
+    """The elements of `src` instead of those of `input`, whose gradient is 0.
 
     >>> copy(zeros(2), tensor([1.0, 2.0]))
     tensor([1., 2.])
@@ -227,7 +227,7 @@ copy.vjp(input=lambda g: zeros_like(g), src=lambda g: g, latex={"input": "0", "s
 
 @as_method
 def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
-    """Write the numbers of `src` (broadcast, converted) into the tensor.
+    """Copy the elements of `src` (broadcast, converted) into the tensor.
 
     >>> copy_(zeros(2), tensor([1, 2]))
     tensor([1., 2.])
@@ -236,13 +236,13 @@ def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
 
 
 def replace_values(input: Tensor, src: Tensor, name: str) -> Tensor:
-    """Write the numbers of `src` into `input`, which stays in the graph: `copy_` and its kin.
+    """Write the elements of `src` into `input`, recorded as an in-place op.
 
     Raises: GradientError: a leaf that requires grad.
     """
     if is_plain_write(input, (src,)) and src.__class__ in PLAIN_TENSORS:
-        values, have = src._array, input._array
-        if values.dtype is have.dtype and values.shape == have.shape:
+        values, current = src._array, input._array
+        if values.dtype is current.dtype and values.shape == current.shape:
             write(input, name, values)
             return input
     refuse_leaf(input, name)
@@ -254,7 +254,7 @@ def replace_values(input: Tensor, src: Tensor, name: str) -> Tensor:
 
 @op(method=False)  # as in PyTorch
 def fill(xp: Any, input: Array, value: Array | float) -> Array:
-    """A copy with one number everywhere. Its gradient reaches `value`; that of `input` is 0.
+    """A copy with every element equal to `value`. The gradient of `input` is 0.
 
     >>> fill(zeros(2), 7)
     tensor([7., 7.])
@@ -264,9 +264,9 @@ def fill(xp: Any, input: Array, value: Array | float) -> Array:
 
 
 def scalar_array(xp: Any, name: str, input: Array, value: Any, hint: str) -> Array:
-    """Return the one number that is to be written into `input`, as an array of its type.
+    """Return `value` as a 0-d array with the dtype of `input`.
 
-    Raises: ShapeError: there are several. DTypeError: a complex one for real numbers.
+    Raises: ShapeError: it is not 0-d. DTypeError: it is complex and `input` is real.
     """
     if getattr(value, "ndim", 0):
         rows = {"value": tuple(value.shape)}
@@ -289,7 +289,7 @@ fill.vjp(
 
 @as_method
 def fill_(input: Tensor, value: Any) -> Tensor:
-    """Write one number everywhere.
+    """Set every element to `value`.
 
     >>> fill_(zeros(2), 7)
     tensor([7., 7.])
@@ -309,7 +309,7 @@ def _fill(input: Tensor, value: Any, name: str) -> Tensor:
 
 @as_method
 def zero_(input: Tensor) -> Tensor:
-    """Write zeros everywhere.
+    """Set every element to 0.
 
     >>> zero_(ones(2))
     tensor([0., 0.])

@@ -1,4 +1,4 @@
-"""How numbers vary together: covariance and correlation."""
+"""Covariance and correlation."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 
 
 def check_weights(name: str, weights: Tensor, count: int, floating: bool) -> None:
-    """Raises: ShapeError, DTypeError, ValueRangeError: not one fitting weight per observation."""
+    """Raise ShapeError, DTypeError or ValueRangeError unless `weights` has one valid weight per
+    observation."""
     rows = {name: f"{tuple(weights.shape)} {weights.dtype}", "observations": count}
     if weights.ndim > 1 or weights.numel() != count:
         raise ShapeError("cov", f"expected `{name}` to have one number per observation", rows)
     if (weights.dtype.category == 2) is not floating:
-        kind = "floating" if floating else "integer"
-        raise DTypeError("cov", f"expected `{name}` to have an {kind} dtype", rows)
+        category = "floating" if floating else "integer"
+        raise DTypeError("cov", f"expected `{name}` to have an {category} dtype", rows)
     if bool((weights < 0).any()):
         raise ValueRangeError("cov", f"`{name}` cannot be negative", rows)
 
@@ -30,12 +31,12 @@ def cov(
     fweights: Tensor | None = None,
     aweights: Tensor | None = None,
 ) -> Tensor:
-    """The covariances of variables: C[i, j] = Σ (xᵢ - x̄ᵢ) (xⱼ - x̄ⱼ)* / (n - correction).
+    """The covariance matrix: C[i, j] = Σ (xᵢ - x̄ᵢ) (xⱼ - x̄ⱼ)* / (n - correction).
 
     Args:
         input: one variable per row, one observation per column; or a vector.
-        fweights: how often each observation was made.
-        aweights: how much each observation counts.
+        fweights: the integer frequency of each observation.
+        aweights: the weight of each observation.
 
     >>> cov(tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     tensor([[ 1., -1.],
@@ -71,13 +72,13 @@ def cov(
     apart = x - centre
     weighted = apart if weights is None else apart * weights
     y = matmul(weighted, conj(apart.T)) / norm
-    return y.squeeze()  # of one variable, a number
+    return y.squeeze()  # 0-d for a single variable
 
 
 @as_method
 @composed_in_float32
 def corrcoef(input: Tensor) -> Tensor:
-    """The correlations of variables: their covariances over the standard deviations of both.
+    """The correlation matrix: the covariances over the standard deviations of both variables.
 
     >>> corrcoef(tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]))
     tensor([[ 1., -1.],

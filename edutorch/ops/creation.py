@@ -1,7 +1,8 @@
-"""Tensors out of nothing: from numbers, constants and ranges.
+"""Creation of tensors from constants and ranges.
 
-Each block computes an array with the device's `xp`; the decorator adds what all of
-them share: `dtype`, `device`, `requires_grad`, and sizes one by one or as a tuple.
+Each block computes an array with the device's `xp`; the decorator adds the options that
+all of them share: `dtype`, `device`, `requires_grad`, and a shape given as several
+integers or as one tuple.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from ..events import TensorMade, emit
 from ..modes import current
 
 LARGE = 2**27
-"""Numbers; below this nobody asks whether there is room for them."""
+"""The number of elements above which the available memory is checked first."""
 
 CREATIONS: dict[str, Callable[..., Tensor]] = {}
-"""Every function made by `creation`, by name."""
+"""The creation functions by name."""
 
 
 def wrap_new(array: Array, requires_grad: bool = False) -> Tensor:
-    """Wrap a new array; in inference mode it stays outside every graph."""
+    """Wrap a new array as a tensor; in inference mode it is an inference tensor."""
     output, modes = wrap(array), current()
     if modes.inference:
         output._writes = InferenceVersionCounter()
@@ -54,34 +55,36 @@ def wrap_new(array: Array, requires_grad: bool = False) -> Tensor:
 
 
 def parse_size(op: str, size: Sequence[Any]) -> tuple[int, ...]:
-    """Read a shape given as numbers or as one sequence.
+    """Return the shape given as several integers or as one sequence.
 
-    Raises: ShapeError: a size is negative. TypeError: not an integer.
+    Raises: ShapeError: a size is negative. TypeError: a size is not an integer.
     """
     if len(size) == 1 and not isinstance(size[0], int):
         size = size[0] if isinstance(size[0], Sequence) else (size[0],)
     try:
-        shape = tuple(operator.index(each) for each in size)
+        shape = tuple(operator.index(element) for element in size)
     except TypeError:
-        kinds = ", ".join(type(each).__name__ for each in size)
-        hint = "a / b gives a float: use a // b" if "float" in kinds else None
-        raise ArgumentError(op, f"argument `size` must be ints, got {kinds}", hint=hint) from None
-    if any(each < 0 for each in shape):
+        type_names = ", ".join(type(element).__name__ for element in size)
+        hint = "a / b gives a float: use a // b" if "float" in type_names else None
+        raise ArgumentError(
+            op, f"argument `size` must be ints, got {type_names}", hint=hint
+        ) from None
+    if any(element < 0 for element in shape):
         raise ShapeError(op, "a size cannot be negative", {"size": shape})
     return shape
 
 
-def require_strided(op: str, asked: Any) -> None:
-    """Raise ValueError for a `layout` other than the one that tensors have here."""
-    if asked is not None and asked is not strided:
-        raise InvalidValueError(op, f"tensors here are strided ones, got layout={asked!r}")
+def require_strided(op: str, layout: Any) -> None:
+    """Raise ValueError for a `layout` other than `strided`."""
+    if layout is not None and layout is not strided:
+        raise InvalidValueError(op, f"tensors here are strided ones, got layout={layout!r}")
 
 
 OPTIONS = {
     "out": None, "dtype": None, "layout": None, "device": None, "requires_grad": False,
     "pin_memory": False,
 }  # fmt: skip
-"""What every creation function takes besides its own arguments."""
+"""The keyword arguments that every creation function accepts."""
 
 
 def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
@@ -101,18 +104,18 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
             require_strided(name, layout)
         if out is not None:
             dtype, device = out.dtype if dtype is None else dtype, out.device
-        kind = None if dtype is None else dtypes.array_type(dtype)
+        array_dtype = None if dtype is None else dtypes.array_type(dtype)
         backend = backend_for(device)
         if takes_sizes and math.prod(args) > LARGE:
-            check_room(name, args, kind or _dtype_or_default(None))
+            check_room(name, args, array_dtype or _dtype_or_default(None))
         try:
-            made = backend.asarray(forward(backend.xp, *args, dtype=kind, **named))
+            array = backend.asarray(forward(backend.xp, *args, dtype=array_dtype, **named))
         except (MemoryError, ValueError) as error:
             raise no_room(name, error) if is_too_large(error) else error from None
-        return wrap_new(made, requires_grad) if out is None else into(name, out, wrap(made))
+        return wrap_new(array, requires_grad) if out is None else into(name, out, wrap(array))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
-    extra = [inspect.Parameter(each, keyword, default=value) for each, value in OPTIONS.items()]
+    extra = [inspect.Parameter(option, keyword, default=value) for option, value in OPTIONS.items()]
     kept = [parameter for parameter in parameters if parameter.name != "dtype"]
     function.__signature__ = inspect.Signature([*kept, *extra])  # type: ignore[attr-defined]
     CREATIONS[name] = function
@@ -120,9 +123,9 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
 
 
 def scalar_of(op: str, value: Any) -> Any:
-    """Return the number in a 0-d tensor; a number is returned as it is.
+    """Return the value of a 0-d tensor; a Python scalar is returned unchanged.
 
-    Raises: ArgumentError: the tensor wants a gradient, which a number would cut off.
+    Raises: ArgumentError: the tensor requires grad, and the scalar would detach it.
     """
     if not isinstance(value, Tensor):
         return value
@@ -162,28 +165,28 @@ def ones(xp: Any, *size: int, dtype: Any = None) -> Array:
 
 @creation
 def empty(xp: Any, *size: int, dtype: Any = None, memory_format: Any = None) -> Array:
-    """A tensor whose numbers are whatever was in memory: write before you read.
+    """A tensor with uninitialized elements.
 
     >>> empty(2, 0).shape
     torch.Size([2, 0])
     """
-    kind = _dtype_or_default(dtype)
+    array_dtype = _dtype_or_default(dtype)
     order = None if memory_format is None else memory_format.order_of("empty", len(size))
-    return laid_out(lambda shape: xp.empty(shape, kind), size, order)
+    return laid_out(lambda shape: xp.empty(shape, array_dtype), size, order)
 
 
 @creation
 def full(xp: Any, size: Sequence[int], fill_value: Any, *, dtype: Any = None) -> Array:
-    """A tensor full of one number, of that number's type.
+    """A tensor filled with `fill_value`, by default with its dtype.
 
     >>> full((2,), 7)
     tensor([7, 7])
     """
     fill_value = scalar_of("full", fill_value)
-    kind = dtypes.scalar_type(fill_value).numpy if dtype is None else dtype
+    array_dtype = dtypes.scalar_type(fill_value).numpy if dtype is None else dtype
     shape = parse_size("full", (size,))
-    check_room("full", shape, kind)
-    return xp.full(shape, fill_value, kind)
+    check_room("full", shape, array_dtype)
+    return xp.full(shape, fill_value, array_dtype)
 
 
 @creation
@@ -201,7 +204,7 @@ def eye(xp: Any, n: int, m: int | None = None, *, dtype: Any = None) -> Array:
 
 @creation
 def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
-    """The numbers start, start + step, … up to but without end.
+    """The values start, start + step, … up to but excluding end.
 
     Raises: ShapeError: `end` cannot be reached in such steps.
 
@@ -211,7 +214,7 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
     refuse_complex("arange", dtype=dtype)
     start, end, step = parse_range("arange", start, end, step, dtype)
     if dtype is None:
-        whole = all(isinstance(each, int) for each in (start, end, step))
+        whole = all(isinstance(bound, int) for bound in (start, end, step))
         dtype = np.dtype(np.int64) if whole else _dtype_or_default(None)
     count = math.ceil((end - start) / step)
     check_room("arange", (count,), dtype)
@@ -223,7 +226,7 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
 
 @creation
 def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
-    """The numbers start, start + step, … up to `end`, included. (`arange` is what you want.)
+    """The values start, start + step, … up to and including `end`. Prefer `arange`.
 
     >>> edutorch.range(1, 4)
     tensor([1., 2., 3., 4.])
@@ -238,15 +241,15 @@ def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any
 
 
 def parse_range(op: str, start: Any, end: Any, step: Any, dtype: Any) -> tuple[Any, Any, Any]:
-    """Read the bounds of a range: a single one is where it ends."""
-    start, end, step = (scalar_of(op, each) for each in (start, end, step))
-    if any(isinstance(each, complex) for each in (start, end, step)):
+    """Return start, end and step of a range; a single bound is its end."""
+    start, end, step = (scalar_of(op, bound) for bound in (start, end, step))
+    if any(isinstance(bound, complex) for bound in (start, end, step)):
         raise DTypeError(op, "complex numbers have no order")
     if end is None:
         start, end = 0, start
     if not math.isfinite(start) or not math.isfinite(end):
         raise ShapeError(op, f"the range from {start} to {end} is not finite")
-    if dtype == np.int64:  # in PyTorch, too, the smaller types count before they cut off
+    if dtype == np.int64:  # as in PyTorch, smaller integer dtypes are not truncated here
         end = int(end)
         start, step = integer_steps(op, start, step)
     if step == 0 or (end - start) * step < 0:
@@ -255,9 +258,9 @@ def parse_range(op: str, start: Any, end: Any, step: Any, dtype: Any) -> tuple[A
 
 
 def integer_steps(op: str, start: Any, step: Any) -> tuple[int, int]:
-    """Cut the start and the step of a range of integers off to integers.
+    """Truncate the start and the step of an integer range to integers.
 
-    Raises: ShapeError: nothing is left of the step. (PyTorch repeats the start for small types.)
+    Raises: ShapeError: the step becomes 0. (PyTorch repeats the start for small dtypes.)
     """
     if int(step) == 0:
         raise ShapeValueError(
@@ -269,57 +272,57 @@ def integer_steps(op: str, start: Any, step: Any) -> tuple[int, int]:
 
 @creation
 def linspace(xp: Any, start: Any, end: Any, steps: int, *, dtype: Any = None) -> Array:
-    """`steps` numbers from start to end, both included, at equal distances.
+    """`steps` evenly spaced values from start to end, both included.
 
-    With an integer `dtype` start and end are cut off to integers first.
+    With an integer `dtype` start and end are truncated to integers first.
 
     >>> linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    places, kind = evenly_spaced(xp, "linspace", start, end, steps, dtype)
-    return places.astype(kind)
+    values, array_dtype = evenly_spaced(xp, "linspace", start, end, steps, dtype)
+    return values.astype(array_dtype)
 
 
 @creation
 def logspace(
     xp: Any, start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None
 ) -> Array:
-    """`steps` numbers from base^start to base^end, each the same factor larger than the last.
+    """`steps` logarithmically spaced values from base^start to base^end, both included.
 
-    With an integer `dtype` start and end are cut off to integers first, and base^x afterwards.
+    With an integer `dtype` start and end are truncated to integers first, base^x afterwards.
 
     >>> logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
-    places, kind = evenly_spaced(xp, "logspace", start, end, steps, dtype)
-    return (base**places).astype(kind)
+    exponents, array_dtype = evenly_spaced(xp, "logspace", start, end, steps, dtype)
+    return (base**exponents).astype(array_dtype)
 
 
 def is_integer_dtype(dtype: Any) -> bool:
-    """Return True if the type is given, and one of integers."""
+    """Return True if a dtype is given and is an integer dtype."""
     return dtype is not None and dtype.kind in "iu"
 
 
 def evenly_spaced(
     xp: Any, op: str, start: Any, end: Any, steps: int, dtype: Any
 ) -> tuple[Array, np.dtype]:
-    """Numbers at equal distances in double precision, and the type they shall have."""
+    """Return evenly spaced values in double precision, and the dtype of the result."""
     start, end = scalar_of(op, start), scalar_of(op, end)
     if is_integer_dtype(dtype):
         start, end = (truncate_bound(op, bound, dtype) for bound in (start, end))
     if steps < 0:
         raise ShapeError(op, f"steps cannot be negative, got {steps}")
     check_room(op, (steps,), _dtype_or_default(dtype))
-    kind = dtypes.get_default_dtype()
+    default = dtypes.get_default_dtype()
     if isinstance(start, complex) or isinstance(end, complex):
-        return start + xp.linspace(0, 1, steps) * (end - start), dtype or kind.to_complex().numpy
-    return xp.linspace(start, end, steps), kind.numpy if dtype is None else dtype
+        return start + xp.linspace(0, 1, steps) * (end - start), dtype or default.to_complex().numpy
+    return xp.linspace(start, end, steps), default.numpy if dtype is None else dtype
 
 
 def truncate_bound(op: str, bound: Any, dtype: np.dtype) -> int:
-    """Cut a bound off to an integer of this type.
+    """Truncate a bound to an integer of this dtype.
 
-    Raises: ValueRangeError: the type does not reach so far.
+    Raises: ValueRangeError: the dtype cannot represent it.
     """
     whole, limits = int(bound), np.iinfo(dtype)
     if not limits.min <= whole <= limits.max:
@@ -334,43 +337,45 @@ def scalar_tensor(
     s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A 0-d tensor of one number, of the default type unless said otherwise.
+    """A 0-d tensor with the value `s`, of the default dtype unless one is given.
 
     >>> scalar_tensor(3)
     tensor(3.)
     """
     require_strided("scalar_tensor", layout)
-    kind = dtypes.get_default_dtype() if dtype is None else dtype
-    if isinstance(s, complex) and not kind.is_complex:
-        raise DTypeError("scalar_tensor", f"a complex number is no {kind}", hint="give a dtype")
-    return full((), s, dtype=kind, device=device, requires_grad=requires_grad)
+    tensor_dtype = dtypes.get_default_dtype() if dtype is None else dtype
+    if isinstance(s, complex) and not tensor_dtype.is_complex:
+        raise DTypeError(
+            "scalar_tensor", f"a complex number is no {tensor_dtype}", hint="give a dtype"
+        )
+    return full((), s, dtype=tensor_dtype, device=device, requires_grad=requires_grad)
 
 
-# Another order in memory ------------------------------------------------------------------------
+# Other memory orders -----------------------------------------------------------------------------
 
 
 def empty_strided(
     size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor with these steps in memory (in elements), its numbers not set.
+    """An uninitialized tensor with the given strides (in elements).
 
-    Raises: ShapeError: not one step per axis, or a negative one.
+    Raises: ShapeError: not one stride per axis, or a negative one.
 
     >>> empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
     """
     require_strided("empty_strided", layout)
-    if len(size) != len(stride) or any(each < 0 for each in (*size, *stride)):
+    if len(size) != len(stride) or any(value < 0 for value in (*size, *stride)):
         rows = {"size": tuple(size), "stride": tuple(stride)}
         raise ShapeError("empty_strided", "needs one step per axis, none negative", rows)
     backend = backend_for(device)
-    kind = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
+    array_dtype = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
     reach = [(count - 1) * step for count, step in zip(size, stride, strict=True)]
     count = 0 if 0 in size else 1 + sum(reach)
-    check_room("empty_strided", (count,), kind)
-    memory = backend.xp.empty(count, kind)
-    steps = [step * kind.itemsize for step in stride]
+    check_room("empty_strided", (count,), array_dtype)
+    memory = backend.xp.empty(count, array_dtype)
+    steps = [step * array_dtype.itemsize for step in stride]
     return wrap_new(backend.as_strided(memory, tuple(size), steps, 0), requires_grad)
 
 
@@ -378,10 +383,10 @@ def empty_permuted(
     size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor whose axes lie in memory in this order, its numbers not set.
+    """An uninitialized, non-overlapping and dense tensor with the given physical layout.
 
     Args:
-        physical_layout: the axes, the one with the longest step first.
+        physical_layout: the axes by decreasing stride.
 
     >>> empty_permuted((2, 3), (1, 0)).stride()
     (1, 2)
@@ -391,7 +396,7 @@ def empty_permuted(
         rows = {"size": tuple(size), "physical_layout": tuple(physical_layout)}
         raise ShapeError("empty_permuted", "physical_layout must name each axis once", rows)
     xp = backend_for(device).xp
-    kind = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
-    check_room("empty_permuted", tuple(size), kind)
-    made = laid_out(lambda shape: xp.empty(shape, kind), size, tuple(physical_layout))
-    return wrap_new(made, requires_grad)
+    array_dtype = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
+    check_room("empty_permuted", tuple(size), array_dtype)
+    array = laid_out(lambda shape: xp.empty(shape, array_dtype), size, tuple(physical_layout))
+    return wrap_new(array, requires_grad)

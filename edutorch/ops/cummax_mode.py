@@ -1,4 +1,4 @@
-"""The commonest number along an axis, and the extremes so far."""
+"""The mode along an axis, and cumulative maxima and minima."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .sorting import extreme_gradient, scatter_gradient
 
 @op(outputs=("values", "indices"), method=False, dtypes="bif", public="mode")
 def mode_dim(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    """The commonest number along `dim`, and where it occurs last: see `mode`."""
+    """The most frequent value along `dim` and the index of its last occurrence: see `mode`."""
     dim = normal_dim("mode", dim, input.ndim)
     if not input.ndim:
         return input.copy(), xp.zeros((), "int64")
@@ -28,7 +28,7 @@ def mode_dim(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Array, Arr
     order = xp.argsort(rows, axis=-1, kind="stable")
     rows = rows[index_along(order, rows.ndim - 1)]
     repeats, step = xp.zeros(rows.shape, "int64"), 1
-    while step < rows.shape[-1]:  # how many equal numbers follow in the sorted row
+    while step < rows.shape[-1]:  # how many equal elements follow in the sorted row
         equal = rows[..., step:] == rows[..., :-step]
         if not bool(equal.any()):
             break
@@ -52,7 +52,7 @@ mode_dim.vjp(
 @as_method
 @takes_out
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
-    """The number that occurs most often along `dim` (the smallest of several), and where last.
+    """The most frequent value along `dim` (the smallest of several) and its last index.
 
     >>> mode(tensor([2, 1, 2])).values
     tensor(2)
@@ -60,7 +60,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     return return_types.mode(*mode_dim(input, dim, keepdim))
 
 
-# So far ----------------------------------------------------------------------------------------
+# Cumulative extremes ----------------------------------------------------------------------------
 
 
 @op(
@@ -71,7 +71,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     node="CummaxBackward0 if largest else CumminBackward0",
 )
 def cum_minmax(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
-    """The largest or smallest number up to each place along `dim`: see `cummax`, `cummin`."""
+    """The cumulative maximum or minimum along `dim`: see `cummax`, `cummin`."""
     dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)
     if not input.ndim or not input.size:
         return input.copy(), xp.zeros(input.shape, "int64")
@@ -81,7 +81,9 @@ def cum_minmax(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, A
     for position in range(1, input.shape[dim]):
         here = xp.take(input, [position], axis=dim)
         better = here >= best if largest else here <= best
-        if input.dtype.kind not in "iub":  # the first NaN wins, and the last one is named
+        if (
+            input.dtype.kind not in "iub"
+        ):  # the first NaN propagates, with the index of the last one
             better = xp.logical_or(xp.logical_and(better, best == best), here != here)
         best = xp.where(better, here, best)
         where = xp.where(better, xp.asarray(position), where)
@@ -99,7 +101,7 @@ cum_minmax.vjp(
 @as_method
 @takes_out
 def cummax(input: Tensor, dim: int) -> Any:
-    """The largest number so far, going along `dim`, and where it was.
+    """The cumulative maximum along `dim`, and its indices.
 
     >>> cummax(tensor([1, 3, 2]), 0).values
     tensor([1, 3, 3])
@@ -110,7 +112,7 @@ def cummax(input: Tensor, dim: int) -> Any:
 @as_method
 @takes_out
 def cummin(input: Tensor, dim: int) -> Any:
-    """The smallest number so far, going along `dim`, and where it was.
+    """The cumulative minimum along `dim`, and its indices.
 
     >>> cummin(tensor([2, 1, 3]), 0).values
     tensor([2, 1, 1])

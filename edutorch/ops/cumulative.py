@@ -1,4 +1,4 @@
-"""Totals on the way along an axis. They keep the shape, so they are no reductions."""
+"""Cumulative sums, products and log-sum-exps along an axis, which keep the shape."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ from .reduction import replace_neg_inf, sum_dtype
 
 @op(linear=True, out="cast")
 def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
-    """The running sum along `dim`.
+    """The cumulative sum along `dim`.
 
     >>> cumsum(tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 3., 6.])
     """
-    kind = sum_dtype(input, dtype)
+    result_dtype = sum_dtype(input, dtype)
     axis = normal_dim("cumsum", dim, input.ndim)
-    y = xp.cumsum(in_float32(input), axis=axis, dtype=None if is_half(kind) else accumulation_dtype(kind))
-    return y.reshape(input.shape).astype(kind, copy=False)
+    y = xp.cumsum(
+        in_float32(input),
+        axis=axis,
+        dtype=None if is_half(result_dtype) else accumulation_dtype(result_dtype),
+    )
+    return y.reshape(input.shape).astype(result_dtype, copy=False)
 
 
 def accumulation_dtype(dtype: Any) -> Any:
-    """Return the type in which a running sum is kept: one after the other loses digits."""
+    """Return the dtype of the accumulator: a running sum in float32 would lose digits."""
     return {"f": np.dtype("float64"), "F": np.dtype("complex128")}.get(dtype.char, dtype)
 
 
-# A number is part of its own total and of all later ones.
+# Each element is part of its own sum and of all later ones.
 cumsum.vjp(
     input=lambda g, dim: flip(cumsum(flip(g, (dim,)), dim), (dim,)) if g.shape else g,
     latex=r"\sum_{j \ge i} g_j",
@@ -40,18 +44,18 @@ cumsum.vjp(
 
 @op(out="cast")
 def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
-    """The running product along `dim`.
+    """The cumulative product along `dim`.
 
     >>> cumprod(tensor([1.0, 2.0, 3.0]), 0)
     tensor([1., 2., 6.])
     """
-    kind = sum_dtype(input, dtype)
+    result_dtype = sum_dtype(input, dtype)
     axis = normal_dim("cumprod", dim, input.ndim)
-    if is_half(kind):  # what is imaginary is dropped first
+    if is_half(result_dtype):  # the imaginary part is dropped first
         y = xp.cumprod(in_float32(xp.real(input)), axis=axis)
     else:
-        y = xp.cumprod(input, axis=axis, dtype=accumulation_dtype(kind))
-    return y.reshape(input.shape).astype(kind, copy=False)
+        y = xp.cumprod(input, axis=axis, dtype=accumulation_dtype(result_dtype))
+    return y.reshape(input.shape).astype(result_dtype, copy=False)
 
 
 cumprod.vjp(
@@ -78,7 +82,7 @@ def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
 
 @op(dtypes="fc", out=True, accumulates=True)
 def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
-    """log of the running sum of exp(x) along `dim`, safe for large x.
+    """The logarithm of the cumulative sum of exp(x) along `dim`, without overflow.
 
     As long as all x are -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
 
@@ -88,14 +92,14 @@ def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
     dim = normal_dim("logcumsumexp", dim, input.ndim)
     if not input.size:
         return input.copy()
-    kind, input = input.dtype, input.astype(accumulation_dtype(input.dtype), copy=False)
+    dtype, input = input.dtype, input.astype(accumulation_dtype(input.dtype), copy=False)
     steps = [xp.take(input, [0], axis=dim)] if input.ndim else [input]
-    for place in range(1, input.shape[dim] if input.ndim else 1):
-        steps.append(logaddexp(steps[-1], xp.take(input, [place], axis=dim)))
-    return xp.concatenate(steps, axis=dim).astype(kind) if input.ndim else input.astype(kind)
+    for position in range(1, input.shape[dim] if input.ndim else 1):
+        steps.append(logaddexp(steps[-1], xp.take(input, [position], axis=dim)))
+    return xp.concatenate(steps, axis=dim).astype(dtype) if input.ndim else input.astype(dtype)
 
 
-# exp(xᵢ - yⱼ) is the share of number i in the total up to j.
+# exp(xᵢ - yⱼ) is the share of element i in the sum up to j.
 logcumsumexp.vjp(
     input=lambda g, input, dim: logcumsumexp_gradient(g, input, dim) if input.shape else g,
     latex=r"\sum_{j \ge i} g_j\,e^{x_i-y_j}",
@@ -105,9 +109,9 @@ logcumsumexp.vjp(
 def logcumsumexp_gradient(g: Any, input: Any, dim: int) -> Any:
     """Σ over j ≥ i of g_j · exp(x_i - y_j), from the last one to the first.
 
-    The y that the forward has rounded to 16 bits would lose what few equal numbers add up to.
+    y is recomputed: rounded to 16 bits by the forward it would be too inaccurate.
 
-    What follows y_i is measured in exp(y_i), which is never less than exp(x_i): with
+    Terms after i are scaled by exp(y_i), which is never less than exp(x_i): with
     u_i = g_i + exp(y_i - y_{i+1}) u_{i+1} it is exp(x_i - y_i) u_i.
     """
     n = input.shape[dim]
@@ -115,7 +119,7 @@ def logcumsumexp_gradient(g: Any, input: Any, dim: int) -> Any:
         return g * input
     y = logcumsumexp(input, dim)
     here, behind = narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)
-    falls = exp(where(here == behind, zeros_like(here), here - behind))  # they may be infinite
+    falls = exp(where(here == behind, zeros_like(here), here - behind))  # avoids ∞ - ∞
     later = [narrow(g, dim, n - 1, 1)]
     for i in range(n - 1, 0, -1):
         later.append(narrow(g, dim, i - 1, 1) + narrow(falls, dim, i - 1, 1) * later[-1])

@@ -1,7 +1,7 @@
-"""A matrix as a product of simpler ones: QR, eigenvectors, singular values.
+"""Matrix decompositions: QR, symmetric eigenvalues, SVD.
 
-An op here returns its parts joined: see `linalg_common.py`. Cholesky's factor is in
-cholesky.py, those of elimination in lu.py and ldl.py.
+An op here returns its results joined in one array: see `linalg_common.py`. The Cholesky
+factor is in cholesky.py, LU and LDL factors in lu.py and ldl.py.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ..errors import GradientError, InvalidValueError
 from .lapack import lapack
 from .linalg_common import (
     adjoint_of,
-    safe_divide,
-    join_matrices,
-    check_phase_invariance,
     check_matrix,
-    with_conjugate_gradients,
+    check_phase_invariance,
     divide_by_gap,
-    split_matrices,
-    real_part,
+    join_matrices,
     matrix_transpose,
+    real_part,
+    safe_divide,
+    split_matrices,
     used_vectors,
+    with_conjugate_gradients,
     zero_diagonal,
 )  # fmt: skip
 
@@ -64,7 +64,7 @@ def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
         g_rest = g_r[..., :, k:]
         g_q = g_q + matmul(input[..., :, k:], adjoint_of(g_rest))
         r, g_r = r[..., :, :k], g_r[..., :, :k]
-    g_r = triu(g_r)  # what stays 0 has no say, whatever its gradient
+    g_r = triu(g_r)  # the lower triangle of R is constant 0: its gradient is ignored
     both = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
     lower = tril(both, -1)
     mirrored = lower + adjoint_of(lower) + diag_embed(real_part(diagonal(both, 0, -2, -1)))
@@ -73,7 +73,7 @@ def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
 
 
 def solve_by_factor(r: Any, other: Any) -> Any:
-    """R⁻¹ B; of a singular matrix NaN or infinite, as the derivatives of Q and R are there."""
+    """R⁻¹ B; NaN or infinite for a singular R, as the derivatives of Q and R are there."""
     if bool((diagonal(r, 0, -2, -1) == 0).any()):
         return solve_triangular_forward(r, other, True, False)
     return solve_forward(r, other)
@@ -142,8 +142,8 @@ def eigh(A: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """A = V diag(w) Vᴴ for a symmetric (complex: Hermitian) A, eigenvalues w ascending.
 
     Only the lower triangle is read (with `UPLO="U"` the upper). The sign (complex: the
-    phase) of each column of V is open, so only what does not depend on it has a
-    meaningful gradient.
+    phase) of each column of V is arbitrary, so only a loss that does not depend on it has
+    a meaningful gradient.
 
     >>> edutorch.linalg.eigh(tensor([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     tensor([1., 2.])
@@ -186,7 +186,7 @@ def svd_forward(xp: Any, input: Array, full_matrices: bool) -> Array:
 @with_conjugate_gradients
 def svd_gradient(g: Any, y: Any, input_shape: tuple[int, ...], full_matrices: bool) -> Any:
     """U (skew(UᴴgU)/E S + S skew(VᴴgV)/E + diag(gS)) Vᴴ with E[i, j] = s[j]² - s[i]²,
-    and what leaves the space of the columns of U and V."""
+    and the part outside the column spaces of U and V."""
     m, n = input_shape[-2:]
     k = min(m, n)
     shapes = svd_shapes(input_shape, full_matrices)
@@ -202,8 +202,8 @@ def svd_gradient(g: Any, y: Any, input_shape: tuple[int, ...], full_matrices: bo
     of_u, of_v = matmul(adjoint_of(u), g_u), matmul(vh, adjoint_of(g_vh))
     skew_u, skew_v = of_u - adjoint_of(of_u), of_v - adjoint_of(of_v)
     on_diagonal = g_s
-    if has_complex_dtype(u):  # u and v turn by one phase together
-        phase_u, phase_v = (imag(diagonal(each, 0, -2, -1)) for each in (of_u, of_v))
+    if has_complex_dtype(u):  # u and v share one arbitrary phase
+        phase_u, phase_v = (imag(diagonal(projection, 0, -2, -1)) for projection in (of_u, of_v))
         check_phase_invariance("linalg.svd", phase_u + phase_v)
         on_diagonal = g_s + 1j * safe_divide(phase_u, s)
     used = used_vectors(g, g_u) | used_vectors(g, matrix_transpose(g_vh))
@@ -232,11 +232,11 @@ def svd(
 ) -> return_types.linalg_svd:
     """A = U diag(S) Vh: U and V have orthonormal columns, S descends and is not negative.
 
-    The signs (complex: phases) of the columns are open, and so is all of U and V beyond
-    min(m, n) columns: only what does not depend on them has a meaningful gradient.
+    The signs (complex: phases) of the columns are arbitrary, and so are the columns of U and V
+    beyond min(m, n): only a loss that does not depend on them has a meaningful gradient.
 
     Args:
-        driver: which algorithm CUDA takes, in PyTorch; refused elsewhere, as there.
+        driver: the cuSOLVER algorithm in PyTorch; as there, an error on other devices.
 
     >>> edutorch.linalg.svd(tensor([[0.0, 2.0], [3.0, 0.0]])).S
     tensor([3., 2.])

@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors of any square matrix; of symmetric ones see decompositions.py."""
+"""Eigenvalues of general square matrices; for symmetric ones see decompositions.py."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..dtypes import of as dtype_of
 from .lapack import lapack
 from .linalg_common import (
     adjoint_of,
-    join_matrices,
-    check_phase_invariance,
     check_matrix,
-    with_conjugate_gradients,
+    check_phase_invariance,
     divide_by_gap,
+    join_matrices,
     split_matrices,
     used_vectors,
+    with_conjugate_gradients,
     zero_diagonal,
 )  # fmt: skip
 
@@ -29,16 +29,16 @@ from .linalg_common import (
 def eig_forward(xp: Any, input: Array) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eig`."""
     batch = check_matrix("linalg.eig", input, square=True)
-    kind = dtype_of(input.dtype).to_complex().numpy
+    dtype = dtype_of(input.dtype).to_complex().numpy
     w, v = lapack(xp, "eig", input)
-    return join_matrices(xp, batch, w.astype(kind), v.astype(kind))
+    return join_matrices(xp, batch, w.astype(dtype), v.astype(dtype))
 
 
 @with_conjugate_gradients
 def eig_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
     """V⁻ᴴ (diag(gw) + (VᴴgV - VᴴV diag(VᴴgV)) / E*) Vᴴ with E[i, j] = w[j] - w[i].
 
-    The second term keeps the length of the vectors at 1.
+    The second term comes from the normalization of the vectors to length 1.
     """
     n = input_shape[-1]
     (w, v), (g_w, g_v) = split_matrices(y, [(n,), (n, n)]), split_matrices(g, [(n,), (n, n)])
@@ -64,8 +64,8 @@ eig_forward.vjp(
 def eig(A: Tensor) -> return_types.linalg_eig:
     """A = V diag(w) V⁻¹ for a square A that has as many eigenvectors as rows.
 
-    Both are complex, for real A too: a turn has no real eigenvectors. The columns of V
-    have length 1, and a phase that is open: only what does not depend on it has a
+    Both are complex, for real A too: a rotation has no real eigenvectors. The columns of V
+    have length 1 and an arbitrary phase: only a loss that does not depend on it has a
     meaningful gradient.
 
     >>> edutorch.linalg.eig(tensor([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
@@ -104,9 +104,9 @@ def lobpcg(
 ) -> tuple[Tensor, Tensor]:
     """The k largest (or smallest) eigenvalues of a symmetric A and their vectors.
 
-    With B, those of A x = w B x. PyTorch comes closer to them step by step; here all
-    eigenvalues are computed, so that k chosen ones are exact, and what steers the steps
-    (iK, niter, tol, method, …) is not needed.
+    With B, those of A x = w B x. PyTorch approximates them iteratively; here all eigenvalues
+    are computed, so the k returned ones are exact, and the arguments of the iteration
+    (iK, niter, tol, method, …) are ignored.
 
     Args:
         k: how many; by default as many as X has columns, or 1.

@@ -1,4 +1,4 @@
-"""Sums of products, written with a letter for each axis."""
+"""Einstein summation."""
 
 from __future__ import annotations
 
@@ -12,19 +12,26 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.precision import add_up
 from ..errors import ShapeError
-from .contraction import contract_by_matmul, expand_equation, count_multiplications, is_plain_term
+from .contraction import contract_by_matmul, count_multiplications, expand_equation, is_plain_term
 
 
 @op(promotion="promote", public="einsum", accumulates=True)
 def einsum_forward(xp: Any, operands: Sequence[Array], equation: str) -> Array:
-    """Sums of products by index letters, the operands as one list: see `einsum`."""
+    """Einstein summation with the operands as one list: see `einsum`."""
     y = contract_by_matmul(operands, equation)
     if y is not None:
         return y
     left, arrow, output = equation.partition("->")
-    if len(operands) == 1 and is_plain_term(left) and is_plain_term(output) and len(left) == operands[0].ndim:
+    if (
+        len(operands) == 1
+        and is_plain_term(left)
+        and is_plain_term(output)
+        and len(left) == operands[0].ndim
+    ):
         summed = tuple(axis for axis, letter in enumerate(left) if letter not in output)
-        if summed and arrow and set(output) <= set(left):  # NumPy would add up one by one
+        if (
+            summed and arrow and set(output) <= set(left)
+        ):  # NumPy would sum without pairwise summation
             kept = [letter for letter in left if letter in output]
             y = add_up(xp, operands[0], summed, False)
             return y.transpose([kept.index(letter) for letter in output])
@@ -41,7 +48,7 @@ def einsum_forward(xp: Any, operands: Sequence[Array], equation: str) -> Array:
 
 
 def shape_mismatch(equation: str, operands: Sequence[Array], error: ValueError) -> ShapeError:
-    """Say where an equation and its operands disagree."""
+    """Make the error that says where an equation and its operands disagree."""
     terms = equation.replace(" ", "").partition("->")[0].split(",")
     shapes = [tuple(operand.shape) for operand in operands]
     if len(terms) != len(shapes):
@@ -51,15 +58,15 @@ def shape_mismatch(equation: str, operands: Sequence[Array], error: ValueError) 
         f"operand_{i} ({term})": s for i, (term, s) in enumerate(zip(terms, shapes, strict=True))
     }
     sizes: dict[str, tuple[int, int]] = {}
-    for number, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
+    for index, (term, shape) in enumerate(zip(terms, shapes, strict=True)):
         if "..." not in term and len(term) != len(shape):
-            message = f"operand {number} has {len(shape)} axes, but `{term}` names {len(term)}"
+            message = f"operand {index} has {len(shape)} axes, but `{term}` names {len(term)}"
             return ShapeError("einsum", message, rows)
         for letter, size in zip(term, shape, strict=False) if "..." not in term else ():
-            known, where = sizes.setdefault(letter, (size, number))
+            known, where = sizes.setdefault(letter, (size, index))
             if size != known and 1 not in (size, known):
                 message = (
-                    f"axis {letter} is {known} in operand {where} but {size} in operand {number}"
+                    f"axis {letter} is {known} in operand {where} but {size} in operand {index}"
                 )
                 return ShapeError("einsum", message, rows)
     return ShapeError("einsum", str(error), rows)
@@ -73,8 +80,8 @@ def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any
         others = [*inputs[:position], *inputs[position + 1 :], output]
         factors = [*operands[:position], *operands[position + 1 :], g]
         available = set("".join(others))
-        # A letter that only this operand has was summed: its gradient is constant along it.
-        # An axis of size 1 may have been stretched: what arrives there is summed.
+        # A letter that only this operand has was summed: the gradient is constant along it.
+        # An axis of size 1 may have been broadcast: its gradient is summed.
         sizes = zip(letters, operand.shape, strict=True)
         available -= {letter for letter, size in sizes if size == 1}
         kept = "".join(dict.fromkeys(letter for letter in letters if letter in available))
@@ -84,16 +91,16 @@ def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any
 
 
 def expand_letters(partial: Any, kept: str, letters: str, shape: Sequence[int]) -> Any:
-    """Stretch over letters that were summed; put repeated letters on their diagonal."""
+    """Expand over letters that were summed; scatter repeated letters onto their diagonal."""
     unique = "".join(dict.fromkeys(letters))
     sizes = dict(zip(letters, shape, strict=True))
-    index = tuple(slice(None) if each in kept else None for each in unique)
-    full = expand(partial[index], tuple(sizes[each] for each in unique))
+    index = tuple(slice(None) if letter in kept else None for letter in unique)
+    full = expand(partial[index], tuple(sizes[letter] for letter in unique))
     if len(unique) == len(letters):
         return full
     grid = {
-        each: np.arange(sizes[each]).reshape((-1,) + (1,) * (len(unique) - axis - 1))
-        for axis, each in enumerate(unique)
+        letter: np.arange(sizes[letter]).reshape((-1,) + (1,) * (len(unique) - axis - 1))
+        for axis, letter in enumerate(unique)
     }
     return index_put_forward(full, tuple(grid[letter] for letter in letters), tuple(shape))
 
@@ -105,9 +112,9 @@ einsum_forward.vjp(
 
 
 def einsum(equation: str, *operands: Any) -> Any:
-    """Sums of products, written with a letter per axis: "ij,jk->ik" is the matrix product.
+    """Einstein summation: sums of products with a letter per axis, such as "ij,jk->ik".
 
-    A letter that is missing behind `->` is summed over. `...` stands for further axes.
+    Letters missing after `->` are summed over. `...` stands for further axes.
 
     >>> einsum("ij,ij->i", tensor([[1.0, 2.0], [3.0, 4.0]]), ones(2, 2))
     tensor([3., 7.])

@@ -1,7 +1,7 @@
-"""Functions of one number, applied to each number of a tensor.
+"""Elementwise functions of one tensor.
 
-Each block is the whole story: what is computed, and how the gradient g of the
-result becomes the gradient of the input: g times the derivative.
+Each block is complete: what is computed, and how the gradient g of the result becomes
+the gradient of the input: g times the derivative.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..core.tensor_methods import as_method
 from ..dtypes import FLOATING
 from ..errors import DTypeError
 
-# NumPy computes with an array without dimensions in half the time of a Python number.
-ZERO = {kind: np.zeros((), kind) for kind in FLOATING}
-ONE = {kind: np.ones((), kind) for kind in FLOATING}
+# NumPy is twice as fast with a 0-d array as with a Python scalar.
+ZERO = {dtype: np.zeros((), dtype) for dtype in FLOATING}
+ONE = {dtype: np.ones((), dtype) for dtype in FLOATING}
 
 
 @elementwise(promotion="none")
 def neg(xp: Any, input: Array) -> Array:
-    """The opposite: y = -x.
+    """The negation: y = -x.
 
     >>> neg(tensor([1.0, -2.0]))
     tensor([-1.,  2.])
@@ -38,7 +38,7 @@ neg.vjp(input=lambda g: -g, latex=r"-g")
 
 @elementwise(promotion="none")
 def positive(xp: Any, input: Array) -> Array:
-    """The number itself: y = +x.
+    """The elements unchanged: y = +x.
 
     >>> positive(tensor([1.0, -2.0]))
     tensor([ 1., -2.])
@@ -51,7 +51,7 @@ positive.vjp(input=lambda g: g, latex=r"g")
 
 @elementwise(promotion="none", dtypes="ifc")
 def abs(xp: Any, input: Array) -> Array:
-    """The distance from zero: y = |x|. At 0 the derivative is taken as 0.
+    """The absolute value: y = |x|. At 0 the derivative is taken as 0.
 
     >>> abs(tensor([1.5, -2.0]))
     tensor([1.5000, 2.0000])
@@ -72,7 +72,7 @@ _write_abs = Tensor.abs_  # type: ignore[attr-defined]
 
 @as_method
 def abs_(input: Tensor) -> Tensor:
-    """The in-place form of `abs`. Complex numbers have real distances: they are refused.
+    """The in-place form of `abs`. Complex tensors are refused: the result is real.
 
     Raises: DTypeError: the tensor is complex.
     """
@@ -89,7 +89,7 @@ abs.in_place = abs_  # type: ignore[attr-defined]
 
 @elementwise
 def reciprocal(xp: Any, input: Array) -> Array:
-    """One over it: y = 1 / x.
+    """The reciprocal: y = 1 / x.
 
     >>> reciprocal(tensor([2.0, 4.0]))
     tensor([0.5000, 0.2500])
@@ -128,7 +128,7 @@ sqrt.vjp(input=lambda g, y: g / (2 * y), latex=r"\frac{g}{2y}")
 
 @elementwise
 def rsqrt(xp: Any, input: Array) -> Array:
-    """One over the square root: y = 1 / √x.
+    """The reciprocal of the square root: y = 1 / √x.
 
     >>> rsqrt(tensor([4.0, 16.0]))
     tensor([0.5000, 0.2500])
@@ -167,7 +167,7 @@ exp2.vjp(input=lambda g, y: g * y * math.log(2), latex=r"g\,y \ln 2")
 
 @elementwise
 def expm1(xp: Any, input: Array) -> Array:
-    """y = eˣ - 1, exact also for tiny x.
+    """y = eˣ - 1, accurate also for tiny x.
 
     >>> expm1(tensor([0.0, 1.0]))
     tensor([0.0000, 1.7183])
@@ -175,7 +175,7 @@ def expm1(xp: Any, input: Array) -> Array:
     return xp.expm1(input)
 
 
-# y + 1 would be eˣ as well, but for the digits that it loses where y is close to -1.
+# y + 1 equals eˣ too, but loses digits where y is close to -1.
 expm1.vjp(input=lambda g, input: g * exp(input), latex=r"g\,e^x")
 
 
@@ -220,7 +220,7 @@ log10.vjp(input=lambda g, input: g / (input * math.log(10)), latex=r"\frac{g}{x 
 
 @elementwise(node="Log1PBackward0")
 def log1p(xp: Any, input: Array) -> Array:
-    """y = ln(1 + x), exact also for tiny x.
+    """y = ln(1 + x), accurate also for tiny x.
 
     >>> log1p(tensor([0.0, 1.0]))
     tensor([0.0000, 0.6931])
@@ -233,7 +233,7 @@ log1p.vjp(input=lambda g, input: g / (1 + input), latex=r"\frac{g}{1+x}")
 
 @elementwise
 def sigmoid(xp: Any, input: Array) -> Array:
-    """An S-shaped curve from 0 to 1: y = 1 / (1 + e⁻ˣ).
+    """The logistic function, from 0 to 1: y = 1 / (1 + e⁻ˣ).
 
     >>> sigmoid(tensor([0.0, 2.0]))
     tensor([0.5000, 0.8808])
@@ -261,9 +261,9 @@ relu.vjp(input=lambda g, y: scale_gradient(g, y != 0), latex=r"g\,[y > 0]")
 def softplus(xp: Any, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """A smooth ramp: y = log(1 + exp(beta · x)) / beta.
 
-    Near zero for very negative x, near x for very positive x. `logaddexp`
-    keeps both ends finite where the formula above would overflow, so the usual
-    `threshold` on beta · x, beyond which y = x, is not needed; a lower one is kept.
+    Close to 0 for very negative x, close to x for very positive x. `logaddexp` avoids the
+    overflow of the formula above, so the default `threshold` on beta · x, above which
+    y = x, is not needed; a lower one is applied.
 
     >>> softplus(tensor([-2.0, 0.0, 2.0]))
     tensor([0.1269, 0.6931, 2.1269])
@@ -282,9 +282,9 @@ softplus.vjp(input=softplus_gradient, latex=r"g\,\sigma(\beta x)")
 
 @elementwise(dtypes="bif")
 def logit(xp: Any, input: Array, eps: float | None = None) -> Array:
-    """The score whose sigmoid it is: y = ln(x / (1 - x)).
+    """The inverse of `sigmoid`: y = ln(x / (1 - x)).
 
-    With `eps`, x is first kept within [eps, 1 - eps].
+    With `eps`, x is first clamped to [eps, 1 - eps].
 
     >>> logit(tensor([0.5, 0.8808]))
     tensor([0.0000, 2.0000])

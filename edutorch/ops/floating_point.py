@@ -1,4 +1,4 @@
-"""How floating numbers are made: sign, digits between ½ and 1, power of two, neighbours."""
+"""The parts of floating-point values: sign, mantissa, exponent, neighbours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..core.tensor_methods import as_method
     node="CopysignBackward0 if other.__class__ is Tensor else CopysignBackward1",
 )
 def copysign(xp: Any, input: Array, other: Array) -> Array:
-    """The size of `input` with the sign of `other` (-0.0 has a minus).
+    """The magnitude of `input` with the sign of `other` (-0.0 is negative).
 
     >>> copysign(tensor([1.0, -2.0]), tensor([-0.0, 5.0]))
     tensor([-1.,  2.])
@@ -38,7 +38,7 @@ copysign.vjp(
 
 @elementwise(promotion="promote", dtypes="f", scalars="")
 def nextafter(xp: Any, input: Array, other: Array) -> Array:
-    """The neighbour of `input` among the floating numbers, on the side of `other`.
+    """The next representable value after `input` in the direction of `other`.
 
     >>> nextafter(tensor([1.0]), tensor([2.0])) - 1 == finfo(float32).eps
     tensor([True])
@@ -55,20 +55,18 @@ nextafter.vjp(
 
 @op(outputs=("mantissa", "exponent"), method=False, dtypes="f", public="frexp")
 def frexp_forward(xp: Any, input: Array) -> tuple[Array, Array]:
-    """Digits and power of two of each number: see `frexp`."""
+    """Mantissa and exponent of each element: see `frexp`."""
     mantissa, exponent = xp.frexp(input)
     return mantissa, exponent.astype("int32")
 
 
-frexp_forward.vjp(
-    input=lambda g, exponent: g / exp2(exponent), latex=r"g\,2^{-\mathrm{exponent}}"
-)
+frexp_forward.vjp(input=lambda g, exponent: g / exp2(exponent), latex=r"g\,2^{-\mathrm{exponent}}")
 
 
 @as_method
 @takes_out
 def frexp(input: Tensor) -> return_types.frexp:
-    """Digits and power of two: input = mantissa · 2^exponent, ½ ≤ |mantissa| < 1.
+    """Mantissa and exponent: input = mantissa · 2^exponent, ½ ≤ |mantissa| < 1.
 
     >>> frexp(tensor([6.0, -0.5])).exponent
     tensor([3, 0], dtype=torch.int32)
@@ -81,24 +79,23 @@ def frexp(input: Tensor) -> return_types.frexp:
 @takes_out
 @recorded_as("LdexpBackward0")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """A number from digits and power of two: y = input · 2^other.
+    """The value with the given mantissa and exponent: y = input · 2^other.
 
-    Computed in float64 and in two halves: 2^other alone may be too large for any dtype, where
-    the product is not.
+    Computed in float64 in two steps: 2^other alone may overflow where the product does not.
 
     >>> ldexp(tensor([0.75]), tensor([3]))
     tensor([6.])
     """
     need_tensor("ldexp", "input", input)
     need_tensor("ldexp", "other", other)
-    kind = dtypes.result_type(input, other)
-    kind = dtypes.get_default_dtype() if kind.category < 2 else kind
+    dtype = dtypes.result_type(input, other)
+    dtype = dtypes.get_default_dtype() if dtype.category < 2 else dtype
     if other.is_complex():
         return input * pow(2.0, other)
     exponent = other.double()
-    half = floor(clamp(exponent.detach() * 0.5, -1100, 1100))  # of ∞ there are no two halves
-    wide = input.to(dtypes.complex128 if kind.is_complex else dtypes.float64)
-    return (wide * pow(2.0, half) * pow(2.0, exponent - half)).to(kind)
+    half = floor(clamp(exponent.detach() * 0.5, -1100, 1100))  # ∞ cannot be halved
+    wide = input.to(dtypes.complex128 if dtype.is_complex else dtypes.float64)
+    return (wide * pow(2.0, half) * pow(2.0, exponent - half)).to(dtype)
 
 
 from .arithmetic import clamp  # noqa: E402

@@ -1,4 +1,4 @@
-"""Tensors from numbers that are there already: Python's, NumPy's, another tensor's."""
+"""Tensors from existing data: Python lists, NumPy arrays, buffers, files, other tensors."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.aliased_array import plain, shared
+from ..backends.aliased_array import as_plain_array, mark_shared
 from ..backends.device import backend_for
 from ..core.tensor import Tensor
 from ..errors import ArgumentError, InvalidValueError, ShapeError
-from .creation import wrap_new, require_strided
+from .creation import require_strided, wrap_new
 from .nested_lists import array_from_lists
 
 
@@ -20,7 +20,7 @@ def tensor(
     data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor from a number, nested lists or an array; the numbers are copied.
+    """Make a tensor from a scalar, nested lists or an array; the data is copied.
 
     Raises: ShapeError: the nested lists are not all of one length.
 
@@ -38,7 +38,7 @@ def tensor(
 
 
 def host_array(data: Any, dtype: Any = None) -> np.ndarray:
-    """Read numbers of any kind into a NumPy array of the type PyTorch would choose."""
+    """Return any data as a NumPy array of the dtype that PyTorch would choose."""
     if isinstance(data, Tensor):
         array = backends.of(data._array).to_numpy(data._array)
     elif isinstance(data, np.ndarray | np.generic):
@@ -47,21 +47,21 @@ def host_array(data: Any, dtype: Any = None) -> np.ndarray:
         array = data.__array__()
     else:
         return array_from_lists(data, dtype)
-    kind = array.dtype if dtype is None else dtypes.array_type(dtype)
+    array_dtype = array.dtype if dtype is None else dtypes.array_type(dtype)
     if dtype is None:
-        dtypes.of(kind)
-    return plain(array if array.dtype == kind else array.astype(kind))
+        dtypes.of(array_dtype)
+    return as_plain_array(array if array.dtype == array_dtype else array.astype(array_dtype))
 
 
 def wrap_shared(array: np.ndarray, requires_grad: bool = False) -> Tensor:
-    """Make a tensor of memory that somebody else holds as well (see `core/numpy_aliasing.py`)."""
-    return wrap_new(shared(array), requires_grad)
+    """Make a tensor of memory that is shared with its owner (see `core/numpy_aliasing.py`)."""
+    return wrap_new(mark_shared(array), requires_grad)
 
 
 def check_layout(op: str, array: np.ndarray) -> np.ndarray:
-    """Raise ValueError for an array whose memory a tensor cannot show.
+    """Return an array whose memory a tensor can use.
 
-    Raises: ValueError: it is read backwards, or in another byte order.
+    Raises: ValueError: it has a negative stride, or another byte order.
     """
     if any(step < 0 for step in array.strides):
         raise InvalidValueError(
@@ -101,11 +101,11 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def from_numpy(ndarray: np.ndarray) -> Tensor:
     """Make a CPU tensor of the same memory as a NumPy array.
 
-    As long as somebody else holds the array, values saved of the tensor for backward are
-    copied: a write from NumPy's side then makes no gradient wrong.
+    As long as there are other references to the array, tensors saved for backward are copied,
+    so that a write through NumPy cannot corrupt a gradient.
 
-    Raises: TypeError: no array, or of a type that tensors do not have. ValueError: its
-        memory is read backwards, or in another byte order.
+    Raises: TypeError: not an array, or of an unsupported dtype. ValueError: it has a negative
+        stride, or another byte order.
 
     >>> import numpy
     >>> a = numpy.zeros(2); x = from_numpy(a); a[0] = 5; x
@@ -119,13 +119,13 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Make a tensor of the memory of another library's array or tensor, without a copy.
+    """Make a tensor that shares the memory of another library's array or tensor.
 
     Args:
-        ext_tensor: anything with `__dlpack__`, or the capsule that this returns.
-        copy: True for a copy in any case.
+        ext_tensor: an object with `__dlpack__`, or the capsule that it returns.
+        copy: True to always copy.
 
-    Raises: TypeError: it offers no memory. BufferError: it has a type that NumPy has not.
+    Raises: TypeError: no `__dlpack__`. BufferError: a dtype that NumPy does not have.
 
     >>> import numpy
     >>> from_dlpack(numpy.ones(2))
@@ -135,16 +135,18 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         ext_tensor = Capsule(ext_tensor)
     if not hasattr(ext_tensor, "__dlpack__"):
         raise ArgumentError("from_dlpack", f"{type(ext_tensor).__name__} has no __dlpack__")
-    kind = ext_tensor.__dlpack_device__()[0]
-    backend = backends.get("cuda" if kind == 2 else "cpu")
-    made = backend.xp.from_dlpack(ext_tensor)
-    tensor = wrap_shared(check_layout("from_dlpack", made)) if kind != 2 else wrap_new(made)
+    device_type = ext_tensor.__dlpack_device__()[0]
+    backend = backends.get("cuda" if device_type == 2 else "cpu")
+    array = backend.xp.from_dlpack(ext_tensor)
+    tensor = (
+        wrap_shared(check_layout("from_dlpack", array)) if device_type != 2 else wrap_new(array)
+    )
     tensor = tensor.to(device) if device is not None else tensor
     return tensor.clone() if copy else tensor
 
 
 class Capsule:
-    """Memory on the CPU as `to_dlpack` hands it over: to be taken once."""
+    """A DLPack capsule of CPU memory, with the methods of the DLPack protocol."""
 
     def __init__(self, capsule: Any) -> None:
         self.capsule = capsule
@@ -160,17 +162,17 @@ def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a tensor from anything: of its memory, or of a copy.
+    """Make a tensor from any data, sharing memory unless a copy is needed or requested.
 
     Args:
-        copy: True to copy in any case, False to refuse where a copy would be needed.
+        copy: True to always copy, False to raise an error where a copy is needed.
 
-    Raises: ValueError: a copy is needed, but not allowed.
+    Raises: ValueError: a copy is needed, but copy=False.
 
     >>> asarray([1.0, 2.0])
     tensor([1., 2.])
     """
-    if isinstance(obj, np.generic):  # 0-d, and not to be shared
+    if isinstance(obj, np.generic):  # 0-d, its memory cannot be shared
         obj = np.asarray(obj)
     if not isinstance(obj, Tensor) and not isinstance(obj, np.ndarray) and is_buffer(obj):
         obj = np.frombuffer(obj, (dtype or dtypes.get_default_dtype()).numpy)
@@ -185,20 +187,20 @@ def asarray(
 
 
 def is_buffer(obj: Any) -> bool:
-    """Say whether it is plain memory, such as bytes."""
+    """Return True for an object with the buffer protocol, such as bytes."""
     return isinstance(obj, bytes | bytearray | memoryview)
 
 
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """Make a CPU tensor of the memory of another object, such as a `bytearray`.
+    """Make a CPU tensor that shares the memory of a buffer, such as a `bytearray`.
 
     Args:
-        count: how many numbers; -1 for all.
-        offset: how many bytes to leave out at the beginning.
+        count: the number of elements; -1 for all.
+        offset: the number of bytes to skip.
 
-    Raises: ValueError: the memory ends before, or not behind a whole number.
+    Raises: ValueError: the buffer is too small, or not a multiple of the element size.
 
     >>> frombuffer(bytearray([1, 2, 3]), dtype=uint8, offset=1)
     tensor([2, 3], dtype=torch.uint8)
@@ -211,31 +213,30 @@ def from_file(
     filename: Any, shared: bool | None = None, size: int = 0, *, dtype: Any = None,
     layout: Any = None, device: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Make a CPU tensor of the numbers in a file, which is read as they are needed.
+    """Make a CPU tensor of a memory-mapped file.
 
     Args:
-        shared: write what is written to the tensor into the file, too, which is made
-            large enough first.
-        size: how many numbers.
+        shared: whether writes to the tensor go to the file too, which is extended if needed.
+        size: the number of elements.
 
-    Raises: ShapeError: the file has fewer numbers.
+    Raises: ShapeError: the file has fewer elements.
 
     >>> from_file("/dev/null", size=0).shape
     torch.Size([0])
     """
     require_strided("from_file", layout)
-    kind = dtypes.array_type(dtype or dtypes.get_default_dtype())
+    array_dtype = dtypes.array_type(dtype or dtypes.get_default_dtype())
     if not size:
-        return wrap_new(np.zeros(0, kind))
-    needed = size * kind.itemsize
+        return wrap_new(np.zeros(0, array_dtype))
+    byte_count = size * array_dtype.itemsize
     if shared:
         with open(filename, "ab") as file:
-            if file.tell() < needed:
-                file.truncate(needed)
-    elif os.path.getsize(filename) < needed:
+            if file.tell() < byte_count:
+                file.truncate(byte_count)
+    elif os.path.getsize(filename) < byte_count:
         raise ShapeError(
-            "from_file", f"{size} numbers need {needed} bytes",
+            "from_file", f"{size} numbers need {byte_count} bytes",
             {"file": f"{os.path.getsize(filename)} bytes"},
         )  # fmt: skip
-    memory = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(needed,))
-    return wrap_shared(np.frombuffer(memory, kind))
+    memory = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(byte_count,))
+    return wrap_shared(np.frombuffer(memory, array_dtype))

@@ -1,8 +1,8 @@
 """The logarithm of the gamma function, and its derivatives.
 
-Γ(x) = ∫₀^∞ tˣ⁻¹ e⁻ᵗ dt fills the gaps between the factorials: Γ(n + 1) = n!.
-All of these obey a step rule, f(x + 1) = f(x) + something simple, and a mirror rule
-between x and 1 - x. So a good formula in one range is enough for all numbers.
+Γ(x) = ∫₀^∞ tˣ⁻¹ e⁻ᵗ dt extends the factorial: Γ(n + 1) = n!. All of these functions satisfy
+a recurrence from x to x + 1 and a reflection formula between x and 1 - x. So an accurate
+formula in one range is enough for all x.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..errors import ValueRangeError
 from .special_common import bernoulli_numbers, in_float64, power_series, zeta_minus_1
 
 STIRLING_LIMIT = 10.0
-"""From here on Stirling's series has 16 digits after a few terms."""
+"""The x from which Stirling's series has 16 digits after a few terms."""
 
 
 def distance_to_integer(xp: Any, x: Array) -> Array:
-    """x minus the nearest integer: sin(πx) keeps its size, and no digit is lost."""
+    """x minus the nearest integer, which keeps |sin(πx)| and all digits."""
     return x - xp.around(x)
 
 
@@ -52,7 +52,7 @@ def stirling_correction(x: Array) -> Array:
 
 
 def log_gamma(xp: Any, x: Array) -> Array:
-    """ln Γ(x) for x > 0, exact also around its zeros 1 and 2."""
+    """ln Γ(x) for x > 0, accurate also around its zeros 1 and 2."""
     below_half, below_3_halves = x < 0.5, x < 1.5
     near = xp.where(x < STIRLING_LIMIT, x, 2.0)
     stepped = xp.ones_like(x)
@@ -74,9 +74,9 @@ def log_gamma(xp: Any, x: Array) -> Array:
 def lgamma(xp: Any, input: Array) -> Array:
     """The logarithm of |Γ(x)|; ∞ at 0 and the negative integers.
 
-    Below 10 it is stepped to 1.5 … 2.5 by Γ(x + 1) = x Γ(x), where a power series around 2
-    holds; above, Stirling: (x - ½) ln x - x + ½ ln 2π + 1/(12x) - …; below 0 it is mirrored:
-    Γ(x) Γ(1 - x) = π / sin(πx).
+    Below 10, the recurrence Γ(x + 1) = x Γ(x) leads to 1.5 … 2.5, where a power series around 2
+    is accurate; above, Stirling: (x - ½) ln x - x + ½ ln 2π + 1/(12x) - …; below 0, the
+    reflection Γ(x) Γ(1 - x) = π / sin(πx).
 
     Paper: Abramowitz and Stegun, Handbook of Mathematical Functions, 6.1.17, 6.1.33, 6.1.41.
 
@@ -98,7 +98,7 @@ lgamma.vjp(input=lambda g, input: g * digamma(input), latex=r"g\,\psi(x)")
 @elementwise(dtypes="if")
 @in_float64
 def mvlgamma(xp: Any, input: Array, p: int) -> Array:
-    """The logarithm of the gamma function of p dimensions.
+    """The logarithm of the multivariate gamma function of dimension p.
 
     y = p (p - 1) / 4 · ln π + Σ ln Γ(x - i / 2) over i = 0 … p - 1
 
@@ -134,10 +134,10 @@ mvlgamma.vjp(
 @elementwise(dtypes="bif")
 @in_float64
 def digamma(xp: Any, input: Array) -> Array:
-    """The slope of ln Γ: y = ψ(x) = Γ'(x) / Γ(x).
+    """The derivative of ln Γ: y = ψ(x) = Γ'(x) / Γ(x).
 
-    From 10 on ln x - 1/(2x) - Σ B₂ₖ / (2k x²ᵏ); smaller numbers are stepped up to there by
-    ψ(x) = ψ(x + 1) - 1/x; below 0 it is mirrored: ψ(x) = ψ(1 - x) - π / tan(πx).
+    From 10 on ln x - 1/(2x) - Σ B₂ₖ / (2k x²ᵏ); smaller x are raised to there by
+    ψ(x) = ψ(x + 1) - 1/x; below 0 the reflection ψ(x) = ψ(1 - x) - π / tan(πx).
     At 0 it is ∓∞, at the negative integers NaN.
 
     Paper: Abramowitz and Stegun, 6.3.5, 6.3.7, 6.3.18.

@@ -1,4 +1,4 @@
-"""Picking and putting along one axis, by a tensor of positions."""
+"""Gather and scatter along one axis by an index tensor."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DimError, DTypeError, ShapeError
 from .conversion import scalar_array
-from .indexing import Index, as_index, on_device, can_repeat
+from .indexing import Index, as_index, can_repeat, on_device
 from .nested_lists import scalar_like
 
 
 def index_array(name: str, index: Any) -> Array:
-    """Return an index tensor's array, refusing anything but integers."""
+    """Return the array of an index tensor.
+
+    Raises: DTypeError: it is not of an integer dtype.
+    """
     array = index._array if isinstance(index, Tensor) else index
     if array.dtype.kind not in "iu":
         raise DTypeError(
@@ -30,7 +33,7 @@ def index_array(name: str, index: Any) -> Array:
 
 
 def index_along(index: Array, dim: int) -> tuple[Array, ...]:
-    """Return the full index that picks `index` along `dim`, each other axis at its place."""
+    """Return the full index that gathers `index` along `dim`, and the other axes in place."""
     xp = backends.of(index).xp
     grid = [
         xp.arange(size).reshape((-1,) + (1,) * (index.ndim - axis - 1))
@@ -40,13 +43,13 @@ def index_along(index: Array, dim: int) -> tuple[Array, ...]:
 
 
 def check_index(name: str, index: Array, size: int) -> Array:
-    """Return an index after `check_range`."""
+    """Return an index whose elements are in range."""
     check_range(name, index, size)
     return index
 
 
 def check_range(name: str, index: Array, size: int) -> None:
-    """Raise DimError if a position lies outside; NumPy would count negative ones backwards."""
+    """Raise DimError if an index is out of range; negative ones are, unlike in NumPy."""
     if index.size and (bool(index.min() < 0) or bool(index.max() >= size)):
         raise DimError(
             name, f"index {int(index.max() if int(index.min()) >= 0 else index.min())} is out of "
@@ -57,7 +60,7 @@ def check_range(name: str, index: Array, size: int) -> None:
 
 @op(out=True)
 def gather(xp: Any, input: Array, dim: int, index: Index, *, sparse_grad: bool = False) -> Array:
-    """Pick along `dim`: y[i, j] = input[index[i, j], j] for dim = 0, and so on.
+    """Gather along `dim`: y[i, j] = input[index[i, j], j] for dim = 0, and so on.
 
     (`sparse_grad` is accepted; every gradient is dense here.)
 
@@ -65,11 +68,11 @@ def gather(xp: Any, input: Array, dim: int, index: Index, *, sparse_grad: bool =
     tensor([[1],
             [4]])
     """
-    if 0 in getattr(index, "shape", ()):  # whatever its type and its axes, as in PyTorch
+    if 0 in getattr(index, "shape", ()):  # of any dtype and ndim, as in PyTorch
         return input.reshape(-1)[:0].reshape(index.shape)
     index = index_array("gather", index)
     dim = normal_dim("gather", dim, input.ndim)
-    if input.ndim < 2 > index.ndim:  # one number is a row of one
+    if input.ndim < 2 > index.ndim:  # a 0-d tensor counts as a vector of one element
         row = input.reshape(-1)
         return row[check_index("gather", index, row.shape[0])]
     if index.ndim != input.ndim:
@@ -101,9 +104,9 @@ def scatter(
     xp: Any, input: Array, dim: int, index: Index, src: Array | float | None = None, *,
     value: float | None = None,
 ) -> Array:  # fmt: skip
-    """A copy of `input` with src put along `dim`: y[index[i, j], j] = src[i, j] for dim = 0.
+    """A copy of `input` with src scattered along `dim`: y[index[i, j], j] = src[i, j] for dim = 0.
 
-    `src` may be one number; PyTorch calls it `value`.
+    `src` may be a scalar, in PyTorch the argument `value`.
 
     >>> scatter(zeros(2, 2), 1, tensor([[1], [0]]), tensor([[5.0], [6.0]]))
     tensor([[0., 5.],
@@ -132,13 +135,13 @@ scatter.vjp(
 
 
 def check_same_ndim(name: str, input: Array, index: Array, src: Any = None) -> None:
-    """Raise ShapeError unless all have as many dimensions; 0-d counts as a row of one.
+    """Raise ShapeError unless all have the same ndim; 0-d counts as a vector of one element.
 
-    A `src` without dimensions is one number for all places.
+    A 0-d `src` is one value for all positions.
     """
-    given = {"input": input, "index": index} | ({"src": src} if getattr(src, "ndim", 0) else {})
-    if index.size and len({max(each.ndim, 1) for each in given.values()}) > 1:
-        rows = {each: tuple(array.shape) for each, array in given.items()}
+    arrays = {"input": input, "index": index} | ({"src": src} if getattr(src, "ndim", 0) else {})
+    if index.size and len({max(array.ndim, 1) for array in arrays.values()}) > 1:
+        rows = {label: tuple(array.shape) for label, array in arrays.items()}
         raise ShapeError(name, f"{', '.join(rows)} must have as many dimensions", rows)
 
 
@@ -148,7 +151,7 @@ def used_part(src: Any, shape: tuple[int, ...]) -> Any:
 
 
 def gather_source_gradient(g: Any, shape: tuple[int, ...], index: Any, dim: int) -> Any:
-    """The gradient of `src`: g at the index, zeros for the part that was not used."""
+    """The gradient of `src`: g at the index, zeros for elements that were not used."""
     picked = gather(g, dim, index)
     if tuple(picked.shape) == tuple(shape):
         return picked
@@ -157,7 +160,7 @@ def gather_source_gradient(g: Any, shape: tuple[int, ...], index: Any, dim: int)
 
 @op(promotion="same", out=True)
 def scatter_add(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Array:
-    """A copy of `input` with src added along `dim`, as often as a position occurs.
+    """A copy of `input` with src added along `dim`; repeated indices accumulate.
 
     >>> scatter_add(zeros(2), 0, tensor([1, 1]), tensor([5.0, 6.0]))
     tensor([ 0., 11.])
@@ -183,9 +186,9 @@ scatter_add.vjp(
 @as_method
 @takes_out
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """Pick along `dim`; the other axes broadcast. Undoes what argsort found.
+    """Gather along `dim`; the other axes broadcast. Applies the indices of argsort.
 
-    Negative indices count from the end. (Those out of range are refused; PyTorch wraps them.)
+    Negative indices count from the end. (Indices out of range are errors; PyTorch wraps them.)
 
     >>> x = tensor([[3, 1, 2]]); take_along_dim(x, argsort(x, 1), 1)
     tensor([[1, 2, 3]])
@@ -209,7 +212,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 @takes_out
 @recorded_as("TakeBackward0")
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """Pick by position in the flattened tensor.
+    """The elements at indices into the flattened tensor.
 
     >>> take(tensor([[1, 2], [3, 4]]), tensor([3, 0]))
     tensor([4, 1])
@@ -254,9 +257,9 @@ index_select.vjp(
 
 
 def slice_index(dim: int, index: Any, input: Array, name: str) -> tuple[Array, tuple[Any, ...]]:
-    """The full index of whole slices along `dim`, and the array it is for: 0-d is a row of one.
+    """Return the array (0-d as a vector of one element) and the full index of slices along `dim`.
 
-    Raises: ShapeError: the index is no vector. DimError: no such dim, no such slice.
+    Raises: ShapeError: the index is not a vector. DimError: no such dim, no such slice.
     """
     row = input if input.ndim else input.reshape(1)
     dim = normal_dim(name, dim, row.ndim)
@@ -272,7 +275,7 @@ def slice_index(dim: int, index: Any, input: Array, name: str) -> tuple[Array, t
 
 
 def check_source(name: str, input: Array, source: Array, dim: int, index: Any) -> None:
-    """Raise ShapeError unless `source` has a slice for each number of the index."""
+    """Raise ShapeError unless `source` has a slice for each element of the index."""
     if (
         source.ndim != input.ndim
         and (source.ndim or input.ndim > 1)
@@ -317,7 +320,7 @@ index_add.vjp(
 
 @op(out=True, promotion="same")
 def index_copy(xp: Any, input: Array, dim: int, index: Index, source: Array) -> Array:
-    """A copy of `input` with the slices of `source` put along `dim` at `index`.
+    """A copy of `input` with the slices of `source` along `dim` at `index`.
 
     >>> index_copy(zeros(2), 0, tensor([1]), tensor([5.0]))
     tensor([0., 5.])
@@ -339,7 +342,7 @@ index_copy.vjp(
 
 @op(node="IndexFillBackward1 if value.__class__ is Tensor else IndexFillBackward0")
 def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Array | float) -> Array:
-    """A copy of `input` with one number in the slices along `dim` at `index`.
+    """A copy of `input` with `value` in the slices along `dim` at `index`.
 
     >>> index_fill(zeros(3), 0, tensor([0, 2]), 7.0)
     tensor([7., 0., 7.])
@@ -352,7 +355,7 @@ def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Array | flo
 
 
 def _index_fill_value_rule(g: Any, dim: int, index: Any) -> Any:
-    """The part of `g` at the index, each place once however often the index names it."""
+    """g at the index and 0 elsewhere; a repeated index counts once."""
     outside = index_fill(ones_like(g, dtype=dtypes.bool), dim, index, False)
     return masked_fill(g, outside, 0)
 
@@ -368,7 +371,7 @@ index_fill.vjp(
 def index_put(
     xp: Any, input: Array, indices: Index, values: Array, accumulate: bool = False
 ) -> Array:
-    """A copy of `input` with `values` put at `indices`, one tensor per axis; or added there.
+    """A copy of `input` with `values` at `indices`, one tensor per axis; or added there.
 
     >>> index_put(zeros(3), (tensor([0, 0]),), tensor([5.0, 6.0]), accumulate=True)
     tensor([11.,  0.,  0.])

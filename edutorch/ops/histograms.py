@@ -1,4 +1,4 @@
-"""How many numbers, or points, fall between which bounds. No gradients."""
+"""Histograms of one or more dimensions. No gradients."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def histogram(
     input: Tensor, bins: Any = 100, *, range: Sequence[float] | None = None,
     weight: Tensor | None = None, density: bool = False,
 ) -> return_types.histogram:  # fmt: skip
-    """How many numbers fall between each two bounds, and the bounds.
+    """The number of elements in each bin, and the bin edges.
 
-    Each part has its lower bound but not its upper one; only the last has both.
+    Each bin includes its lower edge but not its upper one; only the last includes both.
 
     Args:
-        bins: how many equal parts, or a tensor of the bounds in order.
-        range: the smallest and the largest bound; else those of the numbers.
-        weight: what each number counts.
-        density: divide by the total and by each part's width: the area becomes 1.
+        bins: the number of equal bins, or a tensor of increasing edges.
+        range: the lowest and the highest edge; by default those of the elements.
+        weight: the weight of each element.
+        density: whether to normalize the histogram to an area of 1.
 
-    Raises: DTypeError: not floating numbers. ShapeError: bounds or weights do not fit.
+    Raises: DTypeError: not floating-point. ShapeError: edges or weights do not match.
 
     >>> histogram(tensor([1.0, 2.0, 1.0]), 3, range=(0.0, 3.0)).hist
     tensor([0., 2., 1.])
@@ -46,12 +46,12 @@ def histogramdd(
     input: Tensor, bins: Any, *, range: Sequence[float] | None = None,
     weight: Tensor | None = None, density: bool = False,
 ) -> return_types.histogramdd:  # fmt: skip
-    """How many points fall into each box of a grid, and the bounds along each axis.
+    """The number of points in each cell of a grid, and the edges along each axis.
 
     Args:
-        input: a point in each row along the last axis.
-        bins: how many parts, for all axes or for each, or the bounds of each.
-        range: the smallest and the largest bound of each axis, all in one row.
+        input: one point per row, its coordinates along the last axis.
+        bins: the number of bins for all axes or for each, or the edges of each.
+        range: the lowest and the highest edge of each axis, in one flat sequence.
         weight, density: as in `histogram`.
 
     >>> histogramdd(tensor([[0.0, 1.0], [1.0, 0.0]]), bins=[2, 2]).hist
@@ -74,7 +74,7 @@ def count_points(
     name: str, points: Array, bins: Sequence[Any], range: Sequence[float] | None,
     weight: Tensor | None, input: Tensor, density: bool,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:  # fmt: skip
-    """Number the boxes of a grid, and count in which each point is."""
+    """Return the weighted number of points in each cell of a grid, and the edges."""
     if not input.is_floating_point():
         raise DTypeError(
             name, "expected floating numbers", {"input": str(input.dtype)}, "x.float()"
@@ -86,24 +86,26 @@ def count_points(
     if range is not None and len(range) != 2 * len(bins):
         raise ShapeError(name, f"range needs {2 * len(bins)} bounds, got {len(range)}")
     xp = backends.of(points).xp
-    box = xp.zeros(points.shape[0], "int64")
+    flat_index = xp.zeros(points.shape[0], "int64")
     inside, edges = xp.ones(points.shape[0], "bool"), []
     for axis, bin_ in enumerate(bins):
         column = points[:, axis]
         ends = None if range is None else range[2 * axis : 2 * axis + 2]
         bounds = bin_._array if isinstance(bin_, Tensor) else equal_bins(name, column, bin_, ends)
         last = bounds.shape[0] - 1
-        place = xp.searchsorted(bounds, column, "right") - 1
-        place = xp.where(column == bounds[last], last - 1, place)
-        inside = xp.logical_and(inside, xp.logical_and(place >= 0, place < last))
-        box = box * last + place
+        bin_index = xp.searchsorted(bounds, column, "right") - 1
+        bin_index = xp.where(column == bounds[last], last - 1, bin_index)
+        inside = xp.logical_and(inside, xp.logical_and(bin_index >= 0, bin_index < last))
+        flat_index = flat_index * last + bin_index
         edges.append(bounds)
     shape = tuple(edge.shape[0] - 1 for edge in edges)
     size = 1
-    for each in shape:
-        size *= each
-    heavy = xp.ones(points.shape[0], points.dtype) if weight is None else weight._array.reshape(-1)
-    counts = xp.bincount(box[inside], weights=heavy[inside], minlength=size)
+    for count in shape:
+        size *= count
+    weights = (
+        xp.ones(points.shape[0], points.dtype) if weight is None else weight._array.reshape(-1)
+    )
+    counts = xp.bincount(flat_index[inside], weights=weights[inside], minlength=size)
     counts = counts.reshape(shape).astype(points.dtype)
     if density:
         counts = counts / xp.sum(counts)
@@ -113,7 +115,7 @@ def count_points(
 
 
 def equal_bins(name: str, column: Array, count: int, ends: Sequence[float] | None) -> Array:
-    """The bounds of `count` equal parts of a range, or of all there is."""
+    """The edges of `count` equal bins of the range `ends`, or of the range of `column`."""
     xp = backends.of(column).xp
     if count < 1:
         raise ShapeError(name, f"needs at least 1 bin, got {count}")

@@ -1,7 +1,7 @@
-"""Q as a product of reflections, as LAPACK stores it: H = 1 - τ v vᴴ, v[i] = 1 in row i.
+"""QR by Householder reflections, as LAPACK stores them: H = 1 - τ v vᴴ, v[i] = 1 in row i.
 
-Householder 1958: a reflection turns a whole column into a multiple of (1, 0, 0, …); one
-for each column makes a triangle of the matrix.
+Householder 1958: a reflection maps a column to a multiple of (1, 0, 0, …); one reflection
+per column reduces the matrix to triangular form.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def apply_householder(xp: Any, input: Array) -> tuple[Array, Array]:
 
 @takes_out
 def geqrf(input: Tensor) -> return_types.geqrf:
-    """QR as LAPACK keeps it: R on and above the diagonal, the reflectors of Q below it.
+    """QR as LAPACK stores it: R on and above the diagonal, the reflectors of Q below it.
 
-    `householder_product` makes Q of them, `ormqr` multiplies with it. No derivative, as
-    in PyTorch: see `linalg.qr`.
+    `householder_product` computes Q from them, `ormqr` multiplies by it. Not differentiable,
+    as in PyTorch: see `linalg.qr`.
 
     >>> geqrf(tensor([[3.0, 1.0], [4.0, 2.0]])).tau
     tensor([1.6000, 0.0000])
@@ -62,7 +62,7 @@ def geqrf(input: Tensor) -> return_types.geqrf:
 
 
 def reflectors(name: str, input: Tensor, tau: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Return v and τ of each reflection, as a column and a number per matrix."""
+    """Return v and τ of each reflection, as a column and a scalar per matrix."""
     check_matrix(name, input)
     m, n = input.shape[-2:]
     k = tau.shape[-1] if tau.ndim else 0
@@ -79,7 +79,7 @@ def reflectors(name: str, input: Tensor, tau: Tensor) -> list[tuple[Tensor, Tens
 @takes_out
 @recorded_as("LinalgHouseholderProductBackward0")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first columns of Q = H₁ H₂ …, from the reflectors that `geqrf` leaves.
+    """The first columns of Q = H₁ H₂ …, from the reflectors that `geqrf` returns.
 
     >>> Q = edutorch.linalg.householder_product(*geqrf(tensor([[3.0], [4.0]])))
     >>> Q
@@ -94,7 +94,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     Q = eye(m, n, dtype=A.dtype, device=A.device).expand(A.shape)
     for v, factor in reversed(steps):
         Q = Q - factor * matmul(v, matmul(adjoint_of(v), Q))
-    return Q if steps else A.clone().copy_(Q)  # which leaves A a gradient, of 0
+    return Q if steps else A.clone().copy_(Q)  # keeps A in the graph, with a gradient of 0
 
 
 @takes_out
@@ -113,7 +113,7 @@ def orgqr(input: Tensor, tau: Tensor) -> Tensor:
 def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Q C, from the reflectors that `geqrf` leaves, without making Q itself.
+    """Q C from the reflectors that `geqrf` returns, without forming Q.
 
     Args:
         left: False for C Q.

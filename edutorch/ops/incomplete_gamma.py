@@ -1,12 +1,12 @@
-"""How much of the gamma function's integral lies below x, and how much above.
+"""The regularized incomplete gamma functions P and Q.
 
     P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt        Q(a, x) = 1 - P(a, x)
 
-Three formulas, each where it is quick and loses no digits:
+Three formulas, each where it converges fast without losing digits:
 
     x up to a + 1            a power series for P
     x beyond                 a continued fraction for Q
-    a above 20, x within     Temme's uniform expansion for both: a bell curve in η,
+    a above 20, x within     Temme's uniform expansion for both: a Gaussian in η,
     a/2 … 2a                 where η²/2 = λ - 1 - ln λ and λ = x / a, and corrections
 """
 
@@ -20,17 +20,17 @@ from typing import Any
 from ..backends.numpy import Array
 from ..core.op import elementwise
 from .gamma import log_gamma, log_gamma_series, stirling_correction
-from .special_common import in_float64, refuse_derivative, power_series
+from .special_common import in_float64, power_series, refuse_derivative
 
 LARGE = 20.0
-"""From this a on, Temme's expansion has 16 digits."""
+"""The a from which Temme's expansion has 16 digits."""
 
 
 @functools.cache
 def temme_coefficients(orders: int = 13, terms: int = 22) -> list[list[float]]:
-    """Return the power series in η of C₀, C₁, …, worked out in exact fractions.
+    """Return the power series in η of C₀, C₁, …, computed in exact fractions.
 
-    With μ = λ - 1: C₀ = 1/μ - 1/η, and Cₖ = (C'ₖ₋₁ - C'ₖ₋₁(0) η/μ) / η. The number
+    With μ = λ - 1: C₀ = 1/μ - 1/η, and Cₖ = (C'ₖ₋₁ - C'ₖ₋₁(0) η/μ) / η. The term
     C'ₖ₋₁(0) makes the quotient finite at η = 0. From η dη = μ/(1+μ) dμ follow the
     coefficients of μ = η + η²/3 + η³/36 - …
 
@@ -46,17 +46,17 @@ def temme_coefficients(orders: int = 13, terms: int = 22) -> list[list[float]]:
     for m in range(1, length):
         inverse.append(-sum((mu[i + 1] * inverse[m - i] for i in range(1, m + 1)), Fraction(0)))
     series = inverse[1:]
-    found = []
+    coefficients = []
     for order in range(orders):
-        found.append([float(each) for each in series[: terms - order]])
-        slope = [k * each for k, each in enumerate(series)][1:]
+        coefficients.append([float(coefficient) for coefficient in series[: terms - order]])
+        slope = [k * coefficient for k, coefficient in enumerate(series)][1:]
         constant = slope[0]
         series = [s - constant * v for s, v in zip(slope, inverse[: len(slope)], strict=True)][1:]
-    return found
+    return coefficients
 
 
 def temme_expansion(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
-    """P and Q where a is large and x within a/2 … 2a."""
+    """P and Q by Temme's expansion, for large a and x within a/2 … 2a."""
     mu = (x - a) / a
     r = mu / (2 + mu)  # ln(1 + μ) = 2 (r + r³/3 + r⁵/5 + …): no digit of μ - ln(1 + μ) is lost
     odd = [1 / (2 * k + 3) for k in range(18)]
@@ -71,7 +71,7 @@ def temme_expansion(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
 
 
 def prefactor(xp: Any, a: Array, x: Array) -> Array:
-    """xᵃ e⁻ˣ / Γ(a + 1); for large a by Stirling, whose large terms cancel beforehand."""
+    """xᵃ e⁻ˣ / Γ(a + 1); for large a by Stirling, with the large terms cancelled analytically."""
     log_x = xp.log(x)
     direct = xp.exp(a * log_x - x - log_gamma(xp, a + 1))
     big = xp.maximum(a, LARGE)
@@ -81,7 +81,7 @@ def prefactor(xp: Any, a: Array, x: Array) -> Array:
 
 
 def lower_series(xp: Any, a: Array, x: Array) -> Array:
-    """Σ xⁿ / ((a+1) … (a+n)): P over the peak's height."""
+    """Σ xⁿ / ((a+1) … (a+n)): P / prefactor."""
     term = total = xp.ones_like(x)
     for n in range(1, 65):
         term = term * (x / (a + n))
@@ -90,7 +90,7 @@ def lower_series(xp: Any, a: Array, x: Array) -> Array:
 
 
 def upper_fraction(a: Array, x: Array) -> Array:
-    """a / (x+1-a - 1(1-a) / (x+3-a - 2(2-a) / (…))): Q over the peak's height."""
+    """a / (x+1-a - 1(1-a) / (x+3-a - 2(2-a) / (…))): Q / prefactor."""
     steps = 80
     f = x + (2 * steps + 1) - a
     for n in range(steps, 0, -1):
@@ -99,7 +99,7 @@ def upper_fraction(a: Array, x: Array) -> Array:
 
 
 def upper_series(xp: Any, a: Array, x: Array) -> Array:
-    """Q where a and x are small: 1 - P would lose its digits.
+    """Q for small a and x, where 1 - P would lose digits.
 
     Q = 1 - xᵃ/Γ(a+1) - a xᵃ/Γ(a+1) Σ (-x)ⁿ / ((a+n) n!) over n = 1, 2, …
     """
@@ -107,17 +107,17 @@ def upper_series(xp: Any, a: Array, x: Array) -> Array:
     for n in range(1, 30):
         term = term * (-x / n)
         total = total + term / (a + n)
-    tiny = xp.minimum(a, 0.5)  # 1 + a would round a away
+    tiny = xp.minimum(a, 0.5)  # 1 + a would lose the digits of a
     close = tiny * power_series(tiny, log_gamma_series()) - xp.log1p(tiny)
     exponent = a * xp.log(x) - xp.where(a < 0.5, close, log_gamma(xp, a + 1))
     return -xp.expm1(exponent) - a * xp.exp(exponent) * total
 
 
 def gamma_p_and_q(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
-    """P(a, x) and Q(a, x), with the values at 0 and infinity that limits give."""
+    """P(a, x) and Q(a, x), with their limits at 0 and infinity."""
     a, x = xp.broadcast_arrays(a, x)
-    usual = (a > 0) & (x > 0) & xp.isfinite(a) & xp.isfinite(x)
-    alpha, at = xp.where(usual, a, 1.0), xp.where(usual, x, 1.0)
+    is_regular = (a > 0) & (x > 0) & xp.isfinite(a) & xp.isfinite(x)
+    alpha, at = xp.where(is_regular, a, 1.0), xp.where(is_regular, x, 1.0)
     peak = (alpha > LARGE) & (at > alpha / 2) & (at < 2 * alpha)
     tail = ~peak & (at > 2) & (at > alpha + 1)
     small = ~peak & (at <= 2) & (alpha < xp.maximum(at, 1.0))
@@ -132,14 +132,16 @@ def gamma_p_and_q(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     lower, upper = xp.where(peak, peak_lower, lower), xp.where(peak, peak_upper, upper)
     everything = ((a == 0) & (x > 0)) | (xp.isinf(x) & ~xp.isinf(a))
     nothing = ((x == 0) & (a > 0)) | (xp.isinf(a) & ~xp.isinf(x))
-    wrong = xp.isnan(a) | xp.isnan(x) | ~((a >= 0) & (x >= 0)) | ~(usual | everything | nothing)
+    wrong = (
+        xp.isnan(a) | xp.isnan(x) | ~((a >= 0) & (x >= 0)) | ~(is_regular | everything | nothing)
+    )
     lower = xp.where(everything, 1.0, xp.where(nothing, 0.0, lower))
     upper = xp.where(everything, 0.0, xp.where(nothing, 1.0, upper))
     return xp.where(wrong, math.nan, lower), xp.where(wrong, math.nan, upper)
 
 
 def gamma_density(input: Any, other: Any) -> Any:
-    """xᵃ⁻¹ e⁻ˣ / Γ(a): the slope of P along x."""
+    """xᵃ⁻¹ e⁻ˣ / Γ(a): the derivative of P with respect to x."""
     input = cast_to_dtype_of(input, other)
     return exp(xlogy(input - 1, other) - other - lgamma(input))
 
@@ -150,9 +152,10 @@ ONLY_X = "only `other` may require grad; detach `input`"
 @elementwise(dtypes="f", scalars="")
 @in_float64
 def igamma(xp: Any, input: Array, other: Array) -> Array:
-    """The lower part of the gamma integral, from 0 to 1: P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt.
+    """The lower regularized incomplete gamma function: P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt.
 
-    There is no derivative by a (as in PyTorch); by x it is the density xᵃ⁻¹ e⁻ˣ / Γ(a).
+    There is no derivative with respect to a (as in PyTorch); with respect to x it is the density
+    xᵃ⁻¹ e⁻ˣ / Γ(a).
 
     >>> igamma(tensor([1.0, 2.0]), tensor([1.0, 1.0]))
     tensor([0.6321, 0.2642])
@@ -170,7 +173,9 @@ igamma.vjp(
 @elementwise(dtypes="f", scalars="")
 @in_float64
 def igammac(xp: Any, input: Array, other: Array) -> Array:
-    """The upper part of the gamma integral: Q(a, x) = 1/Γ(a) ∫ₓ^∞ tᵃ⁻¹ e⁻ᵗ dt = 1 - P(a, x).
+    """The upper regularized incomplete gamma function, 1 - P(a, x).
+
+    Q(a, x) = 1/Γ(a) ∫ₓ^∞ tᵃ⁻¹ e⁻ᵗ dt
 
     >>> igammac(tensor([1.0, 2.0]), tensor([1.0, 1.0]))
     tensor([0.3679, 0.7358])

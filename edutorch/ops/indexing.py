@@ -1,7 +1,7 @@
-"""Picking numbers by position, and putting numbers into positions.
+"""Indexing: reading and writing elements with `x[index]`.
 
-Picking and putting are each other's derivative: the gradient of `x[index]` is put
-back into zeros, adding up where an element was picked more than once.
+Reading and writing are each other's derivative: the gradient of `x[index]` is scattered
+into zeros, accumulating where an element was selected more than once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.aliased_array import plain
+from ..backends.aliased_array import as_plain_array
 from ..backends.numpy import Array
 from ..backends.vmap_errors import not_in_place
 from ..core.autograd.forward_mode import propagate, update_tangents
@@ -22,7 +22,7 @@ from ..core.autograd.view_tracking import notify_recorded, notify_write
 from ..core.error_messages import valid_indices
 from ..core.op import movement, op
 from ..core.tensor import Tensor, array_of, wrap
-from ..core.tensor_methods import refuse_leaf, alias_with_history, set_history, write
+from ..core.tensor_methods import alias_with_history, refuse_leaf, set_history, write
 from ..errors import DimError, DTypeError, ShapeError
 from ..events import OpApplied
 from ..modes import current
@@ -31,15 +31,15 @@ Index = Any
 
 
 def as_index(index: Any) -> Any:
-    """Turn tensors inside an index into arrays, and lists into arrays of positions."""
-    kind = index.__class__
-    if kind is int:
+    """Convert tensors inside an index to arrays, and lists to index arrays."""
+    cls = index.__class__
+    if cls is int:
         return index
-    if kind is slice:
+    if cls is slice:
         return check_slice(index)
     if isinstance(index, tuple):
-        return index if is_view_index(index) else tuple([as_index(each) for each in index])
-    index = plain(array_of(index))
+        return index if is_view_index(index) else tuple([as_index(part) for part in index])
+    index = as_plain_array(array_of(index))
     if isinstance(index, list):
         index = host_array(index) if index else np.zeros(0, np.int64)
     if not hasattr(index, "dtype"):
@@ -49,17 +49,17 @@ def as_index(index: Any) -> Any:
             "index", "tensors used as indices must be integers or bools",
             {"index": index.dtype}, "use x.long()",
         )  # fmt: skip
-    if index.ndim == 0 and not hasattr(index, "backend"):  # inside of vmap it is many numbers
+    if index.ndim == 0 and not hasattr(index, "backend"):  # inside vmap it is one per example
         return bool(index) if index.dtype.kind == "b" else int(index)
     return index
 
 
 BOUNDS = {int, type(None)}
-"""Of what class the ends of nearly all slices are."""
+"""The classes of the bounds of ordinary slices."""
 
 
 def is_view_index(index: Index) -> bool:
-    """Say whether an index is a tuple of whole numbers, usual slices, None and ... alone."""
+    """Return True for a tuple of ints, slices without a step, None and `...` only."""
     if index.__class__ is not tuple:
         return False
     for part in index:
@@ -74,7 +74,10 @@ def is_view_index(index: Index) -> bool:
 
 
 def check_slice(index: slice) -> slice:
-    """Read a slice; its step has to be positive, as strides of memory are here."""
+    """Return a slice with integer bounds.
+
+    Raises: ValueError: the step is not positive; strides are never negative here.
+    """
     if index.step is None and index.start.__class__ in BOUNDS and index.stop.__class__ in BOUNDS:
         return index
     if index.step is not None and operator.index(index.step) <= 0:
@@ -84,9 +87,9 @@ def check_slice(index: slice) -> slice:
 
 
 def apply_integers(array: Array, index: Index) -> tuple[Array, Index]:
-    """Apply the single integers of an index that also has arrays; return what is left.
+    """Apply the integers of an index that also has arrays; return the rest of the index.
 
-    Together with arrays, NumPy would take an integer as an array too, and move axes.
+    Next to arrays NumPy would treat an integer as an array too, and move axes.
     """
     if not isinstance(index, tuple) or not any(getattr(part, "ndim", 0) for part in index):
         return array, index
@@ -109,15 +112,15 @@ def apply_integers(array: Array, index: Index) -> tuple[Array, Index]:
 
 
 def drop_empty_ellipsis(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
-    """Leave out a `...` that stands for no axis: NumPy would think that it parts the arrays."""
+    """Drop a `...` that stands for no axis: NumPy would treat the arrays as separated by it."""
     if not any(part is Ellipsis for part in index):
         return index
-    taken = 0
+    indexed_axes = 0
     for part in index:
         if part is not None and part is not Ellipsis and not isinstance(part, bool):
             is_mask = getattr(part, "dtype", None) is not None and part.dtype.kind == "b"
-            taken += part.ndim if is_mask else 1
-    if taken < ndim or sum(part is Ellipsis for part in index) > 1:
+            indexed_axes += part.ndim if is_mask else 1
+    if indexed_axes < ndim or sum(part is Ellipsis for part in index) > 1:
         return index
     return tuple(part for part in index if part is not Ellipsis)
 
@@ -128,14 +131,14 @@ def drop_empty_ellipsis(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     node="SelectBackward0 if index.__class__ is int else index_node(index)",
 )
 def getitem(xp: Any, input: Array, index: Index) -> Array:
-    """The numbers at `index`: ints, slices, None, ..., bool masks and integer tensors.
+    """The elements at `index`: ints, slices, None, ..., bool masks and integer tensors.
 
     >>> getitem(tensor([[1, 2], [3, 4]]), (slice(None), 0))
     tensor([1, 3])
     """
     try:
         if index.__class__ is int:
-            return input[index, ...]  # with `...` it is a view even of one number
+            return input[index, ...]  # with `...` it is a view even if 0-d
         if is_view_index(index):
             return input[index] if ... in index else input[(*index, ...)]
         part, rest = apply_integers(input, index)
@@ -147,15 +150,15 @@ def getitem(xp: Any, input: Array, index: Index) -> Array:
 
 
 def index_node(index: Index) -> type[Node]:
-    """Return the type of PyTorch's node for the last step of an index, taken part by part."""
+    """Return the node class that PyTorch records for the last part of an index."""
     parts = index if index.__class__ is tuple else (index,)
     node = SLICE if len(parts) == 1 and parts[0] is not ... else ALIAS
     for part in parts:
-        kind = part.__class__
-        if kind is slice:
+        cls = part.__class__
+        if cls is slice:
             if part != ALL:
                 node = SLICE
-        elif kind is int:
+        elif cls is int:
             node = SELECT
         elif part is None:
             node = UNSQUEEZE
@@ -172,7 +175,7 @@ SELECT, SLICE, UNSQUEEZE, ALIAS, INDEX = (
 
 
 def translate_index_error(error: Exception) -> str:
-    """NumPy's complaint about an index, with this library's words."""
+    """Return NumPy's message about an invalid index in this library's terms."""
     text = str(error).replace("numpy.newaxis (`None`)", "None").replace("array is", "tensor is")
     text = text.replace("axis", "dimension")
     return text.replace("for array:", "for tensor:").replace("arrays", "tensors")
@@ -185,28 +188,30 @@ getitem.vjp(
 
 
 def on_device(index: Any, array: Array) -> Any:
-    """Bring NumPy arrays inside an index to the device of the array it is for."""
+    """Move NumPy arrays inside an index to the device of the indexed array."""
     backend = backends.of(array)
     if backend is backends.CPU:
         return index
     if isinstance(index, tuple):
-        parts = tuple(on_device(each, array) for each in index)
+        parts = tuple(on_device(part, array) for part in index)
         return masks_to_positions(backend.xp, parts)
     return backend.from_numpy(index) if isinstance(index, np.ndarray) else index
 
 
 def masks_to_positions(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Turn masks into positions where there are several: CuPy takes only one."""
+    """Convert masks to index arrays where there are several: CuPy accepts only one."""
     masks = [part for part in parts if getattr(part, "ndim", 0) and part.dtype.kind == "b"]
     if len(masks) < 2:
         return parts
-    found = [xp.nonzero(part) if any(part is mask for mask in masks) else (part,) for part in parts]
-    return tuple(each for group in found for each in group)
+    groups = [
+        xp.nonzero(part) if any(part is mask for mask in masks) else (part,) for part in parts
+    ]
+    return tuple(index for group in groups for index in group)
 
 
 @op(linear=True, method=False, public="index_put")
 def index_put_forward(xp: Any, input: Array, index: Index, shape: Sequence[int]) -> Array:
-    """Zeros of `shape` with `input` added at `index`: the other way of picking.
+    """Zeros of `shape` with `input` added at `index`: the transpose of indexing.
 
     >>> place(tensor([1.0, 2.0]), (tensor([0, 0]),), (3,))
     tensor([3., 0., 0.])
@@ -227,7 +232,7 @@ index_put_forward.vjp(input=lambda g, index: getitem(g, as_index(index)), latex=
 
 
 def can_repeat(index: Any) -> bool:
-    """Say whether an index can pick one element twice: only arrays of integers can."""
+    """Return True if an index can select an element twice: only integer arrays can."""
     parts = index if isinstance(index, tuple) else (index,)
     return any(getattr(part, "ndim", 0) and part.dtype.kind in "iu" for part in parts)
 
@@ -237,7 +242,7 @@ def _getitem(self: Tensor, index: Any) -> Tensor:
 
 
 def _setitem(self: Tensor, index: Any, value: Any) -> None:
-    """Write `value` (broadcast) into the numbers at `index`."""
+    """Write `value` (broadcast) to the elements at `index`."""
     refuse_leaf(self, "__setitem__")
     index = on_device(as_index(index), self._array)
     before, operand = alias_with_history(self), value
@@ -256,16 +261,20 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         part, rest = apply_integers(self._array, index)
         write(self, "__setitem__", assigned, rest, part)
     except (ValueError, IndexError) as error:
-        kind = DimError if isinstance(error, IndexError) else ShapeError
+        error_class = DimError if isinstance(error, IndexError) else ShapeError
         rows = {"input": tuple(self.shape), "value": tuple(value.shape)}
-        raise kind("__setitem__", translate_index_error(error), rows, valid_indices(str(error))) from None
+        raise error_class(
+            "__setitem__", translate_index_error(error), rows, valid_indices(str(error))
+        ) from None
     result = wrap(self._array)
     if needs_recording(before, value):
         setitem.op.record(result, self._array, before, value, index)
         result._writes = self._writes
     if not isinstance(operand, int | float):
         operand = value
-    notify_recorded(OpApplied(setitem.op, (before, operand), {"index": index}, result, result._node))
+    notify_recorded(
+        OpApplied(setitem.op, (before, operand), {"index": index}, result, result._node)
+    )
     if current().grad:
         set_history(self, result)
     if current().levels:
@@ -275,9 +284,9 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
 
 
 def check_value_dtype(target: Tensor, value: Tensor, index: Any) -> None:
-    """Raise DTypeError for another type at places given by tensors, which PyTorch refuses.
+    """Raise DTypeError for a value of another dtype written by tensor indices, as in PyTorch.
 
-    (One number, wherever one mask is true, may be of any type.)
+    (A single element written by a single mask may have any dtype.)
     """
     if value.dtype is target.dtype:
         return

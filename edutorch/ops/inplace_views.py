@@ -1,7 +1,7 @@
-"""Tensors that change which memory they show, and how: other axes, other sizes, another type.
+"""In-place views (`t_`, `squeeze_`, `resize_`, `set_`, …), `view(dtype)`, and legacy methods.
 
-The forms with an underscore change the tensor itself. Its numbers stay where they are, and
-what it was before is its past in the graph.
+Methods with an underscore change the shape, strides or storage of the tensor itself. Its
+elements stay where they are, and its former value becomes the input of the new node.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ..backends.aliased_array import Shared
 from ..backends.numpy import Array
 from ..core.argument_checks import call_as
 from ..core.autograd.forward_mode import with_tangents
-from ..core.autograd.view_tracking import notify_write, alias_with_history
+from ..core.autograd.view_tracking import alias_with_history, notify_write
 from ..core.error_messages import need_tensor, no_tensor
 from ..core.memory_format import contiguous_format, laid_out, memory_format, preserve_format
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Tensor, move_retain_hooks, share_version, wrap
-from ..core.tensor_methods import as_method, refuse_leaf, accept_varargs
+from ..core.tensor_methods import accept_varargs, as_method, refuse_leaf
 from ..errors import ArgumentError, GradientError, ShapeError
 from .conversion import to
 from .creation import parse_size as sizes_of
@@ -35,7 +35,7 @@ from .views import as_strided, squeeze, t, transpose, unsqueeze, view
 
 
 def _add_in_place_view(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Make the form of a view that changes the tensor itself."""
+    """Add the in-place form of a view as a method."""
 
     @functools.wraps(function)
     def turned(self: Tensor, *args: Any, **named: Any) -> Tensor:
@@ -50,7 +50,7 @@ def _add_in_place_view(name: str, function: Callable[..., Tensor]) -> Callable[.
         return self
 
     turned.__name__ = turned.__qualname__ = name
-    turned.__doc__ = f"Change the tensor itself to what `{name[:-1]}` would show of it."
+    turned.__doc__ = f"The in-place form of `{name[:-1]}`."
     setattr(Tensor, name, turned)
     return turned
 
@@ -67,7 +67,7 @@ for _name in ("transpose_", "swapdims_"):
 def as_strided_(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """Change the tensor itself to what `as_strided` would show of it.
+    """The in-place form of `as_strided`.
 
     >>> as_strided_(arange(5), (2,), (3,))
     tensor([0, 3])
@@ -75,7 +75,7 @@ def as_strided_(
     return _as_strided_in_place(input, size, stride, storage_offset)
 
 
-# Other sizes, other memory ------------------------------------------------------------------
+# Other sizes, other storage -----------------------------------------------------------------
 
 
 def _check_resizable(input: Tensor) -> None:
@@ -87,25 +87,25 @@ def _check_resizable(input: Tensor) -> None:
 
 
 def _resize_memory(input: Tensor, shape: tuple[int, ...], format: memory_format) -> Array:
-    """Return the memory from the first number on in another shape, longer if it has to be."""
+    """Return the memory from the first element on in another shape, enlarged if needed."""
     array = input._array
     backend, size = backends.of(array), array.dtype.itemsize
     count = math.prod(shape)
     offset = input.storage_offset()
-    held = backend.storage(array)[1] // size - offset
-    if count > held:
+    available = backend.storage(array)[1] // size - offset
+    if count > available:
         longer = backend.xp.empty((count,), array.dtype)
-        longer[:held] = backend.as_strided(array, (held,), (size,), 0)
+        longer[:available] = backend.as_strided(array, (available,), (size,), 0)
         array = longer
     flat = backend.as_strided(array, (count,), (size,), 0)
     order = None if format is preserve_format else format.order_of("resize_", len(shape))
-    return laid_out(lambda each: flat.reshape(each), shape, order)
+    return laid_out(lambda memory_shape: flat.reshape(memory_shape), shape, order)
 
 
 def _resize_(input: Tensor, *size: Any, memory_format: memory_format = contiguous_format) -> Tensor:
-    """Give the tensor itself another size; numbers that were not there before are not set.
+    """Resize the tensor in place; new elements are uninitialized.
 
-    Raises: GradientError: it needs a gradient.
+    Raises: GradientError: it requires grad.
     """
     _check_resizable(input)
     shape = sizes_of("resize_", size)
@@ -123,7 +123,7 @@ Tensor.resize_ = _resize_  # type: ignore[attr-defined]
 def resize_as_(
     input: Tensor, the_template: Tensor, *, memory_format: memory_format = contiguous_format
 ) -> Tensor:
-    """Give the tensor itself the size of another one.
+    """Resize the tensor in place to the size of another one.
 
     >>> resize_as_(tensor([1, 2, 3]), zeros(2))
     tensor([1, 2])
@@ -132,12 +132,12 @@ def resize_as_(
 
 
 def _resize(input: Tensor, *size: Any) -> Tensor:
-    """The numbers in another shape that holds as many (PyTorch's old name for `reshape`)."""
+    """The elements in another shape (PyTorch's old name for `reshape`)."""
     return input.reshape(*size)
 
 
 def _resize_as(input: Tensor, tensor: Tensor) -> Tensor:
-    """The numbers in the shape of another tensor (PyTorch's old name for `reshape_as`)."""
+    """The elements in the shape of another tensor (PyTorch's old name for `reshape_as`)."""
     return input.reshape(tensor.shape)
 
 
@@ -148,9 +148,9 @@ def _set_(
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
 ) -> Tensor:
-    """Let the tensor itself show the memory of another one, or of a storage.
+    """Make the tensor use the storage of another one, or a given storage.
 
-    Raises: TypeError: the source is of another type. GradientError: a leaf that requires grad.
+    Raises: TypeError: the source has another dtype. GradientError: a leaf that requires grad.
     """
     refuse_leaf(input, "set_")
     if source is None:
@@ -182,30 +182,30 @@ for _name, _method in {"resize": _resize, "resize_as": _resize_as, "set_": _set_
     setattr(Tensor, _name, _method)
 
 
-# Another type ----------------------------------------------------------------------------------
+# Another dtype ---------------------------------------------------------------------------------
 
 
 @movement(method=False, public="view")
 def view_dtype(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
-    """The same bytes read as numbers of another type (`x.view(dtype)`), without a gradient.
+    """The same bytes reinterpreted as another dtype (`x.view(dtype)`), without a gradient.
 
     >>> view_as_type(tensor([1.0]), int32)
     tensor([1065353216], dtype=torch.int32)
     """
-    kind = dtypes.array_type(dtype)
-    if kind.itemsize == input.itemsize:
-        return input.view(kind)
+    array_dtype = dtypes.array_type(dtype)
+    if array_dtype.itemsize == input.itemsize:
+        return input.view(array_dtype)
     if not input.ndim or (input.strides[-1] != input.itemsize and input.shape[-1] > 1):
         raise ShapeError(
             "view", "to read the bytes as numbers of another size, the last axis must be without "
             "gaps in memory", {"input": input.shape}, "call x.contiguous() first",
         )  # fmt: skip
-    if input.shape[-1] * input.itemsize % kind.itemsize:
+    if input.shape[-1] * input.itemsize % array_dtype.itemsize:
         raise ShapeError(
             "view", f"the bytes of the last axis are no whole number of {dtype}",
             {"input": input.shape},
         )  # fmt: skip
-    return input.view(kind)
+    return input.view(array_dtype)
 
 
 _view_shape = accept_varargs(view)
@@ -224,31 +224,31 @@ def _view(self: Tensor, *shape: Any, **named: Any) -> Tensor:
 Tensor.view = _view  # type: ignore[attr-defined]
 
 
-# What old and new PyTorch code asks of a tensor ------------------------------------------------
+# Further methods of PyTorch -------------------------------------------------------------------
 
 
 @as_method
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """Sum over axes until the tensor has a shape that would broadcast to its own.
+    """Sum over axes down to a shape that broadcasts to that of the tensor.
 
-    Raises: ShapeError: it would not.
+    Raises: ShapeError: it does not.
 
     >>> sum_to_size(ones(2, 3), 1, 3)
     tensor([[2., 2., 2.]])
     """
     shape = sizes_of("sum_to_size", size)
-    have = tuple(input.shape)
-    added = len(have) - len(shape)
+    current = tuple(input.shape)
+    added = len(current) - len(shape)
     fits = added >= 0 and all(
-        want in (1, size) for want, size in zip(shape, have[added:], strict=True)
+        want in (1, size) for want, size in zip(shape, current[added:], strict=True)
     )
     if not fits:
         raise ShapeError(
-            "sum_to_size", f"size {shape} is not expandable to size {have}", {"input": have}
+            "sum_to_size", f"size {shape} is not expandable to size {current}", {"input": current}
         )
     axes = [
-        axis for axis in range(len(have))
-        if axis < added or (shape[axis - added] == 1 != have[axis])
+        axis for axis in range(len(current))
+        if axis < added or (shape[axis - added] == 1 != current[axis])
     ]  # fmt: skip
     return (input.sum(axes, keepdim=True) if axes or not shape else input).reshape(shape)
 
@@ -261,63 +261,65 @@ def _refuse_grad(self: Tensor, name: str) -> None:
         )  # fmt: skip
 
 
-def _replace_elements(self: Tensor, name: str, function: Callable[..., Any], *others: Any) -> Tensor:
+def _replace_elements(
+    self: Tensor, name: str, function: Callable[..., Any], *others: Any
+) -> Tensor:
     _refuse_grad(self, name)
     for argument, other in zip("xy" if len(others) > 1 else ("tensor",), others, strict=False):
         need_tensor(name, argument, other)
     rows = [self.reshape(-1).tolist()]
     rows += [other.expand_as(self).reshape(-1).tolist() for other in others]
-    values = [function(*numbers) for numbers in zip(*rows, strict=True)]
-    made = tensor(values, dtype=self.dtype, device=self.device).reshape(self.shape)
-    return self.copy_(made)
+    values = [function(*elements) for elements in zip(*rows, strict=True)]
+    result = tensor(values, dtype=self.dtype, device=self.device).reshape(self.shape)
+    return self.copy_(result)
 
 
 def _apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Replace each number by what a Python function makes of it: slow, one by one."""
+    """Replace each element by the result of a Python function; slow."""
     return _replace_elements(self, "apply_", callable)
 
 
 def _map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Replace each number by a Python function of it and its partner in another tensor."""
+    """Replace each element by a Python function of it and that of another tensor."""
     return _replace_elements(self, "map_", callable, tensor)
 
 
 def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
-    """Replace each number by a Python function of it and its partners in two tensors."""
+    """Replace each element by a Python function of it and those of two tensors."""
     return _replace_elements(self, "map2_", callable, x, y)
 
 
 def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """A tensor of the same type: of a size, or of given numbers (PyTorch's old constructor)."""
-    numbers = len(args) == 1 and isinstance(args[0], list | tuple | Tensor | np.ndarray)
-    if numbers and not hasattr(args[0], "numel"):
+    """A tensor of the same dtype with a size or with data (PyTorch's old constructor)."""
+    is_data = len(args) == 1 and isinstance(args[0], list | tuple | Tensor | np.ndarray)
+    if is_data and not hasattr(args[0], "numel"):
         return self.new_tensor(args[0], device=device)
-    if numbers and isinstance(args[0], Tensor):
+    if is_data and isinstance(args[0], Tensor):
         return to(args[0].detach(), self.dtype)
-    return self.new_empty(args[0] if numbers else (args or (0,)), device=device)
+    return self.new_empty(args[0] if is_data else (args or (0,)), device=device)
 
 
 def _module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What `load_state_dict` puts in the place of this tensor: `other`, here or as it is."""
+    """Return what `load_state_dict` replaces this tensor by: `other`, or a copy into this one."""
     return other.detach() if assign else self.detach().copy_(other)
 
 
 def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """The tensor itself: copies to the GPU do not need memory that is never swapped out."""
+    """Return the tensor itself: copies to the GPU do not need pinned memory."""
     return self
 
 
 def _share_memory_(self: Tensor) -> Tensor:
-    """The tensor itself: DataLoader's workers hand over their results without it."""
+    """Return the tensor itself: DataLoader workers do not need it."""
     return self
 
 
 def _record_stream(self: Tensor, stream: Any) -> None:
-    """Tell that a stream uses the memory: the device's library sees to it by itself."""
+    """Do nothing: the device library tracks which streams use the memory."""
 
 
 def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
-    """The tensor itself: all tensors are dense here."""
+    """Return the tensor itself: all tensors are dense here."""
     return self if dtype is None else to(self, dtype)
 
 

@@ -1,4 +1,4 @@
-"""Whole numbers: their bits moved, and what divides them. No gradients."""
+"""Integer ops: bit shifts, gcd and lcm. No gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.op import elementwise
 
 @elementwise(promotion="promote", dtypes="i")
 def bitwise_left_shift(xp: Any, input: Array, other: Array) -> Array:
-    """The bits moved up by `other` places: y = input · 2^other.
+    """The bits shifted left by `other`: y = input · 2^other.
 
     >>> bitwise_left_shift(tensor([1, 3]), tensor([4, 1]))
     tensor([16,  6])
@@ -20,7 +20,7 @@ def bitwise_left_shift(xp: Any, input: Array, other: Array) -> Array:
 
 @elementwise(promotion="promote", dtypes="i")
 def bitwise_right_shift(xp: Any, input: Array, other: Array) -> Array:
-    """The bits moved down by `other` places, the sign kept: y = ⌊input / 2^other⌋.
+    """The bits shifted right by `other`, with the sign extended: y = ⌊input / 2^other⌋.
 
     >>> bitwise_right_shift(tensor([16, -7]), 1)
     tensor([ 8, -4])
@@ -30,7 +30,7 @@ def bitwise_right_shift(xp: Any, input: Array, other: Array) -> Array:
 
 @elementwise(promotion="promote", dtypes="i", scalars="")
 def gcd(xp: Any, input: Array, other: Array) -> Array:
-    """The largest number that divides both, 0 for two zeros.
+    """The greatest common divisor, 0 for two zeros.
 
     >>> gcd(tensor([12, 5]), tensor([18, 0]))
     tensor([6, 5])
@@ -40,7 +40,7 @@ def gcd(xp: Any, input: Array, other: Array) -> Array:
 
 @elementwise(promotion="promote", dtypes="i", scalars="")
 def lcm(xp: Any, input: Array, other: Array) -> Array:
-    """The smallest positive number that both divide, 0 if one is 0.
+    """The least common multiple, 0 if one is 0.
 
     >>> lcm(tensor([4, 5]), tensor([6, 0]))
     tensor([12,  0])

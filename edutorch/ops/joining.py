@@ -1,4 +1,4 @@
-"""Tensors put together into one, and one cut into several."""
+"""Concatenating, stacking and splitting tensors."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..errors import ArgumentError, ShapeError, ShapeValueError
 
 
 def split_gradient(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
+    """Split the gradient of a concatenation into those of the inputs."""
     parts, start = [], 0
     if not isinstance(g, Tensor) and (0,) not in shapes:
         before = (slice(None),) * (dim % g.ndim)
@@ -34,7 +35,7 @@ def split_gradient(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[
 
 @op(promotion="promote", linear=True, out=True)
 def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
-    """Tensors one behind the other along an axis that exists.
+    """Concatenate tensors along an existing axis.
 
     >>> cat([tensor([1, 2]), tensor([3])])
     tensor([1, 2, 3])
@@ -46,7 +47,7 @@ def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
     except ValueError:
         filled = [
             tensor for tensor in tensors if tensor.shape != (0,)
-        ]  # these add nothing, as in PyTorch
+        ]  # empty vectors are ignored, as in PyTorch
         if len(filled) == len(tensors):
             normal_dim("cat", dim, tensors[0].ndim)
             check_same_shape("cat", tensors, dim)
@@ -55,22 +56,22 @@ def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
 
 
 def check_same_shape(name: str, tensors: Sequence[Array], free: int | None) -> None:
-    """Raise ShapeError where sizes differ along another axis than `free`."""
+    """Raise ShapeError unless all sizes are equal, those along `free` excepted."""
     first = tensors[0].shape
-    for number, each in enumerate(tensors):
-        if len(each.shape) != len(first):
+    for index, tensor in enumerate(tensors):
+        if len(tensor.shape) != len(first):
             problem = (
-                f"tensors[0] has {len(first)} axes, but tensors[{number}] has {len(each.shape)}"
+                f"tensors[0] has {len(first)} axes, but tensors[{index}] has {len(tensor.shape)}"
             )
         else:
             skipped = None if free is None else free % max(len(first), 1)
-            differ = [a for a in range(len(first)) if a != skipped and each.shape[a] != first[a]]
+            differ = [a for a in range(len(first)) if a != skipped and tensor.shape[a] != first[a]]
             if not differ:
                 continue
             axis = differ[0]
             problem = (
-                f"axis {axis} is {first[axis]} in tensors[0] but {each.shape[axis]} in "
-                f"tensors[{number}]" + ("" if free is None else f"; only axis {skipped} may differ")
+                f"axis {axis} is {first[axis]} in tensors[0] but {tensor.shape[axis]} in "
+                f"tensors[{index}]" + ("" if free is None else f"; only axis {skipped} may differ")
             )
         rows = {f"tensors[{i}]": tuple(tensor.shape) for i, tensor in enumerate(tensors)}
         raise ShapeError(name, problem, rows)
@@ -84,7 +85,7 @@ cat.vjp(
 
 @op(promotion="promote", linear=True, out=True)
 def stack(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
-    """Tensors of one shape side by side along a new axis.
+    """Stack tensors of one shape along a new axis.
 
     >>> stack([tensor([1, 2]), tensor([3, 4])])
     tensor([[1, 2],
@@ -109,7 +110,7 @@ stack.vjp(
 
 @takes_out
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors one behind the other horizontally.
+    """Concatenate tensors horizontally: along axis 1, vectors along axis 0.
 
     >>> hstack([tensor([1]), tensor([2])])
     tensor([1, 2])
@@ -122,7 +123,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @takes_out
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors below each other, a vector as a row.
+    """Concatenate tensors vertically, a vector as a row.
 
     >>> vstack([tensor([1, 2]), tensor([3, 4])])
     tensor([[1, 2],
@@ -134,7 +135,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @takes_out
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors one behind the other along a third axis.
+    """Concatenate tensors along the third axis.
 
     >>> dstack([tensor([1, 2]), tensor([3, 4])])
     tensor([[[1, 3],
@@ -145,7 +146,7 @@ def dstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @takes_out
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors side by side, a vector as a column.
+    """Concatenate tensors as columns, a vector as one column.
 
     >>> column_stack([tensor([1, 2]), tensor([3, 4])])
     tensor([[1, 3],
@@ -154,14 +155,14 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([tensor if tensor.ndim > 1 else tensor.reshape(-1, 1) for tensor in tensors], 1)
 
 
-# One cut into several -----------------------------------------------------------------------
+# Splitting ----------------------------------------------------------------------------------
 
 
 @as_method
 def split(
     tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
 ) -> tuple[Tensor, ...]:
-    """Cut along an axis into parts of one size (the last may be smaller) or of given sizes.
+    """Split along an axis into chunks of one size (the last may be smaller) or of given sizes.
 
     >>> split(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
@@ -174,7 +175,7 @@ def split(
 
 @as_method
 def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Cut along an axis into parts of given sizes.
+    """Split along an axis into chunks of the given sizes.
 
     >>> split_with_sizes(tensor([1, 2, 3]), [1, 2])
     (tensor([1]), tensor([2, 3]))
@@ -184,7 +185,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 @as_method
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Cut along an axis into `chunks` parts (fewer if they come out empty).
+    """Split along an axis into at most `chunks` chunks.
 
     >>> chunk(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
@@ -202,9 +203,9 @@ def tensor_split(
     input: Tensor, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
     sections: int | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Cut into a number of nearly equal parts (`sections`), or at the given positions (`indices`).
+    """Split into nearly equal `sections`, or at the given `indices`.
 
-    Raises: ShapeError: the number of parts is not positive.
+    Raises: ShapeError: the number of sections is not positive.
 
     >>> tensor_split(arange(5), 2), tensor_split(arange(5), (1,))
     ((tensor([0, 1, 2]), tensor([3, 4])), (tensor([0]), tensor([1, 2, 3, 4])))
@@ -245,7 +246,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @as_method
 def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Cut into equal parts, or at positions, along axis 1 (of a vector: axis 0).
+    """Split into equal sections, or at indices, along axis 1 (of a vector: axis 0).
 
     >>> hsplit(tensor([[1, 2]]), 2)
     (tensor([[1]]), tensor([[2]]))
@@ -255,7 +256,7 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 @as_method
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Cut into equal parts, or at positions, along axis 0 of a matrix or more.
+    """Split into equal sections, or at indices, along axis 0.
 
     >>> vsplit(tensor([[1], [2]]), 2)
     (tensor([[1]]), tensor([[2]]))
@@ -265,7 +266,7 @@ def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 
 @as_method
 def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """Cut into equal parts, or at positions, along axis 2.
+    """Split into equal sections, or at indices, along axis 2.
 
     >>> dsplit(tensor([[[1, 2]]]), 2)
     (tensor([[[1]]]), tensor([[[2]]]))
@@ -289,7 +290,7 @@ def _split_evenly(name: str, input: Tensor, where: Any, dim: int, least: int) ->
 
 @recorded_as("UnsafeSplitBackward0")
 def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """What `split` returns, each part by itself: a write into one does not change the whole's past.
+    """As `split`, but the results are not views to autograd: they may be written in place.
 
     >>> unsafe_split(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
@@ -300,7 +301,7 @@ def unsafe_split(tensor: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor,
 def unsafe_split_with_sizes(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """What `split_with_sizes` returns, each part by itself.
+    """As `split_with_sizes`, but the results are not views to autograd.
 
     >>> unsafe_split_with_sizes(tensor([1, 2, 3]), [1, 2])
     (tensor([1]), tensor([2, 3]))
@@ -315,7 +316,7 @@ def unsafe_split_with_sizes(
 
 @recorded_as("UnsafeSplitBackward0")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """What `chunk` returns, each part by itself.
+    """As `chunk`, but the results are not views to autograd.
 
     >>> unsafe_chunk(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
@@ -327,9 +328,9 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
 
 
 def detach_from_base(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return parts that are no views to the graph, though the memory is shared."""
+    """Make views independent tensors to autograd, though they share memory."""
     for part in parts:
-        writes: Any = part._writes  # never None: a part is linked to its input when it is cut
+        writes: Any = part._writes  # never None: a view is linked to its base when it is made
         if writes.owner is None:
             writes.owner = ref(part._base)
         part._base = None
@@ -341,7 +342,7 @@ for _name in ("unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"):
 
 
 def _iterate_slices(self: Tensor) -> Iterator[Tensor]:
-    """Go through the slices of the first axis."""
+    """Iterate over the slices of the first axis."""
     if not self.ndim:
         raise TypeError("iteration over a 0-d tensor")
     return iter(unbind(self))

@@ -1,9 +1,8 @@
-"""Calls of `xp.linalg`, the one place where matrices reach LAPACK.
+"""Calls of `xp.linalg`: the only place where LAPACK is called.
 
-LAPACK is written for finite numbers. With a NaN or an infinity some of its algorithms never end,
-and others return numbers that look like a result; so those inputs are refused here. And no
-interrupt stops LAPACK: what will take long is computed beside the main thread (see
-`backends/interruptible.py`).
+LAPACK expects finite input. With NaN or infinity some of its algorithms never terminate, and
+others return plausible but wrong results; so such inputs are refused here. LAPACK cannot be
+interrupted either: long computations run in another thread (see `backends/interruptible.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ MULTIPLICATIONS = {
     "cholesky": 1, "det": 1, "slogdet": 1, "solve": 1, "inv": 2, "qr": 4, "eigh": 9, "svd": 20,
     "eig": 25,
 }  # fmt: skip
-"""About how many multiplications there are for each number of a matrix and each row (or column,
-if there are fewer)."""
+"""The approximate number of multiplications divided by m · n · min(m, n)."""
 
 ITERATIVE = {
     "svd": "linalg.svd linalg.svdvals linalg.pinv linalg.matrix_rank linalg.cond linalg.lstsq "
@@ -27,12 +25,12 @@ ITERATIVE = {
     "eigh": "linalg.eigh linalg.eigvalsh lobpcg",
     "eig": "linalg.eig linalg.eigvals",
 }
-"""The algorithms that go on until numbers are small enough, which a NaN never is; and the public
-functions that use them."""
+"""The iterative algorithms, which may not terminate with NaN; and the public functions that
+use them."""
 
 
 def lapack(xp: Any, name: str, input: Array, *arguments: Any) -> Any:
-    """Return `xp.linalg.name(input, *arguments)`, computed beside the main thread if it is long.
+    """Return `xp.linalg.name(input, *arguments)`, in another thread if it takes long.
 
     Raises: LinAlgError: an iterative algorithm is given NaN or infinity, or does not converge.
         xp.linalg.LinAlgError: another one fails.
@@ -56,7 +54,7 @@ def lapack(xp: Any, name: str, input: Array, *arguments: Any) -> Any:
 
 
 def check_finite(xp: Any, name: str, input: Array, arguments: tuple[Any, ...]) -> None:
-    """Raises: LinAlgError: a number that the algorithm reads is NaN or infinite."""
+    """Raise LinAlgError if an element that the algorithm reads is NaN or infinite."""
     if name == "eigh":  # the other triangle may hold anything
         input = xp.triu(input) if arguments[0] == "U" else xp.tril(input)
     if not bool(xp.isfinite(input).all()):

@@ -1,7 +1,7 @@
-"""A = L D Lᵀ for symmetric matrices that need not be positive (Bunch and Kaufman's pivots).
+"""A = L D Lᵀ for symmetric indefinite matrices, with Bunch-Kaufman pivoting.
 
-Which rows change places, and whether a pivot is one number or a block of 2 x 2, depends on
-the numbers: so it goes matrix by matrix, and on a GPU the host waits for each pivot.
+The row exchanges and the sizes of the pivot blocks (1 x 1 or 2 x 2) depend on the values: so
+matrices are factorized one by one, and on a GPU the host synchronizes at each pivot.
 
 Paper: Bunch, Kaufman 1977, Some Stable Methods for Calculating Inertia and Solving
 Symmetric Linear Systems, https://doi.org/10.1090/S0025-5718-1977-0428694-0
@@ -24,23 +24,23 @@ from .linalg_common import batch_text, check_matrix
 from .lu import check_pivots, pivot_magnitude
 
 ALPHA = (1 + math.sqrt(17)) / 8
-"""How small a pivot may be, next to its column, before a larger one is fetched."""
+"""The Bunch-Kaufman threshold: a pivot is kept if it is at least ALPHA times its column."""
 
 
 def transpose_of(xp: Any, x: Array, hermitian: bool) -> Array:
-    """The transpose, with `hermitian` the conjugate one."""
+    """The transpose, or with `hermitian` the conjugate transpose."""
     return xp.conj(x.T) if hermitian else x.T
 
 
 def choose_pivot(xp: Any, a: Array, k: int) -> tuple[int, int]:
-    """Return which row comes to the diagonal, and the size of the pivot's block, 1 or 2."""
+    """Return the row to move to the diagonal, and the size of the pivot block, 1 or 2."""
     column = pivot_magnitude(xp, a[k:, k])
     own, largest = float(column[0]), 0.0
     if k + 1 < a.shape[0]:
         other = k + 1 + int(xp.argmax(column[1:]))
         largest = float(column[other - k])
     if k + 1 == a.shape[0] or math.isnan(own + largest) or own >= ALPHA * largest:
-        return k, 1  # that of a column of zeros as well
+        return k, 1  # also for a column of zeros
     row = pivot_magnitude(xp, a[other, k:])
     on_diagonal = float(row[other - k])
     row[other - k] = 0
@@ -51,7 +51,7 @@ def choose_pivot(xp: Any, a: Array, k: int) -> tuple[int, int]:
 
 
 def try_inverse(xp: Any, block: Array) -> Array | None:
-    """Return the inverse of a pivot's block; None if it has none."""
+    """Return the inverse of a pivot block, or None if it is singular."""
     if block.shape[0] == 1 and not float(pivot_magnitude(xp, block)[0, 0]) > 0:  # 0 or NaN
         return None
     try:
@@ -68,7 +68,7 @@ def factorize(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int
     while k < n:
         other, size = choose_pivot(xp, a, k)
         last = k + size - 1
-        if other != last:  # rows and columns change places, in what is left of the matrix
+        if other != last:  # exchange rows and columns of the remaining matrix
             for part in (a[k:, k:], a[k:, k:].T):
                 row = part[last - k].copy()
                 part[last - k] = part[other - k]
@@ -107,9 +107,9 @@ def ldl_factor_forward(xp: Any, input: Array, hermitian: bool) -> tuple[Array, A
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> return_types.linalg_ldl_factor_ex:
-    """As `ldl_factor`, with a number per matrix instead of an error.
+    """As `ldl_factor`, with an error code per matrix instead of an exception.
 
-    `info` is 0, or which block of D is the first 0.
+    `info` is 0, or the position (from 1) of the first zero block of D.
 
     >>> edutorch.linalg.ldl_factor_ex(zeros(2, 2)).info
     tensor(1, dtype=torch.int32)
@@ -131,12 +131,11 @@ def ldl_factor_ex(
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl_factor:
     """A = L D Lᵀ for a symmetric A: L below the diagonal of `LD`, and D on it.
 
-    D is diagonal but for blocks of 2 x 2, where two `pivots` are negative. A pivot says
-    which row (counted from 1) changed places with its own. There is no derivative, as in
-    PyTorch.
+    D is block diagonal; in a 2 x 2 block both `pivots` are negative. A pivot is the row
+    (counted from 1) that was exchanged with its own. Not differentiable, as in PyTorch.
 
     Args:
-        hermitian: of complex numbers, A = L D Lᴴ.
+        hermitian: for a complex A, A = L D Lᴴ.
 
     Raises: LinAlgError: a matrix is singular.
 
@@ -149,7 +148,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
 
 
 def solve_factored(xp: Any, a: Array, pivots: list[int], b: Array, hermitian: bool) -> Array:
-    """Solve L D Lᵀ x = b, undoing the factors one after the other."""
+    """Solve L D Lᵀ x = b factor by factor."""
     n, x = a.shape[0], b.copy()
     steps, k = [], 0
     while k < n:
@@ -175,7 +174,9 @@ def solve_factored(xp: Any, a: Array, pivots: list[int], b: Array, hermitian: bo
 
 
 @op(method=False, public="linalg.ldl_solve")
-def ldl_solve_forward(xp: Any, input: Array, other: Array, pivots: list[Any], hermitian: bool) -> Array:
+def ldl_solve_forward(
+    xp: Any, input: Array, other: Array, pivots: list[Any], hermitian: bool
+) -> Array:
     """The X with A X = B, given the factors of A: see `linalg.ldl_solve`."""
     y = other.copy()
     for index in product(*map(range, input.shape[:-2])):

@@ -1,9 +1,9 @@
-"""What the rules of lengths share: second derivatives at 0, where a length has a corner.
+"""Second derivatives of norms at 0, where a norm is not differentiable.
 
-The gradient of y = |x| is g · x / y, and at 0 it is taken as 0. The function behind it may still
-be smooth there: y² is x·x, whose second derivative is 2. The second derivative of what follows is
+The gradient of y = |x| is g · x / y, and at 0 it is taken as 0. A function of y may still be
+smooth there: y² = x·x has the second derivative 2. The second derivative of the composition is
 the limit of g / y, and by l'Hôpital's rule that is dg/dy where g is 0 with y. Where g is not 0 the
-corner remains. So a rule that is itself recorded asks how its g depends on its own y.
+kink remains. So a rule that is itself recorded determines how its g depends on its own y.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from ..core.autograd.backward import grad
 from ..core.op import elementwise, op
 from ..core.tensor import Tensor, wrap
 from ..errors import GradientError
-from ..modes import override_modes, current
+from ..modes import current, override_modes
 
 
 def add_curvature(gradient: Any, g: Any, y: Any, node: Any, input: Any, corner: float) -> Any:
-    """Return the gradient of a length, with its own derivative where the length is 0.
+    """Return the gradient of a norm, with its own derivative where the norm is 0.
 
     Args:
-        gradient: g · x / y, as 0 at 0.
-        y: what is 0 where the length is.
-        node: the node that computed the length.
-        input: x (its conjugate), by which the gradient may be differentiated.
-        corner: the second derivative at a corner that remains.
+        gradient: g · x / y, and 0 at y = 0.
+        y: a tensor that is 0 where the norm is.
+        node: the node that computed the norm.
+        input: x (or its conjugate), with respect to which the gradient may be differentiated.
+        corner: the second derivative at a kink that remains.
     """
     limit = limit_of_ratio(g, y, node, corner)
     return gradient if limit is None else gradient + zero_with_gradient(input, limit)
 
 
 def limit_of_ratio(g: Any, y: Any, node: Any, corner: float) -> Any:
-    """Return the limit of g / y where y is 0 (elsewhere 0); None where nobody could ask for it."""
+    """Return the limit of g / y where y is 0 (elsewhere 0); None where it is not needed."""
     if not isinstance(g, Tensor) or node is None or not current().grad:
         return None
     length = y._array if isinstance(y, Tensor) else y
@@ -58,14 +58,14 @@ def derivative_by_result(g: Tensor, node: Any) -> Tensor | None:
     try:
         with override_modes(grad=True, listeners=(), saving=None):
             (slope,) = grad(g, result, ones_like(g), create_graph=True, allow_unused=True)
-    except GradientError:  # the graph between them was freed: there is no second derivative
+    except GradientError:  # the graph between them was freed
         slope = full_like(g, math.nan)
     return None if slope is None else slope.reshape(g.shape)
 
 
 @op(method=False, public="mul")
 def zero_with_gradient(xp: Any, input: Array, slope: Array) -> Array:
-    """The product with `slope` near an input of 0: zeros that have a derivative.
+    """Zeros whose derivative with respect to `input` is `slope`.
 
     >>> vanishing(tensor([0.0]), tensor([2.0]))
     tensor([0.])
@@ -78,7 +78,7 @@ zero_with_gradient.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
 
 @elementwise(method=False, public="sqrt", dtypes="bif")
 def safe_sqrt(xp: Any, input: Array) -> Array:
-    """The square root of a sum of squares: the gradient at 0 is 0, and not infinite.
+    """The square root of a sum of squares: the gradient at 0 is 0, not infinite.
 
     >>> root(tensor([4.0, 0.0]))
     tensor([2., 0.])

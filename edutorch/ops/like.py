@@ -1,4 +1,4 @@
-"""Tensors in the shape, the type and on the device of another one."""
+"""Creation of tensors with the shape, dtype and device of another one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..core.memory_format import kept_order, laid_out, preserve_format
 from ..core.subclasses import result_class, turned_into
 from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..core.tensor_methods import as_method
-from .creation import wrap_new, empty_strided, scalar_of, parse_size, require_strided
+from .creation import empty_strided, parse_size, require_strided, scalar_of, wrap_new
 from .from_data import tensor
 
 
@@ -21,25 +21,27 @@ def make_like(
     input: Any, make: str, dtype: Any, device: Any, requires_grad: bool, *args: Any,
     layout: Any = None, memory_format: Any = None,
 ) -> Any:  # fmt: skip
-    """Make a tensor of the shape, type and device of `input` (an array for an array).
+    """Make a tensor of the shape, dtype and device of `input` (an array for an array).
 
-    Its numbers lie in memory in the order of `input`'s, unless `memory_format` says otherwise.
+    Its memory order is that of `input`, unless `memory_format` is given.
     """
     array = input._array if isinstance(input, Tensor) else input
     array = np.asarray(array) if isinstance(array, np.generic) else array
     backend = backends.of(array) if device is None else backend_for(device)
-    kind = array.dtype if dtype is None else dtypes.array_type(dtype)
+    array_dtype = array.dtype if dtype is None else dtypes.array_type(dtype)
     build = getattr(backend.xp, make)
     if not isinstance(input, Tensor):
-        return build(array.shape, *args, dtype=kind)
+        return build(array.shape, *args, dtype=array_dtype)
     require_strided(f"{make}_like", layout)
     if memory_format is None or memory_format is preserve_format:
         order = kept_order(array)
     else:
         order = memory_format.order_of(f"{make}_like", array.ndim)
-    check_room(f"{make}_like", array.shape, kind)
-    made = laid_out(lambda shape: build(shape, *args, dtype=kind), array.shape, order)
-    output = wrap_new(made, requires_grad)
+    check_room(f"{make}_like", array.shape, array_dtype)
+    result_array = laid_out(
+        lambda shape: build(shape, *args, dtype=array_dtype), array.shape, order
+    )
+    output = wrap_new(result_array, requires_grad)
     if input.__class__ not in PLAIN_TENSORS:
         output = turned_into(result_class([input]) or Tensor, output)
     return output
@@ -77,7 +79,7 @@ def empty_like(
     input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor in the shape of another, its numbers not set.
+    """An uninitialized tensor in the shape of another.
 
     >>> empty_like(zeros(0)).shape
     torch.Size([0])
@@ -91,7 +93,7 @@ def full_like(
     input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """One number in the shape of another tensor.
+    """A tensor filled with `fill_value` in the shape of another tensor.
 
     >>> full_like(tensor([1, 2]), 7)
     tensor([7, 7])
@@ -102,7 +104,7 @@ def full_like(
     )  # fmt: skip
 
 
-# Another shape, the rest alike: methods only ---------------------------------------------------
+# Another shape: methods only ------------------------------------------------------------------
 
 
 def _make_new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value: Any) -> Tensor:
@@ -115,16 +117,16 @@ def _make_new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value
     if named:
         raise TypeError(f"new_{make}: unexpected arguments {', '.join(named)}")
     backend = backends.of(input._array) if device is None else backend_for(device)
-    kind = input._array.dtype if dtype is None else dtypes.array_type(dtype)
+    array_dtype = input._array.dtype if dtype is None else dtypes.array_type(dtype)
     shape = parse_size(f"new_{make}", size)
-    check_room(f"new_{make}", shape, kind)
-    made = getattr(backend.xp, make)(shape, *value, dtype=kind)
-    return wrap_new(made, requires_grad)
+    check_room(f"new_{make}", shape, array_dtype)
+    array = getattr(backend.xp, make)(shape, *value, dtype=array_dtype)
+    return wrap_new(array, requires_grad)
 
 
 @as_method
 def new_zeros(input: Tensor, *size: Any, **named: Any) -> Tensor:
-    """Zeros of another shape, with the type and device of this tensor.
+    """Zeros of another shape, with the dtype and device of this tensor.
 
     >>> tensor([1]).new_zeros(2)
     tensor([0, 0])
@@ -134,7 +136,7 @@ def new_zeros(input: Tensor, *size: Any, **named: Any) -> Tensor:
 
 @as_method
 def new_ones(input: Tensor, *size: Any, **named: Any) -> Tensor:
-    """Ones of another shape, with the type and device of this tensor.
+    """Ones of another shape, with the dtype and device of this tensor.
 
     >>> tensor([1]).new_ones((2,))
     tensor([1, 1])
@@ -144,7 +146,7 @@ def new_ones(input: Tensor, *size: Any, **named: Any) -> Tensor:
 
 @as_method
 def new_empty(input: Tensor, *size: Any, **named: Any) -> Tensor:
-    """A tensor of another shape, its numbers not set, with the type and device of this one.
+    """An uninitialized tensor of another shape, with the dtype and device of this one.
 
     >>> tensor([1]).new_empty(0).dtype
     torch.int64
@@ -154,7 +156,7 @@ def new_empty(input: Tensor, *size: Any, **named: Any) -> Tensor:
 
 @as_method
 def new_full(input: Tensor, size: Any, fill_value: Any, **named: Any) -> Tensor:
-    """One number in another shape, with the type and device of this tensor.
+    """A filled tensor of another shape, with the dtype and device of this tensor.
 
     >>> tensor([1.0]).new_full((2,), 7)
     tensor([7., 7.])
@@ -167,7 +169,7 @@ def new_empty_strided(
     input: Tensor, size: Any, stride: Any, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor with these steps in memory, its numbers not set, with the type of this one.
+    """An uninitialized tensor with the given strides, with the dtype and device of this one.
 
     >>> tensor([1]).new_empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
@@ -183,7 +185,7 @@ def new_tensor(
     input: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of these numbers, with the type and device of this one.
+    """A tensor of the given data, with the dtype and device of this one.
 
     >>> tensor([1.0]).new_tensor([2, 3])
     tensor([2., 3.])

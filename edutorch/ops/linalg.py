@@ -28,8 +28,8 @@ from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, w
 def matmul(xp: Any, input: Array, other: Array) -> Array:
     """The matrix product: y[i, j] = Σₖ a[i, k] · b[k, j].
 
-    A vector in front is a row, behind it a column; axes in front of the last two
-    are a batch, and broadcast.
+    A vector on the left is a row, on the right a column; the axes before the last two
+    are batch axes and broadcast.
 
     >>> matmul(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 1.0]))
     tensor([3., 7.])
@@ -46,7 +46,7 @@ def matmul(xp: Any, input: Array, other: Array) -> Array:
 
 
 def no_product_error(left: Any, right: Any) -> ShapeError:
-    """Say why matrices of these shapes have no product, and what may have been meant."""
+    """Make the error for shapes without a matrix product, with a hint at what may be meant."""
     row = ("k", "n k", "... n k")[min(len(left), 3) - 1]
     column = ("k", "k m", "... k m")[min(len(right), 3) - 1]
     rows = {f"input ({row})": left, f"other ({column})": right}
@@ -64,7 +64,7 @@ def no_product_error(left: Any, right: Any) -> ShapeError:
 
 
 def matrix_product(xp: Any, left: Array, right: Array) -> Array:
-    """The matrix product. Of 16-bit numbers it is added up in float32 and rounded once."""
+    """The matrix product. 16-bit floats are accumulated in float32 and rounded once."""
     if left.itemsize == 2 and left.dtype.kind not in "iu":
         y = matrix_product(xp, left.astype("float32"), right.astype("float32"))
         return y.astype(left.dtype)
@@ -72,13 +72,13 @@ def matrix_product(xp: Any, left: Array, right: Array) -> Array:
         return long_product(xp, left, right)
     if left.ndim == right.ndim == 2:
         if left.shape[1] == 1 and (left.size == 1 or right.size == 1):
-            return left * right  # `dot` scales by 0 without a look at the rest: 0 · NaN
+            return left * right  # BLAS skips a factor of 0, which would hide 0 · NaN
         return left.dot(right)  # the same for matrices, in half the time for small ones
     return xp.matmul(left, right)
 
 
 def long_product(xp: Any, left: Array, right: Array) -> Array:
-    """The product of large factors: beside the main thread, if it may take a second."""
+    """The product of large factors, in another thread if it may take a second."""
     rows = left.shape[-2] if left.ndim > 1 else 1
     columns = right.shape[-1] if right.ndim > 1 else 1
     work = max(left.size * columns, right.size * rows)
@@ -186,7 +186,7 @@ dot.vjp(
 
 @op("n, m -> n m", promotion="promote", out=True)
 def outer(xp: Any, input: Array, vec2: Array) -> Array:
-    """All products of two vectors' numbers: y[i, j] = aᵢ bⱼ.
+    """The outer product of two vectors: y[i, j] = aᵢ bⱼ.
 
     >>> outer(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor([[3., 4.],
@@ -196,7 +196,7 @@ def outer(xp: Any, input: Array, vec2: Array) -> Array:
 
 
 outer.vjp(
-    # `einsum` takes two types, as `outer` does
+    # `einsum` accepts mixed dtypes, as `outer` does
     input=lambda g, vec2: einsum_forward([g, vec2], "nm,m->n"),
     vec2=lambda g, input: einsum_forward([g, input], "nm,n->m"),
     latex={"input": r"g\,b", "vec2": r"g^\top a"},
@@ -207,9 +207,9 @@ outer.vjp(
 
 
 def add_scaled_product(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """beta · input + alpha · product; with beta = 0 the input does not count, NaN or not.
+    """beta · input + alpha · product; with beta = 0 the input is ignored, even if it is NaN.
 
-    A product of integers stays one: `beta` and `alpha` are cut off to integers (bool: to bool).
+    For integers `beta` and `alpha` are truncated to integers (for bools converted to bool).
     """
     if not any(tensor.is_floating_point() or tensor.is_complex() for tensor in (product, input)):
         cut = bool if product.dtype is dtypes.bool else int
@@ -226,7 +226,7 @@ def add_scaled_product(input: Tensor, product: Tensor, beta: float, alpha: float
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """A matrix product and something on top: y = beta · input + alpha · mat1 @ mat2.
+    """A matrix product added to `input`: y = beta · input + alpha · mat1 @ mat2.
 
     >>> addmm(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
     tensor([[12.]])
@@ -240,7 +240,7 @@ def addmm(
 @composed_in_float32
 @recorded_as("AddmvBackward0")
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """A matrix times a vector and something on top: y = beta · input + alpha · mat @ vec.
+    """A matrix-vector product added to `input`: y = beta · input + alpha · mat @ vec.
 
     >>> addmv(tensor([1.0]), tensor([[1.0, 2.0]]), tensor([3.0, 4.0]))
     tensor([12.])
@@ -256,7 +256,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: fl
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """A batch of matrix products and something on top: y = beta · input + alpha · b1 @ b2.
+    """A batched matrix product added to `input`: y = beta · input + alpha · b1 @ b2.
 
     >>> baddbmm(tensor(1.0), ones(1, 1, 2), ones(1, 2, 1))
     tensor([[[3.]]])
@@ -284,22 +284,22 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @takes_out
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """Products summed over several axes: the last `dims` of a with the first of b, or two lists.
+    """A contraction of the last `dims` axes of a with the first of b, or of two lists of axes.
 
     >>> tensordot(ones(2, 3, 4), ones(3, 4, 5)).shape
     torch.Size([2, 5])
     """
     left, right = contracted_dims(a, b, dims)
-    for number, (axis, other) in enumerate(zip(left, right, strict=True)):
+    for position, (axis, other) in enumerate(zip(left, right, strict=True)):
         sizes = a.shape[axis], b.shape[other]
         if sizes[0] != sizes[1] and 1 not in sizes:
             raise ShapeError(
                 "tensordot",
-                f"contracted dimensions need to match, but the sizes of pair {number} are "
+                f"contracted dimensions need to match, but the sizes of pair {position} are "
                 f"{sizes[0]} (axis {axis} of `a`) and {sizes[1]} (axis {other} of `b`)",
                 {"a": tuple(a.shape), "b": tuple(b.shape)},
             )
-        if sizes[0] != sizes[1]:  # one of them is stretched: the other one may be summed first
+        if sizes[0] != sizes[1]:  # one of them broadcasts: the other may be summed first
             a = a.sum(axis, keepdim=True, dtype=a.dtype) if sizes[1] == 1 else a
             b = b.sum(other, keepdim=True, dtype=b.dtype) if sizes[0] == 1 else b
     kept = [axis for axis in range(a.ndim) if axis not in left]
@@ -348,7 +348,7 @@ def contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], t
 @takes_out
 @recorded_as("LinalgCrossBackward0")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The vector at right angles to two vectors with three numbers each along `dim`.
+    """The cross product of vectors with three elements along `dim`.
 
     Args:
         dim: without it (not recommended) the first axis of size 3.
@@ -367,7 +367,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 def first_axis_of_size_3(input: Tensor) -> int:
-    """The axis that `cross` takes where none is named, with PyTorch's warning."""
+    """Return the axis that `cross` uses by default, with PyTorch's warning."""
     if 3 not in input.shape:
         raise ShapeError("cross", "no dimension of size 3 in input", {"input": tuple(input.shape)})
     if input.ndim > 1:
@@ -387,25 +387,25 @@ def cdist(
     """The distance of each row of x1 from each row of x2.
 
     Args:
-        p: the exponent of the norm that measures it.
-        compute_mode: for p = 2, when to use |a|² + |b|² - 2 a·b: a product of matrices, fast,
-            but not exact for rows that lie close together. With more than 25 rows
+        p: the exponent of the norm.
+        compute_mode: for p = 2, when to use |a|² + |b|² - 2 a·b: a matrix product, which is
+            fast, but inaccurate for rows that are close together. With more than 25 rows
             ("…_if_necessary"), always ("use_mm_for_euclid_dist") or never ("donot_…").
 
     >>> cdist(tensor([[0.0, 0.0]]), tensor([[3.0, 4.0], [0.0, 1.0]]))
     tensor([[5., 1.]])
     """
-    for name, each in (("x1", x1), ("x2", x2)):
-        if each.dtype.category != 2:
+    for name, tensor in (("x1", x1), ("x2", x2)):
+        if tensor.dtype.category != 2:
             raise DTypeError(
-                "cdist", "only supports floating-point dtypes", {name: str(each.dtype)},
+                "cdist", "only supports floating-point dtypes", {name: str(tensor.dtype)},
             )  # fmt: skip
     product = "use_mm_for_euclid_dist"
     if compute_mode not in (product, f"{product}_if_necessary", f"donot_{product}"):
         raise InvalidValueError("cdist", f"unknown compute_mode {compute_mode!r}")
     many = x1.ndim > 1 < x2.ndim and max(x1.shape[-2], x2.shape[-2]) > 25
     if p == 2 and (compute_mode == product or (many and compute_mode[0] == "u")):
-        squares = [(each * each).sum(-1, keepdim=True) for each in (x1, x2)]
+        squares = [(tensor * tensor).sum(-1, keepdim=True) for tensor in (x1, x2)]
         squared = squares[0] + transpose(squares[1], -1, -2) - 2 * matmul(x1, transpose(x2, -1, -2))
         return safe_sqrt(squared)
     return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
@@ -427,7 +427,7 @@ def trace(input: Tensor) -> Tensor:
 @as_method
 @takes_out
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """The Kronecker product: each number of `input` times a whole copy of `other`.
+    """The Kronecker product: each element of `input` times a copy of `other`.
 
     >>> kron(tensor([1.0, 10.0]), tensor([1.0, 2.0]))
     tensor([ 1.,  2., 10., 20.])

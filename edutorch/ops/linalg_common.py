@@ -1,8 +1,8 @@
-"""What the files on matrices share: checks, adjoints, several results in one array.
+"""Helpers of the linear algebra files: checks, adjoints, several results in one array.
 
 A node has one output, but a decomposition has several, each with a gradient. So its op
-returns them joined into one long vector per matrix, and `parts` cuts them out again:
-their gradients then meet in the vector's, and nothing else has to know about it.
+returns them concatenated into one vector per matrix, and `split_matrices` splits it again:
+their gradients then arrive as one gradient of the vector.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MATRIX_TYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def check_floating_or_complex(name: str, input: Any) -> None:
-    """Raises: DTypeError: the numbers are neither floating nor complex."""
+    """Raise DTypeError unless the input is floating-point or complex."""
     need_tensor(name, "input", array_of(input))
-    kind = array_of(input).dtype
-    if kind.kind not in "fc" and kind.name != "bfloat16":
+    dtype = array_of(input).dtype
+    if dtype.kind not in "fc" and dtype.name != "bfloat16":
         raise DTypeError(
-            name, f"expected floating or complex numbers, got {kind.name}",
+            name, f"expected floating or complex numbers, got {dtype.name}",
             hint="convert with .float()",
         )  # fmt: skip
 
@@ -34,12 +34,12 @@ def check_floating_or_complex(name: str, input: Any) -> None:
 def check_matrix(
     name: str, input: Any, square: bool = False, any_dtype: bool = False
 ) -> tuple[int, ...]:
-    """Return the axes in front of the matrices.
+    """Return the batch shape of matrices.
 
     Args:
-        any_dtype: no LAPACK is needed.
+        any_dtype: whether to accept dtypes that LAPACK does not support.
 
-    Raises: ShapeError: not matrices, or not square. DTypeError: of a type without LAPACK.
+    Raises: ShapeError: not matrices, or not square. DTypeError: unsupported by LAPACK.
     """
     need_tensor(name, "input", input)
     shape = tuple(input.shape)
@@ -54,17 +54,17 @@ def check_matrix(
             {"input (... n n)": shape},
             "linalg.pinv, lstsq and svd take any shape",
         )  # fmt: skip
-    kind = array_of(input).dtype
-    if kind.name not in MATRIX_TYPES and not any_dtype:
+    dtype = array_of(input).dtype
+    if dtype.name not in MATRIX_TYPES and not any_dtype:
         raise DTypeError(
-            name, f"needs float32 or float64, or their complex numbers, got {kind.name}",
+            name, f"needs float32 or float64, or their complex numbers, got {dtype.name}",
             hint="convert with .float()",
         )  # fmt: skip
     return shape[:-2]
 
 
 def singular_error(name: str, input: Any) -> LinAlgError:
-    """The error for a matrix without an inverse."""
+    """Make the error for a singular matrix."""
     return LinAlgError(
         name, "a matrix is singular: it has no inverse", {"input": tuple(input.shape)},
         "linalg.pinv and lstsq take any matrix; adding a little to the diagonal also helps",
@@ -72,18 +72,18 @@ def singular_error(name: str, input: Any) -> LinAlgError:
 
 
 def batch_text(index: tuple[int, ...]) -> str:
-    """Say which matrix of a batch is meant, as PyTorch does."""
+    """Return PyTorch's text for the index of a matrix in a batch."""
     return f"(Batch element {', '.join(map(str, index))}): " if index else ""
 
 
 def join_matrices(xp: Any, batch: tuple[int, ...], *matrices: Array) -> Array:
-    """The numbers of several matrices (or vectors), as one vector per element of the batch."""
+    """The elements of several matrices (or vectors) as one vector per element of the batch."""
     rows = [matrix.reshape((*batch, math.prod(matrix.shape[len(batch) :]))) for matrix in matrices]
     return xp.concatenate(rows, axis=-1)
 
 
 def split_matrices(y: Any, shapes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
-    """Cut what `joined` has joined into matrices of these shapes."""
+    """Split what `join_matrices` has joined into matrices of these shapes."""
     batch, start = tuple(y.shape[:-1]), 0
     for shape in shapes:
         size = math.prod(shape)
@@ -92,11 +92,11 @@ def split_matrices(y: Any, shapes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
 
 
 def real_part(x: Any) -> Any:
-    """The real part; joining real numbers with complex ones has made them complex."""
+    """The real part: joining real values with complex ones has made them complex."""
     return real(x) if has_complex_dtype(x) else x
 
 
-# Transposes, and the rules of papers --------------------------------------------------------------
+# Transposes and gradient conventions --------------------------------------------------------------
 
 
 def matrix_transpose(x: Any) -> Any:
@@ -110,10 +110,10 @@ def adjoint_of(x: Any) -> Any:
 
 
 def with_conjugate_gradients(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """A rule as papers write it, where a gradient is the direction in which L grows fastest.
+    """Wrap a rule that uses the papers' convention: the gradient as direction of steepest ascent.
 
-    In the graph its conjugate flows (see the head of `core/autograd/engine.py`): so it is conjugated
-    on the way in and on the way out. Real numbers do not notice.
+    The engine propagates its conjugate (see the head of `core/autograd/engine.py`): so it is
+    conjugated before and after. For real tensors that changes nothing.
     """
 
     @functools.wraps(rule)
@@ -124,25 +124,25 @@ def with_conjugate_gradients(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def safe_divide(x: Any, gap: Any) -> Any:
-    """x / gap, where 0 / 0 is 0: what does not count may be undetermined."""
+    """x / gap, with 0 / 0 = 0."""
     return x / where((gap == 0) & (x == 0), 1.0, gap)
 
 
 def divide_by_gap(x: Any, gap: Any, used: Any) -> Any:
     """x[i, j] / gap[i, j], the last step to a derivative of eigenvectors or singular vectors.
 
-    Vectors of equal values are undetermined, and have no derivative: the result is infinite or
-    NaN, as PyTorch's. It is 0 where neither vector is `used`, so nothing depends on them.
+    Vectors of equal values are not unique, and have no derivative: the result is infinite or
+    NaN, as in PyTorch. It is 0 where neither vector is `used`: nothing depends on them.
     """
     pairs = zero_diagonal(unsqueeze(used, -1) | unsqueeze(used, -2))
     return x / where((gap == 0) & (pairs == 0), 1.0, gap)
 
 
 def used_vectors(g: Any, g_v: Any) -> Any:
-    """Whether something depends on a column: its gradient is not 0.
+    """Return a mask of the columns that the loss depends on: their gradient is not 0.
 
-    Forward mode begins with a g of 0 and differentiates by it (see `core/autograd/forward_mode.py`): there
-    everything may depend on each.
+    Forward mode starts from a g of 0 and differentiates with respect to it (see
+    `core/autograd/forward_mode.py`): there the mask is all true.
     """
     by_itself = isinstance(g, Tensor) and g.is_leaf and g.requires_grad
     used = (g_v != 0).any(-2)
@@ -150,16 +150,15 @@ def used_vectors(g: Any, g_v: Any) -> Any:
 
 
 def zero_diagonal(x: Any) -> Any:
+    """Each matrix with zeros on its diagonal."""
     return tril(x, -1) + triu(x, 1)
 
 
 def check_phase_invariance(name: str, turning: Any) -> None:
-    """Refuse a loss that depends on the phase of complex eigenvectors, which is arbitrary.
+    """Raise GradientError for a loss that depends on the arbitrary phase of eigenvectors.
 
     Args:
-        turning: how the loss changes when each vector is turned by a phase: should be 0.
-
-    Raises: GradientError: it is not.
+        turning: the derivative of the loss with respect to the phase of each vector.
     """
     if bool((abs(turning) > 0.01).any()):
         raise GradientError(

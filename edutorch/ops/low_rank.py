@@ -1,4 +1,4 @@
-"""The largest singular values of large matrices, from a few random directions.
+"""Randomized low-rank SVD and PCA.
 
 Paper: Halko, Martinsson, Tropp 2011, Finding Structure with Randomness: Probabilistic Algorithms
 for Constructing Approximate Matrix Decompositions, https://doi.org/10.1137/090771806
@@ -15,10 +15,10 @@ from .random import randn
 
 
 def range_basis(A: Tensor, q: int, niter: int) -> Tensor:
-    """Orthonormal columns that span nearly all that A makes of q random vectors.
+    """Orthonormal columns that approximately span the range of A, from q random vectors.
 
-    A product with A Aᴴ makes large singular values stand out. QR in between keeps the directions
-    of the small ones from drowning.
+    Products with A Aᴴ amplify the large singular values (subspace iteration). QR in between
+    keeps the directions of the small ones from being lost to rounding.
     """
     directions = randn((*A.shape[:-2], A.shape[-1], q), dtype=A.dtype, device=A.device)
     Q = qr(matmul(A, directions)).Q
@@ -33,17 +33,17 @@ def svd_lowrank(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The q largest singular values and their vectors, A ≈ U diag(S) Vᴴ, at less cost than `svd`.
 
-    They come close to exact if the others are much smaller. If A has no more than q rows, or
-    columns, they are exact. The random directions follow `manual_seed`.
+    They are accurate if the others are much smaller, and exact if A has at most q rows or
+    columns. The random directions follow `manual_seed`.
 
     Args:
-        q: a little more than the rank that is looked for.
-        niter: products with A Aᴴ, for singular values that fall off slowly.
-        M: taken off A first, such as the means of its columns.
+        q: slightly more than the expected rank.
+        niter: the number of subspace iterations, for slowly decaying singular values.
+        M: subtracted from A first, such as the means of its columns.
 
     Returns (U, S, V); V itself, not its adjoint.
 
-    Raises: LinAlgError: a number is NaN or infinite. InvalidValueError: q or niter is negative.
+    Raises: LinAlgError: an element is NaN or infinite. InvalidValueError: q or niter is negative.
 
     >>> U, S, V = svd_lowrank(tensor([[0.0, 2.0], [3.0, 0.0], [0.0, 0.0]]), q=2)
     >>> allclose(S, tensor([3.0, 2.0]))
@@ -70,8 +70,8 @@ def pca_lowrank(
     coordinates, and S² / (m - 1) the variances, of m rows.
 
     Args:
-        q: how many components; at most the smaller size of A. By default 6, if there are as many.
-        center: False if the columns have mean 0 already.
+        q: the number of components, at most min(m, n); by default 6 at most.
+        center: whether to subtract the column means.
         niter: as in `svd_lowrank`.
 
     Raises: InvalidValueError: q or niter is out of range. DTypeError: not floating or complex.
@@ -94,7 +94,7 @@ def pca_lowrank(
 
 
 def check_counts(name: str, q: int, niter: int) -> None:
-    """Raises: InvalidValueError: a count is negative."""
+    """Raise InvalidValueError if a count is negative."""
     for label, count in (("q", q), ("niter", niter)):
         if count < 0:
             raise InvalidValueError(name, f"{label} must be a non-negative integer, got {count}")

@@ -1,4 +1,4 @@
-"""For matrices of any shape and rank: pseudoinverse, rank, least squares, condition."""
+"""Pseudoinverse, rank, least squares and condition number."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .linalg_common import adjoint_of, check_matrix, with_conjugate_gradients
 
 
 def singular_value_cutoff(xp: Any, input: Array, s: Array, atol: Any, rtol: Any) -> Array:
-    """max(atol, rtol · the largest singular value): what is not above it counts as 0.
+    """max(atol, rtol · the largest singular value): values not above it are treated as 0.
 
-    Without `rtol` it is the larger size times the type's precision, or 0 if there is `atol`.
+    By default `rtol` is max(m, n) times the machine epsilon, or 0 if `atol` is given.
     """
     default = max(input.shape[-2:]) * float(xp.finfo(input.dtype).eps)
     largest = xp.max(s, axis=-1)
@@ -31,7 +31,7 @@ def singular_value_cutoff(xp: Any, input: Array, s: Array, atol: Any, rtol: Any)
 
 
 def hermitian_from_lower(xp: Any, input: Array, hermitian: bool) -> Array:
-    """With `hermitian`, the matrix that the lower triangle describes; its diagonal is real."""
+    """With `hermitian`, the Hermitian matrix with this lower triangle; else the input."""
     if not hermitian:
         return input
     lower = xp.tril(input, -1)
@@ -41,7 +41,7 @@ def hermitian_from_lower(xp: Any, input: Array, hermitian: bool) -> Array:
 
 @op(method=False, public="linalg.pinv")
 def pinv_forward(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
-    """V S⁻¹ Uᴴ, without the singular values that count as 0: see `linalg.pinv`."""
+    """V S⁻¹ Uᴴ without the singular values that are treated as 0: see `linalg.pinv`."""
     check_matrix("linalg.pinv", input, square=hermitian)
     u, s, vh = lapack(xp, "svd", hermitian_from_lower(xp, input, hermitian), False)
     if not s.shape[-1]:
@@ -56,7 +56,7 @@ def pinv_forward(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -
 def pinv_gradient(g: Any, y: Any, input: Any) -> Any:
     """-PᴴgPᴴ + (1 - A P) gᴴ P Pᴴ + PᴴP gᴴ (1 - P A)."""
     turn, gt = adjoint_of(y), adjoint_of(g)
-    outside = matmul(matmul(gt, y), turn)  # in the space of the rows
+    outside = matmul(matmul(gt, y), turn)  # in the row space
     inside = matmul(matmul(turn, y), gt)
     first = matmul(matmul(turn, g), turn)
     second = outside - matmul(input, matmul(y, outside))
@@ -74,30 +74,28 @@ pinv_forward.vjp(
 def pinv(
     A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
-    """The pseudoinverse: the inverse of what a matrix does not send to 0.
+    """The Moore-Penrose pseudoinverse.
 
     Args:
-        atol, rtol: singular values that are not above max(atol, rtol · the largest) count
-            as 0. By default rtol is the larger size times the type's precision.
+        atol, rtol: singular values not above max(atol, rtol · the largest) are treated
+            as 0. By default rtol is max(m, n) times the machine epsilon.
         rcond: the old name of `rtol`.
         hermitian: A is symmetric (complex: Hermitian); only its lower triangle is read.
 
     >>> edutorch.linalg.pinv(tensor([[2.0], [0.0]]))
     tensor([[0.5000, 0.0000]])
     """
-    return pinv_forward(
-        A, _threshold(atol), _threshold(rcond if rtol is None else rtol), hermitian
-    )
+    return pinv_forward(A, _threshold(atol), _threshold(rcond if rtol is None else rtol), hermitian)
 
 
 def _threshold(value: Any) -> Any:
-    """A number, or an array of one for each matrix."""
+    """Return a scalar threshold, or an array with one per matrix."""
     return array_of(value) if isinstance(value, Tensor) else value
 
 
 @op(method=False, public="linalg.matrix_rank")
 def matrix_rank_forward(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
-    """How many singular values are not 0: see `linalg.matrix_rank`."""
+    """The number of nonzero singular values: see `linalg.matrix_rank`."""
     batch = check_matrix("linalg.matrix_rank", input, square=hermitian)
     if not min(input.shape[-2:]):
         return xp.zeros(batch, "int64")
@@ -109,11 +107,11 @@ def matrix_rank_forward(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: 
 def matrix_rank(
     A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:
-    """How many rows of a matrix say something that the others do not: how many singular values ≠ 0.
+    """The rank: the number of singular values that are not treated as 0.
 
     Args:
-        atol, rtol: singular values that are not above max(atol, rtol · the largest) count
-            as 0. By default rtol is the larger size times the type's precision.
+        atol, rtol: singular values not above max(atol, rtol · the largest) are treated
+            as 0. By default rtol is max(m, n) times the machine epsilon.
         tol: the old name of `atol`.
 
     >>> edutorch.linalg.matrix_rank(tensor([[1.0, 2.0], [2.0, 4.0]]))
@@ -126,7 +124,7 @@ def matrix_rank(
 
 @takes_out
 def cond(A: Tensor, p: Any = None) -> Tensor:
-    """How much larger relative errors may get in solving A x = b: ‖A‖ ‖A⁻¹‖.
+    """The condition number ‖A‖ ‖A⁻¹‖: how much A x = b may amplify relative errors.
 
     Args:
         p: the norm. None or 2: the largest over the smallest singular value, -2: the
@@ -144,7 +142,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
     inverse, info = inv_ex(A)
     y = matrix_norm(A, p) * matrix_norm(where((info > 0)[..., None, None], 1.0, inverse), p)
-    return where((info > 0) | (y != y), math.inf, y)  # PyTorch's answer where nothing is known
+    return where((info > 0) | (y != y), math.inf, y)  # inf instead of NaN, as PyTorch
 
 
 @takes_out
@@ -152,16 +150,16 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 def lstsq(
     A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:
-    """The X for which A X comes closest to B: the least Σ |A X - B|², and the shortest such X.
+    """The least-squares solution: the X of minimal norm that minimizes Σ |A X - B|².
 
-    Only the solution and the residuals have gradients. There are residuals where A has
-    more rows than columns and full rank, and the driver is not "gelsy".
+    Only the solution and the residuals have gradients. Residuals are returned if A has more
+    rows than columns and full rank, and the driver is not "gelsy".
 
     Args:
         B: matrices, or one vector for each matrix of A's batch.
-        rcond: singular values below `rcond` times the largest count as 0.
+        rcond: singular values below `rcond` times the largest are treated as 0.
         driver: one of PyTorch's names: "gelsy" (the default), "gelsd", "gelss", "gels".
-            The numbers are the same; what comes with them is what PyTorch's returns.
+            The solution is the same; the other results are those of PyTorch's driver.
 
     >>> edutorch.linalg.lstsq(tensor([[2.0], [0.0]]), tensor([[4.0], [1.0]])).solution
     tensor([[2.]])
@@ -190,7 +188,7 @@ def lstsq(
             'the drivers "gelsy", "gelsd" and "gelss" take any rank',
         )  # fmt: skip
     nothing = real_part(A.detach()).new_empty(0)
-    residuals = real_part(X).reshape(-1)[:0]  # of none, but as PyTorch's it requires a gradient
+    residuals = real_part(X).reshape(-1)[:0]  # empty, but it requires grad as in PyTorch
     if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
         error = matmul(A, X) - B
         residuals = sum(real_part(error * conj(error)), -2)

@@ -1,4 +1,4 @@
-"""Gaussian elimination, kept: A = P L U, and what is solved with it."""
+"""LU decomposition: A = P L U, and solving with it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .linalg_common import adjoint_of, check_matrix, matrix_transpose
     node="LinalgLuFactorExBackward0",
 )
 def lu_factor_forward(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array, Array]:
-    """L and U in one matrix, which rows changed places, the first zero of U's diagonal.
+    """L and U in one matrix, the pivots, and the first zero on the diagonal of U.
 
-    Column by column: bring the largest number to the diagonal, then take multiples of its
-    row from the rows below, so that nothing is left below it. The multiples are L.
+    Gaussian elimination with partial pivoting: column by column, the largest element is moved
+    to the diagonal, and multiples of its row, stored as L, are subtracted from the rows below.
     """
     batch = check_matrix("linalg.lu_factor", input)
     m, n = input.shape[-2:]
@@ -35,7 +35,9 @@ def lu_factor_forward(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array,
     pivots = xp.zeros((a.shape[0], min(m, n)), "int32")
     info = xp.zeros(a.shape[0], "int32")
     for j in range(min(m, n)):
-        largest = xp.argmax(pivot_magnitude(xp, a[:, j:, j]), axis=-1) + j if pivot else every * 0 + j
+        largest = (
+            xp.argmax(pivot_magnitude(xp, a[:, j:, j]), axis=-1) + j if pivot else every * 0 + j
+        )
         pivots[:, j] = largest + 1
         row = a[every, largest]
         a[every, largest] = a[:, j]
@@ -50,12 +52,12 @@ def lu_factor_forward(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array,
 
 
 def pivot_magnitude(xp: Any, x: Array) -> Array:
-    """How large numbers are when pivots are chosen: |re| + |im|, as LAPACK has it."""
+    """The magnitude by which pivots are chosen: |re| + |im|, as in LAPACK."""
     return xp.abs(x.real) + xp.abs(x.imag) if x.dtype.kind == "c" else xp.abs(x)
 
 
 def lu_gradient(g: Any, y: Any, pivots: Any) -> Any:
-    """P L⁻ᵀ (tril(LᵀgL, -1) + triu(gU Uᵀ)) U⁻ᵀ; what sticks out of the square comes first."""
+    """P L⁻ᵀ (tril(LᵀgL, -1) + triu(gU Uᵀ)) U⁻ᵀ; parts outside the square are handled first."""
     m, n = y.shape[-2:]
     k = min(m, n)
     square = y[..., :k, :k]
@@ -64,11 +66,17 @@ def lu_gradient(g: Any, y: Any, pivots: Any) -> Any:
         right = solve_triangular_forward(matrix_transpose(square), g[..., k:], True, True)
         g_l = g_l - matmul(right, matrix_transpose(y[..., k:]))
     if m > k:  # A = [A1; A2], L = [L1; L2] with L2 = A2 U⁻¹
-        below = matrix_transpose(solve_triangular_forward(square, matrix_transpose(g[..., k:, :]), True, False))
+        below = matrix_transpose(
+            solve_triangular_forward(square, matrix_transpose(g[..., k:, :]), True, False)
+        )
         g_u = g_u - matmul(matrix_transpose(y[..., k:, :]), below)
     lower = tril(square, -1)
-    inside = tril(matmul(matrix_transpose(lower), g_l) + g_l, -1) + triu(matmul(g_u, matrix_transpose(triu(square))))
-    inside = matrix_transpose(solve_triangular_forward(square, matrix_transpose(inside), True, False))
+    inside = tril(matmul(matrix_transpose(lower), g_l) + g_l, -1) + triu(
+        matmul(g_u, matrix_transpose(triu(square)))
+    )
+    inside = matrix_transpose(
+        solve_triangular_forward(square, matrix_transpose(inside), True, False)
+    )
     g_a = solve_triangular_forward(matrix_transpose(square), inside, True, True)
     if n > k:
         g_a = cat([g_a, right], -1)
@@ -84,7 +92,7 @@ lu_factor_forward.vjp(
 
 
 def permutation_matrix(pivots: Any, size: int, like: Any) -> Any:
-    """The matrix P with P L U = A: the rows exchanged one after the other, undone."""
+    """The permutation matrix P with P L U = A, from the sequence of row exchanges."""
     array = array_of(pivots)
     xp = backends.of(array).xp
     batch = array.shape[:-1]
@@ -102,7 +110,7 @@ def permutation_matrix(pivots: Any, size: int, like: Any) -> Any:
 
 
 def check_pivot(name: str, A: Any, pivot: bool) -> None:
-    """Without exchanging rows the numbers may grow without bound: PyTorch's CPU refuses it."""
+    """Raise NotHereError for pivot=False on the CPU, as PyTorch does."""
     if not pivot and A.device.type != "cuda":
         raise NotHereError(name, "LU without pivoting is not implemented on the CPU")
 
@@ -111,9 +119,9 @@ def check_pivot(name: str, A: Any, pivot: bool) -> None:
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> return_types.linalg_lu_factor_ex:
-    """As `lu_factor`, with a number per matrix instead of an error.
+    """As `lu_factor`, with an error code per matrix instead of an exception.
 
-    `info` is 0, or which diagonal element of U is the first 0.
+    `info` is 0, or the position (from 1) of the first zero on the diagonal of U.
 
     >>> edutorch.linalg.lu_factor_ex(ones(2, 2)).info
     tensor(2, dtype=torch.int32)
@@ -134,7 +142,7 @@ def lu_factor_ex(
 
 @takes_out
 def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
-    """L and U of A = P L U in one matrix, and the rows exchanged, counted from 1.
+    """L and U of A = P L U in one matrix, and the pivots: exchanged rows, counted from 1.
 
     Raises: LinAlgError: a matrix is singular.
 
@@ -149,7 +157,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
 @takes_out
 @recorded_as("LinalgLuBackward0")
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
-    """A = P L U: P exchanges rows, L is a lower triangle with ones on its diagonal, U an upper.
+    """A = P L U: P is a permutation, L unit lower triangular, U upper triangular.
 
     >>> edutorch.linalg.lu(tensor([[1.0, 1.0], [2.0, 4.0]])).L
     tensor([[1.0000, 0.0000],
@@ -166,7 +174,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
-    """Take P, L and U out of what `linalg.lu_factor` returns; what is not asked for is empty.
+    """Unpack P, L and U from the result of `linalg.lu_factor`; what is not requested is empty.
 
     >>> lu_unpack(*edutorch.linalg.lu_factor(tensor([[1.0, 1.0], [2.0, 4.0]]))).P
     tensor([[0., 1.],
@@ -188,7 +196,7 @@ def lu_unpack(
 
 
 def check_pivots(name: str, pivots: Tensor) -> None:
-    """Raises: DTypeError: the pivots are not what `lu_factor` returns."""
+    """Raise DTypeError unless the pivots are int32, as `lu_factor` returns them."""
     if pivots.dtype is not dtypes.int32:
         raise DTypeError(
             name, f"the pivots must be of dtype int32, got {pivots.dtype}",
@@ -197,7 +205,7 @@ def check_pivots(name: str, pivots: Tensor) -> None:
 
 
 def check_pivot_rows(name: str, LU: Tensor, pivots: Tensor) -> None:
-    """Raises: ShapeError, ValueRangeError: the pivots are not those of this matrix."""
+    """Raise ShapeError or ValueRangeError unless the pivots match the matrix."""
     if LU.ndim < 2:
         raise ShapeError(name, "expected a matrix", {"LU": tuple(LU.shape)})
     rows, columns = LU.shape[-2:]
@@ -250,4 +258,4 @@ from .creation import eye  # noqa: E402
 from .joining import cat  # noqa: E402
 from .linalg import matmul  # noqa: E402
 from .rearrange import tril, triu  # noqa: E402  (rules may use any op)
-from .triangular import solve_triangular_forward, solve_triangular  # noqa: E402
+from .triangular import solve_triangular, solve_triangular_forward  # noqa: E402

@@ -1,4 +1,4 @@
-"""Picking, finding and replacing numbers by a mask of bools."""
+"""Selecting, finding and replacing elements by a boolean mask."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .indexing import Index, as_index, getitem
 
 @op(node="MaskedFillBackward1 if value.__class__ is Tensor else MaskedFillBackward0")
 def masked_fill(xp: Any, input: Array, mask: Index, value: Array | float) -> Array:
-    """A copy of `input` with one number wherever `mask` is true.
+    """A copy of `input` with `value` wherever `mask` is true.
 
     >>> masked_fill(tensor([1.0, 2.0]), tensor([True, False]), -1.0)
     tensor([-1.,  2.])
@@ -46,7 +46,7 @@ masked_fill.vjp(
 @takes_out
 @recorded_as("MaskedSelectBackward0")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The numbers where `mask` is true, in a row.
+    """The elements where `mask` is true, as a vector.
 
     >>> masked_select(tensor([1, 2, 3]), tensor([True, False, True]))
     tensor([1, 3])
@@ -58,7 +58,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """Choose per element: y = input where `condition` is true, else other.
 
-    With the condition alone: where it is true, as a tensor of indices for each axis.
+    With the condition alone: the indices where it is true, one tensor per axis.
 
     >>> where(tensor([True, False]), tensor([1.0, 2.0]), 0.0)
     tensor([1., 0.])
@@ -72,15 +72,15 @@ where.op = choose.op  # type: ignore[attr-defined]
 
 
 def scale_gradient(g: Any, factor: Any) -> Any:
-    """g · factor, and 0 where the factor (a mask, too) is 0: also of an infinite g.
+    """g · factor, and 0 where the factor (or mask) is 0, even for an infinite g.
 
-    Choosing takes several times as long as multiplying, so it is done only where NaN came out.
+    `where` is several times slower than a product, so it is used only if the product has NaN.
     """
     array = array_of(g)
     if array.__class__ is ndarray:
         product = g * factor
         array = array_of(product)
-        length = vdot(array, array)  # the quickest question for NaN
+        length = vdot(array, array)  # the fastest test for NaN
         if length == length:
             return product
     return choose(factor == 0, 0.0, g * factor)
@@ -89,22 +89,22 @@ def scale_gradient(g: Any, factor: Any) -> Any:
 @as_method
 @takes_out
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Where the numbers are not zero: a row of indices for each.
+    """The indices of nonzero elements, one row per element.
 
     >>> nonzero(tensor([0, 5, 6]))
     tensor([[1],
             [2]])
     """
     xp = backends.of(input._array).xp
-    found = [wrap(each) for each in xp.nonzero(xp.atleast_1d(input._array))]
+    indices = [wrap(axis_indices) for axis_indices in xp.nonzero(xp.atleast_1d(input._array))]
     if as_tuple:
-        return tuple(found)
-    return stack(found, 1) if input.ndim else wrap(xp.zeros((len(found[0]), 0), "int64"))
+        return tuple(indices)
+    return stack(indices, 1) if input.ndim else wrap(xp.zeros((len(indices[0]), 0), "int64"))
 
 
 @as_method
 def argwhere(input: Tensor) -> Tensor:
-    """Where the numbers are not zero: a row of indices for each.
+    """The indices of nonzero elements, one row per element.
 
     >>> argwhere(tensor([0, 5]))
     tensor([[1]])
@@ -116,20 +116,20 @@ def argwhere(input: Tensor) -> Tensor:
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
-    """Which numbers occur among others? (`assume_unique` changes nothing: it is fast anyway.)
+    """Whether each element occurs in `test_elements`. (`assume_unique` is ignored.)
 
     >>> isin(tensor([1, 2, 3]), tensor([2, 5]))
     tensor([False,  True, False])
     """
     refuse_complex("isin", elements=elements, test_elements=test_elements)
-    tensors = [each for each in (elements, test_elements) if isinstance(each, Tensor)]
+    tensors = [operand for operand in (elements, test_elements) if isinstance(operand, Tensor)]
     backend = backends.of(tensors[0]._array)
     arrays = [
-        each._array if isinstance(each, Tensor) else backend.asarray(each)
-        for each in (elements, test_elements)
+        operand._array if isinstance(operand, Tensor) else backend.asarray(operand)
+        for operand in (elements, test_elements)
     ]
-    found = backend.xp.isin(*arrays)
-    return wrap(backend.xp.logical_not(found) if invert else found)
+    is_member = backend.xp.isin(*arrays)
+    return wrap(backend.xp.logical_not(is_member) if invert else is_member)
 
 
 from .joining import stack  # noqa: E402

@@ -13,7 +13,7 @@ from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
 from ..errors import ShapeError
 from .lapack import lapack
-from .linalg_common import check_matrix, check_floating_or_complex, matrix_transpose
+from .linalg_common import check_floating_or_complex, check_matrix, matrix_transpose
 
 # The exponential --------------------------------------------------------------------------------
 

@@ -24,7 +24,9 @@ def fmax(xp: Any, input: Array, other: Array) -> Array:
 
 fmax.vjp(
     input=lambda g, input, other: where(is_first_chosen(input >= other, other), g, 0.0),
-    other=lambda g, input, other: where(logical_not(is_first_chosen(input >= other, other)), g, 0.0),
+    other=lambda g, input, other: where(
+        logical_not(is_first_chosen(input >= other, other)), g, 0.0
+    ),
     latex={"input": r"g\,[a \ge b]", "other": r"g\,[a < b]"},
 )
 
@@ -41,7 +43,9 @@ def fmin(xp: Any, input: Array, other: Array) -> Array:
 
 fmin.vjp(
     input=lambda g, input, other: where(is_first_chosen(input <= other, other), g, 0.0),
-    other=lambda g, input, other: where(logical_not(is_first_chosen(input <= other, other)), g, 0.0),
+    other=lambda g, input, other: where(
+        logical_not(is_first_chosen(input <= other, other)), g, 0.0
+    ),
     latex={"input": r"g\,[a \le b]", "other": r"g\,[a > b]"},
 )
 

@@ -19,7 +19,14 @@ from typing import Any
 
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from .bessel import LOG_2, SERIES_LIMIT, scaled_bessel_k, log_coefficients, divide_by_x, power_coefficients
+from .bessel import (
+    LOG_2,
+    SERIES_LIMIT,
+    divide_by_x,
+    log_coefficients,
+    power_coefficients,
+    scaled_bessel_k,
+)
 from .special_common import in_float64, power_series
 
 HANKEL_LIMIT, LARGEST = 25.0, sys.float_info.max
@@ -28,10 +35,10 @@ HANKEL_LIMIT, LARGEST = 25.0, sys.float_info.max
 @functools.cache
 def hankel_series(n: int, terms: int = 26) -> list[float]:
     """(-1)ᵏ (4n²-1) (4n²-9) … (4n²-(2k-1)²) / (k! 8ᵏ)"""
-    found = [1.0]
+    coefficients = [1.0]
     for k in range(1, terms):
-        found.append(-found[-1] * (4 * n * n - (2 * k - 1) ** 2) / (8 * k))
-    return found
+        coefficients.append(-coefficients[-1] * (4 * n * n - (2 * k - 1) ** 2) / (8 * k))
+    return coefficients
 
 
 def bessel_i(xp: Any, input: Array, n: int, scaled: bool) -> Array:

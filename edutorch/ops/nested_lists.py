@@ -32,20 +32,24 @@ def array_from_lists(data: Any, dtype: Any = None) -> np.ndarray:
     Raises: RaggedError: lists of one depth differ in length. DTypeError, TypeError: not
         numbers. ValueRangeError: a number that the type cannot hold.
     """
-    kinds: set[Any] = set()
+    element_types: set[Any] = set()
     shape = shape_of(data)
-    plain = read_list(data, shape, 0, "data", kinds)
-    kind = common_dtype(kinds) if dtype is None else dtypes.of(dtypes.array_type(dtype))
-    if not kind.is_complex and complex in kinds:
-        raise ArgumentError("tensor", f"must be real numbers for {kind}, not complex ones")
+    plain = read_list(data, shape, 0, "data", element_types)
+    result_dtype = (
+        common_dtype(element_types) if dtype is None else dtypes.of(dtypes.array_type(dtype))
+    )
+    if not result_dtype.is_complex and complex in element_types:
+        raise ArgumentError("tensor", f"must be real numbers for {result_dtype}, not complex ones")
     try:
         array = np.array(plain, object if is_too_large(plain, shape) else None)
-        if array.dtype.kind in "Ouif" and not (kind.is_floating_point or kind.is_complex):
-            check_range(array, kind)
-        array = array.astype(kind.numpy, copy=False)
+        if array.dtype.kind in "Ouif" and not (
+            result_dtype.is_floating_point or result_dtype.is_complex
+        ):
+            check_range(array, result_dtype)
+        array = array.astype(result_dtype.numpy, copy=False)
         return array if array.shape == shape else array.reshape(shape)
     except OverflowError:
-        raise overflow_error(kind) from None
+        raise overflow_error(result_dtype) from None
 
 
 def scalar_like(op: str, number: Any, array: Any) -> Any:
@@ -90,10 +94,12 @@ def shape_of(data: Any) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def read_list(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set[Any]) -> Any:
+def read_list(
+    data: Any, shape: tuple[int, ...], depth: int, path: str, element_types: set[Any]
+) -> Any:
     """Return `data` with Python's numbers and arrays only, and add their types to `kinds`."""
     if not is_sequence(data):
-        return read_element(data, shape, depth, path, kinds)
+        return read_element(data, shape, depth, path, element_types)
     if depth == len(shape):
         raise RaggedError(
             "tensor", "a list stands where a number was expected", {path: short_repr(data)}, HINT
@@ -108,9 +114,12 @@ def read_list(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: s
     if depth == len(shape) - 1:
         types = set(map(type, data))
         if types <= SCALAR_TYPES:  # a row of plain numbers, the usual case
-            kinds |= types
+            element_types |= types
             return data if data.__class__ is list else list(data)
-    return [read_list(each, shape, depth + 1, f"{path}[{i}]", kinds) for i, each in enumerate(data)]
+    return [
+        read_list(item, shape, depth + 1, f"{path}[{i}]", element_types)
+        for i, item in enumerate(data)
+    ]
 
 
 HINT = "pad the shorter ones (nn.utils.rnn.pad_sequence), or keep a list of tensors"
@@ -126,10 +135,12 @@ def short_repr(data: Any) -> str:
     return text if len(text) < 60 else text[:57] + "..."
 
 
-def read_element(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds: set[Any]) -> Any:
+def read_element(
+    data: Any, shape: tuple[int, ...], depth: int, path: str, element_types: set[Any]
+) -> Any:
     """Read what is no list: a number, an array or a tensor."""
     if data.__class__ in SCALAR_TYPES:
-        kinds.add(data.__class__)
+        element_types.add(data.__class__)
     elif isinstance(data, Tensor):
         if depth and data.numel() != 1:
             raise RaggedError(
@@ -137,18 +148,24 @@ def read_element(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds
                 {path: f"a tensor of shape {tuple(data.shape)}"},
                 "torch.stack(list) puts tensors of one shape together, torch.cat joins them",
             )  # fmt: skip
-        kinds.add(data.dtype)
+        element_types.add(data.dtype)
         data = backends.of(data._array).to_numpy(data._array)
         data = data.reshape(()) if depth and depth == len(shape) else data
     elif isinstance(data, np.generic | np.ndarray):
-        kinds.add(dtypes.of(data.dtype))
+        element_types.add(dtypes.of(data.dtype))
         data = np.asarray(data)
     elif isinstance(data, bool | int | float | complex):
-        kinds.add(next(kind for kind in (bool, int, float, complex) if isinstance(data, kind)))
+        element_types.add(
+            next(
+                number_type
+                for number_type in (bool, int, float, complex)
+                if isinstance(data, number_type)
+            )
+        )
     else:
         raise not_numbers_error(data, path)
-    have = data.shape if isinstance(data, np.ndarray) else ()
-    if tuple(have) != shape[depth:]:
+    shape_here = data.shape if isinstance(data, np.ndarray) else ()
+    if tuple(shape_here) != shape[depth:]:
         raise RaggedError(
             "tensor", f"a sequence was expected at dim {depth}: not a sequence",
             {path: short_repr(data), "shape expected": shape[depth:]}, HINT,
@@ -158,47 +175,47 @@ def read_element(data: Any, shape: tuple[int, ...], depth: int, path: str, kinds
 
 def not_numbers_error(data: Any, path: str) -> Exception:
     """Make the error for something that is neither a number nor a list."""
-    kind = type(data).__name__
+    type_name = type(data).__name__
     if isinstance(data, str | bytes):
         return TypeError(
-            f"tensor: invalid data type '{kind}': {path} is {short_repr(data)}\n"
+            f"tensor: invalid data type '{type_name}': {path} is {short_repr(data)}\n"
             "  hint: give each word a number first, for example its place in a list of all words"
         )
     hints = {"generator": "list(...) of it", "dict": "list(x.values())", "set": "sorted(x)"}
-    hint = hints.get(kind)
+    hint = hints.get(type_name)
     return DTypeError(
-        "tensor", f"Could not infer dtype of {kind}", {path: short_repr(data)},
+        "tensor", f"Could not infer dtype of {type_name}", {path: short_repr(data)},
         f"a tensor is made of numbers: {hint}" if hint else None,
     )  # fmt: skip
 
 
-def common_dtype(kinds: set[Any]) -> dtypes.dtype:
+def common_dtype(element_types: set[Any]) -> dtypes.dtype:
     """Return the type that holds numbers of all these types, as PyTorch chooses it."""
     default = dtypes.get_default_dtype()
     plain = {bool: dtypes.bool, int: dtypes.int64, float: default, complex: default.to_complex()}
-    found = None
-    for kind in kinds:
-        kind = plain.get(kind, kind)
-        found = kind if found is None else dtypes.promote_types(found, kind)
-    return default if found is None else found
+    result = None
+    for element_type in element_types:
+        element_type = plain.get(element_type, element_type)
+        result = element_type if result is None else dtypes.promote_types(result, element_type)
+    return default if result is None else result
 
 
-def check_range(array: np.ndarray, kind: dtypes.dtype) -> None:
+def check_range(array: np.ndarray, dtype: dtypes.dtype) -> None:
     """Raise ValueRangeError if an integer type cannot hold one of the numbers.
 
     Negative numbers wrap around in unsigned types, as in PyTorch.
     """
-    if kind.numpy.kind == "b" or not array.size:
+    if dtype.numpy.kind == "b" or not array.size:
         return
-    limits = np.iinfo(kind.numpy)
+    limits = np.iinfo(dtype.numpy)
     low = limits.min if limits.min else -limits.max
     least, most = array.min(), array.max()
     if not (low <= least and most <= limits.max):  # also if it is NaN
-        raise overflow_error(kind)
+        raise overflow_error(dtype)
 
 
-def overflow_error(kind: dtypes.dtype) -> ValueRangeError:
+def overflow_error(dtype: dtypes.dtype) -> ValueRangeError:
     return ValueRangeError(
-        "tensor", f"value cannot be converted to type {kind.name} without overflow",
+        "tensor", f"value cannot be converted to type {dtype.name} without overflow",
         hint="a type with more bits, or float64, holds larger numbers",
     )  # fmt: skip

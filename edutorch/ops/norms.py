@@ -80,7 +80,7 @@ def matrix_norm(
         )
     if isinstance(dim, int) or len(dim) != 2:
         raise ShapeError("linalg.matrix_norm", f"dim must be a 2-tuple, got {dim}")
-    row, column = (normal_dim("linalg.matrix_norm", each, A.ndim) for each in dim)
+    row, column = (normal_dim("linalg.matrix_norm", axis, A.ndim) for axis in dim)
     if row == column:
         raise ShapeError("linalg.matrix_norm", f"the two axes of `dim` are the same, {dim}")
     if ord == "fro":

@@ -52,11 +52,11 @@ def split_with_sizes(
             else "the size of a part must not be negative",
             {"input": input.shape, "split_size_or_sections": list(split_sizes)},
         )
-    found, start = [], 0
+    parts, start = [], 0
     for size in split_sizes:
-        found.append(input[(*before, slice(start, start + size))])
+        parts.append(input[(*before, slice(start, start + size))])
         start += size
-    return tuple(found)
+    return tuple(parts)
 
 
 split_with_sizes.vjp(input=lambda g, dim: cat(g, dim), latex=r"\mathrm{cat}(g_0, g_1, \dots)")
@@ -73,15 +73,17 @@ def unbind(xp: Any, input: Array, dim: int = 0) -> tuple[Array, ...]:
     return tuple([input[(*before, index, ...)] for index in range(input.shape[dim])])
 
 
-def single_view_ops(name: str, shapes: Sequence[Any], dim: int, **settings: Any) -> list[tuple[str, Any]]:
+def single_view_ops(
+    name: str, shapes: Sequence[Any], dim: int, **settings: Any
+) -> list[tuple[str, Any]]:
     """Return for each piece of a cut the op that shows it alone, and that op's settings."""
     if name == "unbind":
         return [("select", {"dim": dim, "index": index}) for index in range(len(shapes))]
-    found, start = [], 0
+    parts, start = [], 0
     for shape in shapes:
-        found.append(("narrow", {"dim": dim, "start": start, "length": shape[dim]}))
+        parts.append(("narrow", {"dim": dim, "start": start, "length": shape[dim]}))
         start += shape[dim]
-    return found
+    return parts
 
 
 unbind.vjp(input=lambda g, dim: stack(g, dim), latex=r"\mathrm{stack}(g_0, g_1, \dots)")

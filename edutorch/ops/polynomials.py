@@ -208,7 +208,9 @@ def hermite_polynomial_h(xp: Any, x: Array, n: Array) -> Array:
     >>> edutorch.special.hermite_polynomial_h(tensor([0.5, 2.0]), 2)
     tensor([-1., 14.])
     """
-    return evaluate_recurrence(xp, x, n, 2 * x, lambda x, k, now, before: 2 * x * now - 2 * k * before)
+    return evaluate_recurrence(
+        xp, x, n, 2 * x, lambda x, k, now, before: 2 * x * now - 2 * k * before
+    )
 
 
 @polynomial

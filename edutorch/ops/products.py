@@ -43,15 +43,15 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     tensor([[4., 5.],
             [7., 9.]])
     """
-    kind = dtypes.promote_types(dtypes.promote_types(vec1.dtype, vec2.dtype), input.dtype)
+    dtype = dtypes.promote_types(dtypes.promote_types(vec1.dtype, vec2.dtype), input.dtype)
     for name, factor in (("beta", beta), ("alpha", alpha)):
-        if kind.category < 2 and isinstance(factor, float):
+        if dtype.category < 2 and isinstance(factor, float):
             raise DTypeError(
                 "addr", f"for integral tensors, {name} must not be a float, got {factor}",
                 hint="convert the tensors first: x.float()",
             )  # fmt: skip
     if not input.dtype is vec1.dtype is vec2.dtype:  # a 0-d input decides, too
-        input, vec1, vec2 = input.to(kind), vec1.to(kind), vec2.to(kind)
+        input, vec1, vec2 = input.to(dtype), vec1.to(dtype), vec2.to(dtype)
     return add_scaled_product(input, outer(vec1, vec2), beta, alpha)
 
 
@@ -183,7 +183,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 from .complex import conj  # noqa: E402  (rules may use any op)
 from .creation import empty  # noqa: E402
 from .joining import cat  # noqa: E402
-from .linalg import bmm, dot, outer, add_scaled_product  # noqa: E402
+from .linalg import add_scaled_product, bmm, dot, outer  # noqa: E402
 from .masking import where  # noqa: E402
 from .reduction import check_inexact, sum  # noqa: E402
 from .shape import atleast_2d  # noqa: E402

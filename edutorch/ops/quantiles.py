@@ -67,12 +67,12 @@ def compute_quantile(
     if not rows.numel():
         raise ShapeError(name, "an empty tensor has none", {"input": tuple(input.shape)})
     ordered = sort(rows, -1).values  # NaN comes last
-    there = sum(~isnan(ordered), -1, True)
-    last = (rows.shape[-1] if name == "quantile" else there.clamp(min=1)) - 1
-    place = (q.reshape(-1) * last).expand(*rows.shape[:-1], -1)
+    valid_count = sum(~isnan(ordered), -1, True)
+    last = (rows.shape[-1] if name == "quantile" else valid_count.clamp(min=1)) - 1
+    position = (q.reshape(-1) * last).expand(*rows.shape[:-1], -1)
     if name == "quantile":
-        place = where(there == rows.shape[-1], place, last)
-    y = interpolate_sorted(ordered, place.to(input.dtype), interpolation)
+        position = where(valid_count == rows.shape[-1], position, last)
+    y = interpolate_sorted(ordered, position.to(input.dtype), interpolation)
     y = y.squeeze(-1) if not q.ndim else movedim(y, -1, 0)
     if not keepdim:
         return y
@@ -99,20 +99,20 @@ def check_quantiles(name: str, input: Tensor, q: Any) -> Tensor:
     return shares
 
 
-def interpolate_sorted(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
+def interpolate_sorted(ordered: Tensor, position: Tensor, interpolation: str) -> Tensor:
     """The numbers at places of an ordered last axis, which may lie between two."""
     rounded = {"lower": floor, "higher": ceil, "nearest": round}
     if interpolation in rounded:
-        return gather(ordered, -1, rounded[interpolation](place).long())
-    low = floor(place)
-    below, above = (gather(ordered, -1, each.long()) for each in (low, ceil(place)))
-    weight = place - low if interpolation == "linear" else full_like(place, 0.5)
+        return gather(ordered, -1, rounded[interpolation](position).long())
+    low = floor(position)
+    below, above = (gather(ordered, -1, index.long()) for index in (low, ceil(position)))
+    weight = position - low if interpolation == "linear" else full_like(position, 0.5)
     is_endless = isinf(below) | isinf(above)
     if not backends.of(is_endless._array).level and not is_endless._array.any():
         return lerp(below, above, weight)
     # Next to an infinity: nothing of it is nothing, not 0 · ∞, and more than nothing is all of it.
     endless = where(weight == 0, below, below * (1 - weight) + above * weight)
-    inside = (where(is_endless, 0.0, each) for each in (below, above))
+    inside = (where(is_endless, 0.0, neighbor) for neighbor in (below, above))
     return where(is_endless, endless, lerp(*inside, weight))
 
 
@@ -157,11 +157,11 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     if not n:
         raise ShapeError(name, f"axis {dim} has size 0", {"input": tuple(input.shape)})
     ordered = sort(rows, axis)
-    there = sum(~isnan(rows), axis, True)
-    place = (there - 1).clamp(min=0) // 2
+    valid_count = sum(~isnan(rows), axis, True)
+    position = (valid_count - 1).clamp(min=0) // 2
     if name == "median":
-        place = where(there == n, place, there.clamp(max=n - 1))
-    values, indices = (gather(each, axis, place) for each in ordered)
+        position = where(valid_count == n, position, valid_count.clamp(max=n - 1))
+    values, indices = (gather(part, axis, position) for part in ordered)
     if not keepdim or not input.ndim:
         values, indices = values.squeeze(axis), indices.squeeze(axis)
     return getattr(return_types, name)(values, indices)
@@ -179,11 +179,13 @@ def median_forward(xp: Any, input: Array, skips_nan: bool) -> Array:
         return xp.full((), empty_median(input.dtype)).astype(input.dtype)
     wide = input.astype("float32") if input.dtype == bfloat16.numpy else input  # NaN comes last
     ordered = xp.sort(wide.reshape(-1))
-    there = xp.sum(ordered == ordered)
-    place = xp.maximum(there - 1, 0) // 2
+    valid_count = xp.sum(ordered == ordered)
+    position = xp.maximum(valid_count - 1, 0) // 2
     if not skips_nan:
-        place = xp.where(there == input.size, place, xp.minimum(there, input.size - 1))
-    return xp.take(ordered, place).astype(input.dtype)
+        position = xp.where(
+            valid_count == input.size, position, xp.minimum(valid_count, input.size - 1)
+        )
+    return xp.take(ordered, position).astype(input.dtype)
 
 
 median_forward.vjp(

@@ -34,7 +34,7 @@ from ..errors import (
 )  # fmt: skip
 from ..modes import current, no_grad
 from .batching import draw_rows_outside
-from .creation import wrap_new, scalar_of, parse_size, require_strided
+from .creation import parse_size, require_strided, scalar_of, wrap_new
 
 
 def normalize_seed(seed: Any) -> int:
@@ -42,10 +42,10 @@ def normalize_seed(seed: Any) -> int:
 
     Raises: ValueError: it needs more bits.
     """
-    number = int(seed)
-    if not -(2**63) <= number < 2**64:
-        raise InvalidValueError("manual_seed", f"a seed has 64 bits, got {number}")
-    return number % 2**64
+    value = int(seed)
+    if not -(2**63) <= value < 2**64:
+        raise InvalidValueError("manual_seed", f"a seed has 64 bits, got {value}")
+    return value % 2**64
 
 
 class Generator:
@@ -107,7 +107,7 @@ class Generator:
 def decode_arrays(value: Any) -> Any:
     """Make arrays of what `Generator.get_state` wrote as their type and numbers."""
     if isinstance(value, dict):
-        return {key: decode_arrays(each) for key, each in value.items()}
+        return {key: decode_arrays(item) for key, item in value.items()}
     return np.asarray(value[1], value[0]) if isinstance(value, list) else value
 
 
@@ -117,12 +117,12 @@ _seed: int | None = None
 
 def default_generator(backend: Backend) -> Generator:
     """Return the generator that is used when none is named."""
-    found = _GENERATORS.get(backend.name)
-    if found is None:
-        found = _GENERATORS[backend.name] = Generator(backend.name)
+    generator = _GENERATORS.get(backend.name)
+    if generator is None:
+        generator = _GENERATORS[backend.name] = Generator(backend.name)
         if _seed is not None:
-            found.manual_seed(_seed)
-    return found
+            generator.manual_seed(_seed)
+    return generator
 
 
 def manual_seed(seed: int) -> Generator:
@@ -163,32 +163,32 @@ def seed() -> int:
 def random_source(generator: Generator | None, backend: Backend) -> Any:
     chosen = default_generator(backend) if generator is None else generator
     if not isinstance(chosen, Generator):
-        kind = type(chosen).__name__
-        raise ArgumentError("random", f"argument `generator` must be a Generator, not {kind}")
+        type_name = type(chosen).__name__
+        raise ArgumentError("random", f"argument `generator` must be a Generator, not {type_name}")
     levels = current().batches
     return drawn_inside(chosen.random, levels) if levels else chosen.random
 
 
 def floating_dtype(name: str, dtype: Any) -> Any:
     """Return the type to draw: integers between 0 and 1 would all be 0."""
-    kind = dtypes.array_type(dtype or dtypes.get_default_dtype())
-    if kind not in dtypes.DIFFERENTIABLE:
+    array_dtype = dtypes.array_type(dtype or dtypes.get_default_dtype())
+    if array_dtype not in dtypes.DIFFERENTIABLE:
         raise DTypeError(
             name, "draws floating numbers", {"dtype": dtype}, "for integers there is randint"
         )
-    return kind
+    return array_dtype
 
 
-def draw(random: Any, how: str, shape: tuple[int, ...], kind: Any) -> Any:
+def draw(random: Any, distribution: str, shape: tuple[int, ...], dtype: Any) -> Any:
     """Numbers from a source; of complex ones both parts, together of variance 1."""
-    if kind.kind != "c":
-        return getattr(random, how)(shape, kind)
-    parts = getattr(random, how)((*shape, 2), dtypes.of(kind).to_real().numpy)
-    return (parts if how == "uniform" else parts * 0.5**0.5).view(kind)[..., 0]
+    if dtype.kind != "c":
+        return getattr(random, distribution)(shape, dtype)
+    parts = getattr(random, distribution)((*shape, 2), dtypes.of(dtype).to_real().numpy)
+    return (parts if distribution == "uniform" else parts * 0.5**0.5).view(dtype)[..., 0]
 
 
 def draw_tensor(
-    name: str, how: str, size: Any, dtype: Any, device: Any, generator: Generator | None,
+    name: str, distribution: str, size: Any, dtype: Any, device: Any, generator: Generator | None,
     out: Any, layout: Any, requires_grad: bool,
 ) -> Tensor:  # fmt: skip
     """What `rand` and `randn` share: the shape, the type and the place of the numbers."""
@@ -196,9 +196,9 @@ def draw_tensor(
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
-    shape, kind = parse_size(name, size), floating_dtype(name, dtype)
-    check_room(name, shape, kind)
-    drawn = draw(random_source(generator, backend), how, shape, kind)
+    shape, array_dtype = parse_size(name, size), floating_dtype(name, dtype)
+    check_room(name, shape, array_dtype)
+    drawn = draw(random_source(generator, backend), distribution, shape, array_dtype)
     return wrap_new(drawn, requires_grad) if out is None else into(name, out, wrap(drawn))
 
 
@@ -213,7 +213,9 @@ def rand(
     torch.Size([2, 3])
     """
     size = args if size is None else (size,)
-    return draw_tensor("rand", "uniform", size, dtype, device, generator, out, layout, requires_grad)
+    return draw_tensor(
+        "rand", "uniform", size, dtype, device, generator, out, layout, requires_grad
+    )
 
 
 def randn(
@@ -227,7 +229,9 @@ def randn(
     torch.Size([2, 3])
     """
     size = args if size is None else (size,)
-    return draw_tensor("randn", "normal", size, dtype, device, generator, out, layout, requires_grad)
+    return draw_tensor(
+        "randn", "normal", size, dtype, device, generator, out, layout, requires_grad
+    )
 
 
 def randint(
@@ -291,7 +295,9 @@ def randperm(
     backend = backend_for(device)
     check_room("randperm", (n,), np.dtype(np.int64))
     drawn = (
-        random_source(generator, backend).permutation(n).astype(dtypes.array_type(dtype or dtypes.int64))
+        random_source(generator, backend)
+        .permutation(n)
+        .astype(dtypes.array_type(dtype or dtypes.int64))
     )
     return wrap_new(drawn, requires_grad) if out is None else into("randperm", out, wrap(drawn))
 
@@ -313,22 +319,22 @@ def normal(
     >>> normal(0.0, 1.0, (3,)).shape
     torch.Size([3])
     """
-    given = [each for each in (mean, std) if isinstance(each, Tensor)]
+    moments = [moment for moment in (mean, std) if isinstance(moment, Tensor)]
     if (std < 0).any() if isinstance(std, Tensor) else std < 0:
         raise ValueRangeError("normal", "expects all elements of std >= 0")
-    if size is not None and given:
+    if size is not None and moments:
         raise ArgumentError(
             "normal", "`size` goes with numbers; tensors have a shape of their own",
             {"size": size},
         )  # fmt: skip
-    if size is not None and not given:
+    if size is not None and not moments:
         noise = randn(
             size=tuple(size), generator=generator, dtype=dtype, layout=layout, device=device
         )
-    elif given:
-        shape = broadcast_shapes(*(each.shape for each in given))
-        kind = functools.reduce(dtypes.promote_types, (each.dtype for each in given))
-        noise = randn(size=shape, generator=generator, dtype=kind, device=given[0].device)
+    elif moments:
+        shape = broadcast_shapes(*(moment.shape for moment in moments))
+        noise_dtype = functools.reduce(dtypes.promote_types, (moment.dtype for moment in moments))
+        noise = randn(size=shape, generator=generator, dtype=noise_dtype, device=moments[0].device)
     elif out is not None:
         noise = randn(size=tuple(out.shape), generator=generator, dtype=out.dtype)
     else:
@@ -337,7 +343,7 @@ def normal(
         drawn = noise * std + mean
     if out is not None:
         return into("normal", out, drawn)
-    for moment in given:
+    for moment in moments:
         if moment.requires_grad:  # as in PyTorch, its gradient is 0
             drawn = drawn + where(zeros_like(moment, dtype=dtypes.bool), moment, 0.0)
     return drawn.requires_grad_() if requires_grad else drawn
@@ -356,16 +362,18 @@ def bernoulli(
     >>> bernoulli(tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
-    chance: Any = input.detach() if p is None else p
-    fine = (chance >= 0) & (chance <= 1)
-    if not bool(fine.all() if p is None else fine):
+    probability: Any = input.detach() if p is None else p
+    is_probability = (probability >= 0) & (probability <= 1)
+    if not bool(is_probability.all() if p is None else is_probability):
         raise ValueRangeError("bernoulli", "expects probabilities from 0 to 1")
     if p is None and not input.is_floating_point():
         rows = {"input": str(input.dtype)}
         raise DTypeError("bernoulli", "expects floating probabilities", rows, "x.float()")
-    kind = input.dtype if input.is_floating_point() else None
-    drawn = rand(size=tuple(input.shape), generator=generator, device=input.device, dtype=kind)
-    y = (drawn < chance).to(input.dtype)
+    noise_dtype = input.dtype if input.is_floating_point() else None
+    drawn = rand(
+        size=tuple(input.shape), generator=generator, device=input.device, dtype=noise_dtype
+    )
+    y = (drawn < probability).to(input.dtype)
     return y + input * 0 if p is None and input.requires_grad else y
 
 
@@ -409,16 +417,16 @@ def multinomial(
         edges = np.cumsum(weights / weights.sum(1, keepdims=True), 1)
         edges[:, -1] = 1.0
         drawn = random.uniform((len(weights), num_samples), np.dtype(np.float64))
-        found = np.stack(
+        indices = np.stack(
             [np.searchsorted(e, d, "right") for e, d in zip(edges, drawn, strict=True)]
         )
     else:
         noise = random.uniform(weights.shape, np.dtype(np.float64))
         with np.errstate(divide="ignore"):
             keys = np.log(weights) - np.log(-np.log1p(-noise))
-        found = np.argsort(-keys, 1, kind="stable")[:, :num_samples]
-    found = found if input.ndim > 1 else found[0]
-    return wrap(backends.of(input._array).from_numpy(np.ascontiguousarray(found)))
+        indices = np.argsort(-keys, 1, kind="stable")[:, :num_samples]
+    indices = indices if input.ndim > 1 else indices[0]
+    return wrap(backends.of(input._array).from_numpy(np.ascontiguousarray(indices)))
 
 
 from .comparison import where  # noqa: E402  (gradients of 0)

@@ -52,7 +52,9 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
             return -many[at] + k * np.log(many[at]) - _log_factorial(k) - np.log(top[at])
 
         bound = 0.9277 - 3.6224 / (b - 2)
-        drawn[~few] = sample_by_rejection(uniform, many + 0.43, a, b, bound, np.full(many.shape, np.inf), height)
+        drawn[~few] = sample_by_rejection(
+            uniform, many + 0.43, a, b, bound, np.full(many.shape, np.inf), height
+        )
     return from_host(drawn, input)
 
 

@@ -105,8 +105,8 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     tensor([1., 1.])
     """
     refuse_complex("bernoulli_", input=input)
-    fine = (p >= 0) & (p <= 1)
-    if not bool(fine.all() if isinstance(p, Tensor) else fine):
+    is_probability = (p >= 0) & (p <= 1)
+    if not bool(is_probability.all() if isinstance(p, Tensor) else is_probability):
         raise ValueRangeError("bernoulli_", f"expects p to be in [0, 1], but got p={p}")
     drawn = rand(*input.shape, device=input.device, generator=generator)
     return fill_with(input, (drawn < p).to(input.dtype), "bernoulli_")
@@ -157,8 +157,8 @@ LARGEST = {
 
 def _uniform(input: Tensor, generator: Generator | None) -> Tensor:
     """Numbers in (0, 1], whose logarithm is finite; in float32 at least, for their tails."""
-    kind = dtypes.float64 if input.dtype is dtypes.float64 else dtypes.float32
-    return 1 - rand(*input.shape, dtype=kind, device=input.device, generator=generator)
+    dtype = dtypes.float64 if input.dtype is dtypes.float64 else dtypes.float32
+    return 1 - rand(*input.shape, dtype=dtype, device=input.device, generator=generator)
 
 
 def _check_positive(name: str, what: str, value: float) -> None:

@@ -18,7 +18,7 @@ from ..core.shapes import broadcast_shapes, distinct_dims, normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import InvalidValueError, ShapeError
-from .creation import wrap_new, require_strided
+from .creation import require_strided, wrap_new
 
 
 @op(linear=True)
@@ -130,7 +130,7 @@ def pad_shape(shape: Sequence[int], ndim: int) -> tuple[int, ...]:
 
 
 def interleave(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
-    return tuple(each for pair in zip(first, second, strict=True) for each in pair)
+    return tuple(value for pair in zip(first, second, strict=True) for value in pair)
 
 
 @as_method
@@ -223,8 +223,8 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return input.clone()
     if k % 4 == 2:
         return flip(input, (first, second))
-    turned = flip(input, (second if k % 4 == 1 else first,))
-    return turned.transpose(first, second)
+    flipped = flip(input, (second if k % 4 == 1 else first,))
+    return flipped.transpose(first, second)
 
 
 @as_method
@@ -239,8 +239,8 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
             [2, 3, 4]])
     """
     dim = normal_dim("unfold", dimension, input.ndim)
-    room = input.shape[dim] if input.ndim else 1
-    if step <= 0 or not 0 <= size <= room:
+    axis_size = input.shape[dim] if input.ndim else 1
+    if step <= 0 or not 0 <= size <= axis_size:
         raise ShapeError(
             "unfold", f"windows of {size}, {step} apart, do not fit into axis {dim}",
             {"input": tuple(input.shape)},
@@ -248,7 +248,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     if not input.ndim:
         return as_strided(input, (size,), (1,))
     shape, steps = list(input.shape), list(input.stride())
-    shape[dim] = (room - size) // step + 1
+    shape[dim] = (axis_size - size) // step + 1
     steps.append(steps[dim])
     steps[dim] *= step
     return as_strided(input, (*shape, size), steps)
@@ -270,7 +270,9 @@ def diag_embed(xp: Any, input: Array, offset: int = 0, dim1: int = -2, dim2: int
     shape = list(input.shape[:-1])
     for axis in sorted((dim1, dim2)):
         shape.insert(axis, size)
-    return index_put_forward.op.forward(xp, input, diagonal_index(shape, offset, dim1, dim2), tuple(shape))
+    return index_put_forward.op.forward(
+        xp, input, diagonal_index(shape, offset, dim1, dim2), tuple(shape)
+    )
 
 
 diag_embed.vjp(
@@ -310,12 +312,12 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 def _triangle_indices(
-    keep: str, row: int, col: int, offset: int, dtype: Any, layout: Any, device: Any
+    function_name: str, row: int, col: int, offset: int, dtype: Any, layout: Any, device: Any
 ) -> Tensor:
-    require_strided(keep, layout)
-    rows, columns = getattr(np, keep)(row, offset, col)
-    kind = np.int64 if dtype is None else dtypes.array_type(dtype)
-    return wrap_new(backend_for(device).from_numpy(np.stack([rows, columns]).astype(kind)))
+    require_strided(function_name, layout)
+    rows, columns = getattr(np, function_name)(row, offset, col)
+    array_dtype = np.int64 if dtype is None else dtypes.array_type(dtype)
+    return wrap_new(backend_for(device).from_numpy(np.stack([rows, columns]).astype(array_dtype)))
 
 
 def tril_indices(

@@ -62,8 +62,8 @@ def sum(
         return xp.add.reduce(input, axis=dim, keepdims=keepdim)
     if dtype is None:
         return accumulate_sum(xp, input, dim, keepdim)
-    wanted = dtypes.array_type(dtype)
-    return accumulate_sum(xp, input.astype(wanted), dim, keepdim).astype(wanted)
+    result_dtype = dtypes.array_type(dtype)
+    return accumulate_sum(xp, input.astype(result_dtype), dim, keepdim).astype(result_dtype)
 
 
 def accumulate_sum(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
@@ -114,11 +114,11 @@ def prod(
     >>> prod(tensor([2.0, 3.0, 4.0]))
     tensor(24.)
     """
-    kind = sum_dtype(input, dtype)
-    if is_half(kind):
+    result_dtype = sum_dtype(input, dtype)
+    if is_half(result_dtype):
         real = in_float32(xp.real(input))  # what is imaginary is dropped first
-        return xp.prod(real, axis=dim, keepdims=keepdim).astype(kind)
-    return xp.prod(input, axis=dim, keepdims=keepdim, dtype=kind)
+        return xp.prod(real, axis=dim, keepdims=keepdim).astype(result_dtype)
+    return xp.prod(input, axis=dim, keepdims=keepdim, dtype=result_dtype)
 
 
 prod.vjp(
@@ -140,11 +140,12 @@ def product_of_others(input: Any, dim: Dims) -> Any:
     before = cumprod(
         cat([ones_like(narrow(flat, axis, 0, 1)), narrow(flat, axis, 0, n - 1)], axis), axis
     )
-    turned = flip(flat, (axis,))
-    behind = cumprod(
-        cat([ones_like(narrow(turned, axis, 0, 1)), narrow(turned, axis, 0, n - 1)], axis), axis
+    reversed_ = flip(flat, (axis,))
+    after = cumprod(
+        cat([ones_like(narrow(reversed_, axis, 0, 1)), narrow(reversed_, axis, 0, n - 1)], axis),
+        axis,
     )
-    return reshape(before * flip(behind, (axis,)), input.shape)
+    return reshape(before * flip(after, (axis,)), input.shape)
 
 
 @reduction(dtypes="bif", out="exact")
@@ -223,9 +224,9 @@ def all(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
     return as_truth_dtype(xp.all(input, axis=dim, keepdims=keepdim), input)
 
 
-def as_truth_dtype(answer: Array, input: Array) -> Array:
+def as_truth_dtype(result: Array, input: Array) -> Array:
     """Bytes answer with bytes, as in PyTorch; all else with bools."""
-    return answer.astype("uint8") if input.dtype == "uint8" else answer
+    return result.astype("uint8") if input.dtype == "uint8" else result
 
 
 @reduction(out="exact")

@@ -11,14 +11,14 @@ from ..backends.numpy import Array
 from ..core.op import op
 from ..core.shapes import normal_dim
 from .gather_scatter import (
-    index_along,
-    check_same_ndim,
     check_range,
+    check_same_ndim,
     gather,
+    gather_source_gradient,
+    index_along,
     index_array,
     scatter,
     scatter_add,
-    gather_source_gradient,
     used_part,
 )  # fmt: skip
 from .indexing import Index
@@ -54,14 +54,16 @@ def scatter_reduce(
     if reduce in ("sum", "mean"):
         return scatter_sum(xp, y, where, src, reduce == "mean", include_self)
     combine = {"prod": xp.multiply, "amax": xp.maximum, "amin": xp.minimum}[reduce]
-    numbers = xp.arange(input.size).reshape(input.shape)[where].reshape(-1)
-    places, values = combine_duplicates(xp, numbers, src.reshape(-1), combine)
+    flat_positions = xp.arange(input.size).reshape(input.shape)[where].reshape(-1)
+    positions, values = combine_duplicates(xp, flat_positions, src.reshape(-1), combine)
     flat = y.reshape(-1)
-    flat[places] = combine(flat[places], values) if include_self else values
+    flat[positions] = combine(flat[positions], values) if include_self else values
     return flat.reshape(input.shape)
 
 
-def scatter_sum(xp: Any, y: Array, where: Any, src: Array, average: bool, include_self: bool) -> Array:
+def scatter_sum(
+    xp: Any, y: Array, where: Any, src: Array, average: bool, include_self: bool
+) -> Array:
     """Add `src` up at its places; for a mean, divide by how many numbers met there."""
     counts = xp.ones(y.shape, "int64")
     if not include_self:
@@ -76,19 +78,21 @@ def scatter_sum(xp: Any, y: Array, where: Any, src: Array, average: bool, includ
     return (y / counts.astype(y.dtype)).astype(y.dtype)
 
 
-def combine_duplicates(xp: Any, places: Array, values: Array, combine: Any) -> tuple[Array, Array]:
+def combine_duplicates(
+    xp: Any, positions: Array, values: Array, combine: Any
+) -> tuple[Array, Array]:
     """Combine the values of each place, neighbours in pairs, until one is left of each."""
-    order = xp.argsort(places, kind="stable")
-    places, values = places[order], values[order]
+    order = xp.argsort(positions, kind="stable")
+    positions, values = positions[order], values[order]
     while True:
-        new = xp.concatenate([xp.ones(1, "bool"), places[1:] != places[:-1]])
+        new = xp.concatenate([xp.ones(1, "bool"), positions[1:] != positions[:-1]])
         if bool(new.all()):
-            return places, values
+            return positions, values
         start = xp.nonzero(new)[0][xp.cumsum(new) - 1]
-        first = (xp.arange(places.size) - start) % 2 == 0  # of its pair
+        first = (xp.arange(positions.size) - start) % 2 == 0  # of its pair
         second = xp.nonzero(xp.logical_not(first))[0]
         values[second - 1] = combine(values[second - 1], values[second])
-        places, values = places[first], values[first]
+        positions, values = positions[first], values[first]
 
 
 def treat_scalar_as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,9 +104,9 @@ def treat_scalar_as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if g.ndim:
             return rule(g, y, input, dim, index, src, reduce, include_self)
-        g, y, input, row = (reshape(each, (-1,)) for each in (g, y, input, src))
-        found = rule(g, y, input, 0, index.reshape(-1), row, reduce, include_self)
-        return reshape(found, ())
+        g, y, input, row = (reshape(tensor, (-1,)) for tensor in (g, y, input, src))
+        gradient = rule(g, y, input, 0, index.reshape(-1), row, reduce, include_self)
+        return reshape(gradient, ())
 
     return for_any
 
@@ -133,7 +137,9 @@ def source_gradient(
     if reduce == "sum":
         return gather_source_gradient(g, shape, index, dim)
     if reduce == "mean":
-        return gather_source_gradient(g / count_combined(g, dim, index, include_self), shape, index, dim)
+        return gather_source_gradient(
+            g / count_combined(g, dim, index, include_self), shape, index, dim
+        )
     used = used_part(src, tuple(index.shape))
     if reduce == "prod":
         part = gather(g, dim, index) * product_of_others(input, dim, index, used, include_self)
@@ -148,21 +154,21 @@ def source_gradient(
 def count_combined(like: Any, dim: int, index: Any, include_self: bool) -> Any:
     """How many numbers were combined at each place; 1 where none was put."""
     ones = ones_like(like)
-    each = ones_like(gather(like, dim, index))
+    source_ones = ones_like(gather(like, dim, index))
     if not include_self:
-        ones = scatter(ones, dim, index, zeros_like(each))
-    return scatter_add(ones, dim, index, each)
+        ones = scatter(ones, dim, index, zeros_like(source_ones))
+    return scatter_add(ones, dim, index, source_ones)
 
 
 def extreme_masks(y: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
     """Which of the numbers are the extreme one, as 1 or 0, and how many share the honour."""
-    mine = where(input == y, ones_like(y), zeros_like(y))
+    input_mask = where(input == y, ones_like(y), zeros_like(y))
     src = used_part(src, tuple(index.shape))
-    theirs = where(src == gather(y, dim, index), ones_like(src), zeros_like(src))
+    source_mask = where(src == gather(y, dim, index), ones_like(src), zeros_like(src))
     if not include_self:
-        mine = scatter(mine, dim, index, zeros_like(theirs))
-    shares = scatter_add(mine, dim, index, theirs)
-    return mine, theirs, where(shares == 0, ones_like(shares), shares)
+        input_mask = scatter(input_mask, dim, index, zeros_like(source_mask))
+    shares = scatter_add(input_mask, dim, index, source_mask)
+    return input_mask, source_mask, where(shares == 0, ones_like(shares), shares)
 
 
 def product_of_others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
@@ -173,8 +179,8 @@ def product_of_others(input: Any, dim: int, index: Any, src: Any, include_self: 
     """
     zero = src == 0
     ones = ones_like(src)
-    zeros_here = scatter_add(zeros_like(input), dim, index, where(zero, ones, zeros_like(src)))
-    alone = where(zero, gather(zeros_here, dim, index), zeros_like(src)) == 1
+    zero_counts = scatter_add(zeros_like(input), dim, index, where(zero, ones, zeros_like(src)))
+    alone = where(zero, gather(zero_counts, dim, index), zeros_like(src)) == 1
 
     def product(factors: Any) -> Any:
         total = scatter_reduce(input, dim, index, factors, "prod", include_self=include_self)

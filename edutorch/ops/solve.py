@@ -15,7 +15,7 @@ from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, array_of
 from ..errors import LinAlgError, ShapeError
 from .lapack import lapack
-from .linalg_common import check_matrix, singular_error, matrix_transpose, zero_diagonal
+from .linalg_common import check_matrix, matrix_transpose, singular_error, zero_diagonal
 
 
 @op(method=False, out=True, node="LinalgInvExBackward0")
@@ -52,7 +52,9 @@ def solve_forward(xp: Any, input: Array, other: Array) -> Array:
 
 
 solve_forward.vjp(
-    input=lambda g, y, input: -matmul(solve_forward(matrix_transpose(input), g), matrix_transpose(y)),
+    input=lambda g, y, input: (
+        -matmul(solve_forward(matrix_transpose(input), g), matrix_transpose(y))
+    ),
     other=lambda g, input: solve_forward(matrix_transpose(input), g),
     latex={"input": r"-A^{-\top} g\,X^\top", "other": r"A^{-\top} g"},
 )
@@ -249,7 +251,9 @@ def log_det_gradient(g: Any, input: Any, sign: Any) -> Any:
     return where(logical_and(singular, column == 0), 0.0, slopes * column)
 
 
-slogdet_forward.vjp(input=lambda g, input, sign: log_det_gradient(g, input, sign), latex=r"g\,A^{-\top}")
+slogdet_forward.vjp(
+    input=lambda g, input, sign: log_det_gradient(g, input, sign), latex=r"g\,A^{-\top}"
+)
 
 
 @takes_out

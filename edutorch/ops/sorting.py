@@ -119,8 +119,8 @@ def _minmax(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
         if result._node is not None and result._node is not LEAF:
             name_node(result._node, WHOLE_NODES[name])
         return result
-    found = minmax_dim(input, dim, keepdim, name == "max")
-    result = getattr(return_types, name)(*found)
+    values_indices = minmax_dim(input, dim, keepdim, name == "max")
+    result = getattr(return_types, name)(*values_indices)
     return result if out is None else into(name, out, result)
 
 
@@ -189,10 +189,10 @@ def topk(
         raise ShapeError(
             "topk", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
-    places = partial_topk(input, k, dim, largest)
-    if places is not None:
-        values, order = sort(gather(input, dim, places), dim, largest)
-        return return_types.topk(values, gather(places, dim, order))
+    candidates = partial_topk(input, k, dim, largest)
+    if candidates is not None:
+        values, order = sort(gather(input, dim, candidates), dim, largest)
+        return return_types.topk(values, gather(candidates, dim, order))
     values, indices = sort(input, dim, largest)
     if not input.ndim:
         return return_types.topk(values, indices)
@@ -215,13 +215,13 @@ def partial_topk(input: Tensor, k: int, dim: int, largest: bool) -> Tensor | Non
         return None
     rows = moveaxis(x, dim, -1)
     n = rows.shape[-1]
-    at = n - k if largest else k - 1
-    last = partition(rows, at)[..., at : at + 1]
+    pivot = n - k if largest else k - 1
+    last = partition(rows, pivot)[..., pivot : pivot + 1]
     chosen = rows >= last if largest else rows <= last
     if (count_nonzero(chosen, -1) != k).any():
         return None
-    places = flatnonzero(chosen) % n
-    return wrap(moveaxis(places.reshape(*rows.shape[:-1], k), -1, dim))
+    positions = flatnonzero(chosen) % n
+    return wrap(moveaxis(positions.reshape(*rows.shape[:-1], k), -1, dim))
 
 
 @as_method
@@ -251,15 +251,15 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
         raise ShapeError(
             "kthvalue", f"k = {k} is out of range for axis {dim}", {"input": tuple(input.shape)}
         )
-    found = sort(input, dim)
+    ordered = sort(input, dim)
     if not input.ndim:
-        return return_types.kthvalue(*found)
-    parts = (narrow(each, dim, k - 1, 1) for each in found)
+        return return_types.kthvalue(*ordered)
+    parts = (narrow(part, dim, k - 1, 1) for part in ordered)
     return return_types.kthvalue(*(part if keepdim else part.squeeze(dim) for part in parts))
 
 
 from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)
-from .gather_scatter import index_along, gather  # noqa: E402
+from .gather_scatter import gather, index_along  # noqa: E402
 from .indexing import index_put_forward  # noqa: E402
 from .reduction import amax, amin  # noqa: E402
 from .views import narrow, reshape  # noqa: E402

@@ -34,7 +34,7 @@ def tail_coefficients(degree: int) -> list[float]:
     nodes = np.cos(np.pi * (np.arange(degree + 1) + 0.5) / (degree + 1))
     values = np.array([scaled((node * (end + 1) + end - 1) / 2) for node in nodes])
     fitted = np.polynomial.chebyshev.chebfit(nodes, values, degree)
-    return [float(each) for each in np.polynomial.chebyshev.cheb2poly(fitted)]
+    return [float(coefficient) for coefficient in np.polynomial.chebyshev.cheb2poly(fitted)]
 
 
 def scale_argument(x: Array) -> Array:
@@ -59,7 +59,9 @@ def erf(xp: Any, input: Array) -> Array:
     """
     exact = input.dtype.itemsize >= 8
     size = xp.minimum(xp.abs(input), LARGE)
-    tail = power_series(scale_argument(size), tail_coefficients(26 if exact else 10)) * xp.exp(-size * size)
+    tail = power_series(scale_argument(size), tail_coefficients(26 if exact else 10)) * xp.exp(
+        -size * size
+    )
     square = size * size
     small = power_series(square, series_coefficients(12 if exact else 6))
     return xp.where(size < SMALL, input * small, xp.copysign(1 - tail, input))
@@ -74,10 +76,10 @@ erf.vjp(
 @functools.cache
 def asymptotic_coefficients(terms: int = 36) -> list[float]:
     """Return (-1)ⁿ (2n-1)!! / 2ⁿ: erfc(x) eˣ² = 1/(x √π) Σ … / x²ⁿ, from x = 6 on."""
-    found = [1.0]
+    coefficients = [1.0]
     for n in range(1, terms):
-        found.append(-found[-1] * (2 * n - 1) / 2)
-    return found
+        coefficients.append(-coefficients[-1] * (2 * n - 1) / 2)
+    return coefficients
 
 
 def scaled_erfc(xp: Any, x: Array) -> Array:

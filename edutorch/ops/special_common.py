@@ -31,11 +31,11 @@ def in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(forward)
     def wide(xp: Any, *arguments: Any, **named: Any) -> Any:
-        given = {**dict(zip(names, arguments, strict=False)), **named}
-        kind = next(given[name].dtype for name in arrays if hasattr(given[name], "dtype"))
+        bound = {**dict(zip(names, arguments, strict=False)), **named}
+        dtype = next(bound[name].dtype for name in arrays if hasattr(bound[name], "dtype"))
         for name in arrays:
-            given[name] = xp.asarray(given[name]).astype("float64")
-        return forward(xp, **given).astype(kind)
+            bound[name] = xp.asarray(bound[name]).astype("float64")
+        return forward(xp, **bound).astype(dtype)
 
     return wide
 
@@ -80,11 +80,11 @@ def exp_of_minus_square(xp: Any, x: Array) -> Array:
 @functools.cache
 def bernoulli_numbers(count: int) -> list[Fraction]:
     """Return B₂, B₄, …: from Σ (n+1 over k) Bₖ = 0 for k = 0 … n."""
-    numbers = [Fraction(1)]
+    values = [Fraction(1)]
     for n in range(1, 2 * count + 1):
-        known = sum(math.comb(n + 1, k) * number for k, number in enumerate(numbers))
-        numbers.append(Fraction(-known, n + 1) if isinstance(known, int) else -known / (n + 1))
-    return numbers[2::2]
+        known = sum(math.comb(n + 1, k) * value for k, value in enumerate(values))
+        values.append(Fraction(-known, n + 1) if isinstance(known, int) else -known / (n + 1))
+    return values[2::2]
 
 
 @functools.cache
@@ -94,7 +94,7 @@ def zeta_minus_1(k: int) -> float:
     first = math.fsum(n**-k for n in range(2, end))
     rest = [end ** (1 - k) / (k - 1), 0.5 * end**-k]
     rising = k * float(end) ** (-k - 1)
-    for order, each in enumerate(bernoulli_numbers(6), 1):
-        rest.append(float(each) / math.factorial(2 * order) * rising)
+    for order, coefficient in enumerate(bernoulli_numbers(6), 1):
+        rest.append(float(coefficient) / math.factorial(2 * order) * rising)
         rising *= (k + 2 * order - 1) * (k + 2 * order) / end**2
     return math.fsum([first, *rest])

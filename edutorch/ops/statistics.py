@@ -16,7 +16,7 @@ from ..core.precision import add_up, widened
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import DTypeError, InvalidValueError, ShapeError
-from .reduction import Dims, reduced_count, mean_of, check_inexact, share_evenly
+from .reduction import Dims, check_inexact, mean_of, reduced_count, share_evenly
 
 
 @reduction(method=False)
@@ -31,14 +31,14 @@ def var(
     tensor(1.)
     """
     check_inexact("var", input)
-    kind = input.dtype
-    input = input.astype("float32") if kind.itemsize == 2 else input
+    dtype = input.dtype
+    input = input.astype("float32") if dtype.itemsize == 2 else input
     n = reduced_count(input.shape, dim)
     centre = mean_of(xp, input, dim, True)
     distance = input - centre
-    squared = (distance * xp.conj(distance)).real if kind.kind == "c" else distance**2
+    squared = (distance * xp.conj(distance)).real if dtype.kind == "c" else distance**2
     squares = add_up(xp, squared, dim, keepdim) / max(n - correction, 0)
-    return squares if kind.kind == "c" else squares.astype(kind)
+    return squares if dtype.kind == "c" else squares.astype(dtype)
 
 
 var.vjp(
@@ -167,9 +167,11 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
     tensor(2.)
     """
     check_inexact("nanmean", input._array)
-    there = sum(~isnan(input), dim, keepdim)
-    kind = dtype or input.dtype  # a sum of float16 may be too large for it where the mean is not
-    return (nansum(widened(input.to(kind)), dim, keepdim) / there).to(kind)
+    valid_count = sum(~isnan(input), dim, keepdim)
+    result_dtype = (
+        dtype or input.dtype
+    )  # a sum of float16 may be too large for it where the mean is not
+    return (nansum(widened(input.to(result_dtype)), dim, keepdim) / valid_count).to(result_dtype)
 
 
 @as_method

@@ -136,7 +136,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
     batch = check_matrix("svd", input)
     if not compute_uv:
         m, n = input.shape[-2:]
-        U, V = (input.new_zeros((*batch, each, each)) for each in (m, n))
+        U, V = (input.new_zeros((*batch, size, size)) for size in (m, n))
         return return_types.svd(U, decompositions.svdvals(input), V)
     U, S, Vh = decompositions.svd(input, full_matrices=not some)
     return return_types.svd(U, S, adjoint_of(Vh))
@@ -152,8 +152,8 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) 
     >>> edutorch.lu(tensor([[1.0, 1.0], [2.0, 4.0]]))[1]
     tensor([2, 2], dtype=torch.int32)
     """
-    found = tuple(elimination.lu_factor_ex(A, pivot=pivot))[: 3 if get_infos else 2]
-    return found if out is None else into("lu", out, found)
+    factors = tuple(elimination.lu_factor_ex(A, pivot=pivot))[: 3 if get_infos else 2]
+    return factors if out is None else into("lu", out, factors)
 
 
 @as_method

@@ -21,7 +21,9 @@ from .linalg_common import check_matrix, matrix_transpose
     public="linalg.solve_triangular triangular_solve cholesky_solve",
     node="LinalgSolveTriangularBackward0",
 )
-def solve_triangular_forward(xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool) -> Array:
+def solve_triangular_forward(
+    xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool
+) -> Array:
     """The X with A X = B for a triangle A, by substitution: see `linalg.solve_triangular`.
 
     Each row has one unknown more than the row before: x[i] = (b[i] - Σⱼ a[i, j] x[j]) / a[i, i].
@@ -44,8 +46,12 @@ def triangle_of(x: Any, upper: bool, unitriangular: bool) -> Any:
 
 solve_triangular_forward.vjp(
     input=lambda g, y, input, upper, unitriangular: triangle_of(
-        -matmul(solve_triangular_forward(matrix_transpose(input), g, not upper, unitriangular), matrix_transpose(y)),
-        upper, unitriangular,
+        -matmul(
+            solve_triangular_forward(matrix_transpose(input), g, not upper, unitriangular),
+            matrix_transpose(y),
+        ),
+        upper,
+        unitriangular,
     ),
     other=lambda g, input, upper, unitriangular: solve_triangular_forward(
         matrix_transpose(input), g, not upper, unitriangular
@@ -85,7 +91,9 @@ def solve_triangular(
     A, B = A.expand((*both, *A.shape[-2:])), B.expand((*both, *B.shape[-2:]))
     if left:
         return solve_triangular_forward(A, B, upper, unitriangular)
-    return matrix_transpose(solve_triangular_forward(matrix_transpose(A), matrix_transpose(B), not upper, unitriangular))
+    return matrix_transpose(
+        solve_triangular_forward(matrix_transpose(A), matrix_transpose(B), not upper, unitriangular)
+    )
 
 
 @takes_out

@@ -177,11 +177,11 @@ def sinc(xp: Any, input: Array) -> Array:
     >>> sinc(tensor([0.0, 0.5]))
     tensor([1.0000, 0.6366])
     """
-    kind = input.dtype
-    if kind.itemsize == 2:  # π x needs more digits, and may be too large
+    dtype = input.dtype
+    if dtype.itemsize == 2:  # π x needs more digits, and may be too large
         input = input.astype("float32")
     angle = math.pi * xp.where(input == 0, input + 1, input)
-    return xp.where(input == 0, xp.ones_like(input), xp.sin(angle) / angle).astype(kind)
+    return xp.where(input == 0, xp.ones_like(input), xp.sin(angle) / angle).astype(dtype)
 
 
 def sinc_derivative(input: Any, y: Any) -> Any:

@@ -39,10 +39,10 @@ def unique(
             rows = {"input": array.shape}
             raise ShapeError("unique", "slices must not be empty: other axes have size 0", rows)
         order = sort_slices(xp, in_float32(array), dim)
-        kept, places, counts = find_runs(xp, xp.take(array, order, axis=dim), dim)
+        kept, run_index, counts = find_runs(xp, xp.take(array, order, axis=dim), dim)
         values = xp.take(array, order[kept], axis=dim)
         inverse = xp.zeros(order.shape, "int64")
-        inverse[order] = places
+        inverse[order] = run_index
     return pack_results(values, inverse, counts, return_inverse, return_counts)
 
 
@@ -90,9 +90,9 @@ def find_runs(xp: Any, array: Array, dim: int) -> tuple[Array, Array, Array]:
 
 def pack_results(values: Array, inverse: Array, counts: Array, *wanted: bool) -> Any:
     """Return the values alone, or a tuple with what else is wanted."""
-    more = [
-        wrap(each.astype("int64"))
-        for each, want in zip((inverse, counts), wanted, strict=True)
-        if want
+    extras = [
+        wrap(array.astype("int64"))
+        for array, is_wanted in zip((inverse, counts), wanted, strict=True)
+        if is_wanted
     ]
-    return (wrap(values), *more) if more else wrap(values)
+    return (wrap(values), *extras) if extras else wrap(values)

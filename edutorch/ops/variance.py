@@ -57,9 +57,9 @@ def std(
     statistics.check_inexact("std", input._array)
     squared = statistics.var(widened(input), dim, keepdim, correction=correction)
     if is_extreme(squared._array):
-        kind, double = squared.dtype, dtypes.promote_types(input.dtype, dtypes.float64)
-        squared = statistics.var(input.to(double), dim, keepdim, correction=correction)
-        return safe_sqrt(squared).to(input.dtype if is_half(input.dtype) else kind)
+        dtype, wide_dtype = squared.dtype, dtypes.promote_types(input.dtype, dtypes.float64)
+        squared = statistics.var(input.to(wide_dtype), dim, keepdim, correction=correction)
+        return safe_sqrt(squared).to(input.dtype if is_half(input.dtype) else dtype)
     return safe_sqrt(squared).to(input.dtype) if is_half(input._array.dtype) else safe_sqrt(squared)
 
 

@@ -73,7 +73,7 @@ def _alias(input: Tensor) -> Tensor:
     return getitem(input, ...)
 
 
-def _as_copy(function: Callable[..., Any], example: str) -> Callable[..., Any]:
+def _make_copy_form(function: Callable[..., Any], example: str) -> Callable[..., Any]:
     """Make the form of a view that copies; the example begins with its name."""
     name = example.partition("(")[0]
     base = "".join(part.capitalize() for part in name.removesuffix("_copy").split("_"))
@@ -83,7 +83,7 @@ def _as_copy(function: Callable[..., Any], example: str) -> Callable[..., Any]:
         result = function(*args, **named)
         if isinstance(result, Tensor):
             return clone(result, memory_format=contiguous_format)
-        return tuple(clone(each, memory_format=contiguous_format) for each in result)
+        return tuple(clone(part, memory_format=contiguous_format) for part in result)
 
     copy.__name__ = copy.__qualname__ = name
     copy.__module__ = __name__
@@ -92,45 +92,49 @@ def _as_copy(function: Callable[..., Any], example: str) -> Callable[..., Any]:
     return takes_out(copy)
 
 
-alias_copy = _as_copy(_alias, "alias_copy(tensor([1, 2]))\ntensor([1, 2])")
-as_strided_copy = _as_copy(
+alias_copy = _make_copy_form(_alias, "alias_copy(tensor([1, 2]))\ntensor([1, 2])")
+as_strided_copy = _make_copy_form(
     as_strided, "as_strided_copy(arange(3), (2, 2), (1, 1))\ntensor([[0, 1],\n        [1, 2]])"
 )
 # In PyTorch too a gradient flows through it, whatever the name says.
-detach_copy = _as_copy(_alias, "detach_copy(tensor([1, 2]))\ntensor([1, 2])")
-diagonal_copy = _as_copy(diagonal, "diagonal_copy(tensor([[1, 2], [3, 4]]))\ntensor([1, 4])")
-expand_copy = _as_copy(expand, "expand_copy(tensor([1]), (2,))\ntensor([1, 1])")
-narrow_copy = as_method(_as_copy(narrow, "narrow_copy(tensor([1, 2, 3]), 0, 1, 2)\ntensor([2, 3])"))
-permute_copy = _as_copy(
+detach_copy = _make_copy_form(_alias, "detach_copy(tensor([1, 2]))\ntensor([1, 2])")
+diagonal_copy = _make_copy_form(diagonal, "diagonal_copy(tensor([[1, 2], [3, 4]]))\ntensor([1, 4])")
+expand_copy = _make_copy_form(expand, "expand_copy(tensor([1]), (2,))\ntensor([1, 1])")
+narrow_copy = as_method(
+    _make_copy_form(narrow, "narrow_copy(tensor([1, 2, 3]), 0, 1, 2)\ntensor([2, 3])")
+)
+permute_copy = _make_copy_form(
     permute, "permute_copy(tensor([[1, 2]]), (1, 0))\ntensor([[1],\n        [2]])"
 )
-select_copy = _as_copy(select, "select_copy(tensor([[1, 2], [3, 4]]), 0, 1)\ntensor([3, 4])")
-slice_copy = _as_copy(_slice, "slice_copy(tensor([1, 2, 3]), 0, 1)\ntensor([2, 3])")
-split_copy = _as_copy(split, "split_copy(tensor([1, 2]), 1)\n(tensor([1]), tensor([2]))")
-split_with_sizes_copy = _as_copy(
+select_copy = _make_copy_form(select, "select_copy(tensor([[1, 2], [3, 4]]), 0, 1)\ntensor([3, 4])")
+slice_copy = _make_copy_form(_slice, "slice_copy(tensor([1, 2, 3]), 0, 1)\ntensor([2, 3])")
+split_copy = _make_copy_form(split, "split_copy(tensor([1, 2]), 1)\n(tensor([1]), tensor([2]))")
+split_with_sizes_copy = _make_copy_form(
     split_with_sizes, "split_with_sizes_copy(tensor([1, 2]), [1, 1])\n(tensor([1]), tensor([2]))"
 )
-squeeze_copy = _as_copy(squeeze, "squeeze_copy(tensor([[1, 2]]))\ntensor([1, 2])")
-t_copy = _as_copy(t, "t_copy(tensor([[1, 2]]))\ntensor([[1],\n        [2]])")
-transpose_copy = _as_copy(
+squeeze_copy = _make_copy_form(squeeze, "squeeze_copy(tensor([[1, 2]]))\ntensor([1, 2])")
+t_copy = _make_copy_form(t, "t_copy(tensor([[1, 2]]))\ntensor([[1],\n        [2]])")
+transpose_copy = _make_copy_form(
     transpose, "transpose_copy(tensor([[1, 2]]), 0, 1)\ntensor([[1],\n        [2]])"
 )
-unbind_copy = _as_copy(unbind, "unbind_copy(tensor([1, 2]))\n(tensor(1), tensor(2))")
-unfold_copy = _as_copy(unfold, "unfold_copy(arange(3), 0, 2, 1)\ntensor([[0, 1],\n        [1, 2]])")
-unsqueeze_copy = _as_copy(unsqueeze, "unsqueeze_copy(tensor([1, 2]), 0)\ntensor([[1, 2]])")
-view_as_complex_copy = _as_copy(
+unbind_copy = _make_copy_form(unbind, "unbind_copy(tensor([1, 2]))\n(tensor(1), tensor(2))")
+unfold_copy = _make_copy_form(
+    unfold, "unfold_copy(arange(3), 0, 2, 1)\ntensor([[0, 1],\n        [1, 2]])"
+)
+unsqueeze_copy = _make_copy_form(unsqueeze, "unsqueeze_copy(tensor([1, 2]), 0)\ntensor([[1, 2]])")
+view_as_complex_copy = _make_copy_form(
     view_as_complex, "view_as_complex_copy(tensor([[1.0, 2.0]]))\ntensor([1.+2.j])"
 )
-view_as_real_copy = _as_copy(
+view_as_real_copy = _make_copy_form(
     view_as_real, "view_as_real_copy(tensor([1 + 2j]))\ntensor([[1., 2.]])"
 )
-view_copy = _as_copy(view, "view_copy(tensor([[1, 2]]), (2,))\ntensor([1, 2])")
+view_copy = _make_copy_form(view, "view_copy(tensor([[1, 2]]), (2,))\ntensor([1, 2])")
 
 
 # One part replaced --------------------------------------------------------------------------
 
 
-def _replaced(name: str, input: Tensor, src: Tensor, index: Any, shape: Any) -> Tensor:
+def _replace_part(name: str, input: Tensor, src: Tensor, index: Any, shape: Any) -> Tensor:
     if tuple(src.shape) != tuple(shape):
         raise ShapeError(
             name, "expected src to have a size equal to the part of input that it replaces",
@@ -152,7 +156,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """
     part = select(input.detach(), dim, index)
     where = (slice(None),) * normal_dim("select_scatter", dim, input.ndim) + (index,)
-    return _replaced("select_scatter", input, src, where, part.shape)
+    return _replace_part("select_scatter", input, src, where, part.shape)
 
 
 @as_method
@@ -170,7 +174,7 @@ def slice_scatter(
     tensor([0., 1., 1., 0.])
     """
     where = _slice_index(input, dim, start, end, step)
-    return _replaced("slice_scatter", input, src, where, input.detach()[where].shape)
+    return _replace_part("slice_scatter", input, src, where, input.detach()[where].shape)
 
 
 @as_method
@@ -188,7 +192,7 @@ def diagonal_scatter(
     """
     part = diagonal(input.detach(), offset, dim1, dim2)
     where = diagonal_index(tuple(input.shape), offset, dim1, dim2)
-    return _replaced("diagonal_scatter", input, src, where, part.shape)
+    return _replace_part("diagonal_scatter", input, src, where, part.shape)
 
 
 @as_method

@@ -32,14 +32,14 @@ def reshape(xp: Any, input: Array, shape: Sequence[int]) -> Array:
     try:
         return input.reshape(shape)
     except ValueError:
-        raise wrong_count("reshape", input, shape) from None
+        raise size_mismatch("reshape", input, shape) from None
 
 
 reshape.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{reshape}(g)")
 
 
-def wrong_count(name: str, input: Array, shape: Sequence[int]) -> ShapeError:
-    known = math.prod(each for each in shape if each != -1)
+def size_mismatch(name: str, input: Array, shape: Sequence[int]) -> ShapeError:
+    known = math.prod(size for size in shape if size != -1)
     hint = None
     if list(shape).count(-1) > 1:
         hint = "only one size can be worked out: leave one -1"
@@ -64,15 +64,15 @@ def view(xp: Any, input: Array, shape: Sequence[int]) -> Array:
             [2, 3]])
     """
     try:
-        return input.reshape(shape) if input.flags.c_contiguous else reshaped_view(input, shape)
+        return input.reshape(shape) if input.flags.c_contiguous else reshape_view(input, shape)
     except ValueError:
-        raise wrong_count("view", input, shape) from None
+        raise size_mismatch("view", input, shape) from None
 
 
 view.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{reshape}(g)")
 
 
-def reshaped_view(input: Array, shape: Sequence[int]) -> Array:
+def reshape_view(input: Array, shape: Sequence[int]) -> Array:
     """Reshape memory that has gaps, refusing to copy."""
     y = input.reshape(shape)
     if y.size and not (y.base is input or y.base is input.base is not None):
@@ -103,10 +103,12 @@ def permute(xp: Any, input: Array, dims: Sequence[int]) -> Array:
         ) from None  # fmt: skip
 
 
-permute.vjp(input=lambda g, dims: permute(g, inverse(dims)), latex=r"\mathrm{permute}^{-1}(g)")
+permute.vjp(
+    input=lambda g, dims: permute(g, inverse_permutation(dims)), latex=r"\mathrm{permute}^{-1}(g)"
+)
 
 
-def inverse(dims: Sequence[int]) -> tuple[int, ...]:
+def inverse_permutation(dims: Sequence[int]) -> tuple[int, ...]:
     """Return the permutation that undoes another one."""
     positions = [dim % len(dims) for dim in dims]
     return tuple(positions.index(axis) for axis in range(len(dims)))
@@ -194,8 +196,8 @@ def expand(xp: Any, input: Array, size: Sequence[int]) -> Array:
     if -1 in size:
         added = len(size) - input.ndim
         size = [
-            input.shape[axis - added] if each == -1 and axis >= added else each
-            for axis, each in enumerate(size)
+            input.shape[axis - added] if n == -1 and axis >= added else n
+            for axis, n in enumerate(size)
         ]
     try:
         return backends.of(input).broadcast_to(input, tuple(size))
@@ -233,16 +235,18 @@ def narrow(xp: Any, input: Array, dim: int, start: int, length: int) -> Array:
 
 
 narrow.vjp(
-    input=lambda g, input_shape, dim, start, length: put_back(
+    input=lambda g, input_shape, dim, start, length: scatter_slice(
         g, input_shape, dim % len(input_shape), start % max(input_shape[dim], 1), length
     ),
     latex=r"g\ \text{in its place, 0 elsewhere}",
 )
 
 
-def put_back(g: Any, shape: Sequence[int], dim: int, start: int, length: int) -> Any:
+def scatter_slice(g: Any, shape: Sequence[int], dim: int, start: int, length: int) -> Any:
     """Zeros of `shape` with `g` in the part that was taken."""
-    return index_put_forward(g, (slice(None),) * dim + (slice(start, start + length),), tuple(shape))
+    return index_put_forward(
+        g, (slice(None),) * dim + (slice(start, start + length),), tuple(shape)
+    )
 
 
 @movement

@@ -17,16 +17,16 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 from .creation import creation
 
 
-def places(xp: Any, count: int, symmetric: bool) -> Array:
+def sample_points(xp: Any, n: int, symmetric: bool) -> Array:
     """Return `count` places from 0 to 1; without the 1, unless `symmetric`."""
-    return xp.arange(count) / max(count - 1 if symmetric else count, 1)
+    return xp.arange(n) / max(n - 1 if symmetric else n, 1)
 
 
 def sum_of_cosines(xp: Any, count: int, symmetric: bool, weights: Sequence[float]) -> Array:
     """Return w(t) = a₀ - a₁ cos(2πt) + a₂ cos(4πt) - …; one single number is 1."""
     if count == 1:
         return xp.ones(1)
-    t = places(xp, count, symmetric)
+    t = sample_points(xp, count, symmetric)
     y = xp.zeros(count)
     for i, weight in enumerate(weights):
         y = y + (-1) ** i * weight * xp.cos(2 * math.pi * i * t)
@@ -35,31 +35,31 @@ def sum_of_cosines(xp: Any, count: int, symmetric: bool, weights: Sequence[float
 
 def triangle(xp: Any, count: int, symmetric: bool) -> Array:
     """Return w(t) = 1 - |2t - 1|; one single number is 1."""
-    return xp.ones(1) if count == 1 else 1 - abs(2 * places(xp, count, symmetric) - 1)
+    return xp.ones(1) if count == 1 else 1 - abs(2 * sample_points(xp, count, symmetric) - 1)
 
 
-def bessel(xp: Any, count: int, symmetric: bool, beta: float) -> Array:
+def kaiser_values(xp: Any, count: int, symmetric: bool, beta: float) -> Array:
     """Return w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β); one single number is 1."""
     if count <= 1:
         return xp.ones(count)
-    from_middle = 2 * places(xp, count, symmetric) - 1
+    from_middle = 2 * sample_points(xp, count, symmetric) - 1
     inside = xp.maximum(1 - from_middle * from_middle, 0.0)
     return xp.i0(beta * xp.sqrt(inside)) / xp.i0(xp.full(1, float(beta)))
 
 
-def made(name: str, count: int, dtype: Any) -> Any:
+def window_dtype(name: str, count: int, dtype: Any) -> Any:
     """Return the type of a window of `count` numbers.
 
     Raises: ShapeError: a negative count. DTypeError: not a floating type. TypeError: no integer.
     """
-    kind = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
-    if not kind.is_floating_point:
-        raise DTypeError(name, f"expects floating point dtypes, got: {kind}")
+    result_dtype = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
+    if not result_dtype.is_floating_point:
+        raise DTypeError(name, f"expects floating point dtypes, got: {result_dtype}")
     if not hasattr(count, "__index__"):
         raise ArgumentError(name, f"window_length must be an integer, got {count!r}")
     if count < 0:
         raise ShapeError(name, f"requires non-negative window_length, got window_length={count}")
-    return kind.numpy
+    return result_dtype.numpy
 
 
 @creation
@@ -69,8 +69,8 @@ def hann_window(xp: Any, window_length: int, periodic: bool = True, *, dtype: An
     >>> hann_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
-    kind = made("hann_window", window_length, dtype)
-    return sum_of_cosines(xp, window_length, not periodic, (0.5, 0.5)).astype(kind)
+    array_dtype = window_dtype("hann_window", window_length, dtype)
+    return sum_of_cosines(xp, window_length, not periodic, (0.5, 0.5)).astype(array_dtype)
 
 
 @creation
@@ -88,8 +88,8 @@ def hamming_window(
     >>> hamming_window(4)
     tensor([0.0800, 0.5400, 1.0000, 0.5400])
     """
-    kind = made("hamming_window", window_length, dtype)
-    return sum_of_cosines(xp, window_length, not periodic, (alpha, beta)).astype(kind)
+    array_dtype = window_dtype("hamming_window", window_length, dtype)
+    return sum_of_cosines(xp, window_length, not periodic, (alpha, beta)).astype(array_dtype)
 
 
 @creation
@@ -101,8 +101,8 @@ def blackman_window(
     >>> blackman_window(4).abs().round(decimals=4)
     tensor([0.0000, 0.3400, 1.0000, 0.3400])
     """
-    kind = made("blackman_window", window_length, dtype)
-    return sum_of_cosines(xp, window_length, not periodic, (0.42, 0.5, 0.08)).astype(kind)
+    array_dtype = window_dtype("blackman_window", window_length, dtype)
+    return sum_of_cosines(xp, window_length, not periodic, (0.42, 0.5, 0.08)).astype(array_dtype)
 
 
 @creation
@@ -114,8 +114,8 @@ def bartlett_window(
     >>> bartlett_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
-    kind = made("bartlett_window", window_length, dtype)
-    return triangle(xp, window_length, not periodic).astype(kind)
+    array_dtype = window_dtype("bartlett_window", window_length, dtype)
+    return triangle(xp, window_length, not periodic).astype(array_dtype)
 
 
 @creation
@@ -129,5 +129,5 @@ def kaiser_window(
     >>> kaiser_window(4, beta=2.0)
     tensor([0.4387, 0.8348, 1.0000, 0.8348])
     """
-    kind = made("kaiser_window", window_length, dtype)
-    return bessel(xp, window_length, not periodic, beta).astype(kind)
+    array_dtype = window_dtype("kaiser_window", window_length, dtype)
+    return kaiser_values(xp, window_length, not periodic, beta).astype(array_dtype)

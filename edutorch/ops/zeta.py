@@ -11,7 +11,7 @@ from ..errors import ValueRangeError
 from .special_common import bernoulli_numbers, in_float64, refuse_derivative
 
 
-def hurwitz(xp: Any, s: Array, q: Array) -> Array:
+def hurwitz_zeta(xp: Any, s: Array, q: Array) -> Array:
     """Σ (q + k)⁻ˢ over k = 0, 1, …, for s > 1 and q > 0: ten terms, then Euler and Maclaurin.
 
     The rest is ∫ = a¹⁻ˢ / (s - 1), half a term, and Σ B₂ⱼ / (2j)! · s (s+1) … (s+2j-2) a¹⁻ˢ⁻²ʲ,
@@ -51,8 +51,10 @@ def zeta(xp: Any, input: Array, other: Array) -> Array:
     sign = 1 - 2 * xp.remainder(order, 2)
     mirror = xp.where(below, 1 - t, 1.0)
     behind = xp.where(below, 1 - q, 1.0)
-    y = hurwitz(xp, order, t)
-    y = y + xp.where(below, sign * (hurwitz(xp, order, mirror) - hurwitz(xp, order, behind)), 0.0)
+    y = hurwitz_zeta(xp, order, t)
+    y = y + xp.where(
+        below, sign * (hurwitz_zeta(xp, order, mirror) - hurwitz_zeta(xp, order, behind)), 0.0
+    )
     y = xp.where(xp.logical_and(below, s != xp.floor(s)), math.nan, y)
     y = xp.where(xp.logical_and(q <= 0, whole), math.inf, y)
     y = xp.where(inside, y, xp.where(s == 1, math.inf, math.nan))

@@ -16,7 +16,7 @@ from ..ops import arange, ones, view_as_real, zeros
 __all__ = ["istft", "stft"]
 
 
-def _window_of(
+def _padded_window(
     name: str, input: Tensor, n_fft: int, win_length: int, window: Tensor | None
 ) -> Tensor:
     """Return the weights of the n_fft numbers of a piece: the window in the middle, else 0.
@@ -35,8 +35,8 @@ def _window_of(
             f"{name}: A window was not provided. Ones are taken: pieces that begin and end "
             "abruptly, which blurs their spectra; window=hann_window(win_length) fades them"
         )
-        kind = input.real.dtype if input.is_complex() else input.dtype
-        window = ones(win_length, dtype=kind, device=input.device)
+        dtype = input.real.dtype if input.is_complex() else input.dtype
+        window = ones(win_length, dtype=dtype, device=input.device)
     if tuple(window.shape) != (win_length,):
         raise ShapeError(
             name, f"expected a 1D window tensor of size equal to win_length={win_length}",
@@ -48,7 +48,7 @@ def _window_of(
     return pad(window, (before, behind)) if before or behind else window
 
 
-def _half_allowed(name: str, onesided: bool, *tensors: Tensor | None) -> None:
+def _check_onesided(name: str, onesided: bool, *tensors: Tensor | None) -> None:
     """Raise DTypeError where half a spectrum is asked for that does not repeat itself."""
     if onesided and any(tensor is not None and tensor.is_complex() for tensor in tensors):
         raise DTypeError(
@@ -57,7 +57,7 @@ def _half_allowed(name: str, onesided: bool, *tensors: Tensor | None) -> None:
         )  # fmt: skip
 
 
-def _checked_signal(input: Tensor, n_fft: int, hop_length: int) -> None:
+def _check_signal(input: Tensor, n_fft: int, hop_length: int) -> None:
     """Raise ShapeError or DTypeError unless `input` can be cut into pieces of n_fft numbers."""
     rows = {"input": tuple(input.shape), "n_fft": n_fft}
     if input.ndim not in (1, 2):
@@ -73,7 +73,7 @@ def _checked_signal(input: Tensor, n_fft: int, hop_length: int) -> None:
         raise ShapeError("stft", f"expected hop_length > 0, but got hop_length={hop_length}")
 
 
-def _continued(input: Tensor, width: int, mode: str) -> Tensor:
+def _pad_ends(input: Tensor, width: int, mode: str) -> Tensor:
     """Return the signal with `width` numbers more at each end."""
     if input.ndim not in (1, 2):
         return input  # to be refused
@@ -131,21 +131,21 @@ def stft(
     if center and align_to_window is not None:
         raise ValueRangeError("stft", "align_to_window should only be set when center = false")
     if center:
-        input = _continued(input, n_fft // 2, pad_mode)
+        input = _pad_ends(input, n_fft // 2, pad_mode)
     elif align_to_window and n_fft > win_length:
         around = (n_fft - win_length) // 2
         input = pad(input, (around, n_fft - win_length - around))
-    _checked_signal(input, n_fft, hop_length)
-    weights = _window_of("stft", input, n_fft, win_length, window)
+    _check_signal(input, n_fft, hop_length)
+    weights = _padded_window("stft", input, n_fft, win_length, window)
     onesided = not is_complex if onesided is None else onesided
-    _half_allowed("stft", onesided, input, window)
-    pieces = input.unfold(-1, n_fft, hop_length) * weights
+    _check_onesided("stft", onesided, input, window)
+    frames = input.unfold(-1, n_fft, hop_length) * weights
     transform = fft.rfft if onesided else fft.fft
-    spectra = transform(pieces, norm="ortho" if normalized else "backward").transpose(-1, -2)
+    spectra = transform(frames, norm="ortho" if normalized else "backward").transpose(-1, -2)
     return view_as_real(spectra) if return_complex is False else spectra
 
 
-def _checked_spectra(
+def _check_spectra(
     input: Tensor, n_fft: int, hop_length: int, win_length: int, onesided: bool | None
 ) -> bool:
     """Return whether these are half spectra. Raises: ShapeError, DTypeError: they are none."""
@@ -168,14 +168,14 @@ def _checked_spectra(
     return half
 
 
-def _added_up(pieces: Tensor, hop_length: int) -> Tensor:
+def _overlap_add(frames: Tensor, hop_length: int) -> Tensor:
     """Lay pieces (batch, pieces, n) one after the other, `hop_length` apart, and add them."""
-    batch, count, n = pieces.shape
-    starts = arange(count, device=pieces.device).unsqueeze(-1) * hop_length
-    positions = (starts + arange(n, device=pieces.device)).flatten()
+    batch, count, n = frames.shape
+    starts = arange(count, device=frames.device).unsqueeze(-1) * hop_length
+    positions = (starts + arange(n, device=frames.device)).flatten()
     total = n + hop_length * (count - 1)
-    y = zeros(batch, total, dtype=pieces.dtype, device=pieces.device)
-    return y.index_add(1, positions, pieces.flatten(1))
+    y = zeros(batch, total, dtype=frames.dtype, device=frames.device)
+    return y.index_add(1, positions, frames.flatten(1))
 
 
 @tensors_only
@@ -215,21 +215,21 @@ def istft(
     """
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
-    onesided = _checked_spectra(input, n_fft, hop_length, win_length, onesided)
-    weights = _window_of("istft", input, n_fft, win_length, window)
+    onesided = _check_spectra(input, n_fft, hop_length, win_length, onesided)
+    weights = _padded_window("istft", input, n_fft, win_length, window)
     if return_complex:
-        _half_allowed("istft", onesided, input)
+        _check_onesided("istft", onesided, input)
     elif weights.is_complex():
         raise DTypeError("istft", "Complex windows are incompatible with return_complex=False")
     norm = "ortho" if normalized else "backward"
     spectra = (input if input.ndim == 3 else input.unsqueeze(0)).transpose(-1, -2)
     if not return_complex:
-        pieces = fft.irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
+        frames = fft.irfft(spectra[..., : n_fft // 2 + 1], n_fft, norm=norm)
     else:
-        pieces = fft.ifft(spectra, norm=norm)
-    signal = _between(
-        _added_up(pieces * weights, hop_length),
-        _added_up((weights * weights).expand((1, pieces.shape[1], n_fft)), hop_length),
+        frames = fft.ifft(spectra, norm=norm)
+    signal = _trim_and_normalize(
+        _overlap_add(frames * weights, hop_length),
+        _overlap_add((weights * weights).expand((1, frames.shape[1], n_fft)), hop_length),
         n_fft // 2 if center else 0,
         length,
         center,
@@ -237,7 +237,7 @@ def istft(
     return signal if input.ndim == 3 else signal[0]
 
 
-def _between(
+def _trim_and_normalize(
     signal: Tensor, squares: Tensor, start: int, length: int | None, center: bool
 ) -> Tensor:
     """Cut the wanted part out of the pieces added up, and divide by the windows' squares."""

@@ -15,7 +15,7 @@ from ..backends.numpy import Array
 from ..core.argument_checks import guard as _guard
 from ..errors import ArgumentError, InvalidValueError
 from ..ops.creation import creation
-from ..ops.windows import bessel, sum_of_cosines, triangle
+from ..ops.windows import kaiser_values, sum_of_cosines, triangle
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",
@@ -23,19 +23,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _made(name: str, M: int, dtype: Any) -> Any:
+def _window_dtype(name: str, M: int, dtype: Any) -> Any:
     """Return the type of a window of `M` numbers.
 
     Raises: ValueError: a negative count, or not float32 or float64. TypeError: no integer.
     """
-    kind = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
+    result_dtype = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
     if not hasattr(M, "__index__"):
         raise ArgumentError(name, f"M must be an integer, got {M!r}")
     if M < 0:
         raise InvalidValueError(name, f"requires non-negative window length, got M={M}")
-    if kind not in (dtypes.float32, dtypes.float64):
-        raise InvalidValueError(name, f"expects float32 or float64 dtypes, got: {kind}")
-    return kind.numpy
+    if result_dtype not in (dtypes.float32, dtypes.float64):
+        raise InvalidValueError(name, f"expects float32 or float64 dtypes, got: {result_dtype}")
+    return result_dtype.numpy
 
 
 def _middle(M: int, sym: bool) -> float:
@@ -53,13 +53,13 @@ def general_cosine(
     >>> edutorch.signal.windows.general_cosine(5, a=[0.5, 0.4, 0.1])
     tensor([0.2000, 0.4000, 1.0000, 0.4000, 0.2000])
     """
-    kind = _made("general_cosine", M, dtype)
+    array_dtype = _window_dtype("general_cosine", M, dtype)
     if not isinstance(a, Iterable):
         raise ArgumentError("general_cosine", "Coefficients must be a list/tuple")
-    weights = [float(each) for each in a]
+    weights = [float(coefficient) for coefficient in a]
     if not weights:
         raise InvalidValueError("general_cosine", "Coefficients cannot be empty")
-    return sum_of_cosines(xp, M, sym, weights).astype(kind)
+    return sum_of_cosines(xp, M, sym, weights).astype(array_dtype)
 
 
 @creation
@@ -71,8 +71,8 @@ def general_hamming(
     >>> edutorch.signal.windows.general_hamming(3, alpha=0.75)
     tensor([0.5000, 1.0000, 0.5000])
     """
-    kind = _made("general_hamming", M, dtype)
-    return sum_of_cosines(xp, M, sym, (alpha, 1 - alpha)).astype(kind)
+    array_dtype = _window_dtype("general_hamming", M, dtype)
+    return sum_of_cosines(xp, M, sym, (alpha, 1 - alpha)).astype(array_dtype)
 
 
 @creation
@@ -82,8 +82,8 @@ def hamming(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     >>> edutorch.signal.windows.hamming(3)
     tensor([0.0800, 1.0000, 0.0800])
     """
-    kind = _made("hamming", M, dtype)
-    return sum_of_cosines(xp, M, sym, (0.54, 0.46)).astype(kind)
+    array_dtype = _window_dtype("hamming", M, dtype)
+    return sum_of_cosines(xp, M, sym, (0.54, 0.46)).astype(array_dtype)
 
 
 @creation
@@ -93,8 +93,8 @@ def hann(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     >>> edutorch.signal.windows.hann(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
-    kind = _made("hann", M, dtype)
-    return sum_of_cosines(xp, M, sym, (0.5, 0.5)).astype(kind)
+    array_dtype = _window_dtype("hann", M, dtype)
+    return sum_of_cosines(xp, M, sym, (0.5, 0.5)).astype(array_dtype)
 
 
 @creation
@@ -104,8 +104,8 @@ def blackman(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     >>> edutorch.signal.windows.blackman(3).abs().round(decimals=4)
     tensor([0., 1., 0.])
     """
-    kind = _made("blackman", M, dtype)
-    return sum_of_cosines(xp, M, sym, (0.42, 0.5, 0.08)).astype(kind)
+    array_dtype = _window_dtype("blackman", M, dtype)
+    return sum_of_cosines(xp, M, sym, (0.42, 0.5, 0.08)).astype(array_dtype)
 
 
 @creation
@@ -117,8 +117,10 @@ def nuttall(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     >>> edutorch.signal.windows.nuttall(3)
     tensor([3.6280e-04, 1.0000e+00, 3.6280e-04])
     """
-    kind = _made("nuttall", M, dtype)
-    return sum_of_cosines(xp, M, sym, (0.3635819, 0.4891775, 0.1365995, 0.0106411)).astype(kind)
+    array_dtype = _window_dtype("nuttall", M, dtype)
+    return sum_of_cosines(xp, M, sym, (0.3635819, 0.4891775, 0.1365995, 0.0106411)).astype(
+        array_dtype
+    )
 
 
 @creation
@@ -128,8 +130,8 @@ def bartlett(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     >>> edutorch.signal.windows.bartlett(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
-    kind = _made("bartlett", M, dtype)
-    return triangle(xp, M, sym).astype(kind)
+    array_dtype = _window_dtype("bartlett", M, dtype)
+    return triangle(xp, M, sym).astype(array_dtype)
 
 
 @creation
@@ -139,9 +141,9 @@ def cosine(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     >>> edutorch.signal.windows.cosine(3)
     tensor([0.5000, 1.0000, 0.5000])
     """
-    kind = _made("cosine", M, dtype)
+    array_dtype = _window_dtype("cosine", M, dtype)
     count = M if sym or M == 1 else M + 1
-    return xp.sin(math.pi * (xp.arange(M) + 0.5) / max(count, 1)).astype(kind)
+    return xp.sin(math.pi * (xp.arange(M) + 0.5) / max(count, 1)).astype(array_dtype)
 
 
 @creation
@@ -164,13 +166,13 @@ def exponential(
     >>> edutorch.signal.windows.exponential(3)
     tensor([0.3679, 1.0000, 0.3679])
     """
-    kind = _made("exponential", M, dtype)
+    array_dtype = _window_dtype("exponential", M, dtype)
     if tau <= 0:
         raise InvalidValueError("exponential", f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
         raise InvalidValueError("exponential", "Center must be None for symmetric windows")
     center = _middle(M, sym) if center is None else center
-    return xp.exp(-abs(xp.arange(M) - center) / tau).astype(kind)
+    return xp.exp(-abs(xp.arange(M) - center) / tau).astype(array_dtype)
 
 
 @creation
@@ -182,13 +184,13 @@ def gaussian(xp: Any, M: int, *, std: float = 1.0, sym: bool = True, dtype: Any 
     >>> edutorch.signal.windows.gaussian(3)
     tensor([0.6065, 1.0000, 0.6065])
     """
-    kind = _made("gaussian", M, dtype)
+    array_dtype = _window_dtype("gaussian", M, dtype)
     if std <= 0:
         raise InvalidValueError(
             "gaussian", f"Standard deviation must be positive, got: {std} instead."
         )
     z = (xp.arange(M) - _middle(M, sym)) / std
-    return xp.exp(-0.5 * z * z).astype(kind)
+    return xp.exp(-0.5 * z * z).astype(array_dtype)
 
 
 @creation
@@ -200,10 +202,10 @@ def kaiser(xp: Any, M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any 
     >>> edutorch.signal.windows.kaiser(3, beta=2.0)
     tensor([0.4387, 1.0000, 0.4387])
     """
-    kind = _made("kaiser", M, dtype)
+    array_dtype = _window_dtype("kaiser", M, dtype)
     if beta < 0:
         raise InvalidValueError("kaiser", f"beta must be non-negative, got: {beta} instead.")
-    return bessel(xp, M, sym, beta).astype(kind)
+    return kaiser_values(xp, M, sym, beta).astype(array_dtype)
 
 
 _guard(globals())

@@ -1,4 +1,4 @@
-"""Numbers put into a tensor by position, by mask or on its diagonal."""
+"""Writing elements by index, by mask or on the diagonal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import as_method, overwrite, refuse_leaf
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from .conversion import clone
-from .gather_scatter import index_put, index_array
+from .gather_scatter import index_array, index_put
 from .gather_scatter import scatter as _scatter
 from .nested_lists import scalar_like
 from .scatter_reduce import scatter_reduce
@@ -45,7 +45,7 @@ def with_twin(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 @with_twin
 @recorded_as("PutBackward0")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of `input` with `source` at positions in the flattened tensor; or added there.
+    """A copy of `input` with `source` at indices into the flattened tensor; or added there.
 
     >>> put(zeros(2, 2), tensor([1, -1]), tensor([5.0, 6.0]))
     tensor([[0., 5.],
@@ -63,16 +63,16 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
             {"input": str(input.dtype), "source": str(source.dtype)},
         )  # fmt: skip
     row = reshape(input, (-1,))
-    made = index_put(row, (reshape(index, (-1,)),), reshape(source, (-1,)), accumulate)
-    return reshape(made, input.shape)
+    result = index_put(row, (reshape(index, (-1,)),), reshape(source, (-1,)), accumulate)
+    return reshape(result, input.shape)
 
 
 @with_twin
 @recorded_as("MaskedScatterBackward0")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy of `input` where the places with a true `mask` take the numbers of source in turn.
+    """A copy of `input` where elements with a true `mask` take the elements of source in order.
 
-    Raises: ShapeError: there are too few numbers. DTypeError: mask is not bool.
+    Raises: ShapeError: there are too few elements. DTypeError: mask is not bool.
 
     >>> masked_scatter(zeros(3), tensor([True, False, True]), tensor([5.0, 6.0]))
     tensor([5., 0., 6.])
@@ -102,7 +102,7 @@ def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
     include_self: bool = True,
 ) -> Tensor:  # fmt: skip
-    """A copy of `input` where all slices put at one place are combined: prod, mean, amax, amin.
+    """A copy of `input` with slices reduced at their indices: prod, mean, amax, amin.
 
     >>> index_reduce(ones(2), 0, tensor([1, 1]), tensor([5.0, 6.0]), "prod")
     tensor([ 1., 30.])
@@ -125,9 +125,9 @@ def index_reduce(
 
 @as_method
 def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Write one number on the diagonal; with `wrap`, of a tall matrix again and again.
+    """Fill the diagonal with a value; with `wrap` it restarts after each square block.
 
-    Raises: ShapeError: fewer than two dimensions, or more that are not of one size.
+    Raises: ShapeError: fewer than two dimensions, or more of unequal sizes.
 
     >>> fill_diagonal_(zeros(2, 2), 5)
     tensor([[5., 0.],
@@ -144,8 +144,8 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
     else:
         rows, columns = shape
         end = rows * columns if wrap else min(rows, columns) * (columns + 1)
-        places = np.arange(0, min(end, rows * columns), columns + 1)
-        steps = [places // max(columns, 1), places % max(columns, 1)]
+        positions = np.arange(0, min(end, rows * columns), columns + 1)
+        steps = [positions // max(columns, 1), positions % max(columns, 1)]
     input[tuple(steps)] = fill_value
     return input
 
@@ -159,21 +159,23 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     return index_put.in_place(input, indices, values, accumulate)
 
 
-# Numbers combined with those that are there ----------------------------------------------------
+# Scatter with a reduction ---------------------------------------------------------------------
 
 _scatter_in_place = _scatter.in_place  # type: ignore[attr-defined]
 _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
-def _scatter_with_reduce(input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str) -> Tensor:
+def _scatter_with_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str
+) -> Tensor:
     if reduce not in _REDUCTIONS:
         raise InvalidValueError("scatter", f"reduce must be 'add' or 'multiply', got {reduce!r}")
-    number = value if src is None else src
-    if number is None:
+    source = value if src is None else src
+    if source is None:
         raise ArgumentError("scatter", "give `src`, a tensor, or `value`, a number")
-    if not isinstance(number, Tensor):
-        number = expand(wrap(scalar_like("scatter", number, input._array)), index.shape)
-    return scatter_reduce(input, dim, index, number, _REDUCTIONS[reduce])
+    if not isinstance(source, Tensor):
+        source = expand(wrap(scalar_like("scatter", source, input._array)), index.shape)
+    return scatter_reduce(input, dim, index, source, _REDUCTIONS[reduce])
 
 
 @takes_out
@@ -181,10 +183,10 @@ def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: float | None = None,
     reduce: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """A copy of `input` with src put along `dim`: y[index[i, j], j] = src[i, j] for dim = 0.
+    """A copy of `input` with src scattered along `dim`: y[index[i, j], j] = src[i, j] for dim = 0.
 
-    `src` may be one number; PyTorch calls it `value`. With reduce="add" or "multiply" it is
-    combined with what is there.
+    `src` may be a scalar, in PyTorch the argument `value`. With reduce="add" or "multiply" it
+    is combined with the elements of `input`.
 
     >>> scatter(ones(2), 0, tensor([1]), tensor([5.0])), scatter(ones(2), 0, tensor([1]), 5.0)
     (tensor([1., 5.]), tensor([1., 5.]))
