@@ -34,8 +34,8 @@ def graph_of(build: Callable[..., Sequence[Any]], inputs: Specs) -> Any:
         settings = defaults | settings
         node = graph.call_function(function, args, settings)
         with np.errstate(all="ignore"):
-            given = {name: example(setting) for name, setting in settings.items()}
-            y = function.op.forward(np, *map(example, args), **given)
+            arguments = {name: example(setting) for name, setting in settings.items()}
+            y = function.op.forward(np, *map(example, args), **arguments)
         if isinstance(y, tuple):
             node.meta["tuple"] = True
         else:
@@ -51,7 +51,7 @@ def example(x: Any) -> Any:
         return np.ones(x.meta["shape"], x.meta["dtype"])
     if isinstance(x, tuple):
         return tuple(map(example, x))
-    return [example(each) for each in x] if isinstance(x, list) else x
+    return [example(item) for item in x] if isinstance(x, list) else x
 
 
 ONE = "relu sigmoid tanh exp neg square abs sqrt log reciprocal sign".split()
@@ -77,33 +77,33 @@ class Random:
         shape, dtype = x.meta["shape"], np.dtype(x.meta["dtype"])
         if dtype.kind == "b":
             return call(convert_dtype, x, dtype=edutorch.float32)
-        kind = self.choose.random()
-        if kind < 0.35:
+        choice = self.choose.random()
+        if choice < 0.35:
             return call(getattr(edutorch, self.choose.choice(ONE)), x)
-        if kind < 0.65:
+        if choice < 0.65:
             others = [
-                each for each in pool
-                if np.dtype(each.meta["dtype"]) == dtype and fit(each.meta["shape"], shape)
+                value for value in pool
+                if np.dtype(value.meta["dtype"]) == dtype and fit(value.meta["shape"], shape)
             ]  # fmt: skip
             other = self.choose.choice([*others, 1.5])
             return call(getattr(edutorch, self.choose.choice(TWO)), x, other)
-        if kind < 0.7:
+        if choice < 0.7:
             return call(edutorch.gt, x, 0.1)
         if not shape:
             return call(unsqueeze, x, dim=0)
-        return self.along(call, x, shape, kind)
+        return self.along(call, x, shape, choice)
 
-    def along(self, call: Callable[..., Any], x: Any, shape: tuple[int, ...], kind: float) -> Any:
+    def along(self, call: Callable[..., Any], x: Any, shape: tuple[int, ...], choice: float) -> Any:
         rank = len(shape)
-        if kind < 0.85:
+        if choice < 0.85:
             axes = self.choose.choice([(rank - 1,), tuple(range(rank)), (0,), (rank // 2,)])
             function = getattr(edutorch, self.choose.choice(["sum", "mean", "amax", "amin"]))
             return call(function, x, dim=axes, keepdim=self.choose.random() < 0.6)
-        if kind < 0.89:
+        if choice < 0.89:
             return call(edutorch.softmax, x, dim=rank - 1)
-        if kind < 0.93 and rank > 1:
+        if choice < 0.93 and rank > 1:
             return call(edutorch.transpose, x, dim0=0, dim1=rank - 1)
-        if kind < 0.97:
+        if choice < 0.97:
             return call(getitem, x, index=(slice(0, max(1, shape[0] // 2)),))
         return call(expand, call(unsqueeze, x, dim=0), size=(2, *shape))
 

@@ -61,10 +61,10 @@ def test_results_of_two_calls_do_not_share_memory(fuse):
 
 @both
 def test_inputs_are_never_written(fuse):
-    given = arrays()
-    for each in given:
-        each.flags.writeable = False
-    lower(graph_of(long_chain, SPECS), wait=True, fuse=fuse)(given)
+    inputs = arrays()
+    for array in inputs:
+        array.flags.writeable = False
+    lower(graph_of(long_chain, SPECS), wait=True, fuse=fuse)(inputs)
 
 
 @both
@@ -109,8 +109,8 @@ def test_a_value_that_is_read_later_is_not_written_over():
         return [call(edutorch.add, call(edutorch.mul, product, 2.0), a)]
 
     graph = graph_of(step, SPECS)
-    (found,) = lower(graph, wait=True, fuse=True)(arrays())
-    np.testing.assert_allclose(found, run_on_arrays(graph)(arrays())[0], rtol=1e-4, atol=1e-4)
+    (result,) = lower(graph, wait=True, fuse=True)(arrays())
+    np.testing.assert_allclose(result, run_on_arrays(graph)(arrays())[0], rtol=1e-4, atol=1e-4)
 
 
 @both
@@ -120,11 +120,11 @@ def test_one_node_may_be_two_outputs_and_a_view_is_no_copy(fuse):
         z = call(edutorch.mul, x, 2.0)
         return [y, y, z, call(reshape, x, shape=(4096,))]
 
-    given = arrays()
-    one, same, other, view = lower(graph_of(build, SPECS), wait=True, fuse=fuse)(given)
+    inputs = arrays()
+    one, same, other, view = lower(graph_of(build, SPECS), wait=True, fuse=fuse)(inputs)
     assert one is same
     assert not np.shares_memory(one, other)
-    assert np.shares_memory(view, given[0])
+    assert np.shares_memory(view, inputs[0])
 
 
 @both

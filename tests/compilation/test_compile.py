@@ -39,13 +39,13 @@ class Block(nn.Module):
 class GPT(nn.Module):
     def __init__(self):
         super().__init__()
-        self.tokens, self.places = nn.Embedding(11, 16), nn.Embedding(8, 16)
+        self.tokens, self.positions = nn.Embedding(11, 16), nn.Embedding(8, 16)
         self.block, self.norm = Block(16, 2), nn.LayerNorm(16)
         self.head = nn.Linear(16, 11, bias=False)
         self.head.weight = self.tokens.weight
 
     def forward(self, index):
-        x = self.tokens(index) + self.places(torch.arange(index.shape[1]))
+        x = self.tokens(index) + self.positions(torch.arange(index.shape[1]))
         return self.head(self.norm(self.block(x))).flatten(0, 1)
 
 
@@ -85,7 +85,7 @@ def pairs(make, classes, *size):
 def tokens():
     torch.manual_seed(1)
     drawn = [torch.randint(0, 11, (2, 9)) for _ in range(3)]
-    return [(each[:, :-1], each[:, 1:].reshape(-1)) for each in drawn]
+    return [(sequence[:, :-1], sequence[:, 1:].reshape(-1)) for sequence in drawn]
 
 
 def adam(parameters):
@@ -166,13 +166,13 @@ OPTIMIZERS = ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax"
               "ASGD", "Rprop", "Adafactor", "Muon")  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-def test_every_optimizer_steps_alike(kind):
-    found = []
+@pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
+def test_every_optimizer_steps_alike(optimizer_name):
+    results = []
     for compiled in (False, True):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(3, 4, bias=False), nn.Tanh(), nn.Linear(4, 2, bias=False))
-        optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.01)
+        optimizer = getattr(torch.optim, optimizer_name)(model.parameters(), lr=0.01)
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
 
         def step(x, model=model, optimizer=optimizer):
@@ -190,9 +190,9 @@ def test_every_optimizer_steps_alike(kind):
             for i in range(8):
                 losses.append(run(torch.full((2, 3), 0.1 * i)).item())
                 schedule.step()
-        found.append((losses, [p.tolist() for p in model.parameters()]))
-    assert found[0] == found[1]
-    if kind not in ("RAdam", "ASGD", "Adafactor"):
+        results.append((losses, [p.tolist() for p in model.parameters()]))
+    assert results[0] == results[1]
+    if optimizer_name not in ("RAdam", "ASGD", "Adafactor"):
         assert len(run.entries) == 1
         assert not run.broken
     else:
@@ -204,10 +204,10 @@ def test_dropout_stays_random_and_follows_the_seed(backend):
     compiled = torch.compile(layer, backend=backend)
     x = torch.ones(64)
     torch.manual_seed(3)
-    found = [compiled(x).tolist() for _ in range(3)]
+    results = [compiled(x).tolist() for _ in range(3)]
     torch.manual_seed(3)
-    assert found == [layer(x).tolist() for _ in range(3)]
-    assert found[1] != found[2]
+    assert results == [layer(x).tolist() for _ in range(3)]
+    assert results[1] != results[2]
 
 
 def test_gradients_flow_through_a_compiled_part(backend):
@@ -289,7 +289,7 @@ def test_no_grad_and_inference_mode(backend):
 
 @pytest.mark.parametrize("as_tensor", [False, True])
 def test_only_the_optimizer_step_is_compiled(as_tensor):
-    found = []
+    results = []
     for compiled in (False, True):
         torch.manual_seed(0)
         model = mlp().eval()
@@ -307,13 +307,13 @@ def test_only_the_optimizer_step_is_compiled(as_tensor):
                 model(torch.full((2, 12), 0.1 * i)).square().mean().backward()
             run()
             schedule.step()
-        found.append([parameter.tolist() for parameter in model.parameters()])
-    assert found[0] == found[1]
+        results.append([parameter.tolist() for parameter in model.parameters()])
+    assert results[0] == results[1]
     assert len(run.entries) == 1
 
 
 def test_autocast_inside_of_a_step():
-    found = []
+    results = []
     for compiled in (False, True):
         torch.manual_seed(0)
         layer = nn.Linear(4, 2)
@@ -328,8 +328,8 @@ def test_autocast_inside_of_a_step():
             return loss
 
         run = torch.compile(step, backend="aot_eager", fullgraph=True) if compiled else step
-        found.append([run(torch.ones(3, 4) * i).item() for i in range(4)])
-    assert found[0] == found[1]
+        results.append([run(torch.ones(3, 4) * i).item() for i in range(4)])
+    assert results[0] == results[1]
 
 
 class Cache(nn.Module):

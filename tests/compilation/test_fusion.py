@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import inputs, settings
 from hypothesis import strategies as st
 
 import edutorch
@@ -55,7 +55,7 @@ def assert_close(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 @settings(max_examples=14, deadline=None, derandomize=True)
-@given(seed=st.integers(0, 10_000), dtype=st.sampled_from(["float32", "float64"]))
+@inputs(seed=st.integers(0, 10_000), dtype=st.sampled_from(["float32", "float64"]))
 def test_random_graphs(seed, dtype):
     specs, arrays = inputs_for(seed, dtype)
     try:
@@ -133,7 +133,7 @@ def test_what_is_not_fused_has_a_reason():
 def test_equal_kernels_are_compiled_once():
     def build(call, x, y):
         return [
-            call(edutorch.mul, call(edutorch.add, each, 1.0), 2.0) for each in (x, y)
+            call(edutorch.mul, call(edutorch.add, tensor, 1.0), 2.0) for tensor in (x, y)
         ]  # fmt: skip
 
     graph = graph_of(build, [((300,), "float32"), ((20, 40), "float32")])
@@ -211,13 +211,13 @@ def test_a_kernel_takes_arrays_of_any_layout(name):
     graph = graph_of(chain, [((4, 130), "float32"), ((130,), "float32")])
     draw = np.random.default_rng(0)
     arrays = [draw.normal(size=shape).astype("float32") for shape in ((4, 130), (130,))]
-    given = [LAYOUTS[name](array) for array in arrays]
+    inputs = [LAYOUTS[name](array) for array in arrays]
     wanted = run_on_arrays(graph)(arrays)
     lowered = lower(graph, wait=True, fuse=True)
     for _ in range(2):
-        for found, right in zip(lowered(given), wanted, strict=True):
+        for found, right in zip(lowered(inputs), wanted, strict=True):
             np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
-        for one, other in zip(given, arrays, strict=True):
+        for one, other in zip(inputs, arrays, strict=True):
             np.testing.assert_array_equal(one, other)
 
 

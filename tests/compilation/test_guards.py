@@ -110,11 +110,11 @@ def test_learning_rates_may_change():
         return w.detach().clone()
 
     function = compiled(step)
-    found = []
+    results = []
     for lr in (1.0, 1.0, 0.5, 0.25):
         optimizer.param_groups[0]["lr"] = lr
-        found.append(function().item())
-    assert found == [0.0, -1.0, -1.5, -1.75]
+        results.append(function().item())
+    assert results == [0.0, -1.0, -1.5, -1.75]
     assert function.retraces == []
     optimizer.param_groups[0]["weight_decay"] = 1.0
     function()
@@ -214,7 +214,7 @@ def test_listeners_hear_the_ops():
     heard = []
     with listening(heard.append):
         other(torch.ones(1))
-    assert [each.op.name for each in heard if isinstance(each, OpApplied)] == ["mul"]
+    assert [event.op.name for event in heard if isinstance(event, OpApplied)] == ["mul"]
 
 
 def test_compiled_inside_of_others():

@@ -36,10 +36,10 @@ def test_random_graphs(jax, seed, dtype):
     arrays = [draw.normal(size=shape).astype(dtype) for shape, _ in specs]
     with np.errstate(all="ignore"):
         wanted = run_on_arrays(graph)(arrays)
-    for found, right in zip(lower_jax(graph)(arrays), wanted, strict=True):
-        assert found.dtype == np.asarray(right).dtype
-        assert found.flags.writeable
-        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
+    for result, right in zip(lower_jax(graph)(arrays), wanted, strict=True):
+        assert result.dtype == np.asarray(right).dtype
+        assert result.flags.writeable
+        np.testing.assert_allclose(result, right, rtol=1e-4, atol=1e-4)
 
 
 def test_definitions_that_write_into_what_they_made(jax):
@@ -47,8 +47,8 @@ def test_definitions_that_write_into_what_they_made(jax):
     x = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
     arrays = [x, np.array([0, 2, 3, 1, 1, 0])]
     lowered = lower_jax(graph)
-    for found, wanted in zip(lowered(arrays), run_on_arrays(graph)(arrays), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    for result, wanted in zip(lowered(arrays), run_on_arrays(graph)(arrays), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5)
     assert "lambda" in lowered.code  # JAX's own text
 
 

@@ -18,7 +18,7 @@ from edutorch.compilation import kernel_cache
 from edutorch.compilation.pipeline import lower
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
-from edutorch.nn.functional.loss.nll import nll_loss, nll_grad
+from edutorch.nn.functional.loss.nll import nll_grad, nll_loss
 from tests.compilation.graphs import graph_of
 
 needs_numba = pytest.mark.skipif(
@@ -53,8 +53,8 @@ def test_without_numba_it_works_and_says_so(monkeypatch):
     assert not lowered.fused
     assert lowered.ready
     assert "without numba" in str(lowered.explain())
-    found, wanted = lowered(arrays())[0], run_on_arrays(lowered.graph)(arrays())[0]
-    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    result, wanted = lowered(arrays())[0], run_on_arrays(lowered.graph)(arrays())[0]
+    np.testing.assert_allclose(result, wanted, rtol=1e-6)
 
 
 def test_kernels_can_be_switched_off(monkeypatch):
@@ -151,12 +151,12 @@ def test_numbers_are_computed_in_each_call():
     for fuse in (False, kernel_cache.available()):
         lowered = lower(graph, wait=True, fuse=fuse)
         for count in (1.0, 5.0):
-            given = [np.arange(4, dtype="float32"), np.array(count, "float32"), 0.25]
-            found, number = lowered(given)
+            inputs = [np.arange(4, dtype="float32"), np.array(count, "float32"), 0.25]
+            result, number = lowered(inputs)
             assert number == math.sqrt(1 - 0.9**count)
-            wanted = given[0] * np.float32(number) - np.float32(0.25)
-            np.testing.assert_allclose(found, wanted, rtol=1e-6)
-            assert found.dtype == np.float32
+            wanted = inputs[0] * np.float32(number) - np.float32(0.25)
+            np.testing.assert_allclose(result, wanted, rtol=1e-6)
+            assert result.dtype == np.float32
 
 
 def losses(call, x, target):
@@ -164,8 +164,8 @@ def losses(call, x, target):
     back = call(
         nll_grad, loss, target=target, weight=None, shape=(6, 4), reduction="mean", ignore_index=2
     )
-    each = call(nll_loss, x, target, None, reduction="none")
-    return [loss, back, each, call(nll_loss, x, target, None, reduction="sum")]
+    unreduced = call(nll_loss, x, target, None, reduction="none")
+    return [loss, back, unreduced, call(nll_loss, x, target, None, reduction="sum")]
 
 
 @pytest.mark.parametrize("fuse", [False, pytest.param(True, marks=needs_numba)])
@@ -176,8 +176,8 @@ def test_losses_of_classes(fuse):
     target = np.array([0, 2, 3, 1, 1, 0])
     lowered = lower(graph, wait=True, fuse=fuse)
     assert not [kernel.failed for kernel in lowered._kernels.values() if kernel.failed]
-    for found, wanted in zip(lowered([x, target]), run_on_arrays(graph)([x, target]), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    for result, wanted in zip(lowered([x, target]), run_on_arrays(graph)([x, target]), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5)
     with pytest.raises(IndexError, match="Target 4 is out of bounds"):
         lowered([x, np.array([0, 1, 4, 0, 0, 0])])
 
@@ -196,8 +196,8 @@ def test_random_ops_stay_what_they_are():
 
 
 @needs_numba
-@pytest.mark.parametrize("kind", ["Adam", "SGD"])
-def test_a_whole_step_of_training_is_that_of_eager(kind, monkeypatch):
+@pytest.mark.parametrize("optimizer_name", ["Adam", "SGD"])
+def test_a_whole_step_of_training_is_that_of_eager(optimizer_name, monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     nn = edutorch.nn
     draw = np.random.default_rng(0)
@@ -207,7 +207,7 @@ def test_a_whole_step_of_training_is_that_of_eager(kind, monkeypatch):
     def stepper():
         edutorch.manual_seed(0)
         model = nn.Sequential(nn.Linear(12, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))
-        optimizer = getattr(edutorch.optim, kind)(model.parameters(), lr=0.1)
+        optimizer = getattr(edutorch.optim, optimizer_name)(model.parameters(), lr=0.1)
 
         def step(x, y):
             loss = nn.functional.cross_entropy(model(x), y)

@@ -20,7 +20,7 @@ def said(compiled, x):
         warnings.simplefilter("always")
         results = [compiled(x) for _ in range(4)]
     assert all(bool((y == twice(x)).all()) for y in results)
-    return [str(each.message) for each in caught]
+    return [str(warning.message) for warning in caught]
 
 
 def test_tensors_elsewhere_than_on_the_cpu():

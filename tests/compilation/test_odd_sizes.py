@@ -22,9 +22,9 @@ def test_the_last_element_of_a_row_counts(name):
     """The largest is the last one, in rows that are no multiple of a block."""
     compiled = torch.compile(REDUCTIONS[name])
     for width in (1, 2, 3, 31, 63, 64, 65, 127, 129, 200):
-        numbers = np.linspace(-1, 1, 7 * width).reshape(7, width).astype("float32")
-        numbers[:, -1] = 5 + np.arange(7)
-        x = torch.tensor(numbers)
+        values = np.linspace(-1, 1, 7 * width).reshape(7, width).astype("float32")
+        values[:, -1] = 5 + np.arange(7)
+        x = torch.tensor(values)
         np.testing.assert_allclose(compiled(x).numpy(), REDUCTIONS[name](x).numpy(), rtol=1e-5)
 
 

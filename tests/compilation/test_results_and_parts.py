@@ -72,9 +72,9 @@ def test_a_part_whose_place_is_a_tensor(name, backend):
     compiled = torch.compile(function, backend=backend)
     for index in (0, 2, 1, 0):
         x, at = ROWS.clone(), torch.tensor(index)
-        found, expected = compiled(x, at), function(x, at)
-        found, expected = (y if type(y) is tuple else (y,) for y in (found, expected))
-        for one, other in zip(found, expected, strict=True):
+        result, expected = compiled(x, at), function(x, at)
+        result, expected = (y if type(y) is tuple else (y,) for y in (result, expected))
+        for one, other in zip(result, expected, strict=True):
             assert torch.equal(one, other)
             shown = [np.may_share_memory(y.numpy(), x.numpy()) for y in (one, other)]
             assert shown[0] == shown[1]
@@ -134,8 +134,8 @@ def test_large_arrays_are_shared_among_threads(threads, monkeypatch):
     compiled = torch.compile(function)
     for _ in range(3):
         x = torch.randn(301, 257)
-        for found, expected in zip(compiled(x), function(x), strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-3)
+        for result, expected in zip(compiled(x), function(x), strict=True):
+            torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-3)
     assert not compiled.broken
 
 
@@ -147,8 +147,8 @@ def test_integers_and_bools_for_which_kernels_have_no_function(backend):
     compiled = torch.compile(function, backend=backend)
     n = torch.arange(6)
     for _ in range(3):
-        for found, expected in zip(compiled(n, n % 2 == 1), function(n, n % 2 == 1), strict=True):
-            torch.testing.assert_close(found, expected)
+        for result, expected in zip(compiled(n, n % 2 == 1), function(n, n % 2 == 1), strict=True):
+            torch.testing.assert_close(result, expected)
     assert not compiled.broken
 
 
@@ -179,10 +179,10 @@ def test_results_without_axes_are_arrays_of_their_own(backend):
 
     compiled = torch.compile(function, backend=backend)
     for _ in range(3):
-        found, expected = compiled(torch.tensor(3.0)), function(torch.tensor(3.0))
-        for results in (found, expected):
+        result, expected = compiled(torch.tensor(3.0)), function(torch.tensor(3.0))
+        for results in (result, expected):
             results[0].add_(1)
-        assert [y.item() for y in found] == [y.item() for y in expected]
+        assert [y.item() for y in result] == [y.item() for y in expected]
 
 
 def test_a_gradient_that_is_one_number_everywhere_can_be_written(backend):

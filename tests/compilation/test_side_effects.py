@@ -158,10 +158,10 @@ def test_names_of_other_files_and_classes(monkeypatch):
 
 
 def test_iterators_are_not_compiled():
-    numbers = iter(range(10))
+    iterator = iter(range(10))
 
     def function(x):
-        return x * next(numbers)
+        return x * next(iterator)
 
     other = compiled(function)
     with pytest.warns(UserWarning, match="go on with an iterator: numbers"):

@@ -19,7 +19,7 @@ fusing = pytest.mark.skipif(
 
 def steps_of(make, calls=20, **settings):
     """Train a model eager and compiled alike; return the compiled step."""
-    found = []
+    results = []
     for compiled in (False, True):
         torch.manual_seed(0)
         model, inputs = make()
@@ -35,10 +35,10 @@ def steps_of(make, calls=20, **settings):
         if compiled:
             step = torch.compile(step, **settings)
         losses = [step().item() for _ in range(calls)]
-        found.append(
+        results.append(
             (losses, [parameter.detach().numpy() for parameter in model.parameters()], step)
         )
-    (eager, ours, _), (compiled, theirs, step) = found
+    (eager, ours, _), (compiled, theirs, step) = results
     np.testing.assert_allclose(compiled, eager, rtol=1e-4, atol=1e-6)
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-4)
@@ -80,7 +80,7 @@ def test_what_depends_on_itself_stays_apart():
             parts = [self.a(x[i]) for i in range(4)]
             parts = [self.b(torch.relu(part)) for part in parts]
             late = [self.a(part + 1) for part in parts]  # the same weights, one product later
-            return torch.stack([self.b(each.sin()) for each in late]).sum(0)
+            return torch.stack([self.b(state.sin()) for state in late]).sum(0)
 
     steps_of(lambda: (Twice(), [torch.randn(4, 3, 4)]))
 
@@ -121,11 +121,11 @@ def test_results_that_are_wanted_by_themselves():
     compiled = torch.compile(function)
     x = torch.randn(4, 2, 3)
     for _ in range(3):
-        found = compiled(x)
-        for one, other in zip(found, function(x), strict=True):
+        results = compiled(x)
+        for one, other in zip(results, function(x), strict=True):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-5, atol=1e-6)
-        found[0].zero_()  # each result is memory of its own
-        np.testing.assert_allclose(found[2].numpy(), function(x)[2].numpy(), rtol=1e-5, atol=1e-6)
+        results[0].zero_()  # each result is memory of its own
+        np.testing.assert_allclose(results[2].numpy(), function(x)[2].numpy(), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -173,7 +173,9 @@ class Attention(nn.Module):
 
     def forward(self, x):
         n, length, _ = x.shape
-        q, k, v = (each.view(n, length, 2, 8).transpose(1, 2) for each in self.qkv(x).chunk(3, -1))
+        q, k, v = (
+            tensor.view(n, length, 2, 8).transpose(1, 2) for tensor in self.qkv(x).chunk(3, -1)
+        )
         y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return x + self.out(y.transpose(1, 2).reshape(x.shape))
 
@@ -186,20 +188,20 @@ def test_gradients_of_attention_are_one_step(backend):
         assert "one kernel computes all its gradients" in step.explain()
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn", "cell"])
-def test_recurrent_layers(kind):
+@pytest.mark.parametrize("network", ["lstm", "gru", "rnn", "cell"])
+def test_recurrent_layers(network):
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            kinds = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN, "cell": nn.LSTMCell}
-            self.layer = kinds[kind](5, 6)
+            layers = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN, "cell": nn.LSTMCell}
+            self.layer = layers[network](5, 6)
 
         def forward(self, x):
-            if kind != "cell":
+            if network != "cell":
                 return self.layer(x)[0]
             h = c = torch.zeros(x.shape[1], 6)
-            for each in x:
-                h, c = self.layer(each, (h, c))
+            for tensor in x:
+                h, c = self.layer(tensor, (h, c))
             return h
 
     steps_of(lambda: (Net(), [torch.randn(4, 3, 5)]), calls=8)
@@ -214,15 +216,15 @@ def test_gelu_and_its_slope(approximate, dtype):
         y.sum().backward()
         return y
 
-    found = []
-    for each in (function, torch.compile(function)):
+    results = []
+    for variant in (function, torch.compile(function)):
         x = torch.linspace(-9, 9, 2001, dtype=dtype)
         x[0], x[1], x[2] = float("nan"), float("inf"), -200.0
         x.requires_grad_()
         for _ in range(3):
-            y = each(x)
-        found.append((y.detach().numpy(), x.grad.numpy()))
-    for one, other in zip(*found, strict=True):
+            y = variant(x)
+        results.append((y.detach().numpy(), x.grad.numpy()))
+    for one, other in zip(*results, strict=True):
         close = 2e-6 if dtype is torch.float32 else 1e-13
         np.testing.assert_allclose(other, one, rtol=close, atol=close)
 

@@ -61,10 +61,10 @@ def immutable(x):
 
 class JaxNumpy:
     def __getattr__(self, name):
-        found = getattr(np, name)
-        if isinstance(found, type) or not callable(found) or isinstance(found, np.ufunc):
-            return found
-        return lambda *args, **kwargs: frozen(found(*args, **kwargs))
+        result = getattr(np, name)
+        if isinstance(result, type) or not callable(result) or isinstance(result, np.ufunc):
+            return result
+        return lambda *args, **kwargs: frozen(result(*args, **kwargs))
 
 
 def frozen(x):
@@ -98,8 +98,8 @@ def jax(monkeypatch):
 def check(graph, arrays):
     lowered = lower_jax(graph)
     with np.errstate(all="ignore"):
-        found, wanted = lowered(arrays), run_on_arrays(graph)(arrays)
-    for one, right in zip(found, wanted, strict=True):
+        result, wanted = lowered(arrays), run_on_arrays(graph)(arrays)
+    for one, right in zip(result, wanted, strict=True):
         assert type(one) is np.ndarray and one.flags.writeable
         assert one.dtype == np.asarray(right).dtype
         np.testing.assert_allclose(one, right, rtol=1e-5, atol=1e-5)
@@ -146,12 +146,12 @@ ROW = np.array([1.0, 2.0, 3.0, 4.0])
 CALLS = {
     "taken": (primitives.take, ("x", (slice(None), 1)), lambda x: x[:, 1]),
     "taken by arrays": (primitives.take, ("x", np.array([2, 0])), lambda x: x[[2, 0]]),
-    "copied": (primitives.copied, ("x",), lambda x: x),
-    "converted": (primitives.converted, ("x", np.dtype("int32")), lambda x: x.astype("int32")),
-    "filled": (primitives.filled, ("x", 2.5), lambda x: np.full((3, 4), 2.5)),
-    "written": (primitives.written, ("x", 1, ROW),
+    "copied": (primitives.copy, ("x",), lambda x: x),
+    "converted": (primitives.cast, ("x", np.dtype("int32")), lambda x: x.astype("int32")),
+    "filled": (primitives.fill_like, ("x", 2.5), lambda x: np.full((3, 4), 2.5)),
+    "written": (primitives.set_item, ("x", 1, ROW),
                 lambda x: np.stack([x[0], ROW, x[2]])),
-    "added": (primitives.added_at, ("x", np.array([0, 0]), ROW),
+    "added": (primitives.scatter_add, ("x", np.array([0, 0]), ROW),
               lambda x: np.stack([x[0] + 2 * ROW, x[1], x[2]])),
     "a function of NumPy": (np.arctan2, ("x", 2.0), lambda x: np.arctan2(x, 2)),
     "of its own name": (np.flip, ("x",), np.flip),
@@ -163,9 +163,9 @@ CALLS = {
 def test_functions_that_are_no_ops(name):
     target, args, expected = CALLS[name]
     x = np.random.default_rng(0).normal(size=(3, 4))
-    (found,) = lower_jax(of_calls((target, args, {})))([x, 0.5])
-    np.testing.assert_allclose(found, expected(x))
-    assert found.dtype == expected(x).dtype
+    (result,) = lower_jax(of_calls((target, args, {})))([x, 0.5])
+    np.testing.assert_allclose(result, expected(x))
+    assert result.dtype == expected(x).dtype
 
 
 def test_numbers_are_numbers():

@@ -32,36 +32,36 @@ def kernel(name):
     return _made[name]
 
 
-def array(shape, kind, seed=0):
-    return np.asarray(np.random.default_rng(seed).normal(size=shape), kind)
+def array(shape, dtype, seed=0):
+    return np.asarray(np.random.default_rng(seed).normal(size=shape), dtype)
 
 
-def same(found, expected):
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
+def same(result, expected):
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @settings(max_examples=8, deadline=None)
-@given(kind=FORMATS, shape=SHAPES)
-def test_each_operation_is_numpys(name, kind, shape):
+@given(dtype=FORMATS, shape=SHAPES)
+def test_each_operation_is_numpys(name, dtype, shape):
     operation, *usual = OPERATIONS[name]
-    x, y = array(shape, kind), array(shape, kind, 1)
+    x, y = array(shape, dtype), array(shape, dtype, 1)
     same(kernel(name)(x, y, *usual), np.asarray(operation(x, y)))
-    number = np.asarray(-2.5, kind)
+    number = np.asarray(-2.5, dtype)
     same(kernel(name)(x, number, *usual), np.asarray(operation(x, number)))
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_what_is_not_finite_or_divided_by_zero(name):
     operation, *usual = OPERATIONS[name]
-    numbers = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e38, 1e-40], np.float32)
-    x, y = (each.ravel() for each in np.meshgrid(numbers, numbers))
+    values = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e38, 1e-40], np.float32)
+    x, y = (grid_values.ravel() for grid_values in np.meshgrid(values, values))
     with np.errstate(all="ignore"):
-        found, expected = kernel(name)(x, y, *usual), operation(x, y)
-    same(found, expected)
+        result, expected = kernel(name)(x, y, *usual), operation(x, y)
+    same(result, expected)
     real = ~np.isnan(expected)
-    same(np.signbit(found[real]), np.signbit(expected[real]))
+    same(np.signbit(result[real]), np.signbit(expected[real]))
 
 
 def test_other_cases_are_left_to_numpy():
@@ -80,9 +80,9 @@ def test_other_cases_are_left_to_numpy():
 
 
 @settings(max_examples=8, deadline=None)
-@given(kind=FORMATS, shape=SHAPES)
-def test_adding_onto_a_sum_changes_that_alone(kind, shape):
-    x, y = array(shape, kind), array(shape, kind, 1)
+@given(dtype=FORMATS, shape=SHAPES)
+def test_adding_onto_a_sum_changes_that_alone(dtype, shape):
+    x, y = array(shape, dtype), array(shape, dtype, 1)
     expected, before = x + y, y.copy()
     assert kernel("add_onto")(x, y) is x
     same(x, np.asarray(expected))
@@ -102,17 +102,17 @@ def test_adding_what_does_not_fit_changes_nothing():
 
 @settings(max_examples=20, deadline=None)
 @given(
-    kind=FORMATS, first=some.lists(some.integers(1, 30), min_size=1, max_size=2),
+    dtype=FORMATS, first=some.lists(some.integers(1, 30), min_size=1, max_size=2),
     width=some.integers(32, 90), keepdim=some.booleans(),
 )  # fmt: skip
-def test_columns(kind, first, width, keepdim):
-    x = array((*first, width), kind) + kind(5)
+def test_columns(dtype, first, width, keepdim):
+    x = array((*first, width), dtype) + dtype(5)
     dim = 0 if len(first) == 1 else (0, 1)
-    found = reductions.sum()(x, dim, keepdim, None)
+    result = reductions.sum()(x, dim, keepdim, None)
     expected = x.astype(float).sum(dim, keepdims=keepdim)
-    assert found.dtype == kind
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=32 * np.finfo(kind).eps)
+    assert result.dtype == dtype
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=32 * np.finfo(dtype).eps)
 
 
 def test_a_column_of_many_numbers_loses_few_digits():
@@ -143,7 +143,7 @@ def test_in_use_the_results_are_those_of_the_definitions(monkeypatch):
             if place.run is None:
                 make(place)
             run = place.run
-            noted = lambda *given, key=key, run=run: asked.add(key) or run(*given)  # noqa: E731
+            noted = lambda *arguments, key=key, run=run: asked.add(key) or run(*arguments)  # noqa: E731
             monkeypatch.setattr(place, "run", noted)
     fast = learned()
     assert asked >= {key for key, row in KERNELS.items() if row.file == "arithmetic"} | {"sum"}

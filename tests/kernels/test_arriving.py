@@ -62,8 +62,8 @@ def gradients(loss_of, dtype=edutorch.float32):
     return [w.grad.numpy(), v.grad.numpy()]
 
 
-def agree(found, exact):
-    for one, other in zip(found, exact, strict=True):
+def agree(result, exact):
+    for one, other in zip(result, exact, strict=True):
         assert one.shape == other.shape
         tolerance = 3e-6 if one.dtype == np.float32 else 1e-13
         assert abs(one - other).max() <= tolerance * abs(other).max()
@@ -72,12 +72,12 @@ def agree(found, exact):
 @pytest.mark.parametrize("dtype", [edutorch.float32, edutorch.float64])
 @pytest.mark.parametrize("steps", [1, 2, 5, 40])
 def test_each_weight_gets_one_product_for_all_its_uses(steps, dtype, made):
-    found = gradients(lambda w, v: network(w, v, steps), dtype)
+    result = gradients(lambda w, v: network(w, v, steps), dtype)
     assert made["kept"] >= 2 * steps
     folded = 2 * (steps * ROWS // lazy_gradients.MAX_ROWS)
     assert made["computed"] == 2 + folded
     with reference_only():
-        agree(found, gradients(lambda w, v: network(w, v, steps), edutorch.float64))
+        agree(result, gradients(lambda w, v: network(w, v, steps), edutorch.float64))
 
 
 def test_factors_are_gone_before_there_is_a_product():
@@ -135,9 +135,9 @@ USES = {
 
 @pytest.mark.parametrize("use", USES)
 def test_other_uses_of_the_same_weights(use):
-    found = gradients(USES[use])
+    result = gradients(USES[use])
     with reference_only():
-        agree(found, gradients(USES[use], edutorch.float64))
+        agree(result, gradients(USES[use], edutorch.float64))
 
 
 def test_a_second_backward_adds_to_the_first():
@@ -146,7 +146,7 @@ def test_a_second_backward_adds_to_the_first():
         network(w, v).backward()
     with reference_only():
         once = gradients(network, edutorch.float64)
-    agree([w.grad.numpy(), v.grad.numpy()], [2 * each for each in once])
+    agree([w.grad.numpy(), v.grad.numpy()], [2 * gradient for gradient in once])
 
 
 def test_the_gradient_is_nobody_elses_array():
@@ -160,9 +160,9 @@ def test_the_gradient_is_nobody_elses_array():
 
 def test_grad_returns_arrays():
     w, v = weights()
-    found = edutorch.autograd.grad(network(w, v), [w, v])
+    result = edutorch.autograd.grad(network(w, v), [w, v])
     with reference_only():
-        agree([each.numpy() for each in found], gradients(network, edutorch.float64))
+        agree([gradient.numpy() for gradient in result], gradients(network, edutorch.float64))
 
 
 def by_hook(h, spoil):

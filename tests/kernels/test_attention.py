@@ -12,8 +12,8 @@ from edutorch.backends import reference_only
 from edutorch.backends.blas import blas
 from edutorch.backends.reference_mode import slot_of
 from edutorch.kernels.cpu import attention
+from edutorch.nn.functional import dot_product_attention as definitions
 from edutorch.nn.functional import scaled_dot_product_attention
-from edutorch.nn.functional import scaled_dot_product_attention as definitions
 
 pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
 
@@ -29,8 +29,8 @@ def defined(g, q, k, v, scale, is_causal):
         return y, *definitions.sdpa_backward(g, q, k, v, scale, is_causal)
 
 
-def close(found, exact, dtype):
-    for one, other in zip(found, exact, strict=True):
+def close(result, exact, dtype):
+    for one, other in zip(result, exact, strict=True):
         assert one.dtype == dtype and one.shape == other.shape
         tolerance = (2e-5 if dtype == np.float32 else 1e-13) * max(1, abs(other).max())
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
@@ -56,13 +56,18 @@ def test_as_the_definition(attend, batch, is_causal, sizes, dtype, in_place):
     queries, keys, d, e = sizes
     generator = np.random.default_rng(0)
 
-    def numbers(length, width):
+    def random_array(length, width):
         if in_place and batch and batch[-1] == 2:
             return heads(generator.normal(size=(*batch[:-1], length, 2 * width)).astype(dtype))
         return generator.normal(size=(*batch, length, width)).astype(dtype)
 
-    q, k, v, g = numbers(queries, d), numbers(keys, d), numbers(keys, e), numbers(queries, e)
-    exact = defined(*(each.astype(float) for each in (g, q, k, v)), 0.5, is_causal)
+    q, k, v, g = (
+        random_array(queries, d),
+        random_array(keys, d),
+        random_array(keys, e),
+        random_array(queries, e),
+    )
+    exact = defined(*(array.astype(float) for array in (g, q, k, v)), 0.5, is_causal)
     y = attend[0](q, k, v, 0.5, is_causal)
     close((y, *attend[1](g, q, k, v, 0.5, is_causal)), exact, dtype)
     together = side_by_side(q) and side_by_side(y)
@@ -73,8 +78,8 @@ def test_other_operands_are_copied_or_left(attend):
     q = np.random.default_rng(0).normal(size=(2, 3, 8))
     spread = q[..., ::2], q[..., 1::2], np.broadcast_to(q[:, :, :1], (2, 3, 4))
     g = np.broadcast_to(1.0, (2, 3, 4))
-    found = attend[0](*spread, 1.0), *attend[1](g, *spread, 1.0, False)
-    close(found, defined(g, *spread, 1.0, False), np.float64)
+    result = attend[0](*spread, 1.0), *attend[1](g, *spread, 1.0, False)
+    close(result, defined(g, *spread, 1.0, False), np.float64)
     half = q.astype(np.float16)
     for operands in ((q, q[:1], q), (q, q[:, :0], q[:, :0]), (half, q, q), (half, half, half)):
         assert attend[0](*operands, 1.0) is None
@@ -86,11 +91,11 @@ def test_other_operands_are_copied_or_left(attend):
 def test_operands_that_are_shown_many_times(attend, which):
     """Along an axis that was expanded, the same numbers come again and again."""
     generator = np.random.default_rng(0)
-    given = {name: generator.normal(size=(3, 5, 4)) for name in "gqkv"}
-    given[which] = np.broadcast_to(given[which][:1], (3, 5, 4))
-    g, *others = given.values()
-    found = attend[0](*others, 1.0), *attend[1](g, *others, 1.0, False)
-    close(found, defined(g, *others, 1.0, False), np.float64)
+    arrays = {name: generator.normal(size=(3, 5, 4)) for name in "gqkv"}
+    arrays[which] = np.broadcast_to(arrays[which][:1], (3, 5, 4))
+    g, *others = arrays.values()
+    result = attend[0](*others, 1.0), *attend[1](g, *others, 1.0, False)
+    close(result, defined(g, *others, 1.0, False), np.float64)
 
 
 def test_heads_that_lie_side_by_side_come_out_so(attend):

@@ -24,7 +24,7 @@ def operands(draw):
     batch = draw(st.lists(st.integers(1, 3), max_size=3))
     m, n, k = draw(st.tuples(SIZE, SIZE, SIZE))
     generator = np.random.default_rng(0)
-    found = []
+    matrices = []
     for down, along in ((m, k), (k, n)):
         own = [draw(st.sampled_from([size, 1])) for size in batch]
         own = own[draw(st.integers(0, len(own))) :]
@@ -36,8 +36,8 @@ def operands(draw):
             x = np.repeat(x, 2, -1)[..., ::2]
         elif way == "heads" and own:
             x = np.ascontiguousarray(x.swapaxes(-2, -3)).swapaxes(-2, -3)
-        found.append(x)
-    return found
+        matrices.append(x)
+    return matrices
 
 
 @settings(max_examples=60, deadline=None)
@@ -76,7 +76,7 @@ def test_ops_and_their_gradients(name, monkeypatch):
         x, z = a.detach().requires_grad_(), b.detach().requires_grad_()
         y = getattr(edutorch, name)(x, z.transpose(-1, -2))
         y.cos().sum().backward()
-        return [each.detach().numpy() for each in (y, x.grad, z.grad)]
+        return [tensor.detach().numpy() for tensor in (y, x.grad, z.grad)]
 
     fast = gradients()
     assert slot_of(name).run is not None
@@ -89,32 +89,40 @@ def test_ops_and_their_gradients(name, monkeypatch):
 # Rows added where they belong ----------------------------------------------------------------
 
 
-def numbers(*shape, dtype=np.float32):
+def random_array(*shape, dtype=np.float32):
     return np.random.default_rng(0).normal(size=shape).astype(dtype)
 
 
-def places(low, high, *shape):
+def random_indices(low, high, *shape):
     return np.random.default_rng(1).integers(low, high, shape)
 
 
 CASES = {
-    "rows": ((50, 40), places(0, 50, 300), (300, 40)),
-    "from behind": ((50, 40), (places(-50, 50, 300),), (300, 40)),
-    "and all of the rest": ((50, 4, 10), (places(0, 50, 20, 5), slice(None), ...), (20, 5, 4, 10)),
-    "numbers": ((50,), places(0, 50, 9000), (9000,)),
-    "along an axis": ((50, 90), (places(0, 50, 60, 90), np.arange(90)[None]), (60, 90)),
-    "the same value": ((9, 600), places(0, 9, 70), (600,)),
-    "int32": ((50, 40), places(0, 50, 300).astype(np.int32), (300, 40)),
-    "a slice in front": ((7, 50, 40), (slice(None), places(0, 50, 30)), (7, 30, 40)),
-    "the last axis": ((3, 5, 50), (*[slice(None)] * 2, places(-50, 50, 200)), (3, 5, 200)),
+    "rows": ((50, 40), random_indices(0, 50, 300), (300, 40)),
+    "from behind": ((50, 40), (random_indices(-50, 50, 300),), (300, 40)),
+    "and all of the rest": (
+        (50, 4, 10),
+        (random_indices(0, 50, 20, 5), slice(None), ...),
+        (20, 5, 4, 10),
+    ),
+    "numbers": ((50,), random_indices(0, 50, 9000), (9000,)),
+    "along an axis": ((50, 90), (random_indices(0, 50, 60, 90), np.arange(90)[None]), (60, 90)),
+    "the same value": ((9, 600), random_indices(0, 9, 70), (600,)),
+    "int32": ((50, 40), random_indices(0, 50, 300).astype(np.int32), (300, 40)),
+    "a slice in front": ((7, 50, 40), (slice(None), random_indices(0, 50, 30)), (7, 30, 40)),
+    "the last axis": ((3, 5, 50), (*[slice(None)] * 2, random_indices(-50, 50, 200)), (3, 5, 200)),
     "two axes in the middle": (
         (3, 20, 30, 5),
-        (slice(None), places(0, 20, 4, 9), places(-30, 30, 9)),
+        (slice(None), random_indices(0, 20, 4, 9), random_indices(-30, 30, 9)),
         (3, 4, 9, 5),
     ),
-    "the same value in each block": ((4, 50, 9), (slice(None), places(0, 50, 40)), (40, 9)),
-    "a slice in between": ((9, 6, 20), (places(0, 9, 50), slice(None), places(0, 20, 50)), (50, 6)),
-    "a mask": ((50, 400), numbers(50) > 0, (400,)),
+    "the same value in each block": ((4, 50, 9), (slice(None), random_indices(0, 50, 40)), (40, 9)),
+    "a slice in between": (
+        (9, 6, 20),
+        (random_indices(0, 9, 50), slice(None), random_indices(0, 20, 50)),
+        (50, 6),
+    ),
+    "a mask": ((50, 400), random_array(50) > 0, (400,)),
 }
 
 
@@ -124,11 +132,11 @@ def test_scatter_add(case, dtype, monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 3)
     shape, index, more = case
-    values = (100 * numbers(*more, dtype=np.float64)).astype(dtype)
-    found, exact = np.zeros(shape, dtype), np.zeros(shape, dtype)
-    CPU.scatter_add(found, index, values)
+    values = (100 * random_array(*more, dtype=np.float64)).astype(dtype)
+    result, exact = np.zeros(shape, dtype), np.zeros(shape, dtype)
+    CPU.scatter_add(result, index, values)
     np.add.at(exact, index, values)
-    np.testing.assert_array_equal(found, exact)  # the same sums in the same order
+    np.testing.assert_array_equal(result, exact)  # the same sums in the same order
 
 
 def test_a_place_that_does_not_exist(monkeypatch):
@@ -140,7 +148,7 @@ def test_a_place_that_does_not_exist(monkeypatch):
 def test_the_gradient_of_an_embedding(monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     table = edutorch.nn.Embedding(20, 64)
-    words = edutorch.tensor(places(0, 20, 8, 30))
+    words = edutorch.tensor(random_indices(0, 20, 8, 30))
     table(words).sum().backward()
     counts = np.bincount(words.numpy().reshape(-1), minlength=20)
     np.testing.assert_array_equal(table.weight.grad.numpy(), np.repeat(counts[:, None], 64, 1))

@@ -63,7 +63,7 @@ def test_parts_of_larger_matrices():
 def test_addresses_instead_of_arrays():
     a, b, c = np.float32([[1, 2], [3, 4]]), np.float32([[5, 6], [7, 8]]), np.empty((2, 2), "f4")
     by_sgemm(cpu_blas.gemm_addresses().sgemm, 2, 2, 2, *(
-        each for x in (a, b, c) for each in (x.ctypes.data, 2)
+        argument for x in (a, b, c) for argument in (x.ctypes.data, 2)
     ))  # fmt: skip
     assert c.tolist() == [[19, 22], [43, 50]]
 

@@ -17,9 +17,9 @@ from edutorch.kernels.cpu.conv_indexing import plan_convolution
 from edutorch.nn.functional.conv import (
     conv2d,
     conv_nd,
+    conv_transpose_nd,
     conv_weight_grad,
     resolve_window,
-    conv_transpose_nd,
 )
 
 TOLERANCE = {np.float32: 2e-6, np.float64: 1e-14}
@@ -43,11 +43,11 @@ def definition(op, *arguments):
         return op.op.forward(np, *wide)
 
 
-def assert_near(found, expected, dtype, terms):
-    assert found.dtype == dtype
-    assert found.shape == expected.shape
+def assert_near(result, expected, dtype, terms):
+    assert result.dtype == dtype
+    assert result.shape == expected.shape
     scale = np.abs(expected).max() + np.sqrt(terms)
-    assert np.abs(found - expected).max() <= TOLERANCE[dtype] * scale
+    assert np.abs(result - expected).max() <= TOLERANCE[dtype] * scale
 
 
 @st.composite
@@ -72,10 +72,10 @@ def cases(draw):
 def test_the_three_faces(kernels, case, dtype, bias):
     n, groups, channels, filters, axes = case
     size, kernel, stride, padding, dilation = map(tuple, zip(*axes, strict=True))
-    numbers = np.random.default_rng(n)
+    generator = np.random.default_rng(n)
 
     def random(*shape):
-        return numbers.normal(size=shape).astype(dtype)
+        return generator.normal(size=shape).astype(dtype)
 
     x = random(n, groups * channels, *size)
     w = random(groups * filters, channels, *kernel)
@@ -119,8 +119,8 @@ def test_the_bias(kernels, shape, dtype):
     ],
 )
 def test_cut_among_threads(kernels, shape, filters, settings, threads):
-    numbers = np.random.default_rng(0)
-    x, w = (numbers.normal(size=each).astype("f") for each in (shape, filters))
+    generator = np.random.default_rng(0)
+    x, w = (generator.normal(size=each).astype("f") for each in (shape, filters))
     before = edutorch.get_num_threads()
     edutorch.set_num_threads(threads)
     try:
@@ -150,9 +150,9 @@ def test_nothing_beside_the_images_is_read(n, bare):
 
 
 def test_other_memory(kernels):
-    numbers = np.random.default_rng(0)
-    x = numbers.normal(size=(4, 9, 9, 6)).astype("f").transpose(0, 3, 1, 2)
-    w = numbers.normal(size=(3, 3, 6, 8)).astype("f").transpose(3, 2, 0, 1)
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(4, 9, 9, 6)).astype("f").transpose(0, 3, 1, 2)
+    w = generator.normal(size=(3, 3, 6, 8)).astype("f").transpose(3, 2, 0, 1)
     x.flags.writeable = w.flags.writeable = False
     settings = 1, 0, 1, 1
     y = kernels["conv2d"](x, w, None, *settings)
@@ -170,14 +170,14 @@ def test_other_memory(kernels):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_stays_where_the_definition_has_it(kernels, value):
-    numbers = np.random.default_rng(0)
-    x, w = numbers.normal(size=(2, 3, 8, 8)), numbers.normal(size=(5, 3, 3, 3))
+    generator = np.random.default_rng(0)
+    x, w = generator.normal(size=(2, 3, 8, 8)), generator.normal(size=(5, 3, 3, 3))
     x[1, 2, 0, 0] = value
     pads = ((1, 1), (1, 1))
     once = (1, 1)
     y = kernels["conv2d"](x, w, None, 1, 1, 1, 1)
     np.testing.assert_allclose(y, definition(conv2d, x, w, None, 1, 1, 1, 1), atol=1e-13)
-    g = numbers.normal(size=y.shape)
+    g = generator.normal(size=y.shape)
     back = x, g, (3, 3), once, pads, once, 1
     np.testing.assert_allclose(
         kernels["conv_weight_grad"](*back), definition(conv_weight_grad, *back), atol=1e-12

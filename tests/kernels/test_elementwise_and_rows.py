@@ -22,8 +22,8 @@ SETTINGS = {
     "leaky_relu_forward": (0.2,), "elu_forward": (1.5,), "hardtanh_forward": (-1, 0.5),
 }  # fmt: skip
 CURVES = [
-    "exp", "log", "erf", "tanh", "sigmoid", "relu", "silu_forward", "softplus", "gelu", "leaky_relu_forward",
-    "elu_forward", "hardtanh_forward",
+    "exp", "log", "erf", "tanh", "sigmoid", "relu", "silu_forward", "softplus", "gelu",
+    "leaky_relu_forward", "elu_forward", "hardtanh_forward",
 ]  # fmt: skip
 BY_RESULT = {"exp", "tanh", "sigmoid", "relu"}
 FORMATS = some.sampled_from([np.float32, np.float64])
@@ -39,48 +39,48 @@ def kernel(module, name):
     return _made[name]
 
 
-def array(shape, kind, seed=0, scale=2.0):
-    return np.asarray(np.random.default_rng(seed).normal(size=shape) * scale, kind)
+def array(shape, dtype, seed=0, scale=2.0):
+    return np.asarray(np.random.default_rng(seed).normal(size=shape) * scale, dtype)
 
 
-def close(found, expected, kind, digits=16):
+def close(result, expected, dtype, digits=16):
     """Compare with what the definition finds for the same numbers in float64."""
-    assert found.dtype == kind
-    assert found.shape == expected.shape
+    assert result.dtype == dtype
+    assert result.shape == expected.shape
     scale = np.abs(expected[np.isfinite(expected)]).max(initial=1.0)
-    tolerance = digits * np.finfo(kind).eps
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+    tolerance = digits * np.finfo(dtype).eps
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * scale)
 
 
 # Functions of one number -------------------------------------------------------------------
 
 
 def curve(name, x, *others):
-    kind = x.dtype
+    dtype = x.dtype
     y = kernel(activations, name)(x, *others)
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
-        close(y, np.asarray(REGISTRY[name].forward(np, wide, *others)), kind)
+        close(y, np.asarray(REGISTRY[name].forward(np, wide, *others)), dtype)
     if "input" not in REGISTRY[name].rules or not hasattr(activations, f"{name}_input"):
         return
-    g = array(x.shape, kind, 1)
+    g = array(x.shape, dtype, 1)
     saved = y if name in BY_RESULT else x
     slope = kernel(activations, f"{name}_input")(g, saved, *others)
     rule = REGISTRY[name].rules["input"].function
-    close(slope, np.asarray(rule(g.astype(float), saved.astype(float), *others)), kind)
+    close(slope, np.asarray(rule(g.astype(float), saved.astype(float), *others)), dtype)
 
 
 @pytest.mark.parametrize("name", CURVES)
 @settings(max_examples=6, deadline=None)
-@given(kind=FORMATS, shape=some.lists(some.integers(0, 40), min_size=0, max_size=3))
-def test_curves(name, kind, shape):
-    x = array(shape, kind)
-    curve(name, np.asarray(abs(x) + kind(0.1) if name == "log" else x), *SETTINGS.get(name, ()))
+@given(dtype=FORMATS, shape=some.lists(some.integers(0, 40), min_size=0, max_size=3))
+def test_curves(name, dtype, shape):
+    x = array(shape, dtype)
+    curve(name, np.asarray(abs(x) + dtype(0.1) if name == "log" else x), *SETTINGS.get(name, ()))
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_the_other_form_of_gelu(kind):
-    curve("gelu", array((7, 33), kind), "tanh")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_other_form_of_gelu(dtype):
+    curve("gelu", array((7, 33), dtype), "tanh")
 
 
 @pytest.mark.parametrize("name", CURVES)
@@ -128,18 +128,18 @@ def test_a_gradient_that_is_one_number_for_all():
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 @settings(max_examples=12, deadline=None)
 @given(
-    kind=FORMATS,
+    dtype=FORMATS,
     shape=some.lists(some.integers(1, 70), min_size=1, max_size=3),
     axis=some.integers(0, 2),
 )
-def test_softmax(name, kind, shape, axis):
+def test_softmax(name, dtype, shape, axis):
     dim = axis % len(shape) - len(shape)
-    x, g = array(shape, kind, scale=9.0), array(shape, kind, 1)
+    x, g = array(shape, dtype, scale=9.0), array(shape, dtype, 1)
     y = kernel(softmax, name)(x, dim, None)
-    close(y, REGISTRY[name].forward(np, x.astype(float), dim), kind)
+    close(y, REGISTRY[name].forward(np, x.astype(float), dim), dtype)
     back = kernel(softmax, f"{name}_input")(g, y, dim)
     rule = REGISTRY[name].rules["input"].function
-    close(back, rule(g.astype(float), y.astype(float), dim), kind, digits=64)
+    close(back, rule(g.astype(float), y.astype(float), dim), dtype, digits=64)
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -165,18 +165,18 @@ def test_a_long_row_loses_no_digits():
 
 
 def norm(name, x, weight, bias, *settings, digits=64):
-    kind, op = x.dtype, REGISTRY[name]
-    g = array(x.shape, kind, 1)
+    dtype, op = x.dtype, REGISTRY[name]
+    g = array(x.shape, dtype, 1)
     wide = [each if each is None else each.astype(float) for each in (x, weight, bias)]
-    found = kernel(norms, name)(x, weight, bias, *settings)
+    result = kernel(norms, name)(x, weight, bias, *settings)
     expected = op.forward(np, *wide, *settings)
-    found += tuple(kernel(norms, f"{name}_joint_vjp")(g, x, weight, bias, *settings))
+    result += tuple(kernel(norms, f"{name}_joint_vjp")(g, x, weight, bias, *settings))
     expected += tuple(op.joint_vjp(g.astype(float), *wide, *settings))
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(result, expected, strict=True):
         if other is None:
             assert one is None
         else:
-            close(one, np.asarray(other), kind, digits)
+            close(one, np.asarray(other), dtype, digits)
 
 
 PRESENT = some.booleans()
@@ -184,10 +184,10 @@ PRESENT = some.booleans()
 
 @settings(max_examples=15, deadline=None)
 @given(FORMATS, some.integers(1, 90), some.integers(2, 60), some.integers(1, 3), PRESENT, PRESENT)
-def test_layer_norm(kind, rows, n, m, scaled, shifted):
-    weight = array((n, m), kind, 2) if scaled else None
-    bias = array((n, m), kind, 3) if shifted else None
-    with_tuple("native_layer_norm", array((rows, n, m), kind), weight, bias, 2, 1e-3)
+def test_layer_norm(dtype, rows, n, m, scaled, shifted):
+    weight = array((n, m), dtype, 2) if scaled else None
+    bias = array((n, m), dtype, 3) if shifted else None
+    with_tuple("native_layer_norm", array((rows, n, m), dtype), weight, bias, 2, 1e-3)
 
 
 @pytest.mark.parametrize("centred", [True, False])
@@ -195,11 +195,11 @@ def test_a_long_row_without_weights_next_to_what_is_not_finite(centred):
     x, g = array((5, 2500), np.float32) + np.float32(30), array((5, 2500), np.float32, 1)
     x[1, 7], x[2, 2400], g[3, 9] = np.nan, np.inf, np.nan
     name = "native_layer_norm_joint_vjp" if centred else "fused_rms_norm_joint_vjp"
-    given = (x, None, None, 1, 1e-5) if centred else (x, None, 1, 1e-5)
-    back, *others = kernel(norms, name)(g, *given)
+    arguments = (x, None, None, 1, 1e-5) if centred else (x, None, 1, 1e-5)
+    back, *others = kernel(norms, name)(g, *arguments)
     assert all(other is None for other in others)
     with np.errstate(all="ignore"):
-        wide = (g.astype(float), x.astype(float), *given[1:])
+        wide = (g.astype(float), x.astype(float), *arguments[1:])
         expected = REGISTRY[name.removesuffix("_joint_vjp")].joint_vjp(*wide)[0]
     assert np.isfinite(expected[[0, 4]]).all()
     close(back, expected, np.float32, digits=64)
@@ -207,49 +207,51 @@ def test_a_long_row_without_weights_next_to_what_is_not_finite(centred):
 
 @settings(max_examples=8, deadline=None)
 @given(FORMATS, some.integers(1, 40), some.integers(2, 60), PRESENT)
-def test_rms_norm(kind, rows, n, scaled):
-    x, g = array((rows, n), kind), array((rows, n), kind, 1)
-    weight = array(n, kind, 2) if scaled else None
+def test_rms_norm(dtype, rows, n, scaled):
+    x, g = array((rows, n), dtype), array((rows, n), dtype, 1)
+    weight = array(n, dtype, 2) if scaled else None
     wide = [each if each is None else each.astype(float) for each in (x, weight)]
     op = REGISTRY["fused_rms_norm"]
-    close(kernel(norms, "fused_rms_norm")(x, weight, 1, 1e-3), op.forward(np, *wide, 1, 1e-3), kind)
-    found = kernel(norms, "fused_rms_norm_joint_vjp")(g, x, weight, 1, 1e-3)
+    close(
+        kernel(norms, "fused_rms_norm")(x, weight, 1, 1e-3), op.forward(np, *wide, 1, 1e-3), dtype
+    )
+    result = kernel(norms, "fused_rms_norm_joint_vjp")(g, x, weight, 1, 1e-3)
     expected = op.joint_vjp(g.astype(float), *wide, 1, 1e-3)
-    assert (found[1] is None) == (weight is None)
-    for one, other in zip(found, expected, strict=True):
+    assert (result[1] is None) == (weight is None)
+    for one, other in zip(result, expected, strict=True):
         if other is not None:
-            close(one, other, kind, digits=64)
+            close(one, other, dtype, digits=64)
 
 
 @settings(max_examples=10, deadline=None)
 @given(FORMATS, some.integers(1, 5), some.integers(1, 9), some.integers(8, 40), PRESENT, PRESENT)
-def test_batch_norm(kind, n, c, size, scaled, shifted):
-    weight = array(c, kind, 2) if scaled else None
-    bias = array(c, kind, 3) if shifted else None
-    norm("native_batch_norm", array((n, c, size), kind), weight, bias, 1e-3)
+def test_batch_norm(dtype, n, c, size, scaled, shifted):
+    weight = array(c, dtype, 2) if scaled else None
+    bias = array(c, dtype, 3) if shifted else None
+    norm("native_batch_norm", array((n, c, size), dtype), weight, bias, 1e-3)
 
 
 @settings(max_examples=10, deadline=None)
 @given(FORMATS, some.integers(2, 40), some.integers(1, 300), PRESENT)
-def test_batch_norm_of_columns(kind, n, c, scaled):
-    weight = array(c, kind, 2) if scaled else None
-    norm("native_batch_norm", array((n, c), kind), weight, array(c, kind, 3), 1e-3)
+def test_batch_norm_of_columns(dtype, n, c, scaled):
+    weight = array(c, dtype, 2) if scaled else None
+    norm("native_batch_norm", array((n, c), dtype), weight, array(c, dtype, 3), 1e-3)
 
 
 @settings(max_examples=10, deadline=None)
 @given(FORMATS, some.integers(1, 5), some.integers(1, 4), some.integers(1, 3), PRESENT, PRESENT)
-def test_group_norm(kind, n, groups, each, scaled, shifted):
-    c = groups * each
-    weight = array(c, kind, 2) if scaled else None
-    bias = array(c, kind, 3) if shifted else None
-    with_tuple("native_group_norm", array((n, c, 3, 4), kind), weight, bias, groups, 1e-3)
+def test_group_norm(dtype, n, groups, channels_per_group, scaled, shifted):
+    c = groups * channels_per_group
+    weight = array(c, dtype, 2) if scaled else None
+    bias = array(c, dtype, 3) if shifted else None
+    with_tuple("native_group_norm", array((n, c, 3, 4), dtype), weight, bias, groups, 1e-3)
 
 
 def with_tuple(name, x, *settings):
     """The same for a forward with one result."""
     forward, run = REGISTRY[name].forward, kernel(norms, name)
-    _made[name] = lambda *given: (run(*given),)
-    REGISTRY[name].forward = lambda *given: (forward(*given),)
+    _made[name] = lambda *arguments: (run(*arguments),)
+    REGISTRY[name].forward = lambda *arguments: (forward(*arguments),)
     try:
         norm(name, x, *settings)
     finally:
@@ -266,10 +268,10 @@ def test_extremes_of_a_row_read_it_only(name, exact, monkeypatch):
         for at in {0, size // 2, size - 1}:
             marked = row.copy()
             marked[at] = np.nan
-            for numbers in (row, marked, -abs(row), abs(row)):
-                before = numbers.copy()
-                np.testing.assert_equal(getattr(rows, name).py_func(numbers), exact(numbers))
-                np.testing.assert_array_equal(numbers, before)
+            for values in (row, marked, -abs(row), abs(row)):
+                before = values.copy()
+                np.testing.assert_equal(getattr(rows, name).py_func(values), exact(values))
+                np.testing.assert_array_equal(values, before)
 
 
 def test_the_threads_do_not_change_the_sums():
@@ -278,8 +280,8 @@ def test_the_threads_do_not_change_the_sums():
     threads = torch.get_num_threads()
     results = []
     try:
-        for each in (1, 2, 3):
-            torch.set_num_threads(each)
+        for thread_count in (1, 2, 3):
+            torch.set_num_threads(thread_count)
             results.append(back(g, x, x[0], x[1], 1, 1e-5))
     finally:
         torch.set_num_threads(threads)
@@ -293,21 +295,21 @@ def test_the_threads_do_not_change_the_sums():
 @pytest.mark.parametrize("name", ["sum", "mean", "var", "amax"])
 @settings(max_examples=12, deadline=None)
 @given(
-    kind=FORMATS,
+    dtype=FORMATS,
     shape=some.lists(some.integers(1, 40), min_size=1, max_size=3),
     last=some.integers(0, 3),
     keepdim=some.booleans(),
 )
-def test_reductions(name, kind, shape, last, keepdim):
-    x = array(shape, kind) + kind(5)
+def test_reductions(name, dtype, shape, last, keepdim):
+    x = array(shape, dtype) + dtype(5)
     kept = max(len(shape) - last, 0)
     dim = tuple(range(kept, len(shape))) or None
     dim = dim[0] if dim is not None and len(dim) == 1 else dim
     others = {"sum": (None,), "mean": (None,), "var": (0,), "amax": ()}[name]
     named = {"correction": 0} if name == "var" else {}
-    found = kernel(reductions, name)(x, dim, keepdim, *others)
+    result = kernel(reductions, name)(x, dim, keepdim, *others)
     expected = REGISTRY[name].forward(np, x.astype(float), dim, keepdim, **named)
-    close(found, np.asarray(expected), kind, digits=8)
+    close(result, np.asarray(expected), dtype, digits=8)
 
 
 def test_reductions_with_what_is_not_finite():
@@ -316,8 +318,8 @@ def test_reductions_with_what_is_not_finite():
     with np.errstate(all="ignore"):
         for name in ("sum", "amax"):
             others = (None,) if name == "sum" else ()
-            found = kernel(reductions, name)(x, 1, False, *others)
-            np.testing.assert_allclose(found, REGISTRY[name].forward(np, x, 1), rtol=1e-6)
+            result = kernel(reductions, name)(x, 1, False, *others)
+            np.testing.assert_allclose(result, REGISTRY[name].forward(np, x, 1), rtol=1e-6)
 
 
 def test_axes_that_are_not_the_last_are_left_to_the_definition():

@@ -68,9 +68,11 @@ def test_every_kernel_is_found_on_the_disk_by_the_next_process():
     states = "from edutorch import kernels\n"
     states += "print(*(f'{{each.name}}={{each.state}}' for each in kernels.warm_up({})))"
     run(states.format(""))
-    found = dict(each.split("=", 1) for each in run(states.format("compile=False")) if "=" in each)
-    assert len(found) > len(KERNELS)
-    assert {name: state for name, state in found.items() if state != "loaded"} == {}
+    state_of = dict(
+        word.split("=", 1) for word in run(states.format("compile=False")) if "=" in word
+    )
+    assert len(state_of) > len(KERNELS)
+    assert {name: state for name, state in state_of.items() if state != "loaded"} == {}
 
 
 CACHED = """

@@ -33,9 +33,9 @@ LAYOUTS = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_layout_changes_no_number(name, layout):
     """60,000 elements: enough for each kernel to take them instead of NumPy."""
-    numbers = np.random.default_rng(0).standard_normal((4, 6, 50, 50)).astype("float32")
-    plain = torch.tensor(numbers, requires_grad=True)
-    other = torch.tensor(numbers)
+    values = np.random.default_rng(0).standard_normal((4, 6, 50, 50)).astype("float32")
+    plain = torch.tensor(values, requires_grad=True)
+    other = torch.tensor(values)
     other = LAYOUTS[layout](other).detach().requires_grad_()
     assert other.stride() != plain.stride()
     results = [FUNCTIONS[name](x) for x in (plain, other)]

@@ -217,7 +217,7 @@ def test_other_layouts_and_types_are_left_to_the_definition(calls):
     turned = edutorch.zeros(256, 128).T.requires_grad_()
     half = edutorch.zeros(32768, dtype=edutorch.bfloat16, requires_grad=True)
     twice = edutorch.zeros(9000, requires_grad=True)
-    optimizer = optim.Adam([{"params": [each]} for each in (turned, half)])
+    optimizer = optim.Adam([{"params": [parameter]} for parameter in (turned, half)])
     other = optim.Adam([twice, twice])
     for _ in range(2):
         turned.grad, half.grad = edutorch.ones(128, 256), edutorch.ones_like(half)

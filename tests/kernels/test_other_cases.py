@@ -121,13 +121,13 @@ def test_arrays_that_are_not_its_own(name, monkeypatch):
             for position, arg in enumerate(args):
                 if not is_float(arg):
                     continue
-                given = list(copy.deepcopy(args))
-                given[position] = change(given[position])
-                found = run(*given)
-                if found is None:
+                arguments = list(copy.deepcopy(args))
+                arguments[position] = change(arguments[position])
+                result = run(*arguments)
+                if result is None:
                     continue
                 digits = 2e-2 if variant == "of half the digits" else 1e-4
-                for one, other in zip(all_results(found), all_results(expected), strict=True):
+                for one, other in zip(all_results(result), all_results(expected), strict=True):
                     if isinstance(other, np.ndarray):
                         scale = np.abs(other).max(initial=1)
                         np.testing.assert_allclose(
@@ -141,20 +141,22 @@ def test_arrays_of_other_types_are_left_to_the_definition(name, monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     for kernel, (run, args, _) in calls_of({**LAYERS, **MORE}[name], monkeypatch).items():
         for dtype in (np.float16, np.int64):
-            given = [x.astype(dtype) if is_float(x) else x for x in copy.deepcopy(args)]
-            assert run(*given) is None, kernel
+            arguments = [x.astype(dtype) if is_float(x) else x for x in copy.deepcopy(args)]
+            assert run(*arguments) is None, kernel
 
 
-@pytest.mark.parametrize("kind", [nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.RNN, nn.LSTM, nn.GRU])
-def test_a_gradient_whose_elements_lie_apart(kind, monkeypatch):
+@pytest.mark.parametrize(
+    "layer_class", [nn.RNNCell, nn.LSTMCell, nn.GRUCell, nn.RNN, nn.LSTM, nn.GRU]
+)
+def test_a_gradient_whose_elements_lie_apart(layer_class, monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
-    layer = kind(50, 50)
-    shape = (600, 50) if "Cell" in kind.__name__ else (20, 30, 50)
+    layer = layer_class(50, 50)
+    shape = (600, 50) if "Cell" in layer_class.__name__ else (20, 30, 50)
     g = edutorch.randn(*shape[:-1], 100)[..., ::2]
     gradients = []
-    for each in (g, g.clone(memory_format=edutorch.contiguous_format)):
+    for gradient in (g, g.clone(memory_format=edutorch.contiguous_format)):
         x = edutorch.linspace(-1, 1, 30_000).reshape(shape).requires_grad_()
         y = layer(x)
-        (y[0] if isinstance(y, tuple) else y).backward(each)
+        (y[0] if isinstance(y, tuple) else y).backward(gradient)
         gradients.append(x.grad)
     assert edutorch.equal(*gradients)

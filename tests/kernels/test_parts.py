@@ -83,9 +83,9 @@ def begins(count, work=ENOUGH, more=0.0):
 
 @pytest.mark.parametrize("count", [4, 5, 7, 1000])
 def test_each_row_is_done_once_and_parts_are_even(count):
-    found = begins(count, more=5.0)
+    starts = begins(count, more=5.0)
     bounds = [count * part // 4 for part in range(4)]
-    assert found == [max(bound for bound in bounds if bound <= row) for row in range(count)]
+    assert starts == [max(bound for bound in bounds if bound <= row) for row in range(count)]
 
 
 def test_arguments_of_all_kinds():
@@ -206,7 +206,7 @@ def test_helpers_sleep_when_nothing_comes_and_wake_up():
 
 
 def test_what_no_helper_begins_the_caller_does(monkeypatch):
-    """Nobody looks into the boxes."""
+    """No worker polls its task slot."""
     monkeypatch.setattr(parallel.WorkerThread, "_serve", lambda self: None)
     monkeypatch.setattr(parallel, "_pool", parallel.ThreadPool())
     assert begins(8) == [0, 0, 2, 2, 4, 4, 6, 6]
@@ -317,8 +317,8 @@ def test_a_forked_process_makes_its_own_threads():
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        found = begins(8)
-        os.write(writer, f"{found == [0, 0, 2, 2, 4, 4, 6, 6]}".encode())
+        starts = begins(8)
+        os.write(writer, f"{starts == [0, 0, 2, 2, 4, 4, 6, 6]}".encode())
         os._exit(0)
     os.waitpid(child, 0)
     assert os.read(reader, 10) == b"True"
@@ -329,5 +329,5 @@ def test_too_many_arguments_are_refused_when_a_kernel_is_compiled():
     scope = {"claim_range": claim_range}
     exec(f"def crowded(start, stop, {', '.join(names)}):\n  start, stop = claim_range(start, stop)",
          scope)  # fmt: skip
-    with pytest.raises(ValueError, match="too many arguments for a box"):
+    with pytest.raises(ValueError, match="too many arguments for a task slot"):
         kernel(types.void(*[types.int64] * (work_queue.SLOT_WORDS + 2)))(scope["crowded"])

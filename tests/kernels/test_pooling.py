@@ -45,7 +45,7 @@ def cases(draw):
     rank = draw(st.integers(1, 3))
     axes = []
     for _ in range(rank):
-        kernel, stride, dilation = (draw(st.integers(1, each)) for each in (4, 3, 2))
+        kernel, stride, dilation = (draw(st.integers(1, limit)) for limit in (4, 3, 2))
         reach = dilation * (kernel - 1) + 1
         padding = draw(st.integers(0, reach // 2))
         size = draw(st.integers(max(1, reach - 2 * padding), 13))
@@ -62,11 +62,11 @@ def cases(draw):
 )  # fmt: skip
 def test_the_largest_and_the_way_back(kernels, case, dtype, seed, low):
     shape, settings = case
-    numbers = np.random.default_rng(seed)
-    x = numbers.integers(-3, 4, shape).astype(dtype)  # several are equal
-    x.reshape(-1)[numbers.integers(0, x.size, 3)] = np.nan, np.inf, -np.inf
+    generator = np.random.default_rng(seed)
+    x = generator.integers(-3, 4, shape).astype(dtype)  # several are equal
+    x.reshape(-1)[generator.integers(0, x.size, 3)] = np.nan, np.inf, -np.inf
     if low != 0:  # most windows see nothing else
-        x[numbers.uniform(size=shape) < 0.9] = low
+        x[generator.uniform(size=shape) < 0.9] = low
     y = kernels["max_pool"](x, *settings)
     if y is None:  # a window may see nothing but border: left to the definition
         assert defined("max_pool_indices", x, settings).min() == -1
@@ -74,10 +74,10 @@ def test_the_largest_and_the_way_back(kernels, case, dtype, seed, low):
     np.testing.assert_array_equal(y, defined("max_pool", x, *settings), strict=True)
     tap = kernels["max_pool_indices"](x, settings)
     np.testing.assert_array_equal(tap, defined("max_pool_indices", x, settings))
-    g = numbers.normal(size=y.shape).astype(dtype)
-    found, expected = kernels["max_pool_input"](g, x, *settings), back(g, x, *settings)
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, expected, rtol=0, atol=100 * np.finfo(dtype).eps)
+    g = generator.normal(size=y.shape).astype(dtype)
+    result, expected = kernels["max_pool_input"](g, x, *settings), back(g, x, *settings)
+    assert result.dtype == dtype
+    np.testing.assert_allclose(result, expected, rtol=0, atol=100 * np.finfo(dtype).eps)
 
 
 @settings(max_examples=40, deadline=None)
@@ -86,16 +86,16 @@ def test_the_average_and_the_way_back(kernels, case, dtype, include, override):
     shape, (kernel, stride, padding, _, ceil) = case
     padding = tuple(min(p, k // 2) for p, k in zip(padding, kernel, strict=True))
     settings = kernel, stride, padding, ceil, include, override
-    numbers = np.random.default_rng(0)
-    x = numbers.normal(size=shape).astype(dtype)
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=shape).astype(dtype)
     near = {"rtol": 0, "atol": 100 * np.finfo(dtype).eps}
     y = kernels["avg_pool"](x, *settings)
     assert y.dtype == dtype
     np.testing.assert_allclose(y, defined("avg_pool", x, *settings), **near)
-    g = numbers.normal(size=y.shape).astype(dtype)
-    found = kernels["avg_pool_grad"](g, shape, settings)
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, defined("avg_pool_grad", g, shape, settings), **near)
+    g = generator.normal(size=y.shape).astype(dtype)
+    result = kernels["avg_pool_grad"](g, shape, settings)
+    assert result.dtype == dtype
+    np.testing.assert_allclose(result, defined("avg_pool_grad", g, shape, settings), **near)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -112,13 +112,15 @@ def test_cut_among_threads(kernels, shape, window, threads):
         y = kernels["max_pool"](x, *settings)
         np.testing.assert_array_equal(y, defined("max_pool", x, *settings))
         g = np.broadcast_to(np.float32(2), y.shape)
-        found = kernels["max_pool_input"](g, x, *settings)
-        np.testing.assert_array_equal(found, back(g, x, *settings))
+        result = kernels["max_pool_input"](g, x, *settings)
+        np.testing.assert_array_equal(result, back(g, x, *settings))
         settings = kernel, stride, padding, False, True, None
         y = kernels["avg_pool"](x, *settings)
         np.testing.assert_allclose(y, defined("avg_pool", x, *settings), atol=1e-6)
-        found = kernels["avg_pool_grad"](g, x.shape, settings)
-        np.testing.assert_allclose(found, defined("avg_pool_grad", g, x.shape, settings), atol=1e-6)
+        result = kernels["avg_pool_grad"](g, x.shape, settings)
+        np.testing.assert_allclose(
+            result, defined("avg_pool_grad", g, x.shape, settings), atol=1e-6
+        )
     finally:
         edutorch.set_num_threads(before)
 
@@ -141,9 +143,9 @@ def test_layers_run_on_them():
 
     def results():
         x = image.clone().requires_grad_()
-        y, found = edutorch.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)
+        y, result = edutorch.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True)
         (y.sum() + edutorch.nn.functional.avg_pool2d(x, 2).square().sum()).backward()
-        return y, found, x.grad
+        return y, result, x.grad
 
     fast = results()
     with reference_only():

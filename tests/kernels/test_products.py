@@ -37,17 +37,17 @@ def close(y, exact):
     assert abs(y - exact).max() <= tolerance * abs(exact).max()
 
 
-def numbers(*shape, dtype="float64"):
+def random_array(*shape, dtype="float64"):
     return np.random.default_rng(0).normal(size=shape).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("rows", "k", "columns"), SHAPES)
 def test_each_layout(rows, k, columns, dtype):
-    lefts = [numbers(rows, k, dtype=dtype), numbers(k, rows, dtype=dtype).T,
-             numbers(rows, k + 5, dtype=dtype)[:, 2:-3]]  # fmt: skip
-    rights = [numbers(k, columns, dtype=dtype), numbers(columns, k, dtype=dtype).T,
-              numbers(columns, 2 * k, dtype=dtype).T[k:]]  # fmt: skip
+    lefts = [random_array(rows, k, dtype=dtype), random_array(k, rows, dtype=dtype).T,
+             random_array(rows, k + 5, dtype=dtype)[:, 2:-3]]  # fmt: skip
+    rights = [random_array(k, columns, dtype=dtype), random_array(columns, k, dtype=dtype).T,
+              random_array(columns, 2 * k, dtype=dtype).T[k:]]  # fmt: skip
     for a, b in zip(lefts, rights, strict=True):
         y = products.product()(a, b)
         close(y, a.astype(float) @ b)
@@ -60,7 +60,7 @@ def matrices(draw, rows, columns, dtype):
     step, turned = draw(st.sampled_from([1, 1, 2])), draw(st.booleans())
     before, behind = draw(st.integers(0, 3)), draw(st.integers(0, 3))
     height, width = (columns, rows) if turned else (rows, columns)
-    whole = numbers(height, before + width * step + behind, dtype=dtype)
+    whole = random_array(height, before + width * step + behind, dtype=dtype)
     part = whole[:, before : before + width * step : step]
     return part.T if turned else part
 
@@ -83,7 +83,7 @@ def test_any_shape_and_any_layout(way, data):
     rows, k, columns = (data.draw(st.integers(8, 70)) for _ in "ikj")
     dtype = data.draw(st.sampled_from(["float32", "float64"]))
     a, b = data.draw(matrices(rows, k, dtype)), data.draw(matrices(k, columns, dtype))
-    bias = numbers(columns, dtype=dtype) if data.draw(st.booleans()) else None
+    bias = random_array(columns, dtype=dtype) if data.draw(st.booleans()) else None
     by_blas = way == "BLAS" or not products.TILES_ARE_FASTER
     with by(way):
         y = products.product()(a, b, bias)
@@ -101,8 +101,8 @@ def test_any_shape_and_any_layout(way, data):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("rows", "k", "columns"), [(32, 128, 512), (9, 784, 210), (2, 1300, 700)])
 def test_a_few_rows_and_the_weights_of_a_layer(rows, k, columns, dtype):
-    x, weight = numbers(rows, k, dtype=dtype), numbers(columns, k, dtype=dtype)
-    bias, g = numbers(columns, dtype=dtype), numbers(rows, columns, dtype=dtype)
+    x, weight = random_array(rows, k, dtype=dtype), random_array(columns, k, dtype=dtype)
+    bias, g = random_array(columns, dtype=dtype), random_array(rows, columns, dtype=dtype)
     close(products.product()(x, weight.T, bias), x.astype(float) @ weight.T + bias)
     with by("tiles"):
         close(products.product()(g, weight), g.astype(float) @ weight)
@@ -110,7 +110,7 @@ def test_a_few_rows_and_the_weights_of_a_layer(rows, k, columns, dtype):
 
 
 def test_numbers_that_lie_askew_are_left_to_numpy():
-    a, b = numbers(300, 300), numbers(300, 300)
+    a, b = random_array(300, 300), random_array(300, 300)
     askew = np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(float).reshape(300, 300)
     assert products.product()(askew, b) is None and products.product()(b, askew) is None
     assert products.product()(a, b, askew[0]) is None
@@ -127,24 +127,24 @@ def test_how_a_product_is_cut():
 
 
 def test_a_bias_is_added():
-    a, b, bias = numbers(300, 260), numbers(260, 280), numbers(280)
+    a, b, bias = random_array(300, 260), random_array(260, 280), random_array(280)
     close(products.product()(a, b, bias), a @ b + bias)
 
 
 @pytest.mark.parametrize(
     "case",
     [
-        (numbers(20, 30), numbers(30, 40)),
-        (numbers(20, 300), numbers(300, 100)),
-        (numbers(3, 3000), numbers(3000, 3000)),
-        (numbers(4000, 784), numbers(784, 1)),
-        (numbers(4000, 784), numbers(1, 784).T),
-        (numbers(8, 784), numbers(100, 784).T),
-        (numbers(600, 300)[:, ::2], numbers(150, 600)),
-        (numbers(300, 300, dtype="float32"), numbers(300, 300)),
-        (numbers(300, 300).astype(int), numbers(300, 300).astype(int)),
-        (numbers(300, 300), numbers(200, 300)),
-        (np.broadcast_to(numbers(300), (300, 300)), numbers(300, 300)),
+        (random_array(20, 30), random_array(30, 40)),
+        (random_array(20, 300), random_array(300, 100)),
+        (random_array(3, 3000), random_array(3000, 3000)),
+        (random_array(4000, 784), random_array(784, 1)),
+        (random_array(4000, 784), random_array(1, 784).T),
+        (random_array(8, 784), random_array(100, 784).T),
+        (random_array(600, 300)[:, ::2], random_array(150, 600)),
+        (random_array(300, 300, dtype="float32"), random_array(300, 300)),
+        (random_array(300, 300).astype(int), random_array(300, 300).astype(int)),
+        (random_array(300, 300), random_array(200, 300)),
+        (np.broadcast_to(random_array(300), (300, 300)), random_array(300, 300)),
     ],
     ids=[
         "tiny",
@@ -165,7 +165,7 @@ def test_other_cases_are_left_to_numpy(case):  # fmt: skip
 
 
 def test_what_is_not_a_number_comes_through():
-    a, b = numbers(300, 300), numbers(300, 300)
+    a, b = random_array(300, 300), random_array(300, 300)
     a[7, 8], b[8, 9] = np.nan, np.inf
     y = products.product()(a, b)
     assert np.isnan(y[7]).all() and y[6, 9] in (np.inf, -np.inf)
@@ -173,9 +173,11 @@ def test_what_is_not_a_number_comes_through():
 
 
 def gradients(function, *shapes, dtype=edutorch.float64):
-    inputs = [edutorch.tensor(numbers(*shape), dtype=dtype, requires_grad=True) for shape in shapes]
+    inputs = [
+        edutorch.tensor(random_array(*shape), dtype=dtype, requires_grad=True) for shape in shapes
+    ]
     y = function(*inputs)
-    y.backward(edutorch.tensor(numbers(*y.shape), dtype=dtype))
+    y.backward(edutorch.tensor(random_array(*y.shape), dtype=dtype))
     return [y.detach().numpy(), *(input_.grad.numpy() for input_ in inputs)]
 
 
@@ -208,6 +210,6 @@ def test_the_table_has_a_kernel_for_it(name):
 
 
 def test_the_same_numbers_each_time():
-    a, b = numbers(700, 500, dtype="float32"), numbers(500, 600, dtype="float32")
+    a, b = random_array(700, 500, dtype="float32"), random_array(500, 600, dtype="float32")
     first = products.product()(a, b).tobytes()
     assert all(products.product()(a, b).tobytes() == first for _ in range(3))

@@ -28,14 +28,14 @@ def uniform():
 
 def generators(count=(0, 0, 0, 0)):
     """Return two generators in the same state."""
-    found = []
+    samples = []
     for _ in range(2):
         bits = np.random.Philox(7)
         state = bits.state
         state["state"]["counter"] = np.array(count, np.uint64)
         bits.state = state
-        found.append(np.random.Generator(bits))
-    return found
+        samples.append(np.random.Generator(bits))
+    return samples
 
 
 def numbers_follow(one, other):
@@ -54,15 +54,15 @@ def numbers_follow(one, other):
 )  # fmt: skip
 def test_the_numbers_that_numpy_draws(uniform, dtype, count, before, size):
     one, other = generators(count)
-    for kind in before:  # each leaves another part of the last words
-        one.random(1, kind), other.random(1, kind)
-    found = uniform(one, (size,), dtype)
+    for earlier_dtype in before:  # each leaves another part of the last words
+        one.random(1, earlier_dtype), other.random(1, earlier_dtype)
+    samples = uniform(one, (size,), dtype)
     exact = other.random(size, dtype)
-    if found is None:  # what was left from before was more than is wanted
+    if samples is None:  # what was left from before was more than is wanted
         assert size < 8
-        found = one.random(size, dtype)
-    assert found.dtype == dtype
-    np.testing.assert_array_equal(found, exact)
+        samples = one.random(size, dtype)
+    assert samples.dtype == dtype
+    np.testing.assert_array_equal(samples, exact)
     assert numbers_follow(one, other)
 
 
@@ -79,18 +79,18 @@ def test_shapes(uniform):
 
 def test_threads_never_draw_the_same_numbers(uniform):
     one, other = generators()
-    found = []
+    samples = []
 
     def draw():
         for _ in range(20):
-            found.append(uniform(one, (1000,), np.float64))
+            samples.append(uniform(one, (1000,), np.float64))
 
     threads = [threading.Thread(target=draw) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    np.testing.assert_array_equal(np.sort(np.concatenate(found)), np.sort(other.random(80_000)))
+    np.testing.assert_array_equal(np.sort(np.concatenate(samples)), np.sort(other.random(80_000)))
 
 
 def test_rand_and_dropout_are_the_same_with_and_without():

@@ -19,8 +19,8 @@ from edutorch.nn.functional import rnn_ops as definitions
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 TYPES = st.sampled_from([np.float32, np.float64])
 SIZES = st.sampled_from([1, 2, 7, 31, 32, 33, 70])
-STEPS = [f"{kind}_gates{part}" for kind in ("lstm", "gru") for part in ("", "_joint_vjp")]
-SEQUENCES = [f"{kind}_sequence{part}" for kind in GATES for part in ("", "_joint_vjp")]
+STEPS = [f"{network}_gates{part}" for network in ("lstm", "gru") for part in ("", "_joint_vjp")]
+SEQUENCES = [f"{network}_sequence{part}" for network in GATES for part in ("", "_joint_vjp")]
 needs_blas = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
 
 
@@ -30,15 +30,17 @@ def kernels():
     return made | {name: getattr(rnn_sequence, name)() for name in SEQUENCES}
 
 
-def numbers(seed, dtype, *shapes):
+def random_arrays(seed, dtype, *shapes):
     generator = np.random.default_rng(seed)
     return [generator.normal(size=shape).astype(dtype) for shape in shapes]
 
 
-def close(found, exact, dtype):
+def close(result, exact, dtype):
     """Compare results, one or several, with those of the definition in float64."""
-    found, exact = (each if isinstance(each, tuple) else (each,) for each in (found, exact))
-    for one, other in zip(found, exact, strict=True):
+    result, exact = (
+        tensors if isinstance(tensors, tuple) else (tensors,) for tensors in (result, exact)
+    )
+    for one, other in zip(result, exact, strict=True):
         assert one.dtype == dtype and one.shape == other.shape
         tolerance = (2e-5 if dtype == np.float32 else 1e-13) * max(1, abs(other).max())
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
@@ -53,11 +55,11 @@ def double(arrays):
 @settings(max_examples=20, deadline=None)
 @given(n=st.integers(1, 5), k=SIZES, dtype=TYPES, seed=st.integers(0, 99))
 def test_a_step(kernels, n, k, dtype, seed):
-    x, c, g = numbers(seed, dtype, (n, 4 * k), (n, k), (2, n, k))
+    x, c, g = random_arrays(seed, dtype, (n, 4 * k), (n, k), (2, n, k))
     close(kernels["lstm_gates"](x, c), defined("lstm_gates", x, c), dtype)
     back = definitions.lstm_gates_backward(*double((g, x, c)))
     close(kernels["lstm_gates_joint_vjp"](g, x, c), back, dtype)
-    x, hidden, h, g = numbers(seed, dtype, (n, 3 * k), (n, 3 * k), (n, k), (n, k))
+    x, hidden, h, g = random_arrays(seed, dtype, (n, 3 * k), (n, 3 * k), (n, k), (n, k))
     close(kernels["gru_gates"](x, hidden, h), defined("gru_gates", x, hidden, h), dtype)
     back = definitions.gru_gates_backward(*double((g, x, hidden, h)))
     close(kernels["gru_gates_joint_vjp"](g, x, hidden, h), back, dtype)
@@ -71,23 +73,28 @@ def defined(name, *arguments):
 @needs_blas
 @settings(max_examples=20, deadline=None)
 @given(
-    kind=st.sampled_from(list(GATES)), times=st.integers(1, 4), n=st.integers(1, 14), k=SIZES,
+    network=st.sampled_from(list(GATES)), times=st.integers(1, 4), n=st.integers(1, 14), k=SIZES,
     dtype=TYPES, reverse=st.booleans(), other=st.booleans(), seed=st.integers(0, 99),
 )  # fmt: skip
-def test_a_sequence(kernels, kind, times, n, k, dtype, reverse, other, seed):
-    rows = GATES[kind] * k
-    x, h, c, weight, bias = numbers(seed, dtype, (times, n, rows), (n, k), (n, k), (rows, k), rows)
+def test_a_sequence(kernels, network, times, n, k, dtype, reverse, other, seed):
+    rows = GATES[network] * k
+    x, h, c, weight, bias = random_arrays(
+        seed, dtype, (times, n, rows), (n, k), (n, k), (rows, k), rows
+    )
     weight /= k**0.5
     weight = np.asfortranarray(weight) if other else weight
-    setting = {"lstm": (), "gru": (), "rnn": ("relu" if other else "tanh",)}[kind]
-    given = {"lstm": (x, h, c, weight), "gru": (x, h, weight, None if other else bias)}
-    arguments = (*given.get(kind, (x, h, weight)), *setting, reverse)
-    name = f"{kind}_sequence"
-    found, exact = kernels[name](*arguments), defined(name, *arguments)
-    close(found, exact, dtype)
-    y, *gates = found if kind == "lstm" else (found,)
-    (g,) = numbers(seed + 1, dtype, y.shape)
-    arguments = arguments[1:] if kind == "rnn" else arguments  # its rule does without x
+    setting = {"lstm": (), "gru": (), "rnn": ("relu" if other else "tanh",)}[network]
+    arguments_by_network = {
+        "lstm": (x, h, c, weight),
+        "gru": (x, h, weight, None if other else bias),
+    }
+    arguments = (*arguments_by_network.get(network, (x, h, weight)), *setting, reverse)
+    name = f"{network}_sequence"
+    result, exact = kernels[name](*arguments), defined(name, *arguments)
+    close(result, exact, dtype)
+    y, *gates = result if network == "lstm" else (result,)
+    (g,) = random_arrays(seed + 1, dtype, y.shape)
+    arguments = arguments[1:] if network == "rnn" else arguments  # its rule does without x
     back = getattr(definitions, f"{name}_back")
     with reference_only():
         exact = back(*double((g, y, *gates, *arguments)))
@@ -95,22 +102,22 @@ def test_a_sequence(kernels, kind, times, n, k, dtype, reverse, other, seed):
 
 
 def test_what_a_kernel_leaves_to_the_definition(kernels):
-    x, c = numbers(0, np.float32, (2, 12), (2, 3))
+    x, c = random_arrays(0, np.float32, (2, 12), (2, 3))
     assert kernels["lstm_gates"](x.astype(np.float16), c.astype(np.float16)) is None
     assert kernels["lstm_gates"](x, c.astype(float)) is None
     assert kernels["lstm_gates"](x[:, ::2], c) is None
-    x, h, weight = numbers(0, np.float32, (2, 0, 3), (0, 3), (3, 3))
+    x, h, weight = random_arrays(0, np.float32, (2, 0, 3), (0, 3), (3, 3))
     assert kernels["rnn_sequence"](x, h, weight) is None
 
 
 def test_what_is_not_a_number_stays_in_its_sample(kernels):
-    x, h, weight = numbers(0, np.float64, (3, 4, 3), (4, 3), (3, 3))
+    x, h, weight = random_arrays(0, np.float64, (3, 4, 3), (4, 3), (3, 3))
     x[1, 2, 0] = np.nan
     if blas() is not None:
         y = kernels["rnn_sequence"](x, h, weight)
         assert np.isnan(y[1, 2, 0]) and np.isnan(y[2, 2]).all()
         assert np.isfinite(np.delete(y, 2, axis=1)).all()
-    x, c = numbers(0, np.float32, (1, 16), (1, 4))
+    x, c = random_arrays(0, np.float32, (1, 16), (1, 4))
     x[0, :4] = np.nan, np.inf, -np.inf, 1000
     y = kernels["lstm_gates"](x, c)
     np.testing.assert_allclose(y, defined("lstm_gates", x, c), rtol=1e-5)
@@ -122,20 +129,20 @@ def trained(layer, x):
     y, last = layer(x)
     last = last if isinstance(last, tuple) else (last,)
     gradients = edutorch.autograd.grad(
-        sum((each * each.cos()).sum() for each in (y, *last)), [x, *layer.parameters()]
+        sum((tensors * tensors.cos()).sum() for tensors in (y, *last)), [x, *layer.parameters()]
     )
-    return [each.detach().numpy() for each in (y, *last, *gradients)]
+    return [tensors.detach().numpy() for tensors in (y, *last, *gradients)]
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-def test_a_layer_with_and_without_kernels(kind, monkeypatch):
+@pytest.mark.parametrize("network", ["LSTM", "GRU", "RNN"])
+def test_a_layer_with_and_without_kernels(network, monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
     edutorch.manual_seed(0)
-    layer = getattr(nn, kind)(5, 40, 2, bidirectional=True).double()
+    layer = getattr(nn, network)(5, 40, 2, bidirectional=True).double()
     x = edutorch.randn(7, 6, 5, dtype=edutorch.float64)
     fast = trained(layer, x)
     for part in ("", "/joint_vjp"):
-        assert slot_of(f"{kind.lower()}_sequence{part}").run is not None
+        assert slot_of(f"{network.lower()}_sequence{part}").run is not None
     with reference_only():
         exact = trained(layer, x)
     for one, other in zip(fast, exact, strict=True):
@@ -143,7 +150,7 @@ def test_a_layer_with_and_without_kernels(kind, monkeypatch):
 
 
 def test_several_threads_give_the_same(kernels, monkeypatch):
-    x, h, weight = numbers(0, np.float32, (3, 30, 210), (30, 70), (210, 70))
+    x, h, weight = random_arrays(0, np.float32, (3, 30, 210), (30, 70), (210, 70))
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 1)
     one = kernels["gru_sequence"](x, h, weight / 8)
     monkeypatch.setattr(edutorch.settings.Kept, "threads", 3)

@@ -26,12 +26,12 @@ def test_it_equals_its_definition(kernel, dtype, size):
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(kernel(data), by_numpy(data), rtol=1e-12, atol=1e-12)
         alone = [summarize(row) for row in data]
-        found, finite = row_statistics(data)
+        result, finite = row_statistics(data)
         assert not finite and row_statistics(data[7:])[1]
-    for row, each in zip(found, alone, strict=True):
+    for row, statistics in zip(result, alone, strict=True):
         assert row[0] == size
-        np.testing.assert_allclose(row[2:4], [each.min, each.max])
-        np.testing.assert_allclose(row[4], each.norm, rtol=1e-5)
+        np.testing.assert_allclose(row[2:4], [statistics.min, statistics.max])
+        np.testing.assert_allclose(row[4], statistics.norm, rtol=1e-5)
 
 
 def dtype_scale(dtype):

@@ -121,6 +121,16 @@ def test_by_tiles_or_by_blas(by_tiles, monkeypatch):
         b = laid(generator.normal(size=(30, 40)), b_turned, 2)
         y = np.empty((20, 40))
         for more in (False, True):
-            added(gemm_address(y.dtype), workspace_for(y), (20, 40, 30), place(a), steps(a), place(b),
-                  steps(b), place(y), 40, more)  # fmt: skip
+            added(
+                gemm_address(y.dtype),
+                workspace_for(y),
+                (20, 40, 30),
+                place(a),
+                steps(a),
+                place(b),
+                steps(b),
+                place(y),
+                40,
+                more,
+            )
             np.testing.assert_allclose(y, (1 + more) * (a @ b), rtol=0, atol=1e-13)

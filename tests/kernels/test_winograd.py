@@ -11,7 +11,7 @@ import edutorch
 from edutorch.backends import reference_only
 from edutorch.kernels.cpu import conv, conv_gradients, winograd, winograd_gradients
 from edutorch.kernels.cpu.winograd import FILTER, IMAGE, OUTPUT, is_worthwhile, make_tiling
-from edutorch.nn.functional.conv import conv2d, conv_weight_grad, conv_transpose_nd
+from edutorch.nn.functional.conv import conv2d, conv_transpose_nd, conv_weight_grad
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +30,9 @@ def random(shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype("f")
 
 
-def error(found, expected):
+def error(result, expected):
     """How far numbers are off, where the largest is 1."""
-    return np.abs(found - expected).max() / np.abs(expected).max()
+    return np.abs(result - expected).max() / np.abs(expected).max()
 
 
 def test_the_matrices():
@@ -45,8 +45,8 @@ def test_the_matrices():
 def test_tiles_cover_every_place_once():
     tiling = make_tiling((5, 4), (5, 3), (1, 0))
     assert (tiling.tiles, tiling.row) == (6, 2)
-    places = tiling.targets[tiling.targets >= 0]
-    assert sorted(places) == list(range(15))
+    positions = tiling.targets[tiling.targets >= 0]
+    assert sorted(positions) == list(range(15))
     first = tiling.seen[:16].reshape(4, 4)
     assert first.tolist() == [[-1] * 4, [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
@@ -147,8 +147,8 @@ def test_the_kernels_of_convolution_use_it(used):
         < 2e-6
     )
     arguments = x, g, (3, 3), (1, 1), pads, (1, 1), 1
-    found = conv_gradients.conv_weight_grad()(*arguments)
-    assert error(found, definition(conv_weight_grad, *arguments)) < 2e-6
+    result = conv_gradients.conv_weight_grad()(*arguments)
+    assert error(result, definition(conv_weight_grad, *arguments)) < 2e-6
     assert used == [True, True, True]
 
 
@@ -175,11 +175,11 @@ def test_what_is_not_finite_stays_where_the_definition_has_it(used, value, where
     expected = definition(conv2d, *arguments)
     np.testing.assert_array_equal(np.isfinite(conv.conv2d()(*arguments)), np.isfinite(expected))
     arguments = x, g, (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1
-    found, expected = (
+    result, expected = (
         conv_gradients.conv_weight_grad()(*arguments),
         definition(conv_weight_grad, *arguments),
     )
-    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+    np.testing.assert_array_equal(np.isfinite(result), np.isfinite(expected))
     assert used == [False, where == "weight"]
 
 
