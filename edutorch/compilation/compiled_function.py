@@ -17,8 +17,8 @@ from ..core.op import ARRAY_ERRORS
 from ..core.source_location import user_location
 from ..core.tensor import Tensor
 from ..errors import EdutorchError, warn
-from ..fx.capture import Capturing
-from ..fx.capture_patches import capturing
+from ..fx.capture import CaptureSession
+from ..fx.capture_patches import current_tracer
 from ..fx.captured_graph import argument_names
 from ..modes import DEFAULT, NO_GRAD, Modes, current
 from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
@@ -73,7 +73,7 @@ class Compiled:
         """Call the function: a compiled version, or as it is written."""
         mode = current()
         usual = mode is DEFAULT or mode is NO_GRAD or is_usual(mode)
-        if not usual or self.given_up or capturing() or events._STEP_LISTENERS.get():
+        if not usual or self.given_up or current_tracer() or events._STEP_LISTENERS.get():
             return self.function(*args, **kwargs)
         leaves, spec = flattened(args, kwargs)
         for number, entry in enumerate(self.entries):
@@ -112,7 +112,7 @@ class Compiled:
             if any(not is_ordinary(leaf) for leaf in leaves):
                 self.say(why_not(next(leaf for leaf in leaves if not is_ordinary(leaf))))
                 return self.function(*args, **kwargs)
-            capturing_now = Capturing(self.function, args, kwargs)
+            capturing_now = CaptureSession(self.function, args, kwargs)
             guards_before = before(leaves)
             try:
                 captured = capturing_now.run()

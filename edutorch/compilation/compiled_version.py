@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import CPU
-from ..backends.aliased_array import plain
+from ..backends.aliased_array import as_plain_array
 from ..core.autograd.graph import LEAF, Node
 from ..core.dispatch import InferenceVersionCounter
 from ..core.source_location import CodeLocation
@@ -137,7 +137,7 @@ class Entry:
                 tensors[position], arrays[position] = held, held._array
         for position, array in enumerate(arrays):
             if array.__class__ is not np.ndarray and isinstance(array, np.ndarray):
-                arrays[position] = plain(array)
+                arrays[position] = as_plain_array(array)
         return tensors, arrays
 
     def run(self, leaves: list[Any], place: CodeLocation) -> Any:
@@ -245,7 +245,7 @@ class Entry:
 def shown_of(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:
     """Return a view of an input, which lies in it as it did in the captured call."""
     shape, strides, offset, kind = view
-    array = plain(tensor._array)
+    array = as_plain_array(tensor._array)
     first = array.view(kind) if kind != array.dtype else array
     made = wrap(CPU.as_strided(first, shape, strides, offset))
     attach_view(made, tensor)

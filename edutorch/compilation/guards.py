@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..backends.aliased_array import Lent, Shared, plain
+from ..backends.aliased_array import Exported, Shared, as_plain_array
 from ..backends.device import get_default_device
 from ..core.autograd.graph import LEAF
 from ..core.tensor import PLAIN_TENSORS, Tensor
-from ..fx.array_utils import same_view, whole_of
+from ..fx.array_utils import same_view, base_array
 from ..fx.captured_graph import Captured
-from ..fx.captured_state import shown
+from ..fx.captured_state import describe_value
 from ..modes import Modes, current
 
 __all__ = ["Guards", "flags"]
 
-ARRAYS = {np.ndarray, Shared, Lent}
+ARRAYS = {np.ndarray, Shared, Exported}
 VALUES = (int, float, bool, str, bytes, complex, type(None))
 
 
@@ -69,7 +69,7 @@ class Guards:
         writes = [captured.inputs[number] for number in captured.graph.writes.values()]
         self.pairs = bool(self.same) or any(write.kind == "argument" for write in writes)
         self.owners = {
-            id(whole_of(plain(write.tensor._array))) for write in writes if write.kind == "tensor"
+            id(base_array(as_plain_array(write.tensor._array))) for write in writes if write.kind == "tensor"
         }
         if self.owners & {id(each) for each in owners_of(leaves)}:
             self.owners = set()  # so it was when the function was captured
@@ -157,7 +157,7 @@ def twins(leaves: list[Any]) -> list[tuple[int, int, bool]]:
 
 def owners_of(leaves: list[Any]) -> list[Any]:
     """Return the arrays that hold the memory of the arguments."""
-    return [whole_of(plain(leaf._array)) for leaf in leaves if isinstance(leaf, Tensor)]
+    return [base_array(as_plain_array(leaf._array)) for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 def difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:
@@ -165,7 +165,7 @@ def difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:
     if known[0] is not now[0]:
         return f"a {known[0].__name__} before, now a {now[0].__name__}"
     if len(known) == 2:
-        return f"{shown(known[1])} before, now {shown(now[1])}"
+        return f"{describe_value(known[1])} before, now {describe_value(now[1])}"
     for what, before, after in zip(
         ("shape", "dtype", "strides"), known[1:4], now[1:4], strict=True
     ):

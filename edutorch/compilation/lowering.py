@@ -33,7 +33,7 @@ KEPT_WHOLE = {"clone"}
 
 
 PLAIN = {
-    primitives.converted, primitives.take, np.matmul, np.where, np.sum, np.max, np.min, np.mean,
+    primitives.cast, primitives.take, np.matmul, np.where, np.sum, np.max, np.min, np.mean,
     np.zeros_like, np.ones_like, np.full_like, np.reshape, np.transpose, np.broadcast_to,
     *(getattr(np, name, None) for name in FUNCTIONS), *INSTEAD,
 } - {None}  # fmt: skip

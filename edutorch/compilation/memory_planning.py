@@ -215,9 +215,9 @@ class Planner:
 
 
 ALWAYS_NEW = {
-    primitives.written, primitives.changed, primitives.added_at, primitives.copied,
-    primitives.converted, primitives.item, primitives.draw, primitives.with_region,
-    primitives.filled, np.concatenate,
+    primitives.set_item, primitives.apply_to_copy, primitives.scatter_add, primitives.copy,
+    primitives.cast, primitives.item, primitives.draw, primitives.with_region,
+    primitives.fill_like, np.concatenate,
 }  # fmt: skip
 
 

@@ -275,12 +275,12 @@ def added_at(x: Cell, index: Any, values: Any) -> Cell:
 
 
 OWN: dict[Any, Callable[..., Any]] = {
-    primitives.written: written,
-    primitives.added_at: added_at,
+    primitives.set_item: written,
+    primitives.scatter_add: added_at,
     primitives.take: lambda x, index: Cell(x.array[opened(index)]),
-    primitives.copied: lambda x: Cell(x.array),
-    primitives.converted: lambda x, dtype: Cell(x.array.astype(dtype)),
-    primitives.filled: lambda x, values: Cell(0 * x.array + opened(values)),
+    primitives.copy: lambda x: Cell(x.array),
+    primitives.cast: lambda x, dtype: Cell(x.array.astype(dtype)),
+    primitives.fill_like: lambda x, values: Cell(0 * x.array + opened(values)),
     primitives.item: lambda x: x.array.reshape(()),
     primitives.as_array: lambda number, dtype: Cell(0 * np.zeros((), dtype) + opened(number)),
     math.pow: operator.pow,

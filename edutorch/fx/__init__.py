@@ -1,7 +1,7 @@
-"""Computations as data: graphs that are captured, read, changed, drawn and run.
+"""Computations as graphs that can be captured, read, transformed, drawn and run.
 
-captured = fx.capture(step, x)       # what really ran, op by op, with shapes
-traced = fx.symbolic_trace(model)    # what would run, as torch.fx shows it
+captured = fx.capture(step, x)       # the ops that really ran, with shapes
+traced = fx.symbolic_trace(model)    # the calls that would run, as torch.fx shows them
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Symbolic tracing: a function is called with stand-ins, and what is done to them is noted.
+"""Symbolic tracing: a function is called with proxies, which record what is done to them.
 
-No number is computed. That makes graphs of modules as they are written, with calls of layers
-as single nodes, for any shape; but a stand-in has no shape, and no `if` can ask it.
-`capture` is the other way: it runs the function and sees everything.
+Nothing is computed. The graphs show modules as they are written, with calls of layers as single
+nodes, for any shape; but a proxy has no shape, and no `if` can depend on it. `capture` is the
+alternative: it runs the function and records every op.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ WRAPPED_FUNCTIONS: list[tuple[dict[str, Any], str]] = []
 
 
 class Tracer:
-    """Traces symbolically. Derive a class to say which modules stay single nodes.
+    """Traces symbolically. A derived class can choose which modules stay single nodes.
 
     Args:
-        autowrap_modules: modules of Python whose functions take stand-ins.
+        autowrap_modules: Python modules whose functions accept proxies.
         autowrap_functions: further functions that do.
-        param_shapes_constant: accepted.
+        param_shapes_constant: accepted for compatibility.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Tracer:
     # To be overridden -------------------------------------------------------------------------
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Say whether a call of a module is one node: so it is for the layers of `nn`."""
+        """Return True if a call of a module is one node: by default, for the layers of `nn`."""
         own = type(m).__module__.startswith("edutorch.nn")
         return own and not isinstance(m, Sequential)
 
@@ -64,9 +64,9 @@ class Tracer:
         return self.create_proxy("call_module", path, args, kwargs)
 
     def path_of_module(self, mod: Module) -> str:
-        """Return where a module is below the root.
+        """Return the path of a module below the root.
 
-        Raises: NameError: it is not there.
+        Raises: NameError: it is not a submodule.
         """
         for name, submodule in self.root.named_modules():
             if submodule is mod:
@@ -81,22 +81,22 @@ class Tracer:
         return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
 
     def proxy(self, node: Node) -> Proxy:
-        """Return the stand-in of a node's value."""
+        """Return a proxy for a node's value."""
         return Proxy(node, self)
 
     def create_proxy(
         self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
         name: str | None = None, type_expr: Any = None, proxy_factory_fn: Any = None,
     ) -> Proxy:  # fmt: skip
-        """Add a node, and return its stand-in."""
+        """Add a node, and return its proxy."""
         args, kwargs = self.create_arg(args), self.create_arg(kwargs)
         node = self.create_node(kind, target, args, kwargs, name, type_expr)
         return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
     def create_arg(self, a: Any) -> Any:
-        """Return an argument as nodes take it.
+        """Return an argument in the form that nodes accept.
 
-        Raises: NotImplementedError: a kind of value that a graph cannot hold.
+        Raises: NotImplementedError: a type of value that a graph cannot hold.
         """
         return map_aggregate(a, self._one_argument)
 
@@ -126,13 +126,13 @@ class Tracer:
         return f"_tensor_constant{number}"
 
     def to_bool(self, obj: Proxy) -> bool:
-        """Refuse to decide an `if`. Raises: TraceError: always."""
+        """Refuse to convert a proxy to bool. Raises: TraceError: always."""
         raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
 
     def iter(self, obj: Proxy) -> Any:
-        """Unpack a stand-in where the code says into how many: `a, b = x`.
+        """Unpack a proxy where the bytecode tells the number of targets: `a, b = x`.
 
-        Raises: TraceError: it is iterated in another way.
+        Raises: TraceError: it is iterated in any other way.
         """
         count = unpack_count(sys._getframe(2))
         if count is None:
@@ -143,7 +143,7 @@ class Tracer:
         return builtins.iter([obj.__getitem__(i) for i in range(count)])
 
     def keys(self, obj: Proxy) -> Any:
-        """Trace the call of `keys`."""
+        """Record a call of `keys`."""
         return self.create_proxy("call_method", "keys", (obj,), {})
 
     # Tracing -----------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Tracer:
         Args:
             concrete_args: arguments that keep a value instead of being traced.
 
-        Raises: TraceError: the way depends on a traced value.
+        Raises: TraceError: control flow depends on a traced value.
         """
         if isinstance(root, Module):
             self.root, function = root, type(root).forward
@@ -195,7 +195,7 @@ class Tracer:
 
 
 class ProxyPatches:
-    """While tracing, modules and composed functions take stand-ins."""
+    """Patches modules and composite functions while tracing, so that they accept proxies."""
 
     def __init__(self, tracer: Tracer, function: Any) -> None:
         self.tracer, self.function = tracer, function
@@ -268,7 +268,7 @@ class ProxyPatches:
 
 
 def accept_proxies(function: Any) -> Callable[..., Any]:
-    """Return a function that becomes a node when it gets a stand-in."""
+    """Return a function that becomes a node when it is called with a proxy."""
 
     def taking(*args: Any, **kwargs: Any) -> Any:
         proxies: list[Proxy] = []
@@ -283,7 +283,7 @@ def accept_proxies(function: Any) -> Callable[..., Any]:
 
 
 def unpack_count(frame: Any) -> int | None:
-    """Return into how many names the running line unpacks a value, if it does."""
+    """Return the number of targets that the current instruction unpacks a value into, or None."""
     import dis
 
     for instruction in dis.get_instructions(frame.f_code):
@@ -293,7 +293,7 @@ def unpack_count(frame: Any) -> int | None:
 
 
 def unwrap_proxies(value: Any) -> Any:
-    """Put nodes in the place of stand-ins."""
+    """Replace proxies by their nodes."""
     return map_aggregate(
         value, lambda element: element.node if isinstance(element, Proxy) else element
     )
@@ -323,9 +323,9 @@ def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> Gr
 
 
 def wrap(fn_or_name: Any) -> Any:
-    """Let a function of the calling module be one node, instead of being traced into.
+    """Make a function of the calling module a single node, instead of tracing into it.
 
-    Called at the level of a module, with a function's name or as its decorator.
+    Call it at module level, with a function's name or as its decorator.
     """
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
     frame = sys._getframe(1)
@@ -336,7 +336,7 @@ def wrap(fn_or_name: Any) -> Any:
 
 
 def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep calls of a function in graphs even where nobody uses what it returns.
+    """Keep calls of a function in graphs even if their result is not used.
 
     >>> fx.has_side_effect(print) is print
     True

@@ -1,4 +1,4 @@
-"""Between traced arrays and those that they hold; and how arrays lie in each other."""
+"""Conversions between traced arrays and the arrays that they hold, and memory layout of views."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = [
     "flatten_arrays",
     "memory_layout",
     "same_view",
-    "whole_of",
+    "base_array",
 ]
 
 
 def to_held(value: Any) -> Any:
-    """Return a value with held arrays in the place of traced ones, at any depth."""
+    """Replace traced arrays by the NumPy arrays that they hold, at any depth."""
     if isinstance(value, Tensor):
         value = value._array
     if isinstance(value, TracedArray):
@@ -40,7 +40,7 @@ def to_held(value: Any) -> Any:
 
 
 def flatten_arrays(value: Any) -> list[Any]:
-    """Return everything in nested containers, arrays in place of their tensors."""
+    """Flatten nested containers into a list, with arrays in place of tensors."""
     if isinstance(value, Tensor):
         return [value._array]
     if isinstance(value, tuple | list):
@@ -53,11 +53,11 @@ def flatten_arrays(value: Any) -> list[Any]:
 
 
 def as_array(value: Any) -> Any:
-    """Return a number of NumPy as an array without axes; arrays as they are."""
+    """Convert a NumPy scalar to a 0-d array; arrays are returned as they are."""
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def whole_of(array: Any) -> Any:
+def base_array(array: Any) -> Any:
     """Return the array at the end of the chain of views."""
     while isinstance(array.base, np.ndarray):
         array = array.base
@@ -65,7 +65,7 @@ def whole_of(array: Any) -> Any:
 
 
 def same_view(first: Any, second: Any) -> bool:
-    """Say whether two arrays show the same memory in the same way."""
+    """Return True if two arrays have the same memory, dtype, shape and strides."""
     return (
         first.shape == second.shape
         and first.dtype == second.dtype
@@ -75,9 +75,9 @@ def same_view(first: Any, second: Any) -> bool:
 
 
 def memory_layout(whole: Any, part: Any) -> tuple[tuple[int, ...], int | None, Any]:
-    """Return the order of the axes of `whole` in memory, where `part` begins, and a stand-in.
+    """Return the memory order of the axes of `whole`, the byte offset of `part` in it, and `whole`.
 
-    The beginning is in bytes; None: the array has gaps, or the part reaches out of it.
+    The offset is None if `whole` is not dense, or if `part` reaches outside of it.
     """
     order = tuple(sorted(range(whole.ndim), key=lambda axis: -whole.strides[axis]))
     offset = part.ctypes.data - whole.ctypes.data
@@ -90,7 +90,7 @@ def memory_layout(whole: Any, part: Any) -> tuple[tuple[int, ...], int | None, A
 
 
 def covers_whole(whole: Any, part: Any, offset: int) -> bool:
-    """Say whether both show all of the same memory row by row."""
+    """Return True if both cover all of the same memory contiguously."""
     return (
         offset == 0
         and part.size == whole.size

@@ -1,12 +1,12 @@
-"""Captures what a function computes by running it once.
+"""Captures the graph of a function by running it once.
 
     captured = fx.capture(step, x, y)
     captured.graph.print_tabular()
 
-The run is a real one: its result is the function's, and what it writes is written. Beside
-it a graph is made of every op that ran: forward, backward and optimizer alike, with real
-shapes. Where the function looks at numbers (`if loss > 1`, `loss.item()`) no graph can
-stand for it, and `reasons` says where.
+The run is a normal one: it returns the function's result and does its in-place writes. At the
+same time every op is recorded in a graph: forward, backward and optimizer alike, with concrete
+shapes. Where the function reads values (`if loss > 1`, `loss.item()`), no graph can represent
+it, and `reasons` lists the lines.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .captured_graph import (
     Captured,
     Input,
     Output,
+    add_identity_step,
     argument_names,
     flat_tensors,
     has_user_hooks,
     is_plain_value,
-    add_identity_step,
     python_random_state,
 )
 from .captured_state import CapturedState
@@ -39,7 +39,7 @@ from .graph import array_meta
 from .node import Node
 from .traced_array import TracedArray, TracedNumber
 
-__all__ = ["Capturing", "capture"]
+__all__ = ["CaptureSession", "capture"]
 
 
 def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Captured:
@@ -58,11 +58,11 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Captured:
         relu = torch.relu(mul);  mul = None
         return (relu,)
     """
-    return Capturing(fn, args, kwargs).run()
+    return CaptureSession(fn, args, kwargs).run()
 
 
-class Capturing:
-    """One capture while it goes on."""
+class CaptureSession:
+    """One capture in progress."""
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
@@ -78,10 +78,10 @@ class Capturing:
         self.lifted_numbers: list[tuple[dict[str, Any], str, Any]] = []
         self.start = clock()
         self.started = False
-        self.history_steps: dict[int, Tensor] = {}  # what stands for arguments that have a past
+        self.history_steps: dict[int, Tensor] = {}  # replacements for arguments that have a history
 
     def input_name(self, tensor: Tensor) -> str | None:
-        """Say how a tensor that is touched for the first time will be found again."""
+        """Return the name of a tensor that is read for the first time, or None if unreachable."""
         for owner, before, _ in self.patches.grads.values():
             if before is tensor:
                 known = self.reach.tensors.get(id(owner))
@@ -91,7 +91,7 @@ class Capturing:
         return None if known is None else known[0]
 
     def is_argument(self, tensor: Tensor) -> bool:
-        """Say whether a tensor is one of the arguments."""
+        """Return True if a tensor is one of the arguments."""
         return any(flat_tensor is tensor for flat_tensor in flat_tensors((self.args, self.kwargs)))
 
     # The run --------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Capturing:
         return captured
 
     def check_state(self) -> None:
-        """Note what in the function's reach no graph can stand for, and who wants gradients."""
+        """Record which reachable objects no graph can represent, and the tensors' nodes."""
         self.known_nodes = [(tensor, tensor._node) for _, tensor in self.reach.tensors.values()]
         reach = self.reach
         for wrong, text in (
@@ -162,7 +162,7 @@ class Capturing:
                 self.captured.reasons.append((text, "?"))
 
     def lift_arguments(self) -> tuple[Any, Any]:
-        """Lift every tensor among the arguments; those with a past get one more step."""
+        """Lift every tensor among the arguments; those with a history get an identity step."""
         names = argument_names(self.function, self.args, self.kwargs)
         leaves, spec = tree_flatten((self.args, self.kwargs))
         for index, value in enumerate(leaves):
@@ -192,7 +192,7 @@ class Capturing:
         return traced
 
     def lift_learning_rates(self) -> None:
-        """Let the learning rates of optimizers be inputs: schedulers change them."""
+        """Make the learning rates of optimizers inputs, because schedulers change them."""
         for number, optimizer in enumerate(self.reach.optimizers):
             for index, group in enumerate(optimizer.param_groups):
                 if isinstance(group.get("lr"), float | int) and type(group["lr"]) is not bool:
@@ -203,7 +203,7 @@ class Capturing:
                     group["lr"] = traced
 
     def restore_learning_rates(self) -> None:
-        """Give the optimizers their learning rates again, as Python's numbers."""
+        """Set the learning rates of the optimizers back to Python numbers."""
         for group, key, (value, traced) in self.lifted_numbers:
             now = group[key]
             group[key] = value
@@ -212,7 +212,7 @@ class Capturing:
                 self.tracer.reasons.append((f"the function changes the {key} of an optimizer", "?"))
 
     def restore(self) -> None:
-        """Undo what was noticed, after an error: gradients and generators are as they were."""
+        """Restore gradients and generators after an error."""
         for generator, state in self.patches.generators.values():
             generator.__dict__["random"].set_state(state)
         for tensor, before, _ in self.patches.grads.values():
@@ -220,13 +220,13 @@ class Capturing:
 
     @staticmethod
     def output(role: str) -> Output:
-        """Return a new output of one kind."""
+        """Return a new output with this role."""
         return Output(role)
 
     # The end ---------------------------------------------------------------------------------
 
     def finish(self, leaves: list[Any]) -> None:
-        """Turn what was returned, written and accumulated into the outputs of the graph."""
+        """Make the outputs of the graph: returned values, writes and accumulated gradients."""
         captured, tracer = self.captured, self.tracer
         nodes: list[Node] = []
         tensors: list[Tensor] = []
@@ -285,16 +285,16 @@ class Capturing:
         ]
 
     def result_node(self, traced: TracedArray) -> Node:
-        """Return the node of a result; a constant is copied, for users may write into results."""
+        """Return the node of a result; a constant is copied, because users may modify results."""
         node, root = traced.node, traced.memory.root
         if root.node.op != "get_attr":
             return node
-        copied = self.tracer.record(primitives.copied, (traced,), {})
+        copied = self.tracer.record(primitives.copy, (traced,), {})
         copied.meta.update(array_meta(traced.held))
         return copied
 
     def record_aliasing(self, tensors: list[Tensor]) -> None:
-        """Note which results show the memory of an input or of an earlier result."""
+        """Record which results share memory with an input or with an earlier result."""
         arrays: list[Any] = [tensor._array for tensor in tensors]
         for position, array in enumerate(arrays):
             if not isinstance(array, TracedArray):
@@ -304,7 +304,7 @@ class Capturing:
             ]
             for number, (_, traced) in enumerate(self.tracer.inputs):
                 if traced is not None and traced.memory is array.memory:
-                    # An input's result is shown where it lay in this call.
+                    # A view of an input is rebuilt with the strides and offset of this call.
                     if array.memory.has_moving_views and is_chosen_by_tensor(array.node):
                         self.tracer.poison("it returns a part like x[i], where i is a tensor")
                     held = array.held
@@ -319,7 +319,7 @@ class Capturing:
                         break
 
     def add_writes_and_gradients(self, nodes: list[Node]) -> None:
-        """Add what was written into inputs, and new gradients, to the outputs."""
+        """Add the new values of written inputs, and new gradients, to the outputs."""
         captured, tracer = self.captured, self.tracer
         for number, (placeholder, traced) in enumerate(list(tracer.inputs)):
             if traced is not None and traced.node is not placeholder:
@@ -355,7 +355,7 @@ class Capturing:
             tracer.graph.erase_node(node)
         traced_of = dict(tracer.inputs)
         input_indices = {node: i for i, (node, _) in enumerate(tracer.inputs)}
-        place = {input_indices[node]: i for i, node in enumerate(order)}
+        new_index = {input_indices[node]: i for i, node in enumerate(order)}
         tracer.inputs = [(node, traced_of[node]) for node in order]
         for node in order:
             source = self.sources.get(node)
@@ -363,26 +363,26 @@ class Capturing:
                 tensor = lifted.get(id(traced_of[node]))
                 source = self.find_source(tensor, node)
             captured.inputs.append(source)
-        tracer.graph.writes = {pos: place[n] for pos, n in tracer.graph.writes.items()}
+        tracer.graph.writes = {pos: new_index[n] for pos, n in tracer.graph.writes.items()}
         for output in captured.outputs:
             if output.kind == "write":
-                output.index = place[output.index]
+                output.index = new_index[output.index]
             elif output.shares >= 0:
-                output.shares = place[output.shares]
+                output.shares = new_index[output.shares]
 
     def find_source(self, tensor: Any, node: Node) -> Input:
-        """Say how a tensor that is no argument is found in each call."""
+        """Return how to find a tensor that is not an argument in each call."""
         for owner, before, _ in self.patches.grads.values():
             if before is tensor and before is not None:
                 return Input("grad", str(node.target), tensor=owner)
         return Input("tensor", str(node.target), tensor=tensor)
 
     def input_index(self, traced: TracedArray) -> int:
-        """Return the number of the input that a traced array is."""
+        """Return the index of the input that a traced array belongs to."""
         return next(i for i, (_, source) in enumerate(self.tracer.inputs) if source is traced)
 
     def find_escaped_tensors(self) -> None:
-        """Find tensors made inside that something outside still holds."""
+        """Find tensors created during the capture that something outside still refers to."""
         captured = self.captured
         if captured.reasons or captured.backward is not None or captured.spent:
             return
@@ -392,18 +392,18 @@ class Capturing:
         outside |= {id(GRAD.__get__(t)) for t, _, _ in self.patches.grads.values()}
         for attempt in ("first", "after collecting what only refers to itself"):
             alive = [reference() for reference in self.patches.tensors]
-            kept = [array for array in alive if array is not None and id(array) not in outside]
-            if not kept or captured.again:
+            escaped = [array for array in alive if array is not None and id(array) not in outside]
+            if not escaped or captured.again:
                 return
             if attempt == "first":
-                del alive, kept
+                del alive, escaped
                 gc.collect()
-        text = f"a tensor of shape {tuple(kept[0].shape)} made inside is kept somewhere"
+        text = f"a tensor of shape {tuple(escaped[0].shape)} made inside is kept somewhere"
         captured.reasons.append((text, "?"))
 
 
 def is_chosen_by_tensor(node: Any) -> bool:
-    """Whether a view, or what it is a view of, is a part like x[i] with a tensor for i."""
+    """Whether a view, or its base, is an element like x[i] with a tensor as index."""
     while isinstance(node, Node) and node.op == "call_function" and node.args:
         if any(isinstance(part, Node) for part in flatten_arrays(node.kwargs)):
             return True
@@ -412,5 +412,5 @@ def is_chosen_by_tensor(node: Any) -> bool:
 
 
 def capture_run(function: Any, args: Any, kwargs: Any) -> Any:
-    """Call the function. (Frames above this one are not the user's.)"""
+    """Call the function. (`find_provenance` stops at this frame.)"""
     return function(*args, **kwargs)

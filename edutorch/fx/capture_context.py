@@ -1,4 +1,4 @@
-"""What one capture knows: the graph so far, the memories behind arrays, and why it failed."""
+"""The state of one capture: the graph so far, the memory of traced arrays, and failures."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.aliased_array import plain
+from ..backends.aliased_array import as_plain_array
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from . import primitives
-from .array_utils import to_held, covers_whole, memory_layout, same_view, whole_of
+from .array_utils import base_array, covers_whole, memory_layout, same_view, to_held
 from .graph import Graph, array_meta
 from .node import Node
 from .provenance import find_provenance
-from .traced_array import TracedMemory, TracedArray, TracedNumber
+from .traced_array import TracedArray, TracedMemory, TracedNumber
 from .traced_backend import TracedBackend
 
 __all__ = ["Tracer"]
 
 
 class Tracer:
-    """Everything that is known of one capture: the graph, the memories, why it failed."""
+    """Records one capture: the graph, the memory of arrays, and the reasons why it failed."""
 
     def __init__(self) -> None:
         self.graph = Graph()
@@ -30,22 +30,22 @@ class Tracer:
         self.thread = threading.get_ident()
         self.done = False
         self.reasons: list[tuple[str, str]] = []  # (what happened, at which line)
-        self.memories: dict[int, TracedMemory] = {}  # by the id of the array that holds the memory
-        self.keep_alive: list[Any] = []  # so that no id is used twice
+        self.memories: dict[int, TracedMemory] = {}  # by the id of the base array
+        self.keep_alive: list[Any] = []  # so that no id is reused
         self.module_names: dict[int, str] = {}
         self.inputs: list[tuple[Node, TracedArray | None]] = []
-        self.original_values: dict[int, tuple[Any, Any]] = {}  # arrays from outside as they were
+        self.original_values: dict[int, tuple[Any, Any]] = {}  # copies of arrays from outside
         self.last_input: Node | None = None
         self.last_constant: Node | None = None
-        self.forward_depth = 0  # how deep in forwards, which see the held arrays
-        self.draw_count = 0  # how often random numbers were drawn inside of forwards
+        self.forward_depth = 0  # nesting of op forwards, which run on the held arrays
+        self.draw_count = 0  # draws from random generators inside op forwards
 
     def is_running(self) -> bool:
-        """Say whether this thread is capturing (and not done with it, nor inside a forward)."""
+        """Return True if this thread is capturing, outside of an op's forward."""
         return not self.done and not self.forward_depth and threading.get_ident() == self.thread
 
     def poison(self, what: str) -> None:
-        """Note that the graph cannot stand for the function, and the user's line."""
+        """Record why the graph cannot represent the function, and the user's line."""
         if self.is_running():
             self.reasons.append((what, find_provenance(self)[0]))
 
@@ -61,7 +61,7 @@ class Tracer:
         return node
 
     def as_nodes(self, value: Any) -> Any:
-        """Put nodes in the place of traced arrays, at any depth."""
+        """Replace traced arrays by their nodes, at any depth."""
         if isinstance(value, Tensor):
             value = value._array
         if isinstance(value, TracedArray | TracedNumber):
@@ -70,7 +70,7 @@ class Tracer:
                 return to_held(value)
             return value.node
         if isinstance(value, np.ndarray):
-            return self.backend.lift(value).node
+            return self.backend.lifted(value).node
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
             return tuple(map(self.as_nodes, value))
         if isinstance(value, list):
@@ -82,14 +82,14 @@ class Tracer:
         return value
 
     def constant(self, array: TracedArray) -> Node:
-        """Add an array that was made from nothing but Python's numbers."""
+        """Add an array that depends on no input."""
         with self.graph.inserting_after(self.last_constant or self.last_input):
             node = self.graph.constant(np.array(array.held, order="K"))
         self.last_constant = node
         return node
 
     def add_input(self, name: str, **meta: Any) -> Node:
-        """Add a placeholder behind those there are."""
+        """Add a placeholder behind the existing ones."""
         with self.graph.inserting_after(self.last_input):
             node = self.graph.placeholder(name)
         node.meta.update(line=None, module="", phase="forward", **meta)
@@ -98,8 +98,8 @@ class Tracer:
 
     def placeholder(self, name: str, array: Any) -> TracedArray:
         """Add an array from outside: an argument, a parameter, …"""
-        held = plain(array)
-        memory = self.memories.get(id(whole_of(held)))
+        held = as_plain_array(array)
+        memory = self.memories.get(id(base_array(held)))
         if memory is not None:
             for entry in memory.entries:
                 if same_view(entry.held, held):
@@ -108,10 +108,10 @@ class Tracer:
         traced = TracedArray(self.backend, held, node)
         self.inputs.append((node, traced))
         if memory is None:
-            self.memories[id(whole_of(held))] = traced.memory
+            self.memories[id(base_array(held))] = traced.memory
         else:
             memory.entries.append(traced)
-        self.keep_alive.append(whole_of(held))
+        self.keep_alive.append(base_array(held))
         return traced
 
     def number(self, name: str, value: Any) -> TracedNumber:
@@ -120,10 +120,10 @@ class Tracer:
         self.inputs.append((node, None))
         return TracedNumber(self.backend, value, node)
 
-    # Memories ------------------------------------------------------------------------------
+    # Memory --------------------------------------------------------------------------------
 
     def array(self, held: Any, node: Node | None, sources: Any = ()) -> TracedArray:
-        """Return what was computed as a traced array; a view of a source shares its memory."""
+        """Return a result as a traced array; a view of a source shares its memory."""
         for source in sources:
             if held is source.held:
                 return source
@@ -131,21 +131,21 @@ class Tracer:
             node.meta.update(array_meta(held))
         traced = TracedArray(self.backend, held, node)
         if held.base is not None or any(source.held.base is held for source in sources):
-            whole = whole_of(held)
+            whole = base_array(held)
             for source in sources:
-                if whole_of(source.held) is whole:
+                if base_array(source.held) is whole:
                     traced.memory, traced.seen_version = source.memory, source.memory.version
                     return traced
         return traced
 
     def write(self, target: TracedArray, value: Node) -> None:
-        """Give the memory of `target` a new value, where `value` is that of `target`.
+        """Record a write into `target`, whose new value is the node `value`.
 
-        The numbers themselves have been written already.
+        The held array has been written already.
         """
         memory = target.memory
         root, held = memory.root, target.held
-        known = self.memories.get(id(whole_of(held)))
+        known = self.memories.get(id(base_array(held)))
         others = [] if known is None else known.entries
         if any(
             entry.memory is not memory and np.may_share_memory(entry.held, held) for entry in others
@@ -176,7 +176,7 @@ class Tracer:
             target._node, target.seen_version = value, memory.version
 
     def save_before_write(self, target: TracedArray) -> None:
-        """Keep what is about to be overwritten, if it came from outside or is a constant."""
+        """Save a copy of what is about to be overwritten, if it came from outside."""
         memory = target.memory
         for array in (memory.root, *memory.entries):
             if id(array) not in self.original_values:
@@ -185,7 +185,7 @@ class Tracer:
                 array._node = self.constant(array)
 
     def read_view(self, memory: TracedMemory, held: Any) -> Node:
-        """Return a node for what `held` shows of a memory that was written."""
+        """Return a node for the view `held` of memory that was written."""
         root = memory.root
         order, offset, _ = memory_layout(root.held, held)
         if offset is None:

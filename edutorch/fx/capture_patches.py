@@ -1,11 +1,10 @@
-"""While a function is captured, no tensor, gradient or random number is touched unseen.
+"""Patches that intercept every access to tensors, gradients and generators during a capture.
 
-Most code of this library computes with `tensor._array`. So for the time of a capture this
-slot is a property: whoever reads it gets the traced array, and a tensor that nobody had
-announced is noticed. The same is done to `_grad`, to the source of a generator, and, in the
-optimizers, to `float` and `math`, which would otherwise turn traced numbers into plain ones,
-and in the user's own modules to `print`.
-All of it looks at the thread: other threads see what they always see.
+Most code of this library computes with `tensor._array`. During a capture this slot is a
+property: reading it returns the traced array, and a tensor from outside becomes an input. The
+same is done to `_grad`, to the source of a generator, in the optimizers to `float` and `math`,
+which would otherwise turn traced numbers into plain ones, and in the user's modules to `print`.
+All patches check the thread: other threads see the original attributes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.aliased_array import Lent, Shared
+from ..backends.aliased_array import Exported, Shared
 from ..backends.batching import BatchedArray
 from ..core.tensor import Tensor
 from ..ops import tensor
@@ -28,17 +27,17 @@ from . import primitives
 from .capture_context import Tracer
 from .traced_array import TracedArray, TracedNumber
 
-__all__ = ["capturing", "CapturePatches"]
+__all__ = ["current_tracer", "CapturePatches"]
 
 ARRAY: Any = Tensor.__dict__["_array"]
 GRAD: Any = Tensor.__dict__["_grad"]
-PLAIN_ARRAY_TYPES = {np.ndarray, Shared, Lent}
+PLAIN_ARRAY_TYPES = {np.ndarray, Shared, Exported}
 CAPTURE_LOCK = threading.RLock()
 _RUNNING: list[Tracer] = []
 
 
-def capturing() -> Tracer | None:
-    """Return the tracer of this thread, None where nothing is being captured."""
+def current_tracer() -> Tracer | None:
+    """Return the tracer of this thread, or None if nothing is being captured."""
     if not _RUNNING:
         return None
     tracer = _RUNNING[-1]
@@ -46,12 +45,12 @@ def capturing() -> Tracer | None:
 
 
 class CapturePatches:
-    """Put everything in its place for one capture, and back: `with watched(tracer, name_of):`.
+    """Installs all patches for one capture: `with CapturePatches(tracer, input_name):`.
 
     Args:
-        announce: called with a tensor from outside that is touched for the first time;
-            returns the name of its input, or None if nobody knows where it comes from.
-        scopes: the global names of the user's functions, where `print` is noticed.
+        input_name: called with a tensor from outside when it is first read; returns the name
+            of its input, or None if it cannot be found in the next call.
+        scopes: the globals of the user's functions, where `print` is intercepted.
     """
 
     def __init__(
@@ -59,12 +58,12 @@ class CapturePatches:
         scopes: Sequence[dict[str, Any]] = (),
     ) -> None:  # fmt: skip
         self.tracer, self.input_name, self.scopes = tracer, announce, scopes
-        self.fresh: set[int] = set()  # tensors that were made inside
-        self.tensors: list[Any] = []  # weak references to those that hold traced arrays
+        self.fresh: set[int] = set()  # ids of tensors created during the capture
+        self.tensors: list[Any] = []  # weak references to tensors that hold traced arrays
         self.lifted: list[tuple[Tensor, TracedArray]] = []
-        self.nodes: list[Any] = []  # the `_node` of each of them, as it was
-        self.grads: dict[int, tuple[Tensor, Any, bool]] = {}  # as it was, and whether it was read
-        self.generators: dict[int, tuple[Any, Any]] = {}  # as they were before the first draw
+        self.nodes: list[Any] = []  # the original `_node` of each of them
+        self.grads: dict[int, tuple[Tensor, Any, bool]] = {}  # (…, original, was it read?)
+        self.generators: dict[int, tuple[Any, Any]] = {}  # with their states before the first draw
         self._undo: list[Callable[[], None]] = []
 
     def __enter__(self) -> CapturePatches:
@@ -116,13 +115,13 @@ class CapturePatches:
         CAPTURE_LOCK.release()
 
     def replace_slot(self, holder: type, name: str, value: Any) -> None:
-        """Replace a slot of a class until the end."""
+        """Replace a slot of a class until the capture ends."""
         before = holder.__dict__[name]
         setattr(holder, name, value)
         self._undo.append(lambda: setattr(holder, name, before))
 
     def shadow_name(self, scope: dict[str, Any], name: str, value: Any) -> None:
-        """Set a global name until the end."""
+        """Set a global name until the capture ends."""
         missing = object()
         before = scope.get(name, missing)
         scope[name] = value
@@ -151,7 +150,7 @@ class CapturePatches:
         if id(tensor) in self.fresh:
             if isinstance(array, Shared):
                 self.tracer.poison("a tensor shows the memory of a NumPy array")
-            traced = self.tracer.backend.lift(array)
+            traced = self.tracer.backend.lifted(array)
         else:
             name = self.input_name(tensor)
             if name is None:
@@ -170,7 +169,7 @@ class CapturePatches:
         return traced
 
     def store_array(self, tensor: Tensor, array: Any) -> None:
-        """Note the array of a new tensor, or that an old one gets another."""
+        """Set `_array`: of a new tensor, or, which a graph cannot represent, of an existing one."""
         if self.tracer.is_running():
             try:
                 before = ARRAY.__get__(tensor)
@@ -187,14 +186,14 @@ class CapturePatches:
     # Gradients ------------------------------------------------------------------------------
 
     def read_grad(self, tensor: Tensor) -> Any:
-        """Return `_grad`, and note that the function depends on what it was."""
+        """Return `_grad`, and record that the function depends on it."""
         value = GRAD.__get__(tensor)
         if self.tracer.is_running() and id(tensor) not in self.fresh:
             self.grads.setdefault(id(tensor), (tensor, value, True))
         return value
 
     def store_grad(self, tensor: Tensor, value: Any) -> None:
-        """Set `_grad`, and note what it was."""
+        """Set `_grad`, and record its original value."""
         if self.tracer.is_running() and id(tensor) not in self.fresh:
             try:
                 self.grads.setdefault(id(tensor), (tensor, GRAD.__get__(tensor), False))
@@ -203,7 +202,7 @@ class CapturePatches:
         GRAD.__set__(tensor, value)
 
     def tensor(self, data: Any, *args: Any, **named: Any) -> Tensor:
-        """Make a tensor in an optimizer: of a traced number, its value now."""
+        """Make a tensor in an optimizer; a traced number is replaced by its current value."""
         if isinstance(data, TracedNumber):
             self.tracer.poison("an optimizer keeps a number in a tensor")
             data = data.value
@@ -212,7 +211,7 @@ class CapturePatches:
     # Random numbers ---------------------------------------------------------------------------
 
     def random_source(self, generator: Any) -> Any:
-        """Return the source of a generator: a traced one in the thread that captures."""
+        """Return the source of a generator: a traced one in the capturing thread."""
         tracer = self.tracer
         if tracer.forward_depth and threading.get_ident() == tracer.thread:
             tracer.draw_count += 1
@@ -224,7 +223,7 @@ class CapturePatches:
 
 
 class TracedRandom:
-    """Draws real random numbers, and notes that they are drawn anew in each run."""
+    """Draws real random numbers, and records each draw as a node that is not deterministic."""
 
     def __init__(self, tracer: Tracer, generator: Any) -> None:
         self._tracer, self._generator = tracer, generator

@@ -1,4 +1,4 @@
-"""What a capture hands out: the graph, where its inputs come from, and where its outputs go."""
+"""The result of a capture: the graph, the sources of its inputs, and the uses of its outputs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["Captured", "Input", "Output", "argument_names"]
 
 @dataclass
 class Input:
-    """Where an input of the graph comes from in each call.
+    """The source of an input of the graph in each call.
 
-    `kind`: "argument" (number `index` of the flattened arguments), "tensor" (always this
+    `kind`: "argument" (element `index` of the flattened arguments), "tensor" (always this
     one), "grad" (the gradient of `tensor`), "number" (`holder[key]`).
     """
 
@@ -39,7 +39,7 @@ class Input:
 
 @dataclass
 class Output:
-    """What becomes of an output of the graph.
+    """The use of an output of the graph.
 
     `kind`: "result" (leaf `index` of what the function returns), "grad" (becomes the
     gradient of `tensor`), "write" (is written into input `index`), "saved" (for backward).
@@ -48,18 +48,18 @@ class Output:
     kind: str
     index: int = -1
     tensor: Any = None
-    shares: int = -1  # the input, or -2 - the earlier output, whose memory it shows
-    view: Any = None  # (shape, strides, offset in bytes, type) within that input
+    shares: int = -1  # the input, or -2 - the earlier output, that it shares memory with
+    view: Any = None  # (shape, strides, offset in bytes, dtype) within that input
 
 
 @dataclass
 class Captured:
-    """What a capture found.
+    """The result of a capture.
 
     `graph` computes `outputs` from `inputs`. `result` is what the function returned, and
-    `leaves` describes it: for each leaf ("tensor", position among the outputs), ("input",
-    number), ("same", earlier leaf) or ("value", the value). `backward` is the graph of the
-    gradients, if the result has any. `reasons` says why the graph may not be used.
+    `leaves` describes it: for each leaf ("tensor", index of the output), ("input", index),
+    ("same", earlier leaf) or ("value", the value). `backward` is the graph of the gradients, if
+    the result has any. `reasons` says why the graph must not be used.
     """
 
     graph: Graph
@@ -71,11 +71,11 @@ class Captured:
     reasons: list[tuple[str, str]] = field(default_factory=list)
     reach: CapturedState | None = None
     backward: Backward | None = None
-    spent: list[int] = field(default_factory=list)  # outputs whose graph was used up inside
+    spent: list[int] = field(default_factory=list)  # outputs whose autograd graph was freed inside
     grads: list[tuple[Any, Any]] = field(default_factory=list)  # (tensor, None or shape before)
     dropped: list[Any] = field(default_factory=list)  # tensors whose gradient becomes None
-    again: bool = False  # the next call may be captured: this one only prepared something
-    changes: bool = False  # the function changes something of Python's: it never can be compiled
+    again: bool = False  # capture the next call: this one initialized some state
+    changes: bool = False  # the function changes Python state: it can never be compiled
     original: Graph | None = None  # forward and backward together, as captured
 
     def __repr__(self) -> str:
@@ -89,25 +89,25 @@ def flat_tensors(value: Any) -> list[Tensor]:
 
 
 def is_plain_value(value: Any) -> bool:
-    """Say whether a value of Python can be returned again and again."""
+    """Return True for an immutable Python value, which every call may return."""
     return value is None or isinstance(value, bool | int | float | complex | str | bytes | dtype)
 
 
 def has_user_hooks(optimizer: Any) -> bool:
-    """Say whether users have hung functions on the steps of an optimizer."""
+    """Return True if users have registered step hooks on an optimizer."""
     hooks = (hook for when in ("step_pre", "step_post") for hook in optimizer.hooks_for(when))
     ours = ("edutorch.",)  # schedulers count the steps
     return any(not (getattr(hook, "__module__", "") or "").startswith(ours) for hook in hooks)
 
 
 def python_random_state() -> Any:
-    """Return the states of the generators that Python and NumPy share among all."""
+    """Return the states of the global generators of Python and NumPy."""
     state: Any = np.random.get_state()
     return random.getstate(), state[0], state[1].tobytes(), state[2:]
 
 
 def argument_names(function: Any, args: Any, kwargs: Any) -> list[str]:
-    """Return a name for each leaf of the arguments: that of the parameter it is passed for."""
+    """Return a name for each leaf of the arguments: that of its parameter."""
     target = function.forward if isinstance(function, Module) else function
     try:
         bound = inspect.signature(target).bind(*args, **kwargs)
@@ -126,7 +126,7 @@ def argument_names(function: Any, args: Any, kwargs: Any) -> list[str]:
 
 
 def add_identity_step(tensor: Tensor) -> Tensor:
-    """Return a second tensor object of the same memory, whose past is this one."""
+    """Return an alias of a tensor in the same memory, with the tensor as its history."""
     step = fill(object.__new__(Tensor), tensor._array)
     REGISTRY["convert_dtype"].record(step, step._array, tensor, tensor.dtype)
     return share_version(step, tensor)

@@ -1,8 +1,8 @@
-"""What a function can reach beside its arguments, and whether it is still the same.
+"""The state that a function reads besides its arguments, and whether it has changed.
 
-A captured graph stands for a function as long as everything that Python looked at on the
-way is unchanged: global names and closures, the settings of modules, which parameters they
-own. `Reach` walks along all that once; `changed` compares it with what is there now.
+A captured graph represents a function as long as everything that Python code read during the
+capture is unchanged: globals and closures, the settings of modules, which parameters they own.
+`CapturedState` visits all of that once; `changed` compares it with the current values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["CapturedState"]
 
 SIMPLE_TYPES = {int, float, bool, str, bytes, complex, type(None), dtype}
 MAX_VALUES = 50_000
-"""How many things may be reached; beyond that a function is not compiled."""
+"""The most objects that a function may reach; beyond that it is not compiled."""
 
 MUTABLE_SETTINGS = {"lr", "initial_lr"}
 """Settings of optimizers that may change from call to call."""
@@ -38,8 +38,8 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 class CapturedState:
     """Everything that a function can reach.
 
-    `tensors` has a path for each tensor, `modules` one for each module, `optimizers` lists
-    those found. `places` holds what must stay as it is: (holder, key, value, path).
+    `tensors` and `modules` have paths, by id; `optimizers` is a list. `watched_items` holds what
+    must not change: (holder, key, value, path).
     """
 
     def __init__(self, function: Callable[..., Any], others: Sequence[Any] = ()) -> None:
@@ -63,7 +63,7 @@ class CapturedState:
             self.is_too_large = len(self._seen) > MAX_VALUES
 
     def visit(self, value: Any, path: str) -> Iterator[tuple[Any, str]]:
-        """Note what matters of a value; yield what it leads to."""
+        """Record what must not change about a value; yield what it refers to."""
         if type(value) in SIMPLE_TYPES or id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -103,13 +103,13 @@ class CapturedState:
             yield from self.visit_object(value, path)
 
     def visit_item(self, holder: Any, key: Any, value: Any, path: str) -> Iterator[tuple[Any, str]]:
-        """Note that `holder[key]` has to stay this value, and go on to it."""
+        """Record that `holder[key]` must stay this value, and yield it."""
         if not isinstance(holder, tuple):
             self.watched_items.append((holder, key, value, path))
         yield value, path
 
     def visit_function(self, function: types.FunctionType) -> Iterator[tuple[Any, str]]:
-        """Go on to what a user's function names: closure, global names, defaults."""
+        """Visit what a user's function refers to: closure, globals, defaults."""
         if function.__module__ and function.__module__.split(".")[0] == "edutorch":
             return
         for name, cell in zip(
@@ -138,7 +138,7 @@ class CapturedState:
     def visit_attributes(
         self, module: types.ModuleType, code: types.CodeType, path: str
     ) -> Iterator[tuple[Any, str]]:
-        """Go on to what a function names of another file of the user's: settings.RATE."""
+        """Visit the attributes of a user's module that a function refers to: settings.RATE."""
         if module.__name__.split(".")[0] in ("edutorch", "numpy", "torch"):
             return
         for name in attribute_names(code):
@@ -147,7 +147,7 @@ class CapturedState:
                 yield from self.visit_item(vars(module), name, value, f"{path}.{name}")
 
     def visit_class(self, cls: type) -> Iterator[tuple[Any, str]]:
-        """Go on to the functions and settings in a user's class and its bases."""
+        """Visit the functions and settings of a user's class and its bases."""
         for base in cls.__mro__:
             if (base.__module__ or "").split(".")[0] in ("edutorch", "builtins", "typing", "abc"):
                 continue
@@ -161,7 +161,7 @@ class CapturedState:
                     yield value_inside, path
 
     def visit_module(self, module: Module, path: str) -> Iterator[tuple[Any, str]]:
-        """Go on to a module's settings, parameters, parts, and the functions of its class."""
+        """Visit a module's settings, parameters, submodules, and the functions of its class."""
         self.modules[id(module)] = path
         self.sizes.append((vars(module), len(vars(module)), path or type(module).__name__))
         below = f"{path}." if path else ""
@@ -179,7 +179,7 @@ class CapturedState:
         yield from self.visit_class(type(module))
 
     def visit_optimizer(self, optimizer: Optimizer, path: str) -> Iterator[tuple[Any, str]]:
-        """Go on to an optimizer's settings, parameters and state."""
+        """Visit an optimizer's settings, parameters and state."""
         self.optimizers.append(optimizer)
         places = self.watched_items
         places.append((vars(optimizer), "state", optimizer.state, f"{path}.state"))
@@ -206,24 +206,24 @@ class CapturedState:
         yield from self.visit_class(type(optimizer))
 
     def visit_object(self, value: Any, path: str) -> Iterator[tuple[Any, str]]:
-        """Go on to the attributes of an object, and the functions of its class."""
+        """Visit the attributes of an object, and the functions of its class."""
         below = f"{path}." if path else ""
         self.sizes.append((vars(value), len(vars(value)), path))
         for name, attribute in vars(value).items():
             yield from self.visit_item(vars(value), name, attribute, f"{below}{name}")
         yield from self.visit_class(type(value))
 
-    # Later -------------------------------------------------------------------------------
+    # Comparing with the current state ------------------------------------------------------
 
     def changed(self) -> str | None:
-        """Return what is no longer as it was, None if all is."""
+        """Return a description of the first change, or None."""
         for holder, key, value, path in self.watched_items:
             try:
                 now = holder[key]
             except (KeyError, IndexError):
-                return f"{path}: {shown(value)} before, now gone"
+                return f"{path}: {describe_value(value)} before, now gone"
             if now is not value and not is_unchanged(now, value):
-                return f"{path}: {shown(value)} before, now {shown(now)}"
+                return f"{path}: {describe_value(value)} before, now {describe_value(now)}"
         for holder, size, path in self.sizes:
             if len(holder) != size:
                 return f"{path or 'something'} had {size} entries before, now {len(holder)}"
@@ -231,9 +231,9 @@ class CapturedState:
             try:
                 now = cell.cell_contents
             except ValueError:
-                return f"{name}: {shown(value)} before, now gone"
+                return f"{name}: {describe_value(value)} before, now gone"
             if now is not value and not is_unchanged(now, value):
-                return f"{name}: {shown(value)} before, now {shown(now)}"
+                return f"{name}: {describe_value(value)} before, now {describe_value(now)}"
         for ask, state, path in self.states:
             if ask() != state:
                 return f"random numbers were drawn from {path}"
@@ -244,7 +244,7 @@ class CapturedState:
 
 
 def is_unchanged(now: Any, before: Any) -> bool:
-    """Say whether a simple value is what it was."""
+    """Return True if a simple value has not changed."""
     cls = type(before)
     if type(now) is not cls:
         return False
@@ -261,7 +261,7 @@ def is_same_or_unchanged(now: Any, before: Any) -> bool:
     return now is before or is_unchanged(now, before)
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """Return a value as short text."""
     if type(value) in SIMPLE_TYPES or isinstance(value, tuple | list):
         text = repr(value)
@@ -272,7 +272,7 @@ def shown(value: Any) -> str:
 
 
 def state_getter(generator: Any) -> Callable[[], Any]:
-    """Return a function that tells the state of a generator of Python or NumPy."""
+    """Return a function that returns the state of a generator of Python or NumPy."""
     if isinstance(generator, random.Random):
         return generator.getstate
     if isinstance(generator, np.random.RandomState):
@@ -281,14 +281,14 @@ def state_getter(generator: Any) -> Callable[[], Any]:
 
 
 def checksum(array: np.ndarray) -> int:
-    """Return a number that changes when the numbers of an array do."""
+    """Return a checksum of the values of an array."""
     if array.dtype.hasobject:
         return id(array)
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))  # type: ignore[arg-type]
 
 
 def is_user_class(cls: type) -> bool:
-    """Say whether a class is one of the user's, whose objects may hold anything."""
+    """Return True for a user-defined class, whose objects may hold anything."""
     home = (cls.__module__ or "").split(".")[0]
     if home == "edutorch":
         return cls.__module__.startswith(("edutorch.optim", "edutorch.amp"))
@@ -304,7 +304,7 @@ def is_user_class(cls: type) -> bool:
 
 
 def global_names(code: types.CodeType) -> list[str]:
-    """Return the global names that code refers to, also inside its inner functions."""
+    """Return the global names that code refers to, including its inner functions."""
     names = [
         instruction.argval for instruction in dis.get_instructions(code)
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
@@ -316,7 +316,7 @@ def global_names(code: types.CodeType) -> list[str]:
 
 
 def attribute_names(code: types.CodeType) -> set[str]:
-    """Return the names of attributes that code asks for, also inside its inner functions."""
+    """Return the attribute names that code refers to, including its inner functions."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):

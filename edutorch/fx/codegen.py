@@ -1,4 +1,4 @@
-"""Writes a graph as the Python function that it stands for."""
+"""Code generation: writes a graph as a Python function."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["PythonCode"]
 
 @dataclass
 class PythonCode:
-    """`src`: the text of a function `forward`; `globals`: what its free names mean."""
+    """`src`: the source of a function `forward`; `globals`: the values of its free names."""
 
     src: str
     globals: dict[str, Any] = field(default_factory=dict)
 
 
 class CodeWriter:
-    """Turns nodes into statements, and collects what they refer to."""
+    """Turns nodes into statements, and collects the globals that they refer to."""
 
     def __init__(self, root_module: str) -> None:
         self.root = root_module
         self.globals: dict[str, Any] = {}
 
     def add_global(self, name: str, value: Any) -> str:
-        """Return a global name for a value: `name`, or with a number where that is taken."""
+        """Return a global name for a value: `name`, with a suffix if that is taken."""
         name = re.sub(r"\W", "_", name) or "value"
         candidate, count = name, 0
         while self.globals.get(candidate, value) is not value:
@@ -42,7 +42,7 @@ class CodeWriter:
         return candidate
 
     def format_function(self, target: Any) -> str:
-        """Return how a function is called by name: torch.relu, torch.nn.functional.gelu, …"""
+        """Return the path of a function: torch.relu, torch.nn.functional.gelu, …"""
         name = getattr(target, "__name__", type(target).__name__)
         if getattr(builtins, name, None) is target:
             return name
@@ -85,19 +85,19 @@ class CodeWriter:
         return self.add_global(getattr(value, "__name__", type(value).__name__), value)
 
     def format_attribute(self, path: str) -> str:
-        """Return how a parameter or module is reached: self.layers, getattr(self.s, "0")."""
+        """Return the path of a parameter or module: self.layers, getattr(self.s, "0")."""
         text = self.root
         for part in path.split("."):
             text = f"{text}.{part}" if part.isidentifier() else f'getattr({text}, "{part}")'
         return text
 
     def format_arguments(self, node: Node, first: int = 0) -> str:
-        """Return the arguments of a call."""
+        """Return the arguments of a call as source."""
         named = [f"{key} = {self.format_value(value)}" for key, value in node.kwargs.items()]
         return ", ".join([*map(self.format_value, node.args[first:]), *named])
 
     def format_expression(self, node: Node) -> str:
-        """Return what a node computes."""
+        """Return the expression that computes a node."""
         target: Any = node.target
         if node.op == "get_attr":
             return self.format_attribute(target)
@@ -119,9 +119,9 @@ class CodeWriter:
 
 
 def write_function(graph: Graph, root_module: str = "self") -> PythonCode:
-    """Return the function that a graph stands for. Values are dropped after their last use."""
+    """Return a graph as a function. Values are released after their last use."""
     writer = CodeWriter(root_module)
-    dying = last_uses(graph)
+    dead_after = last_uses(graph)
     parameters, lines = [root_module], []
     for node in graph.nodes:
         if node.op == "placeholder":
@@ -143,10 +143,10 @@ def write_function(graph: Graph, root_module: str = "self") -> PythonCode:
             line = f"return {writer.format_value(node.args[0])}"
         else:
             line = f"{node.name} = {writer.format_expression(node)}"
-            gone = [dead.name for dead in dying.get(node, ())]
+            dropped = [dead.name for dead in dead_after.get(node, ())]
             if not node.users:
-                gone.append(node.name)
-            line += f";  {' = '.join(gone)} = None" if gone else ""
+                dropped.append(node.name)
+            line += f";  {' = '.join(dropped)} = None" if dropped else ""
         if node.meta.get("line"):
             previous = node.prev.meta.get("line")
             if node.meta["line"] != previous:
@@ -157,12 +157,12 @@ def write_function(graph: Graph, root_module: str = "self") -> PythonCode:
 
 
 def last_uses(graph: Graph) -> dict[Node, list[Node]]:
-    """Return, for each node, the values that nobody needs after it."""
+    """Return, for each node, the values that are not needed after it."""
     seen: set[Node] = set()
-    dying: dict[Node, list[Node]] = {}
+    dead_after: dict[Node, list[Node]] = {}
     for node in reversed(graph.nodes):
         for input_node in node.all_input_nodes:
             if input_node not in seen:
                 seen.add(input_node)
-                dying.setdefault(node, []).append(input_node)
-    return dying
+                dead_after.setdefault(node, []).append(input_node)
+    return dead_after

@@ -1,7 +1,7 @@
-"""The gradients of a captured function, as a graph of their own.
+"""The backward graph of a captured function.
 
-Where a result has a past, the derivative rules run once on traced arrays, right after the
-function. What they compute becomes the graph `backward`; what it needs from before becomes
+If a result requires gradients, the derivative rules run once on traced arrays, right after the
+function. What they compute becomes the graph `backward`; the forward values that it needs become
 "saved" outputs of the forward graph.
 """
 
@@ -21,7 +21,7 @@ from .node import Node
 from .traced_array import TracedArray
 
 if TYPE_CHECKING:
-    from .capture import Capturing
+    from .capture import CaptureSession
 
 __all__ = ["Backward", "split_graph"]
 
@@ -30,9 +30,9 @@ __all__ = ["Backward", "split_graph"]
 class Backward:
     """The graph of the gradients.
 
-    Its inputs are the `saved` values, ("input", number) or ("output", position) of the
-    forward graph, and a gradient for each output in `roots`; its outputs the gradients of
-    the inputs in `targets` (None: there is none).
+    Its inputs are the `saved` values, ("input", index) or ("output", index) of the forward
+    graph, and a gradient for each output in `roots`; its outputs are the gradients of the inputs
+    in `targets`.
     """
 
     graph: Graph
@@ -43,17 +43,17 @@ class Backward:
 
 @dataclass
 class BackwardNodes:
-    """The nodes of the gradients, still in the one graph."""
+    """The nodes of the gradients, before the graph is split."""
 
     roots: list[int]
     starts: list[Node]
     gradients: list[tuple[Node, Node | None]]  # (placeholder of the input, node of its gradient)
 
 
-def build_backward_nodes(capturing: Capturing, tensors: list[Tensor]) -> BackwardNodes | None:
-    """Run the rules behind the results, and return the nodes of the gradients."""
+def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> BackwardNodes | None:
+    """Run backward from the results, and return the nodes of the gradients."""
     tracer, captured = capturing.tracer, capturing.captured
-    targets: dict[Any, Node] = {}  # what the graph knows an input by -> its placeholder
+    targets: dict[Any, Node] = {}  # the autograd edge of an input -> its placeholder
     for tensor, traced in capturing.patches.lifted:
         if tensor._node is LEAF:
             targets[tensor] = traced._node or traced.node
@@ -98,7 +98,7 @@ def build_backward_nodes(capturing: Capturing, tensors: list[Tensor]) -> Backwar
 
 
 def reachable_nodes(root: Any, start: int, targets: dict[Any, Node]) -> list[Any]:
-    """Return the nodes behind a root that were made since `start`, up to the targets."""
+    """Return the autograd nodes reachable from a root, newer than `start`, up to the targets."""
     seen: set[Any] = set()
     stack = [root]
     while stack:
@@ -111,9 +111,9 @@ def reachable_nodes(root: Any, start: int, targets: dict[Any, Node]) -> list[Any
 
 
 def run_rules(
-    capturing: Capturing, edges: list[Any], partials: list[Any], targets: dict[Any, Node]
+    capturing: CaptureSession, edges: list[Any], partials: list[Any], targets: dict[Any, Node]
 ) -> dict[Any, Any]:
-    """Let the engine run from the roots to the targets; return the gradient of each target."""
+    """Run the engine from the roots to the targets; return the gradient of each target."""
     nodes = {node for edge in edges for node in reachable_nodes(edge, capturing.start, targets)}
     wanted: set[Any] = set(targets)
     for node in sorted(nodes, key=lambda node: node._order):
@@ -134,46 +134,48 @@ def run_rules(
 
 
 def split_graph(
-    capturing: Capturing, results: list[Node], boundary: Node, back: BackwardNodes
+    capturing: CaptureSession, results: list[Node], boundary: Node, nodes: BackwardNodes
 ) -> tuple[Graph, Backward]:
-    """Part the one graph into that of the function and that of the gradients."""
-    whole = capturing.tracer.graph
-    before = nodes_up_to(whole, boundary) | ancestors(results)
-    gradients = [node for _, node in back.gradients if node is not None]
+    """Split the captured graph into a forward and a backward graph."""
+    graph = capturing.tracer.graph
+    before = nodes_up_to(graph, boundary) | ancestors(results)
+    gradients = [node for _, node in nodes.gradients if node is not None]
     needed = ancestors(gradients)
-    starts = set(back.starts)
-    own = needed - before - starts
-    later = [node for node in whole.nodes if node in own]
+    starts = set(nodes.starts)
+    backward_only = needed - before - starts
+    later = [node for node in graph.nodes if node in backward_only]
     inside = starts | set(later)
     used = [input_node for node in later for input_node in node.all_input_nodes]
     saved = dict.fromkeys(node for node in [*used, *gradients] if node not in inside)
     forward, copies = Graph(), {}
-    for node in whole.nodes:
+    for node in graph.nodes:
         if node in before and node not in inside:
             copies[node] = forward.node_copy(node, copies.__getitem__)
-    result = Backward(Graph(), roots=back.roots)
+    result = Backward(Graph(), roots=nodes.roots)
     ends = [copies[result] for result in results]
     copied = save_values(capturing, result, forward, copies, list(saved), ends)
     forward.output(tuple(ends))
-    forward.writes = dict(whole.writes)
-    for node in [*back.starts, *later]:
+    forward.writes = dict(graph.writes)
+    for node in [*nodes.starts, *later]:
         copied[node] = result.graph.node_copy(node, copied.__getitem__)
     order = {node: i for i, (node, _) in enumerate(capturing.tracer.inputs)}
-    result.targets = [order[node] for node, g in back.gradients if g is not None]
-    result.graph.output(tuple(copied[g] for _, g in back.gradients if g is not None))
+    result.targets = [order[node] for node, g in nodes.gradients if g is not None]
+    result.graph.output(tuple(copied[g] for _, g in nodes.gradients if g is not None))
     forward.lint()
     result.graph.lint()
     return forward, result
 
 
 def save_values(
-    capturing: Capturing, result: Backward, forward: Graph, copies: dict[Node, Node],
+    capturing: CaptureSession, result: Backward, forward: Graph, copies: dict[Node, Node],
     saved: list[Node], ends: list[Node],
 ) -> dict[Node, Node]:  # fmt: skip
-    """Make what backward needs its inputs, and outputs of the forward graph where it is not
-    an input of that too; return the backward graph's node for each."""
-    whole, outputs = capturing.tracer.graph, capturing.captured.outputs
-    written = {capturing.tracer.inputs[number][0] for number in whole.writes.values()}
+    """Add placeholders for saved values to the backward graph, and return them.
+
+    A saved value that is not an input of the forward graph becomes an output of it.
+    """
+    graph, outputs = capturing.tracer.graph, capturing.captured.outputs
+    written = {capturing.tracer.inputs[number][0] for number in graph.writes.values()}
     input_indices = {
         node: i for i, node in enumerate(n for n in forward.nodes if n.op == "placeholder")
     }
@@ -190,15 +192,15 @@ def save_values(
         result.saved.append(("output", len(ends)))
         outputs.append(capturing.output("saved"))
         value = copies[node]
-        if node.op == "placeholder":  # it is written, and backward needs what it was
-            value = forward.call_function(primitives.copied, (value,))
+        if node.op == "placeholder":  # it is overwritten, and backward needs the old value
+            value = forward.call_function(primitives.copy, (value,))
             value.meta = dict(node.meta)
         ends.append(value)
     return placeholders
 
 
 def nodes_up_to(graph: Graph, boundary: Node) -> set[Node]:
-    """Return the nodes up to one of them."""
+    """Return the nodes up to `boundary`."""
     needed: set[Node] = set()
     for node in graph.nodes:
         needed.add(node)
@@ -208,7 +210,7 @@ def nodes_up_to(graph: Graph, boundary: Node) -> set[Node]:
 
 
 def ancestors(nodes: list[Node]) -> set[Node]:
-    """Return the nodes and everything they are computed from."""
+    """Return the nodes and everything that they are computed from."""
     seen: set[Node] = set()
     stack = list(nodes)
     while stack:
@@ -220,7 +222,7 @@ def ancestors(nodes: list[Node]) -> set[Node]:
 
 
 def unwrap_saved(results: list[Tensor], start: int) -> None:
-    """Put ordinary arrays in the place of traced ones in what the result's past has saved."""
+    """Replace traced arrays by plain ones in the saved tensors of the results' history."""
     for tensor in results:
         if tensor._node is None or tensor._node is LEAF:
             continue

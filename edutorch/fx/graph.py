@@ -1,4 +1,4 @@
-"""A computation as a list of steps that can be read, changed, drawn and run."""
+"""A computation as a list of nodes that can be read, transformed, drawn and run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Graph"]
 
 
 class Graph:
-    """What a function computes, as a list of `Node`s in order.
+    """The computation of a function, as an ordered list of `Node`s.
 
-    A captured graph (`fx.capture`) is flat: its functions are ops, nothing is written in
-    place, and what changes from outside comes in and goes out by name: `constants` holds
-    arrays that never change, `writes` says which output belongs into which input's memory.
+    A captured graph (`fx.capture`) is flat and functional: its functions are ops, and nothing is
+    written in place. `constants` holds arrays that never change; `writes` maps outputs to the
+    inputs whose memory they update.
 
     >>> graph = fx.Graph()
     >>> x = graph.placeholder("x")
@@ -43,22 +43,22 @@ class Graph:
         self._counts: dict[str, int] = {}
         self._insert: Callable[[Node], None] = self._root.prepend
 
-    # Its nodes --------------------------------------------------------------------------
+    # Nodes ------------------------------------------------------------------------------
 
     @property
     def nodes(self) -> Nodes:
-        """All nodes in order: a list that may change while one walks along it."""
+        """All nodes in order: a list that may be modified during iteration."""
         return Nodes(self)
 
     def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[Node]:
-        """Return the nodes of one kind (with one target)."""
+        """Return the nodes with this op (and this target)."""
         return [
             node for node in self.nodes
             if node.op == op and (target is None or node.target == target)
         ]  # fmt: skip
 
     def output_node(self) -> Node:
-        """Return the node that says what is returned.
+        """Return the output node.
 
         Raises: RuntimeError: there is none yet.
         """
@@ -73,7 +73,7 @@ class Graph:
         self, op: str, target: Any, args: tuple[Any, ...] | None = None,
         kwargs: dict[str, Any] | None = None, name: str | None = None, type_expr: Any = None,
     ) -> Node:  # fmt: skip
-        """Add a node where the next one belongs (see `inserting_before`).
+        """Add a node at the current insertion point (see `inserting_before`).
 
         Raises: ValueError: an argument is a node of another graph.
         """
@@ -88,7 +88,7 @@ class Graph:
         return node
 
     def _free_name(self, wanted: str) -> str:
-        """Return a name that no other node has and that is none of Python's own."""
+        """Return an unused name that is not a Python keyword or builtin."""
         name = re.sub(r"[^0-9a-zA-Z_]+", "_", snake_case(wanted)) or "v"
         if name[0].isdigit():
             name = f"_{name}"
@@ -106,7 +106,7 @@ class Graph:
         return candidate
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
-        """Add an argument."""
+        """Add a parameter of the function."""
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args, name=name, type_expr=type_expr)
 
@@ -237,7 +237,7 @@ class Graph:
         self._names.discard(to_erase.name)
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
-        """Remove what nobody uses, from the end on; say whether anything went."""
+        """Remove nodes without users, from the end on; return True if any was removed."""
         keep = is_impure_node or Node.is_impure
         changed = False
         for node in reversed(self.nodes):
@@ -277,11 +277,11 @@ class Graph:
             names.add(node.name)
 
     def python_code(self, root_module: str = "self") -> PythonCode:
-        """Return the graph as Python: the text of a function `forward`, and what it refers to."""
+        """Return the graph as Python: the source of a function `forward`, and its globals."""
         return write_function(self, root_module)
 
     def print_tabular(self) -> None:
-        """Print the nodes as a table, with shapes and types where they are known."""
+        """Print the nodes as a table, with shapes and dtypes where they are known."""
         print(self.table())
 
     def table(self) -> str:
@@ -306,7 +306,7 @@ class Graph:
 
 
 class Nodes:
-    """The nodes of a graph in order, also backwards: `reversed(graph.nodes)`."""
+    """The nodes of a graph in order; also `reversed(graph.nodes)`."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -333,23 +333,26 @@ class Nodes:
 
 
 class Name(str):
-    """The name of a node, where the node itself cannot be saved."""
+    """The name of a node in a pickle, which cannot contain the node itself."""
 
     def __new__(cls, node: Any) -> Name:
         return str.__new__(cls, getattr(node, "name", node))
 
 
 def from_rows(rows: Any, constants: dict[str, np.ndarray], writes: dict[int, int]) -> Graph:
-    """Make a graph again of what pickling wrote of its nodes."""
+    """Rebuild a graph from its pickled nodes.
+
+    Saved pickles refer to this function and to `Name` by their names, which must not change.
+    """
     from .node import map_aggregate
 
     graph, nodes = Graph(), {}
 
-    def node_again(value: Any) -> Any:
+    def restore_node(value: Any) -> Any:
         return nodes[str(value)] if isinstance(value, Name) else value
 
     for op, name, target, args, kwargs in rows:
-        args, kwargs = map_aggregate(args, node_again), map_aggregate(kwargs, node_again)
+        args, kwargs = map_aggregate(args, restore_node), map_aggregate(kwargs, restore_node)
         node = nodes[name] = graph.create_node(op, target, args, kwargs, name)
         node.name = name
     graph.constants, graph.writes = constants, writes
@@ -357,17 +360,17 @@ def from_rows(rows: Any, constants: dict[str, np.ndarray], writes: dict[int, int
 
 
 def snake_case(name: str) -> str:
-    """Write a name in lower case: LayerNorm becomes layer_norm."""
+    """Convert a name to snake case: LayerNorm becomes layer_norm."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def is_reserved(name: str) -> bool:
-    """Say whether Python uses the name itself."""
+    """Return True for keywords, builtins, and names that generated code uses."""
     return keyword.iskeyword(name) or name in vars(builtins) or name in ("self", "torch")
 
 
 def array_meta(array: Any) -> dict[str, Any]:
-    """Return what a node notes of an array: its shape, type, steps in memory and device."""
+    """Return the metadata of an array for a node: shape, dtype, strides and device."""
     return {
         "shape": tuple(array.shape), "dtype": array.dtype, "strides": tuple(array.strides),
         "device": "cpu",
@@ -375,14 +378,14 @@ def array_meta(array: Any) -> dict[str, Any]:
 
 
 def format_value(node: Node) -> str:
-    """Return type and shape of a node's value as text, such as float32[3, 4]."""
+    """Return dtype and shape of a node's value as text, such as float32[3, 4]."""
     if "shape" in node.meta:
         return f"{node.meta['dtype']}{list(node.meta['shape'])}"
     return "number" if node.meta.get("number") else ""
 
 
 def shorten(value: Any, longest: int = 60) -> str:
-    """Return the text of arguments, cut where it is too long for a table."""
+    """Return the text of arguments, truncated for a table."""
     text = repr(value)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 

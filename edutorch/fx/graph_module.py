@@ -14,12 +14,12 @@ __all__ = ["GraphModule"]
 
 
 class GraphModule(Module):
-    """Runs a graph. Change `graph`, call `recompile`, and the new graph runs.
+    """A module that runs a graph. After changing `graph`, call `recompile`.
 
     Args:
         root: the module (or a dict by path) that parameters and modules are taken from.
-        graph: what to compute.
-        class_name: how the module calls itself.
+        graph: the graph to run.
+        class_name: the name of the module's class in its repr.
 
     >>> traced = fx.symbolic_trace(lambda x: relu(x) + 1)
     >>> print(traced.code.strip())
@@ -51,7 +51,7 @@ class GraphModule(Module):
 
     @property
     def graph(self) -> Graph:
-        """What is computed. Setting it recompiles."""
+        """The graph that is run. Setting it recompiles."""
         return self.__dict__["_graph"]
 
     @graph.setter
@@ -62,15 +62,15 @@ class GraphModule(Module):
 
     @property
     def code(self) -> str:
-        """The Python text that runs."""
+        """The generated Python source."""
         return self.__dict__["_code"]
 
     def recompile(self) -> Any:
-        """Write the graph as Python again; returns the text and what it refers to."""
+        """Generate Python source from the graph again, and return it."""
         written = self.graph.python_code()
         self.__dict__["_code"] = written.src
         file = f"<graph {id(self)}>"
-        # Tracebacks show the lines of the text.
+        # Tracebacks look up source lines here.
         linecache.cache[file] = (len(written.src), None, written.src.splitlines(True), file)
         scope = dict(written.globals)
         exec(compile(written.src, file, "exec"), scope)
@@ -82,7 +82,7 @@ class GraphModule(Module):
         return self.__dict__["_run"](self, *args, **kwargs)
 
     def print_readable(self, print_output: bool = True) -> str:
-        """Print the class as Python, and return the text."""
+        """Print the class as Python source, and return it."""
         body = "".join(f"    {line}\n" for line in self.code.splitlines())
         text = f"class {self._get_name()}(torch.nn.Module):\n{body}"
         if print_output:
@@ -90,14 +90,14 @@ class GraphModule(Module):
         return text
 
     def add_submodule(self, target: str, m: Module) -> bool:
-        """Put a module at a path; say whether the path can be used."""
+        """Set a submodule at a path; return False if the path or module is invalid."""
         if not target or not isinstance(m, Module):
             return False
         set_at_path(self, target, m)
         return True
 
     def delete_submodule(self, target: str) -> bool:
-        """Remove the module at a path; say whether there was one."""
+        """Remove the module at a path; return False if there is none."""
         *path, name = target.split(".")
         holder = get_at_path(self, ".".join(path)) if path else self
         if not isinstance(holder, Module) or name not in holder._modules:
@@ -106,7 +106,7 @@ class GraphModule(Module):
         return True
 
     def delete_all_unused_submodules(self) -> None:
-        """Remove every module that the graph does not reach."""
+        """Remove every submodule that the graph does not use."""
         used = set()
         for path in referenced_paths(self.graph):
             parts = path.split(".")
@@ -135,15 +135,15 @@ class GraphModule(Module):
 
 
 def referenced_paths(graph: Graph) -> list[str]:
-    """Return the paths of the modules, parameters and buffers that a graph names."""
+    """Return the paths of the modules, parameters and buffers that a graph refers to."""
     paths = [str(node.target) for node in graph.nodes if node.op in ("get_attr", "call_module")]
     return list(dict.fromkeys(path for path in paths if path not in graph.constants))
 
 
 def get_at_path(root: Any, path: str) -> Any:
-    """Return what lies at a path below a module.
+    """Return the attribute at a path below a module.
 
-    Raises: AttributeError: there is nothing.
+    Raises: AttributeError: there is none.
     """
     for part in path.split("."):
         root = getattr(root, part)
@@ -151,7 +151,7 @@ def get_at_path(root: Any, path: str) -> Any:
 
 
 def set_at_path(root: Module, path: str, value: Any) -> None:
-    """Put a value at a path below a module, making empty modules on the way."""
+    """Set the attribute at a path below a module, creating intermediate modules."""
     *path_parts, name = path.split(".")
     for part in path_parts:
         if part not in root._modules:

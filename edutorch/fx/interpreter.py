@@ -1,4 +1,4 @@
-"""Runs a graph one node after the other: slow, plain, and open to change."""
+"""Interpreters, which run a graph node by node: slow, but easy to extend."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Interpreter", "Transformer", "run_node", "run_on_arrays"]
 
 
 class Interpreter:
-    """Runs a `GraphModule` node by node. Derived classes change what a node does.
+    """Runs a `GraphModule` node by node. Derived classes override what nodes do.
 
     Args:
-        module: what to run.
+        module: the module to run.
         garbage_collect_values: drop each value after its last use.
         graph: another graph than the module's own.
 
@@ -47,34 +47,34 @@ class Interpreter:
 
         self.env = dict(initial_env or {})
         self.args_iter = iter(args)
-        dying = last_uses(self.graph) if self.garbage_collect_values else {}
+        dead_after = last_uses(self.graph) if self.garbage_collect_values else {}
         for node in self.graph.nodes:
             if node not in self.env:
                 self.env[node] = self.run_node(node)
             if node.op == "output":
                 return self.env[node]
-            for dead in dying.get(node, ()):
+            for dead in dead_after.get(node, ()):
                 self.env.pop(dead, None)
         return None
 
     def run_node(self, n: Node) -> Any:
-        """Run one node on the values so far."""
+        """Run one node on the values computed so far."""
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a node with values in place of nodes."""
+        """Return the arguments of a node, with nodes replaced by their values."""
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
     def map_nodes_to_values(self, args: Any, n: Node) -> Any:
-        """Put values in place of nodes, at any depth."""
+        """Replace nodes by their values, at any depth."""
         return map_arg(args, self.env.__getitem__)
 
     def fetch_attr(self, target: str) -> Any:
         """Return the parameter, buffer or constant at a path."""
         return get_at_path(self.module, target)
 
-    # What each kind of node does ------------------------------------------------------------
+    # One method per op of a node --------------------------------------------------------------
 
     def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Take the next argument, or the default.
@@ -109,12 +109,12 @@ class Interpreter:
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what the graph returns."""
+        """Return the result of the graph."""
         return args[0]
 
 
 class Transformer(Interpreter):
-    """Runs a graph on proxies, so that a new graph comes out: a way to rewrite one.
+    """Runs a graph on proxies, which builds a new graph: a way to rewrite one.
 
     >>> class Smooth(fx.Transformer):
     ...     def call_function(self, target, args, kwargs):
@@ -160,11 +160,11 @@ class Transformer(Interpreter):
         from ._symbolic_trace import unwrap_proxies
 
         self.new_graph.constants = dict(self.graph.constants)
-        self.new_graph.output(unproxied(self.run()))
+        self.new_graph.output(unwrap_proxies(self.run()))
         return GraphModule(self.module, self.new_graph)
 
 
-# Captured graphs, on arrays ------------------------------------------------------------------
+# Running captured graphs on arrays -------------------------------------------------------------
 
 
 def run_node(node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], xp: Any = numpy) -> Any:
@@ -180,11 +180,11 @@ def run_node(node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], xp: Any 
 def run_on_arrays(graph: Graph) -> Callable[[list[Any]], list[Any]]:
     """Return a function of arrays that runs a captured graph, one node after the other.
 
-    It is what `compiling.lower` has to equal.
+    It is the reference for compiled programs (`edutorch.compilation`).
     """
     from .codegen import last_uses
 
-    dying = last_uses(graph)
+    dead_after = last_uses(graph)
     nodes = [node for node in graph.nodes if node.op != "placeholder"]
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
 
@@ -198,7 +198,7 @@ def run_on_arrays(graph: Graph) -> Callable[[list[Any]], list[Any]]:
             else:
                 args = map_arg(node.args, values.__getitem__)
                 values[node] = run_node(node, args, map_arg(node.kwargs, values.__getitem__))
-            for dead in dying.get(node, ()):
+            for dead in dead_after.get(node, ()):
                 values.pop(dead, None)
         return []
 

@@ -1,4 +1,4 @@
-"""One step of a captured computation."""
+"""The nodes of a graph: one step of a computation each."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ OPCODES = ("placeholder", "get_attr", "call_function", "call_module", "call_meth
 
 
 class Node:
-    """One step of a `Graph`: where a value comes from.
+    """One step of a `Graph`.
 
-    What `target` is depends on `op`:
+    The meaning of `target` depends on `op`:
 
         placeholder     the name of an argument
         get_attr        the path of a parameter, buffer or constant
@@ -26,8 +26,8 @@ class Node:
         call_method     the name of a method of the first argument
         output          "output"; args[0] is what the function returns
 
-    `args` and `kwargs` hold other nodes (also within tuples, lists, dicts and slices)
-    and plain Python values. `meta` is what is known of the value: "shape", "dtype", …
+    `args` and `kwargs` hold other nodes (also nested in tuples, lists, dicts and slices)
+    and plain Python values. `meta` holds metadata of the value: "shape", "dtype", …
 
     >>> graph = fx.Graph()
     >>> x = graph.placeholder("x")
@@ -55,16 +55,16 @@ class Node:
         self._inputs: dict[Node, None] = {}
         self._update(tuple(args), dict(kwargs or {}))
 
-    # Its place ------------------------------------------------------------------------
+    # Position in the list ---------------------------------------------------------------
 
     @property
     def next(self) -> Node:
-        """The step after this one."""
+        """The next node."""
         return self._next
 
     @property
     def prev(self) -> Node:
-        """The step before this one."""
+        """The previous node."""
         return self._prev
 
     def prepend(self, x: Node) -> None:
@@ -84,7 +84,7 @@ class Node:
         self._prev._next, self._next._prev = self._next, self._prev
         self._prev = self._next = self
 
-    # What it is computed from -----------------------------------------------------------
+    # Arguments ----------------------------------------------------------------------------
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ class Node:
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The arguments by name."""
+        """The keyword arguments."""
         return self._kwargs
 
     @kwargs.setter
@@ -105,7 +105,7 @@ class Node:
         self._update(self._args, dict(kwargs))
 
     def _update(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Set the arguments, and tell the nodes among them who uses them."""
+        """Set the arguments, and update the users of the nodes among them."""
         for node in self._inputs:
             node.users.pop(self, None)
         self._args, self._kwargs = args, kwargs
@@ -115,7 +115,7 @@ class Node:
 
     @property
     def all_input_nodes(self) -> list[Node]:
-        """The nodes among the arguments, each once."""
+        """The nodes among the arguments, without duplicates."""
         return list(self._inputs)
 
     def update_arg(self, idx: int, arg: Any) -> None:
@@ -125,15 +125,15 @@ class Node:
         self.args = tuple(args)
 
     def update_kwarg(self, key: str, arg: Any) -> None:
-        """Replace one named argument."""
+        """Replace one keyword argument."""
         self.kwargs = {**self._kwargs, key: arg}
 
     def insert_arg(self, idx: int, arg: Any) -> None:
-        """Put one more positional argument before number `idx`."""
+        """Insert a positional argument before index `idx`."""
         self.args = (*self._args[:idx], arg, *self._args[idx:])
 
     def replace_input_with(self, old_input: Node, new_input: Node) -> None:
-        """Let this node use `new_input` wherever it used `old_input`."""
+        """Replace `old_input` by `new_input` in the arguments of this node."""
 
         def changed(node: Node) -> Node:
             return new_input if node is old_input else node
@@ -147,11 +147,11 @@ class Node:
         *,
         propagate_meta: bool = False,
     ) -> list[Node]:
-        """Let every user of this node use another one instead; returns the users changed.
+        """Replace this node by another one in all its users; return the users changed.
 
         Args:
-            delete_user_cb: says of a user whether it shall change.
-            propagate_meta: give the other node this one's `meta` as well.
+            delete_user_cb: returns True for a user that shall change.
+            propagate_meta: copy this node's `meta` to the other one.
         """
         changed = [user for user in tuple(self.users) if delete_user_cb(user)]
         for user in changed:
@@ -161,35 +161,33 @@ class Node:
         return changed
 
     def is_impure(self) -> bool:
-        """Say whether the node must stay even if nobody uses its value."""
+        """Return True if the node must stay even if its value is not used."""
         if self.op in ("placeholder", "output"):
             return True
         return bool(self.meta.get("random")) or self.target in IMPURE
 
-    # How it reads -------------------------------------------------------------------------
+    # Text -----------------------------------------------------------------------------------
 
     @property
     def stack_trace(self) -> str | None:
-        """The line of the user's code that it comes from, if it was noted."""
+        """The line of the user's code that it comes from, if it is known."""
         return self.meta.get("line")
 
     def format_node(self) -> str:
-        """Return the node as one line of the graph's text."""
+        """Return the node as one line of text."""
         if self.op == "placeholder":
             default = f"(default={self._args[0]!r})" if self._args else ""
             head = f"%{self.name} : [num_users={len(self.users)}] = placeholder"
             return f"{head}[target={self.target}]{default}"
         if self.op == "output":
-            return f"return {format_argument(self._args[0])}"
+            return f"return {arg_text(self._args[0])}"
         head = f"%{self.name} : [num_users={len(self.users)}] = {self.op}"
         target = target_name(self.target)
         if self.op == "get_attr":
             return f"{head}[target={target}]"
-        args = ", ".join(format_argument(argument) for argument in self._args)
+        args = ", ".join(arg_text(argument) for argument in self._args)
         comma = "," if len(self._args) == 1 else ""
-        kwargs = ", ".join(
-            f"{key}: {format_argument(value)}" for key, value in self._kwargs.items()
-        )
+        kwargs = ", ".join(f"{key}: {arg_text(value)}" for key, value in self._kwargs.items())
         return f"{head}[target={target}](args = ({args}{comma}), kwargs = {{{kwargs}}})"
 
     def __repr__(self) -> str:
@@ -197,11 +195,11 @@ class Node:
 
 
 IMPURE: set[Any] = set()
-"""Functions that do something beyond returning a value (see `fx.has_side_effect`)."""
+"""Functions with side effects (see `fx.has_side_effect`)."""
 
 
 def target_name(target: Any) -> str:
-    """Return a target as text: the path of an op from the library, a function's module and name."""
+    """Return the qualified name of a target, such as torch.relu or operator.add."""
     if isinstance(target, str):
         return target
     name = getattr(target, "__name__", repr(target))
@@ -213,18 +211,18 @@ def target_name(target: Any) -> str:
     return name if module in ("builtins", "") else f"{module}.{name}"
 
 
-def format_argument(value: Any) -> str:
+def arg_text(value: Any) -> str:
     """Return an argument as text, with % before each node."""
     if isinstance(value, Node):
         return f"%{value.name}"
     if isinstance(value, tuple):
-        return f"({', '.join(map(format_argument, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(map(arg_text, value))}{',' if len(value) == 1 else ''})"
     if isinstance(value, list):
-        return f"[{', '.join(map(format_argument, value))}]"
+        return f"[{', '.join(map(arg_text, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {format_argument(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {arg_text(item)}' for key, item in value.items())}}}"
     if isinstance(value, slice):
-        return f"slice({format_argument(value.start)}, {format_argument(value.stop)}, {format_argument(value.step)})"
+        return f"slice({arg_text(value.start)}, {arg_text(value.stop)}, {arg_text(value.step)})"
     return repr(value)
 
 
@@ -244,7 +242,7 @@ def nodes_in(value: Any) -> Iterator[Node]:
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """Apply `fn` to everything in nested tuples, lists, dicts and slices.
+    """Apply `fn` to every leaf of nested tuples, lists, dicts and slices.
 
     >>> fx.map_aggregate((1, [2, {"a": 3}]), lambda value: value * 10)
     (10, [20, {'a': 30}])
@@ -263,7 +261,7 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
 
 
 def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
-    """Apply `fn` to every node in nested tuples, lists, dicts and slices; the rest stays.
+    """Apply `fn` to every node in nested tuples, lists, dicts and slices.
 
     >>> x = fx.Graph().placeholder("x")
     >>> fx.map_arg((x, 1), lambda node: node.name)
@@ -280,4 +278,4 @@ INFIX = {
     operator.lshift: "<<", operator.rshift: ">>",
 }  # fmt: skip
 PREFIX = {operator.neg: "-", operator.pos: "+", operator.invert: "~"}
-"""Operators of Python, as code shows them."""
+"""Python's operators by function."""

@@ -1,4 +1,4 @@
-"""The few functions in captured graphs that are no ops: each takes arrays, and writes into none."""
+"""The functions in captured graphs that are not ops. They write into none of their arguments."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..backends.numpy import Array, add_at
 from ..core.registry import REGISTRY
 
 __all__ = [
-    "added_at", "as_array", "changed", "converted", "copied", "draw", "gradients_of", "item",
-    "region", "take", "with_region", "written",
+    "scatter_add", "as_array", "apply_to_copy", "cast", "copy", "draw", "gradients_of", "item",
+    "region", "take", "with_region", "set_item",
 ]  # fmt: skip
 
 
@@ -24,56 +24,56 @@ def take(input: Array, index: Any) -> Array:
     return np.asarray(input[index])
 
 
-def written(input: Array, index: Any, values: Any) -> Array:
-    """Return a copy of `input` in which `values` stand at `index`."""
+def set_item(input: Array, index: Any, values: Any) -> Array:
+    """Return a copy of `input` with `values` written at `index`."""
     y = np.array(input, order="K")
     y[index] = values
     return y
 
 
-def filled(input: Array, values: Any) -> Array:
-    """Return `values` with the shape and the type of `input`."""
+def fill_like(input: Array, values: Any) -> Array:
+    """Return `values` broadcast to the shape, and converted to the dtype, of `input`."""
     y = np.empty_like(input, subok=False)
     y[...] = values
     return y
 
 
-def changed(function: Callable[..., Any], input: Array, *args: Any, **kwargs: Any) -> Array:
-    """Return a copy of `input` in which a function of NumPy, such as `put`, has written."""
+def apply_to_copy(function: Callable[..., Any], input: Array, *args: Any, **kwargs: Any) -> Array:
+    """Return a copy of `input` after applying an in-place NumPy function such as `put` to it."""
     y = np.array(input, order="K")
     function(y, *args, **kwargs)
     return y
 
 
-def added_at(input: Array, index: Any, values: Array) -> Array:
-    """Return a copy of `input` with `values` added at `index`, as often as it occurs there."""
+def scatter_add(input: Array, index: Any, values: Array) -> Array:
+    """Return a copy of `input` with `values` added at `index`; repeated indices accumulate."""
     y = np.array(input, order="K")
     add_at(y, index, values)
     return y
 
 
-def copied(input: Array) -> Array:
-    """Return the same numbers in memory of their own."""
+def copy(input: Array) -> Array:
+    """Return a copy in the same memory order."""
     return np.array(input, order="K", subok=False)
 
 
-def converted(input: Array, dtype: Any) -> Array:
-    """Return the numbers as another type, in memory of their own."""
+def cast(input: Array, dtype: Any) -> Array:
+    """Return a copy with another dtype."""
     return input.astype(dtype)
 
 
 def item(input: Array) -> Any:
-    """Return the only number as a Python number."""
+    """Return the only element as a Python number."""
     return input.item()
 
 
 def as_array(number: Any, dtype: Any) -> Array:
-    """Return a number as an array without axes."""
+    """Return a number as a 0-d array."""
     return np.asarray(number, dtype)
 
 
-def called(name: str, input: Array, *args: Any, **kwargs: Any) -> Any:
-    """Return what a method of arrays returns."""
+def call_method(name: str, input: Array, *args: Any, **kwargs: Any) -> Any:
+    """Call a method of an array."""
     return getattr(input, name)(*args, **kwargs)
 
 
@@ -84,9 +84,9 @@ def draw(generator: Any, how: str, *args: Any) -> Array:
 
 @functools.cache
 def gradients_of(name: str, rule: str) -> Callable[..., Any]:
-    """Return a rule of an op, of one input or "joint_vjp" of all, as a function of arrays.
+    """Return a derivative rule of an op, of one input or "joint_vjp" of all, as a function.
 
-    A kernel computes it, where there is one; else the rule itself does.
+    A kernel computes it if there is one, otherwise the rule itself.
     """
     op = REGISTRY[name]
     definition = op.joint_vjp if rule == "joint_vjp" else op.rules[rule].function
@@ -108,11 +108,11 @@ def gradients_of(name: str, rule: str) -> Callable[..., Any]:
     return gradients
 
 
-# Parts of a memory --------------------------------------------------------------------------
+# Views of memory ----------------------------------------------------------------------------
 
 
 def in_order(input: Array, order: Sequence[int]) -> Array:
-    """Return the bytes of an array, its axes in the order given, row by row."""
+    """Return the bytes of an array in row-major order, after permuting its axes."""
     return np.ascontiguousarray(input.transpose(order)).reshape(-1).view(np.uint8)
 
 
@@ -120,7 +120,7 @@ def region(
     input: Array, order: Sequence[int], offset: int, shape: Sequence[int], strides: Sequence[int],
     dtype: Any,
 ) -> Array:  # fmt: skip
-    """Return a part of the memory of `input`, in bytes from its beginning."""
+    """Return a strided view of the memory of `input`; offset and strides are in bytes."""
     return np.ndarray(shape, dtype, in_order(input, order), offset, strides)
 
 
@@ -128,15 +128,15 @@ def with_region(
     input: Array, values: Array, order: Sequence[int], offset: int, shape: Sequence[int],
     strides: Sequence[int],
 ) -> Array:  # fmt: skip
-    """Return a copy of `input` with `values` in a part of its memory."""
-    whole = in_order(input, order).copy()
-    np.ndarray(shape, values.dtype, whole, offset, strides)[...] = values
-    laid = whole.view(input.dtype).reshape([input.shape[axis] for axis in order])
-    return laid.transpose(np.argsort(order))
+    """Return a copy of `input` with `values` written into a strided view of its memory."""
+    bytes_ = in_order(input, order).copy()
+    np.ndarray(shape, values.dtype, bytes_, offset, strides)[...] = values
+    ordered = bytes_.view(input.dtype).reshape([input.shape[axis] for axis in order])
+    return ordered.transpose(np.argsort(order))
 
 
 NUMBERS: dict[str, Callable[..., Any]] = {
     name: getattr(operator, name)
     for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg", "pos", "abs")
 }
-"""What Python computes with numbers, by the name of its method."""
+"""Python's arithmetic on numbers, by the name of the method."""

@@ -1,4 +1,4 @@
-"""Where in the user's program, in which module, and in which phase a node was captured."""
+"""The provenance of a node: the user's line, the module, and the phase."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .capture_context import Tracer
 
 PHASES = {Engine.run.__code__: "backward", Optimizer.step_param.__code__: "optimizer"}
-"""Code that says, when it is running, what the ops inside it are for."""
+"""Code objects that tell the phase of the ops that run inside them."""
 
 
 def find_provenance(tracer: Tracer) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""The stand-in for a value that symbolic tracing hands around."""
+"""Proxies: the placeholders for values in symbolic tracing."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["Proxy", "TraceError"]
 
 
 class TraceError(ValueError):
-    """What the function does cannot be traced symbolically."""
+    """The function cannot be traced symbolically."""
 
 
 class NoLengthError(EdutorchError, RuntimeError):
-    """A stand-in was asked for a number that only a real value has."""
+    """A proxy has no length."""
 
 
 class Proxy:
-    """Stands for the value of `node`: whatever is done to it becomes another node."""
+    """Stands for the value of `node`: every operation on it adds a node to the graph."""
 
     def __init__(self, node: Node, tracer: Tracer | None = None) -> None:
         if tracer is None:
@@ -56,14 +56,14 @@ class Proxy:
         )  # fmt: skip
 
     def keys(self) -> Any:
-        """Trace the call."""
+        """Record a call of `keys`."""
         return self.tracer.keys(self)
 
     @classmethod
     def __torch_function__(
         cls, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Become a node where an op is called."""
+        """Record the call of an op as a node."""
         proxies: list[Proxy] = []
         map_aggregate((args, kwargs), lambda x: proxies.append(x) if isinstance(x, Proxy) else None)
         return proxies[0].tracer.create_proxy("call_function", function, tuple(args), kwargs or {})
@@ -73,7 +73,7 @@ class Proxy:
 
 
 class Attribute(Proxy):
-    """An attribute of a traced value: a method if it is called, a value if it is used."""
+    """An attribute of a proxy: a method if it is called, a value if it is used."""
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root, self.attr, self.tracer = root, attr, root.tracer
@@ -81,7 +81,7 @@ class Attribute(Proxy):
 
     @property
     def node(self) -> Node:  # type: ignore[override]
-        """The node of the value, made when it is first used."""
+        """The node of the value, created on first use."""
         if self._node is None:
             self._node = self.tracer.create_proxy(
                 "call_function", getattr, (self.root, self.attr), {}

@@ -1,4 +1,4 @@
-"""Replacing one pattern of nodes by another, wherever it occurs."""
+"""Replaces every occurrence of a pattern of nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Match", "replace_pattern"]
 
 
 class Match(NamedTuple):
-    """Where a pattern was found: its last node, and each node of the pattern here."""
+    """An occurrence of a pattern: its last node, and a map from nodes of the pattern."""
 
     anchor: Node
     nodes_map: dict[Node, Node]
@@ -25,10 +25,10 @@ def replace_pattern(
     pattern: Callable[..., Any] | GraphModule,
     replacement: Callable[..., Any] | GraphModule,
 ) -> list[Match]:
-    """Replace every occurrence of `pattern` in a graph by `replacement`; return where it was.
+    """Replace every occurrence of `pattern` in a graph by `replacement`; return the matches.
 
-    Both are functions with the same parameters, which stand for any values. Inner nodes of
-    an occurrence must not be used elsewhere; occurrences that overlap are left.
+    Both are functions with the same parameters, which match any values. Inner nodes of an
+    occurrence must not be used elsewhere; of overlapping occurrences only the first is replaced.
 
     >>> traced = fx.symbolic_trace(lambda x: relu(x) + 1)
     >>> matches = fx.replace_pattern(traced, lambda v: relu(v), lambda v: tanh(v) * 2)
@@ -39,19 +39,21 @@ def replace_pattern(
         add = mul + 1;  mul = None
         return add
     """
-    wanted, instead = as_graph(pattern), as_graph(replacement)
-    end: Any = wanted.output_node().args[0]
+    pattern_graph, replacement_graph = as_graph(pattern), as_graph(replacement)
+    end: Any = pattern_graph.output_node().args[0]
     matches: list[Match] = []
     taken: set[Node] = set()
     for node in list(gm.graph.nodes):
         node_map: dict[Node, Node] = {}
-        if not is_match(end, node, node_map) or not is_isolated(wanted, end, node_map, taken):
+        if not is_match(end, node, node_map) or not is_isolated(
+            pattern_graph, end, node_map, taken
+        ):
             continue
         matches.append(Match(node, node_map))
         taken |= {here for there, here in node_map.items() if there.op != "placeholder"}
     replaced: dict[Node, Node] = {}
     for match in matches:
-        insert_replacement(gm.graph, wanted, instead, match, replaced)
+        insert_replacement(gm.graph, pattern_graph, replacement_graph, match, replaced)
     gm.recompile()
     return matches
 
@@ -60,34 +62,43 @@ def as_graph(pattern: Any) -> Graph:
     return pattern.graph if isinstance(pattern, GraphModule) else symbolic_trace(pattern).graph
 
 
-def is_match(there: Any, here: Any, node_map: dict[Node, Node]) -> bool:
-    """Say whether the values of two arguments are computed alike; note which node is which."""
-    if isinstance(there, Node):
-        if there in node_map:
-            return node_map[there] is here
-        if there.op == "placeholder":
-            if isinstance(here, Node):
-                node_map[there] = here
-            return isinstance(here, Node)
-        if not isinstance(here, Node) or (there.op, there.target) != (here.op, here.target):
-            return False
-        if not is_match(there.args, here.args, node_map) or not is_match(
-            there.kwargs, here.kwargs, node_map
+def is_match(pattern_value: Any, value: Any, node_map: dict[Node, Node]) -> bool:
+    """Return True if an argument matches one of the pattern; add its nodes to `node_map`."""
+    if isinstance(pattern_value, Node):
+        if pattern_value in node_map:
+            return node_map[pattern_value] is value
+        if pattern_value.op == "placeholder":
+            if isinstance(value, Node):
+                node_map[pattern_value] = value
+            return isinstance(value, Node)
+        if not isinstance(value, Node) or (pattern_value.op, pattern_value.target) != (
+            value.op,
+            value.target,
         ):
             return False
-        node_map[there] = here
+        if not is_match(pattern_value.args, value.args, node_map) or not is_match(
+            pattern_value.kwargs, value.kwargs, node_map
+        ):
+            return False
+        node_map[pattern_value] = value
         return True
-    if isinstance(there, tuple | list):
-        fits = isinstance(here, tuple | list) and len(there) == len(here)
-        return fits and all(is_match(a, b, node_map) for a, b in zip(there, here, strict=True))
-    if isinstance(there, dict):
-        fits = isinstance(here, dict) and set(there) == set(here)
-        return fits and all(is_match(there[key], here[key], node_map) for key in there)
-    return type(there) is type(here) and there == here
+    if isinstance(pattern_value, tuple | list):
+        same_shape = isinstance(value, tuple | list) and len(pattern_value) == len(value)
+        return same_shape and all(
+            is_match(a, b, node_map) for a, b in zip(pattern_value, value, strict=True)
+        )
+    if isinstance(pattern_value, dict):
+        same_shape = isinstance(value, dict) and set(pattern_value) == set(value)
+        return same_shape and all(
+            is_match(pattern_value[key], value[key], node_map) for key in pattern_value
+        )
+    return type(pattern_value) is type(value) and pattern_value == value
 
 
-def is_isolated(wanted: Graph, end: Node, node_map: dict[Node, Node], taken: set[Node]) -> bool:
-    """Say whether nothing outside needs the inner nodes, and no other occurrence has them."""
+def is_isolated(
+    pattern_graph: Graph, end: Node, node_map: dict[Node, Node], taken: set[Node]
+) -> bool:
+    """Return True if inner nodes are not used outside, nor by another occurrence."""
     inner = {here for there, here in node_map.items() if there.op != "placeholder"}
     for there, here in node_map.items():
         if there.op == "placeholder":
@@ -100,22 +111,26 @@ def is_isolated(wanted: Graph, end: Node, node_map: dict[Node, Node], taken: set
 
 
 def insert_replacement(
-    graph: Graph, wanted: Graph, instead: Graph, match: Match, replaced: dict[Node, Node]
+    graph: Graph,
+    pattern_graph: Graph,
+    replacement_graph: Graph,
+    match: Match,
+    replaced: dict[Node, Node],
 ) -> None:
-    """Write the replacement in front of the last node of an occurrence, and drop that."""
-    inputs = [node for node in wanted.nodes if node.op == "placeholder"]
-    others = [node for node in instead.nodes if node.op == "placeholder"]
+    """Insert the replacement before the last node of an occurrence, and erase the occurrence."""
+    inputs = [node for node in pattern_graph.nodes if node.op == "placeholder"]
+    parameters = [node for node in replacement_graph.nodes if node.op == "placeholder"]
     values: dict[Node, Node] = {}
-    for there, other in zip(inputs, others, strict=True):
+    for there, other in zip(inputs, parameters, strict=True):
         here = match.nodes_map.get(there)
         if here is not None:
             values[other] = replaced.get(here, here)
     with graph.inserting_before(match.anchor):
-        result = graph.graph_copy(instead, values)
+        result = graph.graph_copy(replacement_graph, values)
     if isinstance(result, Node):
         match.anchor.replace_all_uses_with(result)
         replaced[match.anchor] = result
-    for there in reversed(list(wanted.nodes)):
+    for there in reversed(list(pattern_graph.nodes)):
         here = match.nodes_map.get(there)
         if here is not None and there.op != "placeholder" and not here.users:
             graph.erase_node(here)

@@ -1,12 +1,12 @@
-"""An array that computes as NumPy does, and notes in a graph what it computes.
+"""Arrays that compute like NumPy's, and record in a graph what they compute.
 
-While a function is captured, every tensor holds one of these. The numbers are real
-(`held`), so the function runs as ever: what it returns, what it writes and what it raises
-are those of a run that nobody watches. A number that leaves for Python (`item`, `bool`)
-leaves too; then the graph cannot stand for the function, and the tracer notes where.
+During a capture every tensor holds one of these. The values are real (`held`), so the function
+runs as usual: results, in-place writes and exceptions are those of a normal run. A value may be
+converted to a Python number (`item`, `bool`) as well; then the graph cannot represent the
+function, and the tracer records where.
 
-Graphs write nothing in place. A `Memory` is what several arrays show; a write gives it a
-new value, and each array that shows it looks again when it is next asked for its node.
+Graphs write nothing in place. A `TracedMemory` is shared by all views of it; a write gives it a
+new version, and each view creates a new node when its node is next asked for.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ __all__ = ["TracedMemory", "TracedArray", "TracedNumber"]
 
 
 class TracedMemory:
-    """What several arrays show: `root` shows all of it, `version` counts the writes."""
+    """The memory that several arrays share: `root` covers all of it, `version` counts writes."""
 
     __slots__ = ("entries", "has_moving_views", "root", "version")
 
     def __init__(self, root: TracedArray) -> None:
         self.root, self.version = root, 0
-        self.has_moving_views = False  # some array shows a part of it that numbers choose
-        self.entries: list[TracedArray] = [root]  # those that came in from outside
+        self.has_moving_views = False  # some view depends on values: x[i] with a tensor i
+        self.entries: list[TracedArray] = [root]  # arrays from outside
 
 
 class TracedArray:
-    """An array of the backend that captures (see the module's text)."""
+    """An array of the capturing backend (see the module's docstring)."""
 
     __slots__ = ("__weakref__", "_node", "backend", "held", "memory", "seen_version")
     __hash__ = None  # type: ignore[assignment]
@@ -50,7 +50,7 @@ class TracedArray:
 
     @property
     def node(self) -> Node:
-        """The node of the value it has now."""
+        """The node of its current value."""
         memory = self.memory
         if self.seen_version != memory.version:
             self._node = self.backend.tracer.read_view(memory, self.held)
@@ -59,56 +59,56 @@ class TracedArray:
             self._node = self.backend.tracer.constant(self)
         return self._node
 
-    # What it looks like ---------------------------------------------------------------------
+    # Attributes -------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape."""
+        """The shape."""
         return self.held.shape
 
     @property
     def ndim(self) -> int:
-        """How many axes it has."""
+        """The number of axes."""
         return self.held.ndim
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """The number of elements."""
         return self.held.size
 
     @property
     def dtype(self) -> Any:
-        """The type of the numbers."""
+        """The NumPy dtype."""
         return self.held.dtype
 
     @property
     def itemsize(self) -> int:
-        """Bytes per number."""
+        """Bytes per element."""
         return self.held.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all numbers."""
+        """Bytes of all elements."""
         return self.held.nbytes
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The steps in memory."""
+        """The strides in bytes."""
         return self.held.strides
 
     @property
     def flags(self) -> Any:
-        """How it lies in memory."""
+        """The memory layout flags."""
         return self.held.flags
 
     @property
     def base(self) -> Any:
-        """Whose memory it shows."""
+        """The array that it is a view of, or None."""
         return None if self.memory.root is self else self.memory.root
 
     @property
     def T(self) -> TracedArray:
-        """The axes in the opposite order."""
+        """The transpose."""
         return self.transpose()
 
     @property
@@ -127,7 +127,7 @@ class TracedArray:
     def __iter__(self) -> Iterator[TracedArray]:
         return (self[index] for index in range(len(self)))
 
-    # What can be done with it ------------------------------------------------------------------
+    # Methods -------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(np.ndarray, name, None)
@@ -139,7 +139,7 @@ class TracedArray:
         return lambda *args, **kwargs: self.backend.method(name, self, args, kwargs)
 
     def reshape(self, *shape: Any, order: str = "C") -> TracedArray:
-        """The numbers in another shape."""
+        """Return the elements in another shape."""
         wanted = shape[0] if len(shape) == 1 else shape
         wanted = (
             wanted
@@ -155,7 +155,7 @@ class TracedArray:
         )
 
     def transpose(self, *axes: Any) -> TracedArray:
-        """The axes in another order."""
+        """Permute the axes."""
         if len(axes) == 1 and axes[0] is not None and not isinstance(axes[0], int):
             axes = tuple(axes[0])
         if axes in ((), (None,)):
@@ -163,22 +163,22 @@ class TracedArray:
         return self.backend.record_op("permute", (self,), {"dims": axes}, self.held.transpose(axes))
 
     def swapaxes(self, axis1: int, axis2: int) -> TracedArray:
-        """Two axes exchanged."""
+        """Swap two axes."""
         real = self.held.swapaxes(axis1, axis2)
         return self.backend.record_op("transpose", (self,), {"dim0": axis1, "dim1": axis2}, real)
 
     def astype(self, dtype: Any, copy: bool = True, **settings: Any) -> TracedArray:
-        """The numbers as another type."""
+        """Convert to another dtype."""
         if not copy and np.dtype(dtype) == self.dtype:
             return self
         return self.backend.cast(self, np.dtype(dtype))
 
     def copy(self, order: str = "C") -> TracedArray:
-        """The same numbers in memory of their own."""
-        return self.backend.record_call(primitives.copied, (self,), {}, self.held.copy(order))
+        """Return a copy."""
+        return self.backend.record_call(primitives.copy, (self,), {}, self.held.copy(order))
 
     def fill(self, value: Any) -> None:
-        """Write one number everywhere."""
+        """Set all elements to one value."""
         self[...] = value
 
     def __getitem__(self, index: Any) -> TracedArray:
@@ -187,7 +187,7 @@ class TracedArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         self.backend.setitem(self, index, value)
 
-    # NumPy's own functions, when they are called instead of those of `xp` ------------------------
+    # NumPy's protocols, for code that calls NumPy's functions instead of those of `xp` ------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         function = ufunc if method == "__call__" else getattr(ufunc, method)
@@ -196,15 +196,15 @@ class TracedArray:
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return self.backend.call(function, args, kwargs)
 
-    # Numbers that leave ---------------------------------------------------------------------------
+    # Conversion to Python numbers -----------------------------------------------------------------
 
     def number(self) -> TracedNumber:
-        """Return the only number as one of Python's that is traced on."""
+        """Return the only element as a traced Python number."""
         node = self.backend.tracer.record(primitives.item, (self,), {}, number=True)
         return TracedNumber(self.backend, self.held.item(), node)
 
     def item(self, *index: Any) -> Any:
-        """Return the only number; inside an optimizer as one that is traced on."""
+        """Return the only element as a Python number; inside an optimizer, a traced one."""
         tracer = self.backend.tracer
         if not index and tracer.is_running() and is_called_by_optimizer():
             return self.number()
@@ -212,11 +212,11 @@ class TracedArray:
         return self.held.item(*index)
 
     def truth(self, asking: str) -> bool:
-        """Return whether it is true, for an `if`."""
+        """Return the truth value, for an `if`."""
         return bool(self)
 
     def tolist(self) -> Any:
-        """Return the numbers as nested lists."""
+        """Return the elements as nested lists."""
         self.backend.tracer.poison("the numbers of a tensor are taken for Python")
         return self.held.tolist()
 
@@ -251,7 +251,7 @@ class TracedArray:
 
 
 def is_called_by_optimizer() -> bool:
-    """Say whether the code that asked for a number is one of ours that steps parameters."""
+    """Return True if the code that asks for a number belongs to `edutorch.optim`."""
     frame: Any = sys._getframe(2)
     if frame.f_globals.get("__name__") == "edutorch.core.tensor_interop":
         frame = frame.f_back
@@ -308,20 +308,28 @@ class TracedNumber:
 def _add_operators() -> None:
     from ..backends.strict_array import _BINARY, _COMPARING, _UNARY
 
-    def fits(other: Any) -> bool:
+    def is_operand(other: Any) -> bool:
         return isinstance(
             other, TracedArray | TracedNumber | np.ndarray | np.generic | int | float | complex
         )
 
-    def forwards(function: Any) -> Callable[..., Any]:
+    def binary(function: Any) -> Callable[..., Any]:
         def operator(self: TracedArray, other: Any) -> Any:
-            return self.backend.call(function, (self, other), {}) if fits(other) else NotImplemented
+            return (
+                self.backend.call(function, (self, other), {})
+                if is_operand(other)
+                else NotImplemented
+            )
 
         return operator
 
-    def backwards(function: Any) -> Callable[..., Any]:
+    def reflected(function: Any) -> Callable[..., Any]:
         def operator(self: TracedArray, other: Any) -> Any:
-            return self.backend.call(function, (other, self), {}) if fits(other) else NotImplemented
+            return (
+                self.backend.call(function, (other, self), {})
+                if is_operand(other)
+                else NotImplemented
+            )
 
         return operator
 
@@ -332,16 +340,16 @@ def _add_operators() -> None:
 
         return operator
 
-    def alone(function: Any) -> Callable[..., Any]:
+    def unary(function: Any) -> Callable[..., Any]:
         return lambda self: self.backend.call(function, (self,), {})
 
     for name, ufunc in (_BINARY | _COMPARING).items():
-        setattr(TracedArray, f"__{name}__", forwards(getattr(np, ufunc)))
+        setattr(TracedArray, f"__{name}__", binary(getattr(np, ufunc)))
     for name, ufunc in _BINARY.items():
-        setattr(TracedArray, f"__r{name}__", backwards(getattr(np, ufunc)))
+        setattr(TracedArray, f"__r{name}__", reflected(getattr(np, ufunc)))
         setattr(TracedArray, f"__i{name}__", in_place(getattr(np, ufunc)))
     for name, ufunc in _UNARY.items():
-        setattr(TracedArray, f"__{name}__", alone(getattr(np, ufunc)))
+        setattr(TracedArray, f"__{name}__", unary(getattr(np, ufunc)))
 
     def number(function: Any, turned: bool) -> Callable[..., Any]:
         def operator(self: TracedNumber, *others: Any) -> Any:

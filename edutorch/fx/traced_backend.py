@@ -1,8 +1,8 @@
-"""The device on which a function runs while it is captured.
+"""The backend on which a function runs during a capture.
 
-It computes with NumPy, on the arrays of `traced_array.py`. An op enters the graph as one node;
-so does what runs on arrays outside of ops, as in optimizers: as the op that means the same
-where there is one, else as the function of NumPy.
+It computes with NumPy, on the arrays of `traced_array.py`. Every op becomes one node of the
+graph. Array operations outside of ops, as in optimizers, become a node of the equivalent op if
+there is one, otherwise of the NumPy function.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends import Backend
-from ..backends.aliased_array import plain
+from ..backends.aliased_array import as_plain_array
 from ..backends.batching import BatchedBackend
 from ..backends.numpy import add_at
 from ..core.registry import REGISTRY
 from ..ops.pieces import single_view_ops
 from . import primitives
-from .array_utils import as_array, to_held, flatten_arrays, same_view, whole_of
+from .array_utils import as_array, base_array, flatten_arrays, same_view, to_held
 from .graph import array_meta
 from .node import Node
 from .traced_array import TracedArray, TracedNumber
@@ -38,26 +38,26 @@ NUMPY_TO_OP = {
     "maximum": "maximum", "minimum": "minimum", "where": "where", "less": "lt",
     "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq", "not_equal": "ne",
 }  # fmt: skip
-"""Functions of NumPy, and the op whose forward is that function."""
+"""NumPy functions, and the op whose forward is that function."""
 
 QUERY_FUNCTIONS = {
     "shape", "ndim", "size", "result_type", "can_cast", "iscomplexobj", "isrealobj", "isscalar",
     "may_share_memory", "shares_memory", "promote_types", "dtype", "finfo", "iinfo", "errstate",
 }  # fmt: skip
-"""Functions whose answer does not depend on the numbers."""
+"""Functions whose result does not depend on values."""
 
 CREATION_FUNCTIONS = {
     "empty", "zeros", "ones", "full", "arange", "eye", "identity", "linspace", "tri",
     "empty_like", "zeros_like", "ones_like", "indices", "tril_indices", "triu_indices",
 }  # fmt: skip
-"""Functions that make arrays out of nothing but sizes and numbers."""
+"""Functions that create arrays from sizes and Python numbers."""
 
 DATA_DEPENDENT_SIZE = {
     "nonzero", "argwhere", "flatnonzero", "unique", "unique_consecutive", "masked_select",
     "bincount", "repeat_interleave", "extract", "compress", "union1d", "intersect1d", "setdiff1d",
     "unique_values", "unique_counts", "histogram_bin_edges",
 }  # fmt: skip
-"""Ops and functions whose result has as many numbers as the numbers say."""
+"""Ops and functions whose result has a shape that depends on values."""
 
 FUSED_RULES = {
     "attention_forward/joint_vjp",
@@ -66,14 +66,14 @@ FUSED_RULES = {
     "rnn_sequence/joint_vjp",
     "gelu/input",
 }
-"""Rules that are one step in a graph: kernels know a faster way than the steps they consist of."""
+"""Derivative rules that are one node: kernels are faster than the ops that they consist of."""
 
 WRITING_FUNCTIONS = {"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"}
 """Functions that write into their first argument."""
 
 
 class TracedBackend(Backend):
-    """The device of one capture."""
+    """The backend of one capture."""
 
     name = "cpu"
     array_type = TracedArray
@@ -88,7 +88,7 @@ class TracedBackend(Backend):
     # Computing ---------------------------------------------------------------------------
 
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
-        """Run the forward of an op, and enter it into the graph."""
+        """Run the forward of an op, and add it to the graph."""
         tracer = self.tracer
         held = {name: to_held(input_) for name, input_ in inputs.items()}
         fixed = {name: to_held(setting) for name, setting in settings.items()}
@@ -119,7 +119,7 @@ class TracedBackend(Backend):
         return self.record_node(op.function, tuple(inputs.values()), settings, result, **meta)
 
     def gradients(self, op: Any, rule: str, values: tuple[Any, ...]) -> Any:
-        """Enter a rule of an op as one step; None: its steps enter one by one."""
+        """Add a derivative rule as one node; None if it is traced op by op."""
         if f"{op.name}/{rule}" not in FUSED_RULES:
             return None
         target = primitives.gradients_of(op.name, rule)
@@ -133,7 +133,7 @@ class TracedBackend(Backend):
     def check_data_dependence(
         self, name: str, inputs: dict[str, Any], settings: dict[str, Any]
     ) -> None:
-        """Poison the capture where numbers decide on a shape, or on what a view shows."""
+        """Poison the capture if a shape, or the elements of a view, depend on values."""
         if name in DATA_DEPENDENT_SIZE:
             self.tracer.poison(f"the size of what {name} returns depends on the numbers")
         if name != "getitem":
@@ -144,11 +144,11 @@ class TracedBackend(Backend):
             self.tracer.poison("x[mask] has a size that depends on the numbers")
         for position, part in enumerate(parts):
             if getattr(part, "ndim", None) == 0 and part.dtype.kind in "iu":
-                parts[position] = int(part)  # a view, whose place depends on a number
+                parts[position] = int(part)  # a view, whose offset depends on a value
         settings["index"] = tuple(parts) if isinstance(index, tuple) else parts[0]
 
     def mark_moving_view(self, name: str, inputs: Any, settings: dict[str, Any]) -> None:
-        """Note that a view shows a part that a tensor chooses: x[i], x.narrow(0, i, 1)."""
+        """Mark memory with a view whose offset a tensor determines: x[i], x.narrow(0, i, 1)."""
         op = REGISTRY.get(name)
         if op is None or op.family != "movement":
             return
@@ -164,15 +164,15 @@ class TracedBackend(Backend):
                 array.memory.has_moving_views = True
 
     def record_op(self, name: str, args: Any, settings: dict[str, Any], result: Any) -> Any:
-        """Enter what was computed as the op of that name."""
+        """Add a result to the graph as a call of the op of this name."""
         return self.record_node(REGISTRY[name].function, args, settings, result)
 
     def record_call(self, target: Any, args: Any, kwargs: Any, result: Any) -> Any:
-        """Enter what was computed as a call of any function of arrays."""
+        """Add a result to the graph as a call of a function of arrays."""
         return self.record_node(target, args, kwargs, result)
 
     def record_node(self, target: Any, args: Any, kwargs: Any, result: Any, **meta: Any) -> Any:
-        """Add a node for a call, and return its result as a traced array (or a tuple of them)."""
+        """Add a node for a call, and return its result as a traced array or a tuple of them."""
         if not self.tracer.is_running():
             return result
         node = self.tracer.record(target, args, kwargs, **meta)
@@ -189,7 +189,7 @@ class TracedBackend(Backend):
         return tuple(parts) if isinstance(result, tuple) else parts
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Run a function of NumPy on traced arrays."""
+        """Run a NumPy function on traced arrays."""
         name = getattr(function, "__name__", "")
         if not self.tracer.is_running():
             return function(*to_held(tuple(args)), **to_held(dict(kwargs)))
@@ -221,7 +221,7 @@ class TracedBackend(Backend):
         return target
 
     def as_op(self, function: Any, name: str, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
-        """Return the op that does the same, if there is one, with its arguments."""
+        """Return the equivalent op, if there is one, with its arguments."""
         same = NUMPY_TO_OP.get(name)
         if same is None or kwargs or len(args) < len(REGISTRY[same].inputs):
             return function, args, kwargs
@@ -236,14 +236,14 @@ class TracedBackend(Backend):
         return op.function, args, settings
 
     def call_writing(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Run a function of NumPy that writes into its first argument."""
+        """Run a NumPy function that writes into its first argument."""
         target, *others = args
         if not isinstance(target, TracedArray):
             self.tracer.poison("an array from outside is written")
             return function(*to_held(tuple(args)), **to_held(dict(kwargs)))
         self.tracer.save_before_write(target)
         value = self.tracer.record(
-            primitives.changed, (function, target, *others), kwargs
+            primitives.apply_to_copy, (function, target, *others), kwargs
         )  # fmt: skip
         value.meta.update(array_meta(target.held))
         function(target.held, *to_held(tuple(others)), **to_held(dict(kwargs)))
@@ -278,14 +278,14 @@ class TracedBackend(Backend):
                         "dtype": None,
                     }
                     return self.record_op("sum", (array,), settings, result)
-        return self.record_node(primitives.called, (name, array, *args), kwargs, result)
+        return self.record_node(primitives.call_method, (name, array, *args), kwargs, result)
 
     def cast(self, array: TracedArray, dtype: Any) -> TracedArray:
-        """Convert to another type."""
+        """Convert to another dtype."""
         result = array.held.astype(dtype)
         target = next((candidate for candidate in dtypes.ALL if candidate.numpy == dtype), None)
         if target is None:
-            return self.record_node(primitives.converted, (array, dtype), {}, result)
+            return self.record_node(primitives.cast, (array, dtype), {}, result)
         return self.record_op("convert_dtype", (array,), {"dtype": target}, result)
 
     def number(self, function: Any, operands: Any) -> Any:
@@ -295,15 +295,15 @@ class TracedBackend(Backend):
             return value
         return TracedNumber(self, value, self.tracer.record(function, operands, {}, number=True))
 
-    # Reading and writing parts --------------------------------------------------------------
+    # Indexing --------------------------------------------------------------------------------
 
     def getitem(self, array: TracedArray, index: Any) -> Any:
-        """Return a part of an array."""
+        """Index an array."""
         result = as_array(array.held[to_held(index)])
         return self.record_node(primitives.take, (array, index), {}, result)
 
     def setitem(self, array: TracedArray, index: Any, values: Any) -> None:
-        """Write into a part of an array."""
+        """Assign to elements of an array."""
         tracer = self.tracer
         if not tracer.is_running():
             array.held[to_held(index)] = to_held(values)
@@ -312,69 +312,69 @@ class TracedBackend(Backend):
         if index is ... or index == () or (index.__class__ is slice and index == slice(None)):
             value = self.overwritten_node(array, values)
         else:
-            value = tracer.record(primitives.written, (array, index, values), {})
+            value = tracer.record(primitives.set_item, (array, index, values), {})
             value.meta.update(array_meta(array.held))
         array.held[to_held(index)] = to_held(values)
         tracer.write(array, value)
 
     def overwritten_node(self, array: TracedArray, values: Any) -> Node:
-        """Return a node for `values` written over all of an array."""
+        """Return a node for an array after all its elements are set to `values`."""
         alike = isinstance(values, TracedArray) and values.shape == array.shape
         if alike and values.dtype == array.dtype:
             return values.node
-        node = self.tracer.record(primitives.filled, (array, values), {})
+        node = self.tracer.record(primitives.fill_like, (array, values), {})
         node.meta.update(array_meta(array.held))
         return node
 
     # Arrays from elsewhere ---------------------------------------------------------------------
 
     def lift_result(self, result: Any) -> Any:
-        """Return arrays that depend on nothing as traced ones."""
+        """Return arrays that depend on no input as traced ones."""
         if isinstance(result, tuple):
             return tuple(map(self.lift_result, result))
         return self.tracer.array(as_array(result), None)
 
-    def lift(self, array: Any) -> TracedArray:
-        """Return an array that was made in the captured function as a constant."""
+    def lifted(self, array: Any) -> TracedArray:
+        """Return an array that was created in the captured function as a constant."""
         if isinstance(array, TracedArray):
             return array
-        held = plain(array)
-        known = self.tracer.memories.get(id(whole_of(held)))
+        held = as_plain_array(array)
+        known = self.tracer.memories.get(id(base_array(held)))
         if known is not None:
             for entry in known.entries:
                 if same_view(entry.held, held):
                     return entry
             self.tracer.poison("an array is used that shows the memory of a tensor")
         traced = self.tracer.array(held, None)
-        self.tracer.memories.setdefault(id(whole_of(held)), traced.memory)
-        self.tracer.keep_alive.append(whole_of(held))
+        self.tracer.memories.setdefault(id(base_array(held)), traced.memory)
+        self.tracer.keep_alive.append(base_array(held))
         return traced
 
     def enter(self, array: Any, dim: int | None) -> TracedArray:
-        """Bring an array from outside in."""
-        return self.lift(array)
+        """Make an array from outside an array of this backend."""
+        return self.lifted(array)
 
     def asarray(self, values: Any, dtype: Any = None) -> Any:
-        """Make an array of this device."""
+        """Make an array of this backend."""
         if isinstance(values, TracedArray):
             return values if dtype is None else values.astype(dtype, copy=False)
         if isinstance(values, TracedNumber):
             held = np.asarray(values.value, dtype)
             return self.record_node(primitives.as_array, (values, held.dtype), {}, held)
-        return self.lift(np.asarray(values, dtype))
+        return self.lifted(np.asarray(values, dtype))
 
     def from_numpy(self, array: np.ndarray) -> TracedArray:
-        return self.lift(array)
+        return self.lifted(array)
 
     def to_numpy(self, array: TracedArray) -> np.ndarray:
         self.tracer.poison("the numbers of a tensor are read (printed, or taken by NumPy)")
         return array.held
 
-    # What every backend offers -------------------------------------------------------------------
+    # The interface of every backend ------------------------------------------------------------
 
     def scatter_add(self, target: TracedArray, index: Any, values: Any) -> None:
         self.tracer.save_before_write(target)
-        value = self.tracer.record(primitives.added_at, (target, index, values), {})
+        value = self.tracer.record(primitives.scatter_add, (target, index, values), {})
         value.meta.update(array_meta(target.held))
         add_at(target.held, to_held(index), to_held(values))
         self.tracer.write(target, value)

@@ -1,4 +1,4 @@
-"""What generic code sees as `xp` while it is captured: NumPy, on traced arrays."""
+"""The NumPy namespace for traced arrays: the `xp` of generic code during a capture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["TracedModule"]
 
 
 class TracedModule:
-    """What generic code sees as `xp` while it is captured."""
+    """The namespace `numpy`, or one of its submodules, on traced arrays."""
 
     def __init__(self, backend: TracedBackend, prefix: str = "") -> None:
         self._backend, self._prefix = backend, prefix
@@ -34,7 +34,7 @@ class TracedModule:
 
 
 class TracedFunction:
-    """A function of NumPy on traced arrays, with the methods of a ufunc."""
+    """A NumPy function on traced arrays, with the methods of a ufunc."""
 
     def __init__(self, backend: TracedBackend, function: Any) -> None:
         self._backend, self._function = backend, function

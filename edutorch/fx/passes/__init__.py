@@ -1,9 +1,9 @@
-"""Passes: each takes a captured graph and returns a better one that computes the same bits.
+"""Optimization passes: each takes a captured graph and returns one that computes the same bits.
 
     from edutorch.fx import passes
     better = passes.fold_constants(graph)
 
-The graph that is given stays as it is, so that both can be looked at.
+The input graph is not modified, so that both can be compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nodes that need not run: unused ones, constant ones, and the same one twice."""
+"""Dead code elimination, constant folding and common subexpression elimination."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..node import Node, map_arg
 __all__ = ["drop_unused", "fold_constants", "escaping_nodes", "merge_equal"]
 
 MAX_CONSTANT_SIZE = 2**16
-"""Numbers; a larger constant costs more memory than computing it saves time."""
+"""In elements; storing a larger constant costs more than computing it again."""
 
 
 def escaping_nodes(graph: Graph) -> set[Node]:
-    """Return the nodes whose memory leaves the graph, as a result or below a view that does.
+    """Return the nodes whose memory leaves the graph, as a result or as the base of a view.
 
-    Each result is memory of its own: users may write into it.
+    They must not be merged: each result needs its own memory, because users may write into it.
     """
     waiting = graph.output_node().all_input_nodes
     nodes: set[Node] = set()
@@ -36,9 +36,9 @@ def escaping_nodes(graph: Graph) -> set[Node]:
 
 
 def drop_unused(graph: Graph) -> Graph:
-    """Drop every node whose value nobody uses (dead code)."""
+    """Remove every node whose value is not used (dead code elimination)."""
     graph = copy.deepcopy(graph)
-    # Random numbers that nobody uses are drawn all the same: later ones would be others.
+    # Unused random draws are kept: removing one would change all later ones.
     graph.eliminate_dead_code()
     used = {str(node.target) for node in graph.nodes if node.op == "get_attr"}
     graph.constants = {name: constant for name, constant in graph.constants.items() if name in used}
@@ -46,11 +46,11 @@ def drop_unused(graph: Graph) -> Graph:
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Compute what depends on nothing but constants once, now."""
+    """Compute nodes that depend only on constants (constant folding)."""
     graph = copy.deepcopy(graph)
-    kept = escaping_nodes(graph)
+    escaping = escaping_nodes(graph)
     for node in graph.nodes:
-        if node.op != "call_function" or node.is_impure() or node in kept:
+        if node.op != "call_function" or node.is_impure() or node in escaping:
             continue
         if node.meta.get("tuple") or node.meta.get("number") or not node.all_input_nodes:
             continue
@@ -79,10 +79,10 @@ def constant_value(graph: Graph, node: Node) -> Any:
 
 
 def merge_equal(graph: Graph) -> Graph:
-    """Compute the same function of the same values only once (common subexpressions)."""
+    """Compute the same function of the same values only once (common subexpression elimination)."""
     graph = copy.deepcopy(graph)
     known: dict[Any, Node] = {}
-    kept = escaping_nodes(graph)
+    escaping = escaping_nodes(graph)
     for node in graph.nodes:
         if node.op == "get_attr":
             key: Any = ("constant", constant_key(graph, node))
@@ -90,11 +90,11 @@ def merge_equal(graph: Graph) -> Graph:
             key = (node.target, hashable_key(node.args), hashable_key(node.kwargs))
         else:
             continue
-        if node in kept:
+        if node in escaping:
             continue
         try:
             first = known.setdefault(key, node)
-        except TypeError:  # an argument that cannot be compared
+        except TypeError:  # an argument is not hashable
             continue
         if first is not node:
             node.replace_all_uses_with(first)
@@ -110,9 +110,9 @@ def constant_key(graph: Graph, node: Node) -> Any:
 
 
 def hashable_key(value: Any) -> Any:
-    """Return something that is equal for equal arguments, and can be looked up.
+    """Return a hashable key for arguments.
 
-    1, 1.0 and True are equal in Python but not here, and neither are 0.0 and -0.0.
+    1, 1.0 and True are equal in Python but have different keys, and so have 0.0 and -0.0.
     """
     if isinstance(value, tuple | list):
         return type(value), tuple(map(hashable_key, value))

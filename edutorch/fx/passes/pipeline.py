@@ -1,4 +1,4 @@
-"""The passes that every captured graph goes through, in order."""
+"""The standard pipeline of passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (drop_unused, fold_constants, tid
 
 
 def standard(graph: Graph) -> Graph:
-    """Run all passes.
+    """Run all passes in order.
 
     >>> graph = fx.capture(lambda x: (x * 1).exp() + x.exp(), ones(2)).graph
     >>> print(fx.passes.standard(graph).python_code().src.strip())

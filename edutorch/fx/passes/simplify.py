@@ -1,4 +1,4 @@
-"""Steps that change nothing are left out: only where every bit stays the same."""
+"""Removes nodes that return their input unchanged, bit for bit."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["tidy"]
 
 
 def tidy(graph: Graph) -> Graph:
-    """Leave out steps that return what they are given.
+    """Remove nodes that return their input unchanged.
 
-    x · 1, x / 1 and x - 0 are x (x + 0 is not: -0 + 0 = 0). A conversion to the type that a
-    value has, a reshape to its shape, an expand to its size, a permute that moves no axis are
-    left out too; of two reshapes in a row, the first; two transposes cancel.
+    x · 1, x / 1 and x - 0 are x (x + 0 is not: -0 + 0 = 0). Also removed are conversions to the
+    value's own dtype, reshapes to its own shape, expands to its own size and identity permutes;
+    of two successive reshapes, the first; two successive transposes.
     """
     graph = copy.deepcopy(graph)
-    kept = escaping_nodes(graph)
+    escaping = escaping_nodes(graph)
     for node in graph.nodes:
         if node.op != "call_function" or "shape" not in node.meta:
             continue
-        same = identity_input(node)
-        if same is None:
+        unchanged = identity_input(node)
+        if unchanged is None:
             merge_reshapes(node)
             continue
-        if node in kept or has_other_meta(same, node):
+        if node in escaping or has_other_meta(unchanged, node):
             continue
-        node.replace_all_uses_with(same)
+        node.replace_all_uses_with(unchanged)
         graph.erase_node(node)
     return drop_unused(graph)
 
@@ -42,12 +42,12 @@ def has_other_meta(first: Node, second: Node) -> bool:
 
 
 def is_op(node: Any, name: str) -> bool:
-    """Say whether a node calls the op of that name."""
+    """Return True if a node calls the op of this name."""
     return isinstance(node, Node) and node.target is REGISTRY[name].function
 
 
 def identity_input(node: Node) -> Node | None:
-    """Return the input that a node returns unchanged, if it does."""
+    """Return the input that a node returns unchanged, or None."""
     args = node.args
     first: Any = args[0] if args else None
     if not isinstance(first, Node) or "shape" not in first.meta:
@@ -78,7 +78,7 @@ def identity_input(node: Node) -> Node | None:
 
 
 def merge_reshapes(node: Node) -> None:
-    """Let a reshape of a reshape start from what that one started from."""
+    """Make a reshape of a reshape take the input of the inner one."""
     first: Any = node.args[0] if node.args else None
     if is_op(node, "reshape") and is_op(first, "reshape"):
         node.update_kwarg("shape", tuple(node.meta["shape"]))
@@ -86,7 +86,7 @@ def merge_reshapes(node: Node) -> None:
 
 
 def is_number(value: Any, wanted: int) -> bool:
-    """Say whether an argument is this number of Python."""
+    """Return True if an argument is this Python number."""
     return type(value) in (int, float) and operator.eq(value, wanted)
 
 
