@@ -13,7 +13,7 @@ from ..modes import no_grad
 from ..nn.functional import one_hot
 from ..ops import broadcast_tensors, eye, full_like, multinomial, where
 from . import constraints
-from .discrete import Binomial, enumerate_counts, check_exactly_one
+from .discrete import Binomial, check_exactly_one, enumerate_counts
 from .distribution import (
     Distribution,
     broadcast_all,

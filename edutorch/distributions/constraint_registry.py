@@ -120,7 +120,9 @@ def register_composites(registry: ConstraintRegistry) -> None:
     )
     registry.register(
         constraints.stack,
-        lambda constraint: transforms.StackTransform([registry(part) for part in constraint.cseq], constraint.dim),
+        lambda constraint: transforms.StackTransform(
+            [registry(part) for part in constraint.cseq], constraint.dim
+        ),
     )
 
 

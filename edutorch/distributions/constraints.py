@@ -316,7 +316,8 @@ class Cat(Constraint):
 
         parts = value.split(self.lengths, self.dim)
         return joined(
-            [constraint.check(part) for constraint, part in zip(self.cseq, parts, strict=True)], self.dim
+            [constraint.check(part) for constraint, part in zip(self.cseq, parts, strict=True)],
+            self.dim,
         )
 
 
@@ -337,7 +338,10 @@ class Stack(Constraint):
 
     def check(self, value: Any) -> Any:
         parts = [value.select(self.dim, i) for i in range(value.shape[self.dim])]
-        return stack_tensors([constraint.check(part) for constraint, part in zip(self.cseq, parts, strict=True)], self.dim)
+        return stack_tensors(
+            [constraint.check(part) for constraint, part in zip(self.cseq, parts, strict=True)],
+            self.dim,
+        )
 
 
 stack_tensors = stack

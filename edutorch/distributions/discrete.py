@@ -123,7 +123,9 @@ class Bernoulli(BernoulliBased, ExponentialFamily):
         return x.exp().log1p()
 
 
-def enumerate_counts(count: int, like: Tensor, batch_shape: Size, expand: bool, dtype: Any = None) -> Any:
+def enumerate_counts(
+    count: int, like: Tensor, batch_shape: Size, expand: bool, dtype: Any = None
+) -> Any:
     """The values 0 … count-1 along a new first dimension."""
     values = arange(count, dtype=dtype or like.dtype, device=like.device)
     values = values.reshape((-1, *[1] * len(batch_shape)))

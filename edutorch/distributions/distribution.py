@@ -98,7 +98,9 @@ class Distribution:
 
     has_rsample: Any = False
     has_enumerate_support: Any = False
-    arg_constraints: ClassVar[Any] = property(not_implemented, doc="The constraint of each parameter.")
+    arg_constraints: ClassVar[Any] = property(
+        not_implemented, doc="The constraint of each parameter."
+    )
     support: Any = property(not_implemented, doc="The set of values that can be drawn.")
     _validate_args = __debug__
 

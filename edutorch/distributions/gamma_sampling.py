@@ -136,7 +136,9 @@ class LogGammaSample(Function):
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         concentration, drawn = ctx.saved_tensors
         backend = backends.of(drawn._array)
-        slope = log_gamma_derivative(backend.xp, concentration._array.astype("float64"), drawn._array)
+        slope = log_gamma_derivative(
+            backend.xp, concentration._array.astype("float64"), drawn._array
+        )
         return grads[0] * wrap(slope.astype(concentration._array.dtype))
 
 

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..core.precision import is_half, widened
+from ..core.precision import is_half, widen
 from ..core.tensor import Tensor
 from ..modes import current
 
@@ -91,7 +91,7 @@ class WideCopy:
         if isinstance(value, Tensor):
             if value.is_floating_point():
                 self.dtypes.add(value.dtype)
-            return widened(value)
+            return widen(value)
         attributes = vars(value)
         if "probs" in attributes and "logits" not in attributes and hasattr(value, "logits"):
             materialize_logits(value)

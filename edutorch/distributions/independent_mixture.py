@@ -280,7 +280,9 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mean(self) -> Any:
-        return (self._mixture_probs() * self._component_distribution.mean).sum(-1 - self._event_ndims)
+        return (self._mixture_probs() * self._component_distribution.mean).sum(
+            -1 - self._event_ndims
+        )
 
     @property
     def variance(self) -> Any:

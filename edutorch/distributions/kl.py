@@ -278,7 +278,11 @@ def _onto_low_rank(p: Any, q: Any) -> Any:
     inverse = q.cov_diag.rsqrt().unsqueeze(-1)
     if isinstance(p, LowRankMultivariateNormal):
         trace = (p.cov_diag / q.cov_diag).sum(-1) + squared_norm(p.cov_factor * inverse)
-        trace = trace - squared_norm(a * p.cov_diag.sqrt().unsqueeze(-2)) - squared_norm(a @ p.cov_factor)
+        trace = (
+            trace
+            - squared_norm(a * p.cov_diag.sqrt().unsqueeze(-2))
+            - squared_norm(a @ p.cov_factor)
+        )
     else:
         trace = squared_norm(p._tril * inverse) - squared_norm(a @ p._tril)
     determinants = log_determinant(q) - log_determinant(p)

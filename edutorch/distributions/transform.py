@@ -13,7 +13,7 @@ from typing import Any
 from ..core.shapes import Size
 from ..ops import ones_like, zeros
 from . import constraints
-from .distribution import sum_rightmost, not_implemented
+from .distribution import not_implemented, sum_rightmost
 
 __all__ = ["ComposeTransform", "IndependentTransform", "ReshapeTransform", "Transform"]
 

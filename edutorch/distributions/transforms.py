@@ -317,7 +317,9 @@ class StackTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         pairs = zip(self._slices(x), y.unbind(self.dim), strict=True)
-        log_dets = [transform.log_abs_det_jacobian(part, y_part) for (transform, part), y_part in pairs]
+        log_dets = [
+            transform.log_abs_det_jacobian(part, y_part) for (transform, part), y_part in pairs
+        ]
         return stack(log_dets, self.dim)
 
     @property

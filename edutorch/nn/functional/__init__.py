@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...core.argument_checks import guard as _guard
+from ...core.argument_checks import wrap_functions as _guard
 
 from .activation import (
     elu, gelu, glu, hardswish, hardtanh, leaky_relu, logsigmoid, mish, prelu, relu, relu6, selu,
     sigmoid, silu, softplus, softsign, tanh,
 )  # fmt: skip
-from .scaled_dot_product_attention import scaled_dot_product_attention
+from .dot_product_attention import scaled_dot_product_attention
 from .activation import (
     celu,
     celu_,

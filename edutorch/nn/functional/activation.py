@@ -68,7 +68,7 @@ leaky_relu_forward.vjp(
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-"""Leaky ReLU: x where x > 0, else slope · x, so that the gradient is nowhere 0.
+    """Leaky ReLU: x where x > 0, else slope · x, so that the gradient is nowhere 0.
 
     >>> nn.functional.leaky_relu(tensor([-1.0, 2.0]))
     tensor([-0.0100,  2.0000])
@@ -92,7 +92,7 @@ elu_forward.vjp(
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-"""Exponential linear unit: x where x > 0, else α · (eˣ - 1).
+    """Exponential linear unit: x where x > 0, else α · (eˣ - 1).
 
     >>> nn.functional.elu(tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.0000])
@@ -107,7 +107,7 @@ SELU_SCALE = 1.0507009873554805
 
 @recorded_as("EluBackward0")
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-"""Scaled ELU, whose constants keep mean 0 and variance 1 through many layers.
+    """Scaled ELU, whose constants keep mean 0 and variance 1 through many layers.
 
     >>> nn.functional.selu(tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
@@ -128,11 +128,13 @@ def silu_derivative(input: Any) -> Any:
     return s * (1 + input * (1 - s))
 
 
-silu_forward.vjp(input=lambda g, input: g * silu_derivative(input), latex=r"g\,\sigma(x)(1+x(1-\sigma(x)))")
+silu_forward.vjp(
+    input=lambda g, input: g * silu_derivative(input), latex=r"g\,\sigma(x)(1+x(1-\sigma(x)))"
+)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-"""Sigmoid linear unit (swish): y = x · σ(x).
+    """Sigmoid linear unit (swish): y = x · σ(x).
 
     >>> nn.functional.silu(tensor([-1.0, 2.0]))
     tensor([-0.2689,  1.7616])
@@ -142,7 +144,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 @activation
 def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
-"""Gaussian error linear unit: y = x · Φ(x), with Φ the normal distribution function.
+    """Gaussian error linear unit: y = x · Φ(x), with Φ the normal distribution function.
 
     `approximate="tanh"` computes Φ by a formula with tanh.
 
@@ -159,16 +161,20 @@ def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
 
 
 def normal_cdf(xp: Any, x: Array) -> Array:
-"""Φ(x), the normal distribution function, at the cost of one erf.
+    """Φ(x), the normal distribution function, at the cost of one erf.
 
     Below 0 the tail is computed directly, without cancellation; from |x| = 8.5 on Φ is 0 or 1.
     """
     exact = x.dtype.itemsize >= 8
     z = x * math.sqrt(0.5)
     magnitude = xp.minimum(xp.abs(z), LARGE)
-    tail = power_series(scale_argument(magnitude), tail_coefficients(26 if exact else 10)) * xp.exp(-magnitude * magnitude)
+    tail = power_series(scale_argument(magnitude), tail_coefficients(26 if exact else 10)) * xp.exp(
+        -magnitude * magnitude
+    )
     half = 0.5 * tail * (magnitude < LARGE)
-    middle = 0.5 + 0.5 * z * power_series(magnitude * magnitude, series_coefficients(12 if exact else 6))
+    middle = 0.5 + 0.5 * z * power_series(
+        magnitude * magnitude, series_coefficients(12 if exact else 6)
+    )
     return xp.where(magnitude < SMALL, middle, xp.where(z > 0, 1 - half, half))
 
 
@@ -177,7 +183,7 @@ def gelu_inner(x: Any) -> Any:
 
 
 def gelu_derivative(x: Any, approximate: str) -> Any:
-"""The derivative of x · Φ(x), by the product rule: Φ(x) + x · φ(x)."""
+    """The derivative of x · Φ(x), by the product rule: Φ(x) + x · φ(x)."""
     if approximate == "tanh":
         t = tanh(gelu_inner(x))
         inner = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (x * x))
@@ -208,7 +214,7 @@ hardtanh_forward.vjp(
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-"""Clamp to the interval from min_val to max_val.
+    """Clamp to the interval from min_val to max_val.
 
     >>> nn.functional.hardtanh(tensor([-3.0, 0.5]))
     tensor([-1.0000,  0.5000])
@@ -218,13 +224,13 @@ def hardtanh(
             "hardtanh", f"min_val cannot be greater than max_val: {min_val} > {max_val}"
         )
     if not input.is_floating_point():
-limits = int(min_val), int(max_val)  # truncated, as in PyTorch
+        limits = int(min_val), int(max_val)  # truncated, as in PyTorch
         return input.clamp_(*limits) if inplace else clamp(input, *limits)
     return (hardtanh_forward.in_place if inplace else hardtanh_forward)(input, min_val, max_val)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-"""ReLU clamped at 6: y = min(max(x, 0), 6).
+    """ReLU clamped at 6: y = min(max(x, 0), 6).
 
     >>> nn.functional.relu6(tensor([-1.0, 8.0]))
     tensor([0., 6.])
@@ -234,7 +240,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 @composed_in_float32
 def softsign(input: Tensor) -> Tensor:
-"""Softsign: y = x / (1 + |x|), between -1 and 1.
+    """Softsign: y = x / (1 + |x|), between -1 and 1.
 
     >>> nn.functional.softsign(tensor([-1.0, 3.0]))
     tensor([-0.5000,  0.7500])
@@ -245,7 +251,7 @@ def softsign(input: Tensor) -> Tensor:
 @takes_out
 @recorded_as("LogSigmoidBackward0")
 def logsigmoid(input: Tensor) -> Tensor:
-"""The logarithm of the sigmoid, accurate where the sigmoid itself would round to 0.
+    """The logarithm of the sigmoid, accurate where the sigmoid itself would round to 0.
 
     >>> nn.functional.logsigmoid(tensor([0.0]))
     tensor([-0.6931])
@@ -254,7 +260,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-"""Mish: y = x · tanh(log(1 + eˣ)).
+    """Mish: y = x · tanh(log(1 + eˣ)).
 
     >>> nn.functional.mish(tensor([-1.0, 2.0]))
     tensor([-0.3034,  1.9440])
@@ -271,8 +277,8 @@ def mish_forward(xp: Any, input: Array) -> Array:
 
 
 def mish_derivative(x: Any) -> Any:
-"""The derivative t + x · (1 - t²) · σ(x), with t = tanh(log(1 + eˣ))."""
-x = clamp(x, -1000, 30)  # beyond, the derivative is 0 or 1; avoids 0 · ∞
+    """The derivative t + x · (1 - t²) · σ(x), with t = tanh(log(1 + eˣ))."""
+    x = clamp(x, -1000, 30)  # beyond, the derivative is 0 or 1; avoids 0 · ∞
     t = tanh(softplus(x))
     return t + x * ((1 - t * t) * sigmoid(x))
 
@@ -284,7 +290,7 @@ mish_forward.vjp(
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-"""Piecewise approximation of SiLU: y = x · min(max(x + 3, 0), 6) / 6.
+    """Piecewise approximation of SiLU: y = x · min(max(x + 3, 0), 6) / 6.
 
     >>> nn.functional.hardswish(tensor([-4.0, 0.0, 4.0]))
     tensor([-0., 0., 4.])
@@ -303,7 +309,7 @@ def hardswish_forward(xp: Any, input: Array) -> Array:
 
 
 def hardswish_derivative(x: Any) -> Any:
-"""The derivative: x / 3 + ½ for |x| < 3, else 0 or 1."""
+    """The derivative: x / 3 + ½ for |x| < 3, else 0 or 1."""
     return where(x < 3, where(x > -3, x / 3 + 0.5, 0.0), 1.0)
 
 
@@ -315,7 +321,7 @@ hardswish_forward.vjp(
 @as_method
 @recorded_as("PreluKernelBackward0")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-"""Leaky ReLU with learned slopes: a single one, or one for each channel (axis 1).
+    """Leaky ReLU with learned slopes: a single one, or one for each channel (axis 1).
 
     Raises: ShapeError: the number of slopes is neither 1 nor that of the channels.
 
@@ -336,9 +342,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @composed_in_float32
 @recorded_as("GluBackward0")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-"""Gated linear unit: y = a · σ(b), with a and b the two halves of x along `dim`.
+    """Gated linear unit: y = a · σ(b), with a and b the two halves of x along `dim`.
 
-Raises: ShapeError: the axis has an odd size.
+    Raises: ShapeError: the axis has an odd size.
 
     >>> nn.functional.glu(tensor([3.0, 0.0]))
     tensor([1.5000])
@@ -352,8 +358,10 @@ Raises: ShapeError: the axis has an odd size.
     return a * sigmoid(b)
 
 
-def apply_in_place(input: Tensor, name: str, function: Callable[..., Tensor], *settings: Any) -> Tensor:
-"""Write `function(input, *settings)` into the memory of `input`.
+def apply_in_place(
+    input: Tensor, name: str, function: Callable[..., Tensor], *settings: Any
+) -> Tensor:
+    """Write `function(input, *settings)` into the memory of `input`.
 
     If gradients are needed, the function gets a copy: backward uses the old values.
 
@@ -366,7 +374,7 @@ def apply_in_place(input: Tensor, name: str, function: Callable[..., Tensor], *s
 
 
 def make_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-"""Make the in-place form of an activation: `celu_` from `celu`."""
+    """Make the in-place form of an activation: `celu_` from `celu`."""
     name = f"{function.__name__}_"
 
     def in_place(input: Tensor, *settings: Any, **named: Any) -> Tensor:
@@ -375,14 +383,14 @@ def make_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__module__ = function.__module__
     in_place.__doc__ = (
-f"The in-place form of `{function.__name__}`: the result replaces the tensor's elements."
+        f"The in-place form of `{function.__name__}`: the result replaces the tensor's elements."
     )
     return in_place
 
 
 @recorded_as("CeluBackward0")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-"""Continuously differentiable ELU: y = x where x > 0, else α · (exp(x / α) - 1).
+    """Continuously differentiable ELU: y = x where x > 0, else α · (exp(x / α) - 1).
 
     Raises: ZeroDivisionError: alpha is 0.
 
@@ -405,7 +413,7 @@ def compute_celu(input: Tensor, alpha: float) -> Tensor:
 
 @recorded_as("HardsigmoidBackward0")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-"""Piecewise linear approximation of the sigmoid: y = min(max(x + 3, 0), 6) / 6.
+    """Piecewise linear approximation of the sigmoid: y = min(max(x + 3, 0), 6) / 6.
 
     >>> nn.functional.hardsigmoid(tensor([-4.0, 0.0, 4.0]))
     tensor([0.0000, 0.5000, 1.0000])
@@ -422,7 +430,7 @@ def compute_hardsigmoid(input: Tensor) -> Tensor:
 
 @recorded_as("ThresholdBackward0")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-"""Replace the elements that are not above a threshold by `value`.
+    """Replace the elements that are not above a threshold by `value`.
 
     >>> nn.functional.threshold(tensor([0.5, 2.0]), 1.0, -7.0)
     tensor([-7.,  2.])
@@ -430,7 +438,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
     if inplace:
         return apply_in_place(input, "threshold_", _threshold, threshold, value)
     if not input.is_floating_point():
-value = int(value)  # as in PyTorch, integer tensors keep their dtype
+        value = int(value)  # as in PyTorch, integer tensors keep their dtype
     return where(input <= threshold, value, input)
 
 
@@ -441,7 +449,7 @@ _threshold = threshold  # inside the function this name is a parameter
 @takes_out
 @recorded_as("HardshrinkBackward0")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-"""Hard shrinkage: y = x where |x| > λ, else 0.
+    """Hard shrinkage: y = x where |x| > λ, else 0.
 
     >>> hardshrink(tensor([-2.0, 0.3, 1.0]))
     tensor([-2.,  0.,  1.])
@@ -452,7 +460,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 @takes_out
 @recorded_as("SoftshrinkBackward0")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-"""Soft shrinkage: y = x ∓ λ where |x| > λ, else 0.
+    """Soft shrinkage: y = x ∓ λ where |x| > λ, else 0.
 
     Raises: RuntimeError: lambd is negative.
 
@@ -467,7 +475,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 @composed_in_float32
 def tanhshrink(input: Tensor) -> Tensor:
-"""Tanh shrinkage: y = x - tanh(x).
+    """Tanh shrinkage: y = x - tanh(x).
 
     >>> nn.functional.tanhshrink(tensor([1.0]))
     tensor([0.2384])
@@ -509,14 +517,18 @@ def rrelu(
 celu_, elu_, selu_ = make_in_place(celu), make_in_place(elu), make_in_place(selu)
 
 
-hardtanh_, leaky_relu_, rrelu_ = make_in_place(hardtanh), make_in_place(leaky_relu), make_in_place(rrelu)
+hardtanh_, leaky_relu_, rrelu_ = (
+    make_in_place(hardtanh),
+    make_in_place(leaky_relu),
+    make_in_place(rrelu),
+)
 
 
 relu_, threshold_ = make_in_place(relu), make_in_place(threshold)
 
 
 def implicit_dim(name: str, ndim: int) -> int:
-"""Return the axis that PyTorch uses when `dim` is missing, and warn as it does."""
+    """Return the axis that PyTorch uses when `dim` is missing, and warn as it does."""
     warn(
         f"Implicit dimension choice for {name} has been deprecated. "
         "Change the call to include dim=X as an argument."
@@ -527,7 +539,7 @@ def implicit_dim(name: str, ndim: int) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-"""Softmax along `dim`: y = exp(x) / Σ exp(x).
+    """Softmax along `dim`: y = exp(x) / Σ exp(x).
 
     >>> nn.functional.softmax(tensor([0.0, 0.0]), dim=0)
     tensor([0.5000, 0.5000])
@@ -539,7 +551,7 @@ def softmax(
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-"""The softmax of -x: the smallest element gets the largest probability.
+    """The softmax of -x: the smallest element gets the largest probability.
 
     >>> nn.functional.softmin(tensor([0.0, 1.0]), dim=0)
     tensor([0.7311, 0.2689])
@@ -551,7 +563,7 @@ def softmin(
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-"""The logarithm of the softmax: y = x - log Σ exp(x).
+    """The logarithm of the softmax: y = x - log Σ exp(x).
 
     >>> nn.functional.log_softmax(tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
@@ -563,14 +575,14 @@ def log_softmax(
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
-"""Draw a differentiable sample of a categorical distribution: softmax((x + noise) / τ).
+    """Draw a differentiable sample of a categorical distribution: softmax((x + noise) / τ).
 
     With Gumbel noise the largest score is that of class c with the probability
     softmax(x)[c]; a low temperature τ makes the softmax nearly one-hot.
 
     Args:
-hard: return one-hot rows with the gradient of the soft ones (straight-through).
-eps: has no effect; kept for compatibility.
+        hard: return one-hot rows with the gradient of the soft ones (straight-through).
+        eps: has no effect; kept for compatibility.
 
     Paper: Jang et al., Categorical reparameterization with Gumbel-softmax, 2017.
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from numpy import isnan
 
-from ...core.allocation import check_room
+from ...core.allocation import check_memory
 from ...core.autograd.node_names import recorded_as
-from ...core.shapes import whole
+from ...core.shapes import as_int
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import no_grad
 from ...ops import argmax, cat, flip, gather, mean, narrow, reshape, tensor, where
-from .interpolation_weights import TapTable, Taps, resample
+from .interpolation_weights import Taps, TapTable, resample
 from .op_decorators import SettingError, can_read
 from .pooling import avg_pool_nd
 from .sliding_window import Counts, check_spatial_axes
@@ -36,7 +36,7 @@ MEAN_WINDOW = 4
 
 
 def resolve_output_size(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
-"""Read `output_size`: one size for all axes, or one for each, where None keeps the size.
+    """Read `output_size`: one size for all axes, or one for each, where None keeps the size.
 
     Raises: ShapeError: `input` has the wrong number of axes. SettingError: `output_size` does.
     """
@@ -46,20 +46,20 @@ def resolve_output_size(op: str, rank: int, input: Tensor, output_size: Any) -> 
     if output_size is None or output_size.__class__ is int:
         output_size = (output_size,) * rank
     elif hasattr(output_size, "__index__") and not getattr(output_size, "shape", ()):
-        output_size = (whole(op, output_size, "output_size"),) * rank
+        output_size = (as_int(op, output_size, "output_size"),) * rank
     requested: tuple[int | None, ...] = tuple(output_size)
     if len(requested) != rank or any(size is not None and size < 0 for size in requested):
         raise SettingError(op, f"output_size must be one size or {rank}, got {output_size}")
     sizes = tuple(
-        n if target is None else whole(op, target, "output_size")
+        n if target is None else as_int(op, target, "output_size")
         for target, n in zip(requested, input.shape[-rank:], strict=True)
     )
-    check_room(op, (*input.shape[:-rank], *sizes), input.dtype)
+    check_memory(op, (*input.shape[:-rank], *sizes), input.dtype)
     return sizes
 
 
 def window_bounds(size: int, count: int) -> list[tuple[int, int]]:
-"""Return the start and end of each of `count` windows over `size` elements."""
+    """Return the start and end of each of `count` windows over `size` elements."""
     return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
 
@@ -82,14 +82,15 @@ def adaptive_avg_pool_nd(rank: int, input: Tensor, output_size: Any) -> Tensor:
             input = cat([mean(part, axis, True) for part in parts], axis)
             continue
         taps: Taps = [
-            [(position, 1 / (end - start)) for position in range(start, end)] for start, end in windows
+            [(position, 1 / (end - start)) for position in range(start, end)]
+            for start, end in windows
         ]
-        input = resample(input, axis, TapTable.of(taps))
+        input = resample(input, axis, TapTable.from_taps(taps))
     return input
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
-"""Adaptive average pooling of a sequence to the given length.
+    """Adaptive average pooling of a sequence to the given length.
 
     >>> nn.functional.adaptive_avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 1)
     tensor([[1.5000]])
@@ -99,7 +100,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 
 @recorded_as("AdaptiveAvgPool2DBackward0")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-"""Adaptive average pooling of an image to the given size.
+    """Adaptive average pooling of an image to the given size.
 
     >>> nn.functional.adaptive_avg_pool2d(ones(1, 2, 5, 7), 1).shape
     torch.Size([1, 2, 1, 1])
@@ -109,7 +110,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 @recorded_as("AdaptiveAvgPool3DBackward0")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
-"""Adaptive average pooling of a volume to the given size.
+    """Adaptive average pooling of a volume to the given size.
 
     >>> nn.functional.adaptive_avg_pool3d(ones(1, 2, 5, 7, 3), (2, None, 1)).shape
     torch.Size([1, 2, 2, 7, 1])
@@ -121,7 +122,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
 
 
 def max_of_windows(input: Tensor, window_positions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-"""The maximum of each window, and its flat index in the image (row-major).
+    """The maximum of each window, and its flat index in the image (row-major).
 
     Args:
         window_positions: for each axis the positions inside the windows, (…, windows, taps).
@@ -135,7 +136,10 @@ def max_of_windows(input: Tensor, window_positions: Sequence[Tensor]) -> tuple[T
         shape = [1] * (2 * rank)
         shape[axis], shape[rank + axis] = positions.shape[-2:]
         position = position * sizes[axis] + reshape(positions, (*positions.shape[:-2], *shape))
-    count, taps = math.prod(counts), math.prod(positions.shape[-1] for positions in window_positions)
+    count, taps = (
+        math.prod(counts),
+        math.prod(positions.shape[-1] for positions in window_positions),
+    )
     flat = reshape(input, (*lead, math.prod(sizes)))
     position = reshape(position, (*position.shape[: -2 * rank], count, taps))
     position = position.expand(*lead, count, taps)
@@ -152,7 +156,7 @@ def max_of_windows(input: Tensor, window_positions: Sequence[Tensor]) -> tuple[T
 
 
 def argmax_or_last_nan(values: Tensor) -> Tensor:
-"""Return the argmax over the last axis: the first maximum, or the last NaN."""
+    """Return the argmax over the last axis: the first maximum, or the last NaN."""
     tap = argmax(values, -1, keepdim=True)
     last = values.shape[-1] - 1 - argmax(flip(values, (-1,)), -1, keepdim=True)
     maximum = gather(values, -1, tap)
@@ -160,7 +164,7 @@ def argmax_or_last_nan(values: Tensor) -> Tensor:
 
 
 def is_free_of_nan(x: Tensor) -> bool:
-"""Whether a tensor is known to hold no NaN."""
+    """Whether a tensor is known to hold no NaN."""
     return can_read(x) and not (x.numel() and isnan(x._array.max()))
 
 
@@ -177,10 +181,10 @@ def adaptive_max_pool_nd(rank: int, input: Tensor, output_size: Any) -> tuple[Te
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-"""Adaptive max pooling of a sequence: the maximum of each of `output_size` windows.
+    """Adaptive max pooling of a sequence: the maximum of each of `output_size` windows.
 
     Args:
-return_indices: also return the flat index of each maximum (row-major).
+        return_indices: also return the flat index of each maximum (row-major).
 
     >>> nn.functional.adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[3., 2.]])
@@ -192,7 +196,7 @@ return_indices: also return the flat index of each maximum (row-major).
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-"""`adaptive_max_pool1d` with the indices of the maxima.
+    """`adaptive_max_pool1d` with the indices of the maxima.
 
     >>> nn.functional.adaptive_max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[1]
     tensor([[1, 2]])
@@ -202,10 +206,10 @@ def adaptive_max_pool1d_with_indices(
 
 @recorded_as("AdaptiveMaxPool2DBackward0")
 def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-"""Adaptive max pooling of an image: the maximum of each of `output_size` windows.
+    """Adaptive max pooling of an image: the maximum of each of `output_size` windows.
 
     Args:
-return_indices: also return the flat index of each maximum (row-major).
+        return_indices: also return the flat index of each maximum (row-major).
 
     >>> nn.functional.adaptive_max_pool2d(arange(9.0).reshape(1, 3, 3), 2)
     tensor([[[4., 5.],
@@ -218,7 +222,7 @@ return_indices: also return the flat index of each maximum (row-major).
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-"""`adaptive_max_pool2d` with the indices of the maxima.
+    """`adaptive_max_pool2d` with the indices of the maxima.
 
     >>> nn.functional.adaptive_max_pool2d_with_indices(arange(9.0).reshape(1, 3, 3), 1)[1]
     tensor([[[8]]])
@@ -228,10 +232,10 @@ def adaptive_max_pool2d_with_indices(
 
 @recorded_as("AdaptiveMaxPool3DBackward0")
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-"""Adaptive max pooling of a volume: the maximum of each of `output_size` windows.
+    """Adaptive max pooling of a volume: the maximum of each of `output_size` windows.
 
     Args:
-return_indices: also return the flat index of each maximum (row-major).
+        return_indices: also return the flat index of each maximum (row-major).
 
     >>> nn.functional.adaptive_max_pool3d(arange(8.0).reshape(1, 2, 2, 2), 1)
     tensor([[[[7.]]]])
@@ -243,7 +247,7 @@ return_indices: also return the flat index of each maximum (row-major).
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Any, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-"""`adaptive_max_pool3d` with the indices of the maxima.
+    """`adaptive_max_pool3d` with the indices of the maxima.
 
     >>> nn.functional.adaptive_max_pool3d_with_indices(arange(8.0).reshape(1, 2, 2, 2), 1)[1]
     tensor([[[[7]]]])

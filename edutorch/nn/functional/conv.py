@@ -27,18 +27,18 @@ from ...backends.numpy import Array
 from ...errors import ShapeError
 from ...ops import narrow
 from ...ops import sum as total
-from .linear import compute_in_float32, check_same_dtype
+from .linear import check_same_dtype, compute_in_float32
 from .op_decorators import layer
 from .sliding_window import (
     Counts,
     Pads,
     check_positive,
+    expand_setting,
+    interior,
+    output_shape,
     pad_array,
     resolve_pads,
-    output_shape,
-    expand_setting,
     tap_slices,
-    interior,
 )  # fmt: skip
 
 __all__ = ["conv2d"]
@@ -50,24 +50,26 @@ BLOCK_SIZE = {"cpu": 1 << 20}
 def im2col(
     xp: Any, x: Array, kernel: Counts, stride: Counts, dilation: Counts, count: Counts
 ) -> Array:
-"""Return (n, c · i · j, p · q): each column holds the elements of one window."""
+    """Return (n, c · i · j, p · q): each column holds the elements of one window."""
     x = xp.ascontiguousarray(x)
     batch, channel, *steps = x.strides
     tap_strides, window_strides = map(mul, steps, dilation), map(mul, steps, stride)
     shape = (*x.shape[:2], *kernel, *count)
-    windows = backends.of(x).as_strided(x, shape, (batch, channel, *tap_strides, *window_strides), 0)
+    windows = backends.of(x).as_strided(
+        x, shape, (batch, channel, *tap_strides, *window_strides), 0
+    )
     return windows.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(count))
 
 
 def split_batch(x: Array, elements_per_image: int) -> Iterator[slice]:
-"""Split the batch into slices whose im2col buffers do not exceed `BLOCK_SIZE`."""
+    """Split the batch into slices whose im2col buffers do not exceed `BLOCK_SIZE`."""
     limit = BLOCK_SIZE.get(backends.of(x).name, 1 << 26)
     step = max(1, limit // max(1, elements_per_image))
     return (slice(start, start + step) for start in range(0, x.shape[0], step))
 
 
 def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
-"""Return a hint about an image that does not fit the filters."""
+    """Return a hint about an image that does not fit the filters."""
     if input.ndim == 2:
         return "an image needs axes for the batch and for the channels: x[None, None]"
     if input.ndim != 4 or weight.ndim != 4:
@@ -102,10 +104,10 @@ def conv2d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Array:
-"""2-d convolution (cross-correlation): y = Σ x · w + b, over channels and window.
+    """2-d convolution (cross-correlation): y = Σ x · w + b, over channels and window.
 
     Args:
-stride: the step of the window.
+        stride: the step of the window.
         padding: zeros around the image; "same" keeps its size, "valid" adds none.
         dilation: the step between the taps of the window.
         groups: split the channels into groups that are convolved separately.
@@ -124,7 +126,7 @@ def conv_nd(
     xp: Any, input: Array, weight: Array, bias: Array | None, stride: Counts, padding: Pads,
     dilation: Counts, groups: int,
 ) -> Array:  # fmt: skip
-"""Convolution over any number of axes: see `conv1d` and `conv3d`."""
+    """Convolution over any number of axes: see `conv1d` and `conv3d`."""
     name = f"conv{weight.ndim - 2}d"
     return conv_forward(xp, name, input, weight, bias, stride, padding, dilation, groups)
 
@@ -133,13 +135,15 @@ def conv_forward(
     xp: Any, op: str, input: Array, weight: Array, bias: Array | None, stride: Any, padding: Any,
     dilation: Any, groups: int,
 ) -> Array:  # fmt: skip
-"""Compute a convolution by im2col and one matrix product per slice of the batch."""
+    """Compute a convolution by im2col and one matrix product per slice of the batch."""
     arrays = {"input": input, "weight": weight}
     check_same_dtype(op, arrays if bias is None else {**arrays, "bias": bias})
     if is_half_array(input):
         forward = functools.partial(conv_forward, xp, op)
         settings = stride, padding, dilation, groups
-        return compute_in_float32(lambda xp, *operands: forward(*operands), xp, input, weight, bias, *settings)
+        return compute_in_float32(
+            lambda xp, *operands: forward(*operands), xp, input, weight, bias, *settings
+        )
     kernel, stride, pads, dilation = resolve_window(weight.shape, stride, padding, dilation)
     check_groups(op, weight.shape[0], groups)
     count = output_shape(op, input.shape, kernel, stride, pads, dilation)
@@ -162,16 +166,21 @@ def resolve_window(
     """Read the settings for filters of `shape`: kernel, stride, pads, dilation."""
     try:
         return resolve_window_cached(shape, stride, padding, dilation)
-except TypeError:  # lists are valid settings, but cannot be keys of the cache
-        pads_and_dilation = (tuple(setting) if isinstance(setting, list) else setting for setting in (padding, dilation))
-        return resolve_window_cached(tuple(shape), expand_setting(stride, len(shape) - 2), *pads_and_dilation)
+    except TypeError:  # lists are valid settings, but cannot be keys of the cache
+        pads_and_dilation = (
+            tuple(setting) if isinstance(setting, list) else setting
+            for setting in (padding, dilation)
+        )
+        return resolve_window_cached(
+            tuple(shape), expand_setting(stride, len(shape) - 2), *pads_and_dilation
+        )
 
 
 @functools.lru_cache(maxsize=256)
 def resolve_window_cached(
     shape: Sequence[int], stride: Any, padding: Any, dilation: Any
 ) -> tuple[Counts, Counts, Pads, Counts]:
-"""The cached form of `resolve_window`: each training step has the same settings."""
+    """The cached form of `resolve_window`: each training step has the same settings."""
     kernel = tuple(shape[2:])
     stride, dilation = expand_setting(stride, len(kernel)), expand_setting(dilation, len(kernel))
     check_positive("conv", stride=stride, dilation=dilation)
@@ -189,7 +198,7 @@ def conv_transpose_nd(
     dilation: Counts,
     groups: int,
 ) -> Array:
-"""Transposed convolution: the gradient of `conv2d` by its input, of spatial shape `size`."""
+    """Transposed convolution: the gradient of `conv2d` by its input, of spatial shape `size`."""
     if is_half_array(input):
         again = conv_transpose_nd.op.forward
         return compute_in_float32(again, xp, input, weight, size, stride, pads, dilation, groups)
@@ -224,10 +233,12 @@ def conv_weight_grad(
     dilation: Counts,
     groups: int,
 ) -> Array:
-"""The gradient of `conv2d` by its filters."""
+    """The gradient of `conv2d` by its filters."""
     if is_half_array(input):
         again = conv_weight_grad.op.forward
-        return compute_in_float32(again, xp, input, response, kernel, stride, pads, dilation, groups)
+        return compute_in_float32(
+            again, xp, input, response, kernel, stride, pads, dilation, groups
+        )
     o, count = response.shape[1], response.shape[2:]
     size = input.shape[1] // groups * math.prod(kernel)
     response = xp.ascontiguousarray(response)
@@ -242,7 +253,7 @@ def conv_weight_grad(
 
 
 def is_half_array(array: Array) -> bool:
-"""Return True if an array holds 16-bit floats."""
+    """Return True if an array holds 16-bit floats."""
     return array.itemsize == 2 and array.dtype.kind not in "iu"
 
 
@@ -273,8 +284,8 @@ for _conv_op in (conv2d, conv_nd):
         input=lambda g, weight, input_shape, stride, padding, dilation, groups: conv_backward_input(
             g, weight, input_shape, stride, padding, dilation, groups
         ),
-        weight=lambda g, input, weight_shape, stride, padding, dilation, groups: conv_backward_weight(
-            g, input, weight_shape, stride, padding, dilation, groups
+        weight=lambda g, input, weight_shape, stride, padding, dilation, groups: (
+            conv_backward_weight(g, input, weight_shape, stride, padding, dilation, groups)
         ),
         bias=lambda g: total(g, (0, *range(2, g.ndim))),
         latex={"input": r"g \star^{\!\top} w", "weight": r"x \star g", "bias": r"\textstyle\sum g"},
@@ -285,7 +296,7 @@ def crop_to_windows(
     g: Any, count: Sequence[int], kernel: Sequence[int], stride: Counts, pads: Pads,
     dilation: Counts,
 ) -> tuple[Any, Pads]:  # fmt: skip
-"""Crop the end of an image that none of `count` windows covers.
+    """Crop the end of an image that none of `count` windows covers.
 
     `output_padding` may make the image so long that more windows would fit.
     """
@@ -318,11 +329,11 @@ def conv_transpose_backward_weight(
 
 
 conv_transpose_nd.vjp(
-    input=lambda g, weight, input_shape, stride, pads, dilation, groups: conv_transpose_backward_input(
-        g, weight, input_shape, stride, pads, dilation, groups
+    input=lambda g, weight, input_shape, stride, pads, dilation, groups: (
+        conv_transpose_backward_input(g, weight, input_shape, stride, pads, dilation, groups)
     ),
-    weight=lambda g, input, weight_shape, stride, pads, dilation, groups: conv_transpose_backward_weight(
-        g, input, weight_shape, stride, pads, dilation, groups
+    weight=lambda g, input, weight_shape, stride, pads, dilation, groups: (
+        conv_transpose_backward_weight(g, input, weight_shape, stride, pads, dilation, groups)
     ),
     latex={"input": r"g \star w", "weight": r"g \star x"},
 )

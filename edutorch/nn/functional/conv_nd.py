@@ -20,7 +20,7 @@ LAYOUTS = {1: "n c l", 2: "n c h w", 3: "n c d h w"}
 
 
 def check_shapes(op: str, rank: int, input: Tensor, weight: Tensor, expected: Any) -> bool:
-"""Check the shapes; return True if the input has a batch axis.
+    """Check the shapes; return True if the input has a batch axis.
 
     Raises: ShapeError: too many or too few axes, or not `expected(weight)` channels.
     """
@@ -57,7 +57,7 @@ def conv1d(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Tensor:
-"""1-d convolution (cross-correlation): y = Σ x · w + b.
+    """1-d convolution (cross-correlation): y = Σ x · w + b.
 
     Args: as for `conv2d`, for (n, c, l) or (c, l) and filters (o, c / groups, k).
 
@@ -78,7 +78,7 @@ def conv3d(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Tensor:
-"""3-d convolution (cross-correlation): y = Σ x · w + b.
+    """3-d convolution (cross-correlation): y = Σ x · w + b.
 
     Args: as for `conv2d`, for (n, c, d, h, w) or (c, d, h, w) and filters
         (o, c / groups, k, i, j).
@@ -159,9 +159,9 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-"""2-d transposed convolution: each input element adds a scaled filter to the output.
+    """2-d transposed convolution: each input element adds a scaled filter to the output.
 
-`output_padding` adds rows at the bottom and right, where a stride leaves the size ambiguous.
+    `output_padding` adds rows at the bottom and right, where a stride leaves the size ambiguous.
 
     Raises: ShapeError: the channels do not fit.
 
@@ -184,7 +184,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-"""1-d transposed convolution: each input element adds a scaled filter to the output.
+    """1-d transposed convolution: each input element adds a scaled filter to the output.
 
     Raises: ShapeError: the channels do not fit.
 
@@ -206,7 +206,7 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-"""3-d transposed convolution: each input element adds a scaled filter to the output.
+    """3-d transposed convolution: each input element adds a scaled filter to the output.
 
     Raises: ShapeError: the channels do not fit.
 

@@ -35,7 +35,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """The cosine of the angle between vectors along `dim`: x1 · x2 / (|x1| |x2|).
 
     Args:
-eps: the minimum of the norms to divide by. A vector shorter than that has the gradient
+        eps: the minimum of the norms to divide by. A vector shorter than that has the gradient
             of the clamped formula; PyTorch's gradient ignores the clamp.
 
     >>> nn.functional.cosine_similarity(tensor([3.0, 4.0]), tensor([3.0, 0.0]), dim=0)
@@ -49,7 +49,7 @@ eps: the minimum of the norms to divide by. A vector shorter than that has the g
         )  # fmt: skip
     x1, x2 = promote_pair(x1, x2)
     if x1.shape != x2.shape:
-x1, x2 = broadcast_tensors(x1, x2)  # broadcasting along `dim` changes the norms
+        x1, x2 = broadcast_tensors(x1, x2)  # broadcasting along `dim` changes the norms
     length1, length2 = norm(x1, 2, dim), norm(x2, 2, dim)
     if is_extreme(length1) or is_extreme(length2):
         (x1, length1), (x2, length2) = scale_by_max(x1, 2, dim, eps), scale_by_max(x2, 2, dim, eps)
@@ -59,7 +59,7 @@ x1, x2 = broadcast_tensors(x1, x2)  # broadcasting along `dim` changes the norms
 
 
 def promote_pair(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
-"""Return both tensors in their common dtype: a 16-bit norm has few digits."""
+    """Return both tensors in their common dtype: a 16-bit norm has few digits."""
     if x1.dtype is x2.dtype:
         return x1, x2
     common = promote_types(x1.dtype, x2.dtype)
@@ -70,7 +70,7 @@ def promote_pair(x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
-"""Whether |x|ᵖ may have overflowed or underflowed on the way to a norm.
+    """Whether |x|ᵖ may have overflowed or underflowed on the way to a norm.
 
     True where the norms cannot be read.
     """
@@ -85,13 +85,13 @@ def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
 
 @functools.cache
 def safe_norm_range(is_double: bool, p: float) -> tuple[float, float]:
-"""Return the range of norms in which |x|ᵖ neither overflows nor becomes subnormal."""
+    """Return the range of norms in which |x|ᵖ neither overflows nor becomes subnormal."""
     limits = finfo("float64" if is_double else "float32")
     return float((limits.tiny / limits.eps) ** (1 / p)), float(limits.max ** (1 / p))
 
 
 def max_abs(x: Tensor, dim: Any, least: float = 0.0) -> Tensor:
-"""Return the largest |x| along `dim`, at least `least`, as a constant to divide by."""
+    """Return the largest |x| along `dim`, at least `least`, as a constant to divide by."""
     with no_grad():
         largest = clamp(amax(abs_(x), dim, True), min=least)
         return where((largest > 0) & (largest < float("inf")), largest, 1.0)
@@ -100,7 +100,7 @@ def max_abs(x: Tensor, dim: Any, least: float = 0.0) -> Tensor:
 def scale_by_max(
     x: Tensor, p: float, dim: Any, eps: float, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
-"""Return vectors divided by their largest element, and the norms of these, at least `eps`."""
+    """Return vectors divided by their largest element, and the norms of these, at least `eps`."""
     if not x.numel():
         return x, clamp(norm(x, p, dim, keepdim), min=eps)
     largest = max_abs(x, dim, eps)
@@ -109,7 +109,7 @@ def scale_by_max(
 
 
 def safe_norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
-"""Return `norm(x, p, dim, keepdim)`, also where |x|ᵖ leaves the range of the dtype."""
+    """Return `norm(x, p, dim, keepdim)`, also where |x|ᵖ leaves the range of the dtype."""
     y = norm(x, p, dim, keepdim)
     if not 1 < p < float("inf") or not x.numel() or not is_extreme(y, p):
         return y
@@ -121,10 +121,10 @@ def safe_norm(x: Tensor, p: float, dim: int, keepdim: bool = False) -> Tensor:
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-"""The p-norm distance of vectors along the last axis: y = (Σ |x1 - x2 + ε|ᵖ)^(1/p).
+    """The p-norm distance of vectors along the last axis: y = (Σ |x1 - x2 + ε|ᵖ)^(1/p).
 
     Args:
-p: 2 for the Euclidean distance, 1 for the sum of absolute differences.
+        p: 2 for the Euclidean distance, 1 for the sum of absolute differences.
         eps: keeps the derivative finite where both are the same.
 
     >>> nn.functional.pairwise_distance(tensor([[3.0, 4.0]]), tensor([[0.0, 0.0]]))
@@ -135,7 +135,7 @@ p: 2 for the Euclidean distance, 1 for the sum of absolute differences.
 
 @recorded_as("PdistBackward0")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-"""The p-norm distances of all pairs of rows i < j, in row-major order.
+    """The p-norm distances of all pairs of rows i < j, in row-major order.
 
     Raises: ShapeError: not a matrix. ValueError: p is negative.
 

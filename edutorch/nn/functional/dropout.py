@@ -25,7 +25,7 @@ def check_probability(p: float) -> None:
 def apply_dropout(
     input: Tensor, shape: tuple[int, ...], p: float, training: bool, inplace: bool
 ) -> Tensor:
-"""Multiply by 0 (with probability p) or 1 / (1 - p), drawn for `shape` and broadcast."""
+    """Multiply by 0 (with probability p) or 1 / (1 - p), drawn for `shape` and broadcast."""
     check_probability(p)
     if not training or p == 0 or not input.numel():
         return input
@@ -36,7 +36,7 @@ def apply_dropout(
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-"""Zero elements with probability p, and scale the others by 1 / (1 - p).
+    """Zero elements with probability p, and scale the others by 1 / (1 - p).
 
     The expected value stays the same, so nothing has to change for evaluation.
 
@@ -52,14 +52,14 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def channel_shape(input: Tensor) -> tuple[int, ...]:
-"""Return the shape of one value per channel and sample: (n, c, 1, …)."""
+    """Return the shape of one value per channel and sample: (n, c, 1, …)."""
     return (*input.shape[:2], *(1,) * (input.ndim - 2))
 
 
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-"""Zero whole channels of sequences, (n, c, l) or (c, l).
+    """Zero whole channels of sequences, (n, c, l) or (c, l).
 
     Raises: ShapeError: not a sequence.
 
@@ -78,7 +78,7 @@ def dropout1d(
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-"""Zero whole channels of images (n, c, h, w), since neighbouring pixels are correlated.
+    """Zero whole channels of images (n, c, h, w), since neighbouring pixels are correlated.
 
     As in PyTorch, three axes are taken as (n, c, l), with a warning.
 
@@ -99,7 +99,7 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-"""Zero whole channels of volumes, (n, c, d, h, w) or (c, d, h, w).
+    """Zero whole channels of volumes, (n, c, d, h, w) or (c, d, h, w).
 
     >>> nn.functional.dropout3d(ones(1, 1, 2, 2, 2), 0.0).shape
     torch.Size([1, 1, 2, 2, 2])
@@ -132,11 +132,11 @@ ALPHA = -SELU_ALPHA * SELU_SCALE
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-"""Set elements to SELU's lowest value, then rescale so that mean and variance are kept.
+    """Set elements to SELU's lowest value, then rescale so that mean and variance are kept.
 
     y = a · (x or α′) + b, with α′ ≈ -1.758, a = ((1 - p) · (1 + p · α′²))^(-½), b = -a · p · α′
 
-Raises: ValueError: p is not a probability.
+    Raises: ValueError: p is not a probability.
 
     Paper: Klambauer et al., Self-normalizing neural networks, 2017.
 
@@ -149,7 +149,7 @@ Raises: ValueError: p is not a probability.
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-"""Alpha dropout of whole channels of (n, c, …).
+    """Alpha dropout of whole channels of (n, c, …).
 
     Raises: ShapeError: there is no axis of channels.
 
@@ -161,7 +161,9 @@ def feature_alpha_dropout(
             "feature_alpha_dropout", "Feature dropout requires at least 2 dimensions in the input",
             {"input": tuple(input.shape)},
         )  # fmt: skip
-    return apply_alpha_dropout("feature_alpha_dropout_", input, channel_shape(input), p, training, inplace)
+    return apply_alpha_dropout(
+        "feature_alpha_dropout_", input, channel_shape(input), p, training, inplace
+    )
 
 
 def apply_alpha_dropout(

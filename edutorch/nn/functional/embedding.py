@@ -31,10 +31,10 @@ __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-"""Encode class indices as one-hot vectors along a new last axis.
+    """Encode class indices as one-hot vectors along a new last axis.
 
     Args:
-num_classes: the length of the vectors; by default the largest class + 1.
+        num_classes: the length of the vectors; by default the largest class + 1.
 
     Raises: DTypeError: not int64. DimError: a class that does not exist.
 
@@ -71,17 +71,17 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-"""Look up rows of `weight` by index; the row `padding_idx` gets no gradient.
+    """Look up rows of `weight` by index; the row `padding_idx` gets no gradient.
 
     Args:
-input: the indices, of any shape.
+        input: the indices, of any shape.
         weight: the embedding matrix, (rows, d).
         max_norm: first renormalize, in place, the used rows whose norm is larger.
         norm_type: the p of that norm.
         scale_grad_by_freq: divide each row's gradient by how often it is used.
         sparse: accepted; gradients are dense here.
 
-Raises: DTypeError: the indices are not integers. DimError: there is no such row.
+    Raises: DTypeError: the indices are not integers. DimError: there is no such row.
 
     >>> nn.functional.embedding(tensor([1, 0]), tensor([[1.0], [2.0]]))
     tensor([[2.],
@@ -104,7 +104,7 @@ Raises: DTypeError: the indices are not integers. DimError: there is no such row
 
 
 def row_error(input: Tensor, weight: Tensor, error: EdutorchError) -> EdutorchError:
-"""Return the error for invalid row indices, naming the valid range."""
+    """Return the error for invalid row indices, naming the valid range."""
     if isinstance(error, DTypeError):
         by_argument = {"input": input.dtype, "weight": weight.dtype}
         return DTypeError(
@@ -118,7 +118,7 @@ def row_error(input: Tensor, weight: Tensor, error: EdutorchError) -> EdutorchEr
 
 
 def resolve_padding_idx(weight: Tensor, padding_idx: int) -> int:
-"""Return `padding_idx` as a non-negative index.
+    """Return `padding_idx` as a non-negative index.
 
     Raises: PaddingError (an AssertionError, as in PyTorch): there is no such row.
     """
@@ -132,7 +132,7 @@ def resolve_padding_idx(weight: Tensor, padding_idx: int) -> int:
 
 
 class PaddingError(EdutorchError, AssertionError):
-"""The padding index is out of range."""
+    """The padding index is out of range."""
 
 
 class BagError(EdutorchError, ValueError):
@@ -140,7 +140,7 @@ class BagError(EdutorchError, ValueError):
 
 
 def select_rows(weight: Tensor, indices: Tensor, by_frequency: bool) -> Tensor:
-"""Select rows; with `by_frequency` a row used n times gets 1/n of each gradient."""
+    """Select rows; with `by_frequency` a row used n times gets 1/n of each gradient."""
     selected = index_select(weight, 0, indices)
     if by_frequency and selected.requires_grad:
         counts = bincount(indices, minlength=weight.shape[0])
@@ -149,8 +149,10 @@ def select_rows(weight: Tensor, indices: Tensor, by_frequency: bool) -> Tensor:
     return selected
 
 
-def renormalize_rows(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0) -> Tensor:
-"""Renormalize, in place, the used rows whose norm is larger than `max_norm`."""
+def renormalize_rows(
+    weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0
+) -> Tensor:
+    """Renormalize, in place, the used rows whose norm is larger than `max_norm`."""
     with no_grad():
         used: Any = unique(reshape(indices, (-1,)))
         rows = index_select(weight, 0, used)
@@ -176,18 +178,18 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-"""The sum, mean or maximum of the embedding rows of each bag of indices.
+    """The sum, mean or maximum of the embedding rows of each bag of indices.
 
     Args:
-input: bags of the same size, (n, size), or all bags concatenated.
+        input: bags of the same size, (n, size), or all bags concatenated.
         offsets: for concatenated bags, where each begins.
         max_norm, norm_type, scale_grad_by_freq, sparse: as for `embedding`.
-mode: "sum", "mean" or "max". An empty bag gives 0.
+        mode: "sum", "mean" or "max". An empty bag gives 0.
         per_sample_weights: a factor for each row (`mode="sum"` only), in the shape of input.
         include_last_offset: the last of the offsets is where the last bag ends.
-padding_idx: a row that is left out.
+        padding_idx: a row that is left out.
 
-Raises: BagError (a ValueError): invalid combination. DimError: there is no such row.
+    Raises: BagError (a ValueError): invalid combination. DimError: there is no such row.
 
     >>> table = tensor([[1.0], [2.0], [4.0]])
     >>> nn.functional.embedding_bag(tensor([0, 1, 2, 2]), table, tensor([0, 3]), mode="sum")
@@ -223,7 +225,7 @@ Raises: BagError (a ValueError): invalid combination. DimError: there is no such
 def reduce_bags(
     rows: Tensor, bag: Tensor, bags: int, mode: str, factors: Tensor | None = None
 ) -> Tensor:
-"""Reduce the rows of each bag, each times its factor."""
+    """Reduce the rows of each bag, each times its factor."""
     rows = rows if factors is None else rows * factors
     empty = zeros(bags, rows.shape[1], dtype=rows.dtype, device=rows.device)
     if mode == "max":
@@ -240,7 +242,7 @@ def check_bags(
     input: Tensor, weight: Tensor, offsets: Tensor | None, mode: str, factors: Tensor | None,
     by_frequency: bool,
 ) -> None:  # fmt: skip
-"""Raise BagError or NotImplementedError if the arguments do not fit each other."""
+    """Raise BagError or NotImplementedError if the arguments do not fit each other."""
     shapes = {"input": tuple(input.shape), "weight": tuple(weight.shape)}
     if input.dtype.category != 1:
         raise DTypeError("embedding_bag", "expected integers as input", {"input": input.dtype})

@@ -11,7 +11,16 @@ from ...errors import ShapeError
 from ...ops import squeeze, unsqueeze
 from .conv import im2col
 from .op_decorators import SettingError, layer
-from .sliding_window import Counts, Pads, Size, pad_array, output_shape, expand_setting, tap_slices, interior
+from .sliding_window import (
+    Counts,
+    Pads,
+    Size,
+    expand_setting,
+    interior,
+    output_shape,
+    pad_array,
+    tap_slices,
+)
 
 __all__ = ["fold", "unfold"]
 
@@ -20,7 +29,7 @@ __all__ = ["fold", "unfold"]
 def to_columns(
     xp: Any, input: Array, kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Array:
-"""im2col: each column holds the elements of one window; see `unfold`."""
+    """im2col: each column holds the elements of one window; see `unfold`."""
     count = output_shape("unfold", input.shape, kernel, stride, pads, dilation)
     return im2col(xp, pad_array(xp, input, pads), kernel, stride, dilation, count)
 
@@ -30,7 +39,7 @@ def col2im(
     xp: Any, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
     dilation: Counts,
 ) -> Array:  # fmt: skip
-"""col2im: each column is added at its window; see `fold`."""
+    """col2im: each column is added at its window; see `fold`."""
     n, channels = input.shape[0], input.shape[1] // math.prod(kernel)
     count = output_shape("fold", (n, channels, *size), kernel, stride, pads, dilation)
     seen = input.reshape(n, channels, math.prod(kernel), *count)
@@ -57,7 +66,7 @@ col2im.vjp(
 def resolve_settings(
     op: str, kernel_size: Size, dilation: Size, padding: Size, stride: Size
 ) -> tuple[Counts, Counts, Pads, Counts]:
-"""Read kernel, stride, padding and dilation for height and width.
+    """Read kernel, stride, padding and dilation for height and width.
 
     Raises: SettingError: one of them is out of range.
     """
@@ -75,11 +84,11 @@ def resolve_settings(
 def unfold(
     input: Tensor, kernel_size: Size, dilation: Size = 1, padding: Size = 0, stride: Size = 1
 ) -> Tensor:
-"""Copy each sliding window into a column of a matrix (im2col).
+    """Copy each sliding window into a column of a matrix (im2col).
 
     Args:
         input: (n, c, h, w) or (c, h, w). The result is (n, c · i · j, p · q).
-kernel_size, dilation, padding, stride: as for `conv2d`, which is the matrix product
+        kernel_size, dilation, padding, stride: as for `conv2d`, which is the matrix product
             of the flattened filters and these columns.
 
     Raises: ShapeError: not images, or smaller than the window.
@@ -105,7 +114,7 @@ def fold(
     input: Tensor, output_size: Size, kernel_size: Size, dilation: Size = 1, padding: Size = 0,
     stride: Size = 1,
 ) -> Tensor:  # fmt: skip
-"""Add each column at its window in the image (col2im).
+    """Add each column at its window in the image (col2im).
 
     This is the transpose of `unfold`, not its inverse: overlapping windows are summed.
 
@@ -135,8 +144,8 @@ def fold(
     positions = math.prod(output_shape("fold", size, kernel, step, pads, gap))
     if input.shape[-1] != positions:
         raise ShapeError(
-            "fold", f"such an image has {positions} windows, but there are {input.shape[-1]} columns",
-            shapes,
+            "fold", f"such an image has {positions} windows, "
+            f"but there are {input.shape[-1]} columns", shapes,
         )  # fmt: skip
     if input.ndim == 2:
         return squeeze(col2im(unsqueeze(input, 0), size, kernel, step, pads, gap), 0)

@@ -50,10 +50,10 @@ PADDINGS = ("zeros", "border", "reflection")
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-"""The sampling grid of an affine transformation `theta`.
+    """The sampling grid of an affine transformation `theta`.
 
     Args:
-theta: (n, 2, 3) for images, (n, 3, 4) for volumes: coordinates = θ · (x, y, 1).
+        theta: (n, 2, 3) for images, (n, 3, 4) for volumes: coordinates = θ · (x, y, 1).
         size: of the output: (n, c, h, w) or (n, c, d, h, w).
         align_corners: -1 and 1 are the centres of the outermost pixels, not their edges.
 
@@ -100,14 +100,14 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
 
 
 def unnormalize(coordinate: Tensor, n: int, align_corners: bool) -> Tensor:
-"""Map [-1, 1] to [0, n - 1] (`align_corners`), or to [-½, n - ½]."""
+    """Map [-1, 1] to [0, n - 1] (`align_corners`), or to [-½, n - ½]."""
     if align_corners:
         return (coordinate + 1) * ((n - 1) / 2)
     return ((coordinate + 1) * n - 1) / 2
 
 
 def clip_coordinate(coordinate: Tensor, n: int) -> Tensor:
-"""Clamp a coordinate to the image; no gradient outside or at the edge."""
+    """Clamp a coordinate to the image; no gradient outside or at the edge."""
     is_inside = (coordinate > 0) & (coordinate < n - 1)
     with no_grad():
         edge = clamp(nan_to_num(coordinate.detach()), 0, n - 1)
@@ -115,7 +115,7 @@ def clip_coordinate(coordinate: Tensor, n: int) -> Tensor:
 
 
 def reflect_coordinate(coordinate: Tensor, n: int, align_corners: bool) -> Tensor:
-"""Reflect a coordinate at the edges of the image, as often as needed."""
+    """Reflect a coordinate at the edges of the image, as often as needed."""
     low, span = (0.0, n - 1) if align_corners else (-0.5, n)
     if span == 0:
         return zeros_like(coordinate)
@@ -128,7 +128,7 @@ def reflect_coordinate(coordinate: Tensor, n: int, align_corners: bool) -> Tenso
 
 
 def apply_padding(coordinate: Tensor, n: int, padding_mode: str, align_corners: bool) -> Tensor:
-"""Map coordinates outside the image by `padding_mode`; "zeros" leaves them."""
+    """Map coordinates outside the image by `padding_mode`; "zeros" leaves them."""
     if padding_mode == "zeros":
         return coordinate
     if padding_mode == "reflection":
@@ -142,24 +142,31 @@ Taps = list[tuple[Tensor, Tensor]]
 """The taps along one axis: integer positions, and the weight of each."""
 
 
-def interpolation_taps(coordinate: Tensor, n: int, mode: str, padding_mode: str, align_corners: bool) -> Taps:
-"""Return the neighbours that a coordinate along one axis is interpolated from."""
+def interpolation_taps(
+    coordinate: Tensor, n: int, mode: str, padding_mode: str, align_corners: bool
+) -> Taps:
+    """Return the neighbours that a coordinate along one axis is interpolated from."""
     coordinate = unnormalize(coordinate, n, align_corners)
     if mode == "bicubic":
         low = floor(coordinate.detach())
         fraction = coordinate - low
         neighbours = [(low + i, cubic_weight(fraction - i)) for i in (-1, 0, 1, 2)]
-        return [(apply_padding(position, n, padding_mode, align_corners), w) for position, w in neighbours]
+        return [
+            (apply_padding(position, n, padding_mode, align_corners), w)
+            for position, w in neighbours
+        ]
     coordinate = apply_padding(coordinate, n, padding_mode, align_corners)
     if mode == "nearest":
-        always = masked_fill(coordinate, coordinate == coordinate, 1.0)  # 1 with a gradient of 0, rather than without one
+        always = masked_fill(
+            coordinate, coordinate == coordinate, 1.0
+        )  # 1 with a gradient of 0, rather than without one
         return [(round(coordinate.detach()), always)]
     low = floor(coordinate.detach())
     return [(low, low + 1 - coordinate), (low + 1, coordinate - low)]
 
 
 def cubic_weight(x: Tensor, a: float = -0.75) -> Tensor:
-"""The cubic kernel of `interpolation_weights.cubic_weight`, for tensors."""
+    """The cubic kernel of `interpolation_weights.cubic_weight`, for tensors."""
     x = abs_(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     return where(x <= 1, near, ((x - 5) * x + 8) * x * a - 4 * a)
@@ -170,12 +177,12 @@ def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
-"""Sample an image at the coordinates of a grid.
+    """Sample an image at the coordinates of a grid.
 
     Args:
         input: (n, c, h, w), or (n, c, d, h, w) for volumes.
         grid: (n, …, 2) or (n, …, 3): x, y (, z) between -1 and 1 for each pixel of the output.
-mode: "bilinear", "nearest", or for images "bicubic".
+        mode: "bilinear", "nearest", or for images "bicubic".
         padding_mode: how to read outside the image: "zeros", "border" or "reflection".
         align_corners: -1 and 1 are the centres of the outermost pixels, not their edges.
 
@@ -208,7 +215,7 @@ def sample_image(
         index = reshape(position, (input.shape[0], 1, math.prod(out)))
         index = index.expand(*input.shape[:2], math.prod(out))
         values = reshape(gather(flat, -1, index), (*input.shape[:2], *out))
-if not is_finite:  # avoids 0 · ∞ for corners outside the image
+        if not is_finite:  # avoids 0 · ∞ for corners outside the image
             values = where(is_inside.unsqueeze(1), values, 0.0)
         part = values * where(is_inside, weight, 0.0).unsqueeze(1)
         result = part if result is None else result + part
@@ -218,7 +225,7 @@ if not is_finite:  # avoids 0 · ∞ for corners outside the image
 def combine_corner(
     corner: Sequence[tuple[Tensor, Tensor]], sizes: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-"""Return a corner's flat index (row-major), its weight, and whether it lies inside."""
+    """Return a corner's flat index (row-major), its weight, and whether it lies inside."""
     position: Any = 0
     weight: Any = 1
     is_inside: Any = True
@@ -261,7 +268,7 @@ def check_arguments(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -
 def grid_sampler(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-"""`grid_sample` with the modes as integers, their indices in `MODES` and `PADDINGS`.
+    """`grid_sample` with the modes as integers, their indices in `MODES` and `PADDINGS`.
 
     >>> grid = zeros(1, 1, 1, 2)
     >>> grid_sampler(tensor([[[[1.0, 3.0]]]]), grid, 0, 0, False)

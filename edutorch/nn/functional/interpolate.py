@@ -16,15 +16,15 @@ from ...ops import clamp, floor, permute, reshape, transpose
 from .adaptive import adaptive_avg_pool_nd
 from .interpolation_weights import (
     TapTable,
+    antialiased_taps,
     cubic_taps,
     cubic_weight,
+    input_step,
     lanczos_weight,
     linear_taps,
     linear_weight,
     nearest_taps,
     resample,
-    antialiased_taps,
-    input_step,
 )  # fmt: skip
 from .op_decorators import SettingError
 
@@ -41,7 +41,7 @@ ANTIALIAS_FILTERS = {"bilinear": (1.0, linear_weight), "bicubic": (2.0, cubic_we
 
 
 def upsample_node_name(axes: int, mode: str) -> str:
-"""Return PyTorch's name of the autograd node of an interpolation."""
+    """Return PyTorch's name of the autograd node of an interpolation."""
     if mode == "area":
         return f"AdaptiveAvgPool{axes}DBackward0"
     name = "NearestExact" if mode == "nearest-exact" else mode.capitalize()
@@ -63,12 +63,12 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-"""Resize the spatial axes of a tensor by interpolation.
+    """Resize the spatial axes of a tensor by interpolation.
 
     Args:
         input: (n, c, …): the axes after the channels are resized.
         size: the new size, or
-scale_factor: the factor of the size.
+        scale_factor: the factor of the size.
         mode: "nearest", "nearest-exact", "area" (averages), "linear" for (n, c, l),
             "bilinear" for (n, c, h, w), "trilinear" for (n, c, d, h, w), or for images
             "bicubic" and, with `antialias`, "lanczos".
@@ -106,13 +106,15 @@ scale_factor: the factor of the size.
 def tap_table(
     mode: str, n: int, count: int, factor: float | None, align_corners: bool, antialias: bool
 ) -> TapTable:
-"""Return the taps and weights that resize an axis of n elements to `count`."""
+    """Return the taps and weights that resize an axis of n elements to `count`."""
     if mode.startswith("nearest"):
-        return TapTable.of(nearest_taps(n, count, factor, mode == "nearest-exact"))
+        return TapTable.from_taps(nearest_taps(n, count, factor, mode == "nearest-exact"))
     step = input_step(n, count, factor, align_corners)
     if antialias:
-        return TapTable.of(antialiased_taps(n, count, step, *ANTIALIAS_FILTERS[mode]))
-    return TapTable.of((cubic_taps if mode == "bicubic" else linear_taps)(n, count, step, align_corners))
+        return TapTable.from_taps(antialiased_taps(n, count, step, *ANTIALIAS_FILTERS[mode]))
+    return TapTable.from_taps(
+        (cubic_taps if mode == "bicubic" else linear_taps)(n, count, step, align_corners)
+    )
 
 
 def check_arguments(input: Tensor, mode: str, align_corners: bool | None, antialias: bool) -> None:
@@ -147,7 +149,7 @@ def resolve_size(
     size: int | Sequence[int] | None,
     scale_factor: float | Sequence[float] | None,
 ) -> tuple[list[int], list[float | None]]:
-"""Return the output size and, if specified, the scale factor of each axis."""
+    """Return the output size and, if specified, the scale factor of each axis."""
     setting = size if scale_factor is None else scale_factor
     if setting is None:
         raise SettingError("interpolate", "either size or scale_factor should be defined")
@@ -225,7 +227,7 @@ def warn_deprecated(name: str) -> None:
 
 @recorded_as("ChannelShuffleBackward0")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-"""Interleave the channels of groups: the first of each group, then the second of each, …
+    """Interleave the channels of groups: the first of each group, then the second of each, …
 
     Raises: ShapeError: no channels, or they cannot be cut into so many groups.
 
@@ -255,7 +257,7 @@ def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 @recorded_as("PixelShuffleBackward0")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-"""Rearrange channels as pixels: (…, c · r², h, w) to (…, c, h · r, w · r).
+    """Rearrange channels as pixels: (…, c · r², h, w) to (…, c, h · r, w · r).
 
     Raises: ShapeError: the channels are no multiple of r².
 
@@ -278,7 +280,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 @recorded_as("PixelUnshuffleBackward0")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-"""Rearrange pixels as channels: the inverse of `pixel_shuffle`.
+    """Rearrange pixels as channels: the inverse of `pixel_shuffle`.
 
     Raises: ShapeError: height or width is no multiple of the factor.
 

@@ -22,7 +22,7 @@ Taps = list[list[tuple[int, float]]]
 
 
 class TapTable(NamedTuple):
-"""The taps of all output positions as arrays, padded to the same number of taps.
+    """The taps of all output positions as arrays, padded to the same number of taps.
 
     Attributes:
         outputs: the number of output positions.
@@ -32,23 +32,25 @@ class TapTable(NamedTuple):
 
     positions: Any
     weights: Any
-outputs: int
+    outputs: int
     width: int
     is_gather: bool
 
     @classmethod
-def from_taps(cls, taps: Taps) -> TapTable:
+    def from_taps(cls, taps: Taps) -> TapTable:
         """Pad shorter lists by splitting their last tap; a weight of 0 would give 0 · ∞."""
-width = max(map(len, taps), default=1)
+        width = max(map(len, taps), default=1)
         padded = [repeat_last_tap(tap, width - len(tap)) for tap in taps]
-        positions = numpy.array([position for taps_of_output in padded for position, _ in taps_of_output], "int64")
+        positions = numpy.array(
+            [position for taps_of_output in padded for position, _ in taps_of_output], "int64"
+        )
         weights = numpy.array([weight for taps_of_output in padded for _, weight in taps_of_output])
-is_gather = width == 1 and bool((weights == 1).all())
+        is_gather = width == 1 and bool((weights == 1).all())
         return cls(positions, weights, len(taps), width, is_gather)
 
 
 def repeat_last_tap(taps: list[tuple[int, float]], missing: int) -> list[tuple[int, float]]:
-"""Return taps with the last one repeated `missing` times, its weight split evenly."""
+    """Return taps with the last one repeated `missing` times, its weight split evenly."""
     position, weight = taps[-1]
     return taps[:-1] + [(position, weight / (missing + 1))] * (missing + 1)
 
@@ -59,14 +61,14 @@ of 16-bit floats is rounded only once, so these are summed.)"""
 
 
 def resample(input: Tensor, axis: int, table: TapTable) -> Tensor:
-"""Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of output i."""
-positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
+    """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of output i."""
+    positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
     if table.is_gather:
         return index_select(input, axis, tensor(positions, device=device))
     lead, rest = input.shape[:axis], input.shape[axis + 1 :]
     weights = tensor(table.weights, dtype=input.dtype, device=device)
     weights = reshape(weights, (outputs, width) + (1,) * len(rest))
-if width > FEW_TAPS or input.element_size() < 4:
+    if width > FEW_TAPS or input.element_size() < 4:
         values = index_select(input, axis, tensor(positions, device=device))
         return total(reshape(values, (*lead, outputs, width, *rest)) * weights, axis + 1)
     y = index_select(input, axis, tensor(positions[::width], device=device)) * weights[:, 0]
@@ -80,19 +82,19 @@ if width > FEW_TAPS or input.element_size() < 4:
 
 
 def input_step(n: int, count: int, factor: float | None, align_corners: bool) -> float:
-"""Return the distance, in input elements, between neighbouring outputs."""
+    """Return the distance, in input elements, between neighbouring outputs."""
     if align_corners:
         return (n - 1) / (count - 1) if count > 1 else 0.0
     return n / count if factor is None else 1 / factor
 
 
 def round_to_float32(x: float) -> float:
-"""Round to float32, in which PyTorch computes the nearest position."""
+    """Round to float32, in which PyTorch computes the nearest position."""
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
 def nearest_taps(n: int, count: int, factor: float | None, exact: bool) -> Taps:
-"""The input element whose left edge (with `exact`: whose centre) is nearest."""
+    """The input element whose left edge (with `exact`: whose centre) is nearest."""
     if n == count and not exact:
         return [[(i, 1.0)] for i in range(n)]
     step, shift = round_to_float32(input_step(n, count, factor, False)), 0.5 if exact else 0.0
@@ -100,7 +102,7 @@ def nearest_taps(n: int, count: int, factor: float | None, exact: bool) -> Taps:
 
 
 def linear_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
-"""The two neighbours, with linear weights."""
+    """The two neighbours, with linear weights."""
     if n == count:
         return [[(i, 1.0)] for i in range(n)]
     taps: Taps = []
@@ -113,7 +115,7 @@ def linear_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
 
 
 def cubic_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
-"""Four neighbours, with the weights of `cubic_weight`; the edge is repeated."""
+    """Four neighbours, with the weights of `cubic_weight`; the edge is repeated."""
     taps: Taps = []
     for i in range(count):
         coordinate = i * step if align_corners else (i + 0.5) * step - 0.5
@@ -123,8 +125,10 @@ def cubic_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
     return taps
 
 
-def antialiased_taps(n: int, count: int, step: float, reach: float, weight: Callable[[float], float]) -> Taps:
-"""All elements in the support of the filter `weight`, which is widened when shrinking."""
+def antialiased_taps(
+    n: int, count: int, step: float, reach: float, weight: Callable[[float], float]
+) -> Taps:
+    """All elements in the support of the filter `weight`, which is widened when shrinking."""
     wide = max(step, 1.0)
     taps: Taps = []
     for i in range(count):
@@ -143,12 +147,12 @@ def antialiased_taps(n: int, count: int, step: float, reach: float, weight: Call
 
 
 def linear_weight(x: float) -> float:
-"""The triangle filter: max(0, 1 - |x|)."""
+    """The triangle filter: max(0, 1 - |x|)."""
     return max(0.0, 1 - abs(x))
 
 
 def cubic_weight(x: float, a: float = -0.5) -> float:
-"""The cubic convolution kernel: 1 at 0 and 0 at the other integers, with slope `a` at 1.
+    """The cubic convolution kernel: 1 at 0 and 0 at the other integers, with slope `a` at 1.
 
     Paper: Keys, Cubic convolution interpolation for digital image processing, 1981.
     """
@@ -159,7 +163,7 @@ def cubic_weight(x: float, a: float = -0.5) -> float:
 
 
 def lanczos_weight(x: float) -> float:
-"""The Lanczos filter with radius 3: sinc(x) · sinc(x / 3)."""
+    """The Lanczos filter with radius 3: sinc(x) · sinc(x / 3)."""
     if x == 0:
         return 1.0
     angle = math.pi * x

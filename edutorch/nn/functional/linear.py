@@ -22,17 +22,17 @@ __all__ = ["linear"]
     "... k, m k, m -> ... m", hint=lambda *arrays: features_hint(*arrays), dtypes="ifc", out=True
 )
 def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> Array:
-"""Affine map of the last axis: y = x Wᵀ + b.
+    """Affine map of the last axis: y = x Wᵀ + b.
 
     Args:
         input: (..., k).
-weight: (m, k), or (k) for a single output without an axis.
-bias: (m), or () for a single output.
+        weight: (m, k), or (k) for a single output without an axis.
+        bias: (m), or () for a single output.
 
     Shape: (..., m), or (...) with a weight of one axis.
 
     Raises: ShapeError: the last axis of `input` is not as long as W's rows.
-DTypeError: input and weight have different dtypes.
+        DTypeError: input and weight have different dtypes.
 
     >>> nn.functional.linear(tensor([[1.0, 2.0]]), tensor([[3.0, 4.0]]), tensor([5.0]))
     tensor([[16.]])
@@ -46,7 +46,9 @@ DTypeError: input and weight have different dtypes.
     if input.ndim <= 2:
         y = matrix_product(xp, input, weight.T)
     else:  # one large product is faster than one for each sample
-        y = matrix_product(xp, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight.T)
+        y = matrix_product(
+            xp, input.reshape(math.prod(input.shape[:-1]), input.shape[-1]), weight.T
+        )
         y = y.reshape(*input.shape[:-1], weight.shape[0])
     if bias is not None:
         y += bias
@@ -66,7 +68,7 @@ linear.vjp(
 
 
 def one_output(input: Any, weight: Any, bias: Any = None) -> Any:
-"""Return x · w + b for a weight of one axis, or None for other weights."""
+    """Return x · w + b for a weight of one axis, or None for other weights."""
     if not isinstance(weight, Tensor) or weight.ndim != 1:
         return None
     if bias is not None and getattr(bias, "ndim", 0):
@@ -79,7 +81,7 @@ linear.op.composed = one_output
 
 
 def compute_in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array:
-"""Compute on 16-bit floats as processors do: in float32, rounded once at the end."""
+    """Compute on 16-bit floats as processors do: in float32, rounded once at the end."""
     dtype = next(argument.dtype for argument in arguments if hasattr(argument, "dtype"))
     wide = (
         argument.astype("float32") if hasattr(argument, "dtype") else argument
@@ -89,12 +91,12 @@ def compute_in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) 
 
 
 def flatten_batch(x: Any) -> Any:
-"""Join all axes but the last: (…, k) to (n, k)."""
+    """Join all axes but the last: (…, k) to (n, k)."""
     return x if len(x.shape) == 2 else reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def check_same_dtype(op: str, arrays: dict[str, Array]) -> None:
-"""Raise DTypeError unless all arrays have the same dtype: layers do not convert."""
+    """Raise DTypeError unless all arrays have the same dtype: layers do not convert."""
     by_name = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
     if len(set(by_name.values())) > 1:
         message = "expected all arguments to have the same dtype"
@@ -102,7 +104,7 @@ def check_same_dtype(op: str, arrays: dict[str, Array]) -> None:
 
 
 def features_hint(input: Array, weight: Array, bias: Array | None = None) -> str | None:
-"""Return a hint about features that do not fit the layer."""
+    """Return a hint about features that do not fit the layer."""
     if weight.ndim != 2 or not input.ndim or input.shape[-1] == weight.shape[1]:
         return None
     features = weight.shape[1]

@@ -1,4 +1,4 @@
-"""Attention with several heads, each of which looks for something else."""
+"""Multi-head attention as a function."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ...ops import (
     zeros,
     zeros_like,
 )  # fmt: skip
+from .dot_product_attention import attention_weights, scaled_dot_product_attention
 from .dropout import dropout
 from .linear import linear
 from .op_decorators import SettingError
 from .padding import pad
-from .scaled_dot_product_attention import attention_weights, scaled_dot_product_attention
 
 __all__ = ["multi_head_attention_forward"]
 
@@ -44,14 +44,15 @@ def multi_head_attention_forward(
     v_proj_weight: Tensor | None = None, static_k: Tensor | None = None,
     static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """What `nn.MultiheadAttention` computes, given its parameters. Returns output and weights.
+    """Multi-head attention, given the parameters. Returns output and attention weights.
 
-    Project query, key and value; cut the features into heads; attend in each; join and
-    project again. A query that may see nothing gets zeros, and weights of 0 (NaN in PyTorch).
+    Project query, key and value; split the features into heads; attend in each; concatenate
+    and project again. A query whose keys are all masked gets zeros, and weights of 0 (NaN in
+    PyTorch).
 
     Args: as for `nn.MultiheadAttention`, with time before the batch: (l, n, e) or (l, e).
 
-    Raises: ShapeError: something does not fit. DTypeError: a mask of integers.
+    Raises: ShapeError: shapes do not fit. DTypeError: an integer mask.
 
     >>> x, w = ones(3, 1, 2), eye(2)
     >>> y, weights = nn.functional.multi_head_attention_forward(
@@ -95,7 +96,7 @@ def compute_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, need_weights: bool,
     is_causal: bool,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """Attend in each head; the weights are made visible only if they are needed."""
+    """Attend in each head; return the weights only if they are needed."""
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal), None
     scores = matmul(q * q.shape[-1] ** -0.5, transpose(k, -2, -1))
@@ -107,16 +108,18 @@ def project_inputs(
     inputs: Sequence[Tensor], packed: Tensor | None, weights: Sequence[Tensor | None],
     bias: Tensor | None,
 ) -> list[Tensor]:  # fmt: skip
-    """Project query, key and value, by one weight for all or by one for each."""
+    """Project query, key and value by a packed weight, or by three separate ones."""
     weight_per_input: Any = weights if packed is None else chunk(packed, 3)
     if any(weight is None for weight in weight_per_input):
         raise SettingError(NAME, "in_proj_weight, or the weights of q, k and v, are missing")
     bias_per_input: Any = (None,) * 3 if bias is None else chunk(bias, 3)
-    return [linear(x, w, b) for x, w, b in zip(inputs, weight_per_input, bias_per_input, strict=True)]
+    return [
+        linear(x, w, b) for x, w, b in zip(inputs, weight_per_input, bias_per_input, strict=True)
+    ]
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
-    """(l, n, e) to (n, heads, l, e / heads)."""
+    """Split the features into heads: (l, n, e) to (n, heads, l, e / heads)."""
     length, n, e = x.shape
     return reshape(x, (length, n, heads, e // heads)).permute(1, 2, 0, 3)
 
@@ -124,7 +127,7 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 def append_bias(
     k: Tensor, v: Tensor, bias_k: Tensor | None, bias_v: Tensor | None
 ) -> tuple[Tensor, Tensor, int]:
-    """Add the learned key and value, if there are any; return also how many were added."""
+    """Append the learned key and value, if any; also return how many were appended."""
     if bias_k is None or bias_v is None:
         return k, v, 0
     batch = k.shape[1]
@@ -133,7 +136,7 @@ def append_bias(
 
 
 def reshape_static(x: Tensor, shape: Sequence[int]) -> Tensor:
-    """Read keys or values that are given as (n · heads, s, d)."""
+    """Reshape static keys or values from (n · heads, s, d) to (n, heads, s, d)."""
     n, heads, _, features = shape
     if x.ndim != 3 or x.shape[0] != n * heads or x.shape[2] != features:
         raise ShapeError(
@@ -147,7 +150,7 @@ def reshape_static(x: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def to_additive_mask(name: str, mask: Tensor, query: Tensor) -> Tensor:
-    """Turn a mask, in which True hides, into numbers to be added to scores: -∞ hides."""
+    """Convert a mask, in which True hides, into one that is added to the scores: -∞ hides."""
     if mask.dtype is boolean:
         return masked_fill(zeros_like(mask, dtype=query.dtype), mask, float("-inf"))
     if not mask.is_floating_point():
@@ -160,7 +163,7 @@ def to_additive_mask(name: str, mask: Tensor, query: Tensor) -> Tensor:
 def merge_masks(
     mask: Tensor | None, padding: Tensor | None, shape: Sequence[int], query: Tensor
 ) -> Tensor | None:
-    """Join both masks into numbers to be added to scores of (n, heads, l, s).
+    """Merge both masks into one that is added to scores of (n, heads, l, s).
 
     Raises: ShapeError: one of them does not fit.
     """
@@ -185,9 +188,9 @@ def merge_masks(
 
 
 def check_shapes(query: Tensor, key: Tensor, value: Tensor, embed_dim: int, heads: int) -> bool:
-    """Say whether there is a batch.
+    """Check the shapes; return True if there is a batch axis.
 
-    Raises: ShapeError: query, key and value do not fit each other, or the heads.
+    Raises: ShapeError: query, key, value and the number of heads do not fit.
     """
     shapes = {"query": tuple(query.shape), "key": tuple(key.shape), "value": tuple(value.shape)}
     if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:

@@ -1,9 +1,9 @@
-"""What all norms do, as one op each: standardise, then scale and shift.
+"""The normalisation layers, one op each: standardise, then scale and shift.
 
     y = (x - mean) / √(variance + ε) · weight + bias
 
-They differ in the axes over which mean and variance are taken: the features of a sample (layer),
-all samples of a channel (batch), a group of channels of a sample (group). The rule is the same.
+They differ in the axes of mean and variance: the features of a sample (layer norm), all samples of
+a channel (batch norm), a group of channels of a sample (group norm). The gradient is the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GRADIENTS = {
 def native_layer_norm(
     xp: Any, input: Array, weight: Array | None, bias: Array | None, axes: int, eps: float
 ) -> Array:
-    """Layer norm: mean and variance over the last `axes` axes, whose shape the weight has."""
+    """Layer norm over the last `axes` axes, which have the shape of the weight."""
     dims = tuple(range(input.ndim - axes, input.ndim))
     y, _, _ = standardize(xp, input, dims, eps)
     return apply_affine(y, weight, bias).astype(input.dtype)
@@ -43,10 +43,12 @@ def native_layer_norm(
 def native_batch_norm(
     xp: Any, input: Array, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
-    """Batch norm of (n, c, …): over all but the channels. Also returns mean and variance, (c)."""
+    """Batch norm of (n, c, …), over all axes but the channels; also returns mean and variance."""
     y, batch_mean, variance = standardize(xp, input, (0, *range(2, input.ndim)), eps)
     shape = channel_shape(input.ndim)
-    weight, bias = (parameter if parameter is None else parameter.reshape(shape) for parameter in (weight, bias))
+    weight, bias = (
+        parameter if parameter is None else parameter.reshape(shape) for parameter in (weight, bias)
+    )
     y = apply_affine(y, weight, bias).astype(input.dtype)
     return y, batch_mean.reshape(-1).astype(input.dtype), variance.reshape(-1).astype(input.dtype)
 
@@ -55,16 +57,18 @@ def native_batch_norm(
 def native_group_norm(
     xp: Any, input: Array, weight: Array | None, bias: Array | None, num_groups: int, eps: float
 ) -> Array:
-    """Group norm of (n, c, …): over the channels of a group. With c groups, instance norm."""
+    """Group norm of (n, c, …), over the channels of a group; with c groups, instance norm."""
     y, _, _ = standardize(xp, input.reshape(group_shape(input.shape, num_groups)), (2,), eps)
     shape = channel_shape(input.ndim)
-    weight, bias = (parameter if parameter is None else parameter.reshape(shape) for parameter in (weight, bias))
+    weight, bias = (
+        parameter if parameter is None else parameter.reshape(shape) for parameter in (weight, bias)
+    )
     return apply_affine(y.reshape(input.shape), weight, bias).astype(input.dtype)
 
 
 @layer(promotion="float", dtypes="f", public="rms_norm")
 def fused_rms_norm(xp: Any, input: Array, weight: Array | None, axes: int, eps: float) -> Array:
-    """RMS norm over the last `axes` axes: nothing is subtracted, and there is no bias."""
+    """RMS norm over the last `axes` axes: no mean is subtracted, and there is no bias."""
     x = input.astype("float32") if input.dtype.itemsize == 2 else input
     dims = tuple(range(input.ndim - axes, input.ndim))
     y = x / xp.sqrt(xp.mean(x * x, axis=dims, keepdims=True) + eps)
@@ -72,8 +76,8 @@ def fused_rms_norm(xp: Any, input: Array, weight: Array | None, axes: int, eps: 
 
 
 def standardize(xp: Any, input: Array, dims: Dims, eps: float) -> tuple[Array, Array, Array]:
-    """Return (x - mean) / √(variance + ε), both over `dims`, and the two."""
-    if input.dtype.itemsize == 2:  # its squares would overflow
+    """Return (x - mean) / √(variance + ε), mean and variance over `dims`."""
+    if input.dtype.itemsize == 2:  # the squares would overflow
         input = input.astype("float32")
     mean = mean_of(xp, input, dims, True)
     y = input - mean
@@ -88,7 +92,7 @@ def apply_affine(y: Any, weight: Any, bias: Any) -> Any:
 
 
 def channel_shape(ndim: int) -> Dims:
-    """Return the shape in which one number for each channel fits to (n, c, …)."""
+    """Return the shape in which one value per channel broadcasts with (n, c, …)."""
     return (1, -1, *(1,) * (ndim - 2))
 
 
@@ -96,18 +100,18 @@ def group_shape(shape: Dims, groups: int) -> Dims:
     return (shape[0], groups, math.prod(shape[1:]) // max(groups, 1))
 
 
-# The rule ----------------------------------------------------------------------------------
+# Gradients ---------------------------------------------------------------------------------
 
 
 def recompute_standardized(x: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
-    """Return x standardised, and 1 / √(variance + ε): to keep them would take memory for long."""
+    """Recompute x standardised and 1 / √(variance + ε), instead of saving them."""
     x = x - mean(x, dims, True)
     scale = rsqrt(mean(x * x, dims, True) + eps)
     return x * scale, scale
 
 
 def standardize_backward(g: Any, x: Any, scale: Any, dims: Dims) -> Any:
-    """A push that all share, or that only stretches, changes nothing: both are taken out."""
+    """The gradient of the standardisation: g without its mean and its component along x."""
     return scale * (g - mean(g, dims, True) - x * mean(g * x, dims, True))
 
 
@@ -117,21 +121,31 @@ def layer_norm_backward(
     """The gradients of input, weight and bias."""
     dims = tuple(range(g.ndim - axes, g.ndim))
     x, scale = recompute_standardized(input, dims, eps)
-    grad_weight, grad_bias = affine_backward(g, x, weight, bias, tuple(range(g.ndim - axes)), g.shape[-axes:])
-    return standardize_backward(g if weight is None else g * weight, x, scale, dims), grad_weight, grad_bias
+    grad_weight, grad_bias = affine_backward(
+        g, x, weight, bias, tuple(range(g.ndim - axes)), g.shape[-axes:]
+    )
+    return (
+        standardize_backward(g if weight is None else g * weight, x, scale, dims),
+        grad_weight,
+        grad_bias,
+    )
 
 
 def rms_norm_backward(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tuple[Any, Any]:
-    """The gradients of input and weight. Only what stretches is taken out."""
+    """The gradients of input and weight: g without its component along x."""
     dims = tuple(range(g.ndim - axes, g.ndim))
     scale = rsqrt(mean(input * input, dims, True) + eps)
     x = input * scale
-    grad_weight, _ = affine_backward(g, x, weight, None, tuple(range(g.ndim - axes)), g.shape[-axes:])
+    grad_weight, _ = affine_backward(
+        g, x, weight, None, tuple(range(g.ndim - axes)), g.shape[-axes:]
+    )
     g = g if weight is None else g * weight
     return scale * (g - x * mean(g * x, dims, True)), grad_weight
 
 
-def batch_norm_backward(g: Any, input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+def batch_norm_backward(
+    g: Any, input: Any, weight: Any, bias: Any, eps: float
+) -> tuple[Any, Any, Any]:
     """The gradients of input, weight and bias."""
     dims = (0, *range(2, g.ndim))
     x, scale = recompute_standardized(input, dims, eps)
@@ -149,17 +163,23 @@ def group_norm_backward(
     dims = (0, *range(2, g.ndim))
     grad_weight, grad_bias = affine_backward(g, reshape(x, g.shape), weight, bias, dims, (-1,))
     g_input = g if weight is None else g * reshape(weight, channel_shape(g.ndim))
-    return reshape(standardize_backward(reshape(g_input, groups), x, scale, (2,)), g.shape), grad_weight, grad_bias
+    return (
+        reshape(standardize_backward(reshape(g_input, groups), x, scale, (2,)), g.shape),
+        grad_weight,
+        grad_bias,
+    )
 
 
-def affine_backward(g: Any, x: Any, weight: Any, bias: Any, dims: Dims, shape: Dims) -> tuple[Any, Any]:
-    """The gradients of weight and bias, where there are such."""
+def affine_backward(
+    g: Any, x: Any, weight: Any, bias: Any, dims: Dims, shape: Dims
+) -> tuple[Any, Any]:
+    """The gradients of weight and bias, or None where absent."""
     grad_weight = None if weight is None else reshape(sum_over(g * x, dims), shape)
     return grad_weight, None if bias is None else reshape(sum_over(g, dims), shape)
 
 
 def sum_over(x: Any, dims: Dims) -> Any:
-    """Σ x over dims, of which there may be none (a sum over nothing named is one over all)."""
+    """Σ x over dims, which may be empty (`sum` without dims would sum over all)."""
     return sum(x, dims) if dims else x
 
 

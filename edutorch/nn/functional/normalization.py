@@ -1,4 +1,4 @@
-"""Normalisation: numbers brought to mean 0 and variance 1, over the batch or the features."""
+"""Normalisation: batch, layer, group, instance and RMS norm, and unit vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy
 from ...core.autograd.node_names import recorded_as
 from ...core.error_messages import wrong_argument
 from ...core.out_variants import takes_out
-from ...core.precision import composed_in_float32, widened
+from ...core.precision import composed_in_float32, widen
 from ...core.tensor import Tensor
 from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError
 from ...modes import no_grad
@@ -30,8 +30,10 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize
 
 
 def keep_input_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Let a norm return the dtype of its input, and compute with 16-bit inputs in float32:
-    weights and averages may be wider."""
+    """Wrap a norm: it returns the dtype of its input, and computes 16-bit inputs in float32.
+
+    Weights and running averages may have a wider dtype than the input.
+    """
 
     @functools.wraps(function)
     def wrapper(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -39,13 +41,13 @@ def keep_input_dtype(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return function(input, *args, **kwargs)
         if input._array.dtype.itemsize != 2 or not input.is_floating_point():
             return cast_to_input(function(input, *args, **kwargs), input)
-        return function(widened(input), *args, **kwargs).to(input.dtype)
+        return function(widen(input), *args, **kwargs).to(input.dtype)
 
     return wrapper
 
 
 def cast_to_input(output: Tensor, input: Tensor) -> Tensor:
-    """Return a norm's output in the dtype of its input, which may be narrower than a weight's."""
+    """Cast a norm's output to the dtype of its input, which may be narrower than a weight's."""
     if output._array.dtype == input._array.dtype:
         return output
     both_floating = input.is_floating_point() and output.is_floating_point()
@@ -64,15 +66,15 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Standardise each channel over the batch (training), or by running averages.
+    """Batch normalisation: by batch statistics in training, by running ones in evaluation.
 
-    While training, the averages are moved towards the batch's mean and variance.
+    Training moves the running averages towards the mean and variance of the batch.
 
     Args:
         input: (n, c) or (n, c, …): the channels along axis 1.
-        momentum: how far the running averages move in each step.
+        momentum: the weight of the batch statistics in the running averages.
 
-    Raises: ShapeError: training with a single number for each channel.
+    Raises: ShapeError: training with a single value per channel.
 
     >>> y = nn.functional.batch_norm(tensor([[1.0], [3.0]]), None, None, training=True)
     >>> y.round(decimals=2)
@@ -98,7 +100,7 @@ def batch_norm(
             "batch_norm", "Expected more than 1 value per channel when training",
             {"input": tuple(input.shape)}, "use a larger batch, or model.eval()",
         )  # fmt: skip
-    if not count:  # an empty batch moves no average; the parameters get gradients of 0
+    if not count:  # an empty batch changes no average; the parameters get gradients of 0
         y = input if weight is None else input * reshape(weight, channels)
         return y + (0 if bias is None else reshape(bias, channels))
     y, batch_mean, variance = native_batch_norm(input, weight, bias, eps)
@@ -114,11 +116,11 @@ def normalize_by_running_stats(
     input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None,
     eps: float,
 ) -> Tensor:  # fmt: skip
-    """Standardise each channel by running averages: one factor and one summand per channel."""
-    if variance.dtype.category < 2:  # integers have no digits to lose
+    """Normalise each channel by its running averages: one scale and one shift per channel."""
+    if variance.dtype.category < 2:  # bool and integer statistics
         mean, variance = mean.to(input.dtype), variance.to(input.dtype)
     if variance.dtype.itemsize == 2:  # one rounding, at the end
-        mean, variance, weight, bias = map(widened, (mean, variance, weight, bias))
+        mean, variance, weight, bias = map(widen, (mean, variance, weight, bias))
     scale = rsqrt(variance + eps)
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
@@ -134,7 +136,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Standardise each sample over its last axes, which have `normalized_shape`.
+    """Layer normalisation of each sample over its last axes, of shape `normalized_shape`.
 
     Raises: ShapeError: the last axes have other sizes.
 
@@ -160,7 +162,9 @@ def check_weight_shape(parameter: Tensor | None, shape: tuple[int, ...]) -> Tens
     )  # fmt: skip
 
 
-def resolve_normalized_shape(op: str, input: Tensor, normalized_shape: Sequence[int]) -> tuple[int, ...]:
+def resolve_normalized_shape(
+    op: str, input: Tensor, normalized_shape: Sequence[int]
+) -> tuple[int, ...]:
     if isinstance(normalized_shape, int):
         raise wrong_argument(op, "normalized_shape", normalized_shape, "Sequence[int]")
     shape = tuple(normalized_shape)
@@ -182,9 +186,9 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Standardise each sample over groups of its channels.
+    """Group normalisation of each sample over groups of its channels.
 
-    Raises: ShapeError: the channels cannot be cut into so many groups.
+    Raises: ShapeError: the channels are not divisible into so many groups.
 
     >>> nn.functional.group_norm(tensor([[1.0, 3.0]]), 1).round(decimals=2)
     tensor([[-1.,  1.]])
@@ -210,7 +214,7 @@ def group_norm(
 
 
 def check_channels(op: str, input: Tensor, *parameters: Tensor | None) -> None:
-    """Raise ShapeError unless parameters have one number per channel: others would broadcast.
+    """Raise ShapeError unless parameters have one value per channel: others would broadcast.
 
     Args:
         parameters: the running mean, the running variance, weight and bias.
@@ -236,11 +240,11 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Standardise each channel of each sample, or by running averages.
+    """Instance normalisation: each channel of each sample, or by running averages.
 
     Args: as for `batch_norm`; `use_input_stats=False` uses the running averages.
 
-    Raises: ShapeError: a single number for each channel.
+    Raises: ShapeError: a single value per channel.
 
     >>> nn.functional.instance_norm(tensor([[[1.0, 3.0]]])).round(decimals=2)
     tensor([[[-1.,  1.]]])
@@ -275,21 +279,21 @@ def rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """Divide each sample by the root of its mean square: y = x / √(mean(x²) + ε).
+    """Root mean square normalisation of each sample: y = x / √(mean(x²) + ε).
 
     >>> nn.functional.rms_norm(tensor([[3.0, 4.0]]), (2,), eps=0.0)
     tensor([[0.8485, 1.1314]])
     """
     shape = resolve_normalized_shape("rms_norm", input, normalized_shape)
     if eps is None:
-        eps = float(numpy.finfo(widened(input).dtype.numpy).eps)  # of what it computes in
+        eps = float(numpy.finfo(widen(input).dtype.numpy).eps)  # of the dtype that it computes in
     weight = check_weight_shape(weight, shape)
     if input.is_complex():  # PyTorch's formula: the mean of x², not of |x|²
         y = input * rsqrt(mean(input * input, tuple(range(-len(shape), 0)), True) + eps)
         return y if weight is None else y * weight
     if input._array.dtype.itemsize > 2:
         return cast_to_input(fused_rms_norm(input, weight, len(shape), eps), input)
-    y = fused_rms_norm(widened(input), None, len(shape), eps).to(input.dtype)
+    y = fused_rms_norm(widen(input), None, len(shape), eps).to(input.dtype)
     return y if weight is None else (y * weight).to(input.dtype)
 
 
@@ -298,7 +302,7 @@ def rms_norm(
 def normalize(
     input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Tensor:
-    """Divide by the length: vectors along `dim` become 1 long (p = 2: in the usual sense).
+    """Divide vectors along `dim` by their p-norm, at least `eps`.
 
     >>> nn.functional.normalize(tensor([[3.0, 4.0]]))
     tensor([[0.6000, 0.8000]])

@@ -1,4 +1,4 @@
-"""The decorators for ops that are functions only: there is no `Tensor.conv2d`."""
+"""Decorators for the ops of `nn.functional`, which are not tensor methods."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Hint = Callable[..., str | None]
 def layer(
     contract: str | None = None, /, *, hint: Hint | None = None, **options: Any
 ) -> Callable[[Callable[..., Any]], Any]:
-    """An op of `nn.functional`.
+    """Make a function an op of `nn.functional`.
 
     Args:
         contract: each tensor's axes, as for `core.op.op`.
-        hint: what to do about arrays that do not fit it, if they can tell.
+        hint: a function of the arguments that returns a hint if they do not fit the contract.
     """
 
     def decorator(forward: Callable[..., Any]) -> Any:
@@ -44,7 +44,7 @@ def activation(
     public: str = "",
     node: str = "",
 ) -> Any:
-    """An op that bends each number by itself. The function's `in_place` writes into the input.
+    """Make a function an elementwise op; its `in_place` form writes into the input.
 
     Args:
         dtypes: the dtypes it is defined for, as for `Op`.
@@ -62,30 +62,30 @@ def activation(
 
 
 def can_read(tensor: Tensor) -> bool:
-    """Whether a composed function may choose its way by a tensor's elements.
+    """Whether a composed function may branch on a tensor's values.
 
-    They must lie in the memory of the CPU, of one sample and not of all that `vmap` sees; and the
-    call must not be captured, for what is replayed later meets other elements.
+    The values must be in CPU memory and not batched by `vmap`, and the call must not be captured:
+    a replay may see other values.
     """
     if tensor._array.__class__ is not ndarray:
         return False
-    watching = sys.modules.get("edutorch.fx.capture_patches")  # loaded when something is captured
+    watching = sys.modules.get("edutorch.fx.capture_patches")  # loaded when a capture runs
     return watching is None or watching.capturing() is None
 
 
 class SettingError(EdutorchError, ValueError, RuntimeError):
-    """A setting has a value that means nothing. (PyTorch raises either, as it happens.)"""
+    """An argument has an invalid value. (PyTorch raises one or the other of these bases.)"""
 
 
 class HintingContract(Contract):
-    """A contract of a layer that knows its usual misfits."""
+    """A contract of a layer with a hint for common mistakes."""
 
     def __init__(self, op: str, text: str, hint: Hint) -> None:
         super().__init__(op, text)
         self.hint = hint
 
     def error(self, message: str, names: Sequence[str], arrays: Sequence[Any]) -> ShapeError:
-        """Return the error with the layer's own hint, if it has one here."""
+        """Return the error with the layer's own hint, if there is one."""
         plain = super().error(message, names, arrays)
         hint = self.hint(*arrays) or plain.hint
         return ShapeError(plain.op, plain.message, plain.arguments, hint)

@@ -1,4 +1,4 @@
-"""More room around a tensor."""
+"""Padding the last axes of a tensor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["pad"]
 
 @layer(public="pad ctc_loss", node="ConstantPadNdBackward0")
 def constant_pad(xp: Any, input: Array, pads: tuple[tuple[int, int], ...], value: float) -> Array:
-    """A border of one number around each axis; a negative width cuts off."""
+    """Pad each axis with a constant; a negative width crops."""
     source, destination = [], []
     shape = []
     for size, (before, behind) in zip(input.shape, pads, strict=True):
@@ -31,7 +31,7 @@ def constant_pad(xp: Any, input: Array, pads: tuple[tuple[int, int], ...], value
     return y
 
 
-# What the border adds has no gradient; what was cut off has none either.
+# The padding has no gradient, and what was cropped has a gradient of 0.
 constant_pad.vjp(
     input=lambda g, pads: constant_pad(g, tuple((-a, -b) for a, b in pads), 0.0),
     latex=r"g\ \text{without the border}",
@@ -39,7 +39,7 @@ constant_pad.vjp(
 
 
 def pad_node_name(axes: int, mode: str) -> str:
-    """Return PyTorch's name for the node of a border; "": it has none of its own."""
+    """Return PyTorch's name of the autograd node of a padding, or "" where it has none."""
     prefixes = {"reflect": "Reflection", "replicate": "Replication"}
     return f"{prefixes[mode]}Pad{axes}DBackward0" if mode in prefixes else ""
 
@@ -48,12 +48,12 @@ def pad_node_name(axes: int, mode: str) -> str:
 def pad(
     input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
 ) -> Tensor:
-    """Put a border around the last axes; a negative width cuts off.
+    """Pad the last axes; a negative width crops.
 
     Args:
-        pad: before and behind the last axis, then the last but one, …
-        mode: "constant" (`value`), "reflect" (mirrored, without the edge), "replicate"
-            (the edge repeated) or "circular" (the other end).
+        pad: the widths before and after the last axis, then the last but one, …
+        mode: "constant" (`value`), "reflect" (mirrored without the edge), "replicate"
+            (the edge repeated) or "circular" (periodic).
 
     Raises: ShapeError: `pad` does not fit the tensor. SettingError (a ValueError): `value`
         with another mode than "constant".
@@ -86,7 +86,7 @@ def pad(
         if before or behind:
             size = input.shape[-axis]
             check_border(mode, size, before, behind)
-            if mode == "circular":  # what is cut off does not come back at the other end
+            if mode == "circular":  # cropped elements do not wrap around
                 start, size = max(-before, 0), size + min(before, 0) + min(behind, 0)
                 input = narrow(input, -axis, start, size)
                 before, behind = max(before, 0), max(behind, 0)
@@ -97,7 +97,7 @@ def pad(
 
 
 def check_border(mode: str, size: int, before: int, behind: int) -> None:
-    """Raise ShapeError unless an axis is long enough to be continued so far."""
+    """Raise ShapeError unless an axis is long enough for the padding."""
     far = max(before, behind)
     if size + before + behind < (mode != "circular"):
         raise ShapeError("pad", f"cuts off more than there is: {size} numbers")
@@ -117,4 +117,4 @@ SOURCE_INDEX = {
     "circular": lambda i, size: i % size,
     "reflect": reflect_index,
 }
-"""Which number stands at place `i`, which may lie outside."""
+"""For each mode, the source index of position `i`, which may lie outside."""

@@ -1,4 +1,4 @@
-"""Pooling: one number for each window of a sequence, an image or a volume."""
+"""Max and average pooling of sequences, images and volumes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from ...core.out_variants import takes_out
 from ...core.tensor import Tensor
 from ...ops import arange, reshape, trunc, where
 from .op_decorators import SettingError, layer
-from .sliding_window import Counts, Size, Windows, pad_array, expand_setting, resolve_stride, get_windows
+from .sliding_window import (
+    Counts,
+    Size,
+    Windows,
+    expand_setting,
+    get_windows,
+    pad_array,
+    resolve_stride,
+)
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool1d_with_indices",
     "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
 ]  # fmt: skip
 
-# The largest --------------------------------------------------------------------------------
+# Maximum ------------------------------------------------------------------------------------
 
 
 @layer(
@@ -34,8 +42,10 @@ def max_pool(
     xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
     dilation: Counts, ceil_mode: bool,
 ) -> Array:  # fmt: skip
-    """The largest number of each window: see `max_pool2d`."""
-    windows = get_windows("max_pool", input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    """The maximum of each window: see `max_pool2d`."""
+    windows = get_windows(
+        "max_pool", input.shape, kernel_size, stride, padding, dilation, ceil_mode
+    )
     image = pad_array(xp, input, windows.pads, lowest_value(xp, input))
     first, *others = windows.taps
     y = image[first].copy()
@@ -45,16 +55,16 @@ def max_pool(
 
 
 def lowest_value(xp: Any, input: Array) -> float:
-    """Return a border's number, which never wins."""
+    """Return the padding value of a max pooling: the lowest value of the dtype."""
     return xp.iinfo(input.dtype).min if input.dtype.kind in "iu" else float("-inf")
 
 
 @layer(public="max_pool2d max_pool1d max_pool3d")
 def max_pool_indices(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
-    """The number of the tap that sees the largest number: the first of several, the last NaN.
+    """The index of the tap with the maximum of each window: the first maximum, the last NaN.
 
-    The border never wins, not even where the whole window is as low as it: -∞, or the least
-    integer. A window that sees nothing but border has the tap -1, which is none.
+    The padding is never chosen, not even where all elements of a window equal it: -∞, or the least
+    integer. A window that lies in the padding has the tap -1.
     """
     windows = get_windows("max_pool", input.shape, *settings)
     image = pad_array(xp, input, windows.pads, lowest_value(xp, input))
@@ -78,9 +88,9 @@ def max_pool_indices(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
 
 
 def first_maximal_tap(xp: Any, image: Array, largest: Array, windows: Windows) -> Array:
-    """Return the number of the first tap that sees the largest number, which is no NaN.
+    """Return the index of the first tap that equals the maximum, which is not NaN.
 
-    It is the number of taps before it: each place counts until its largest is found.
+    The index is counted up: by one for each tap before the maximum is found.
     """
     searching = xp.ones(largest.shape, "bool")
     tap = xp.zeros(largest.shape, "int8" if len(windows.taps) < 128 else "int32")
@@ -91,7 +101,7 @@ def first_maximal_tap(xp: Any, image: Array, largest: Array, windows: Windows) -
 
 
 def first_inner_tap(xp: Any, windows: Windows) -> Array:
-    """Return for each window its first tap that sees the image, not the border; -1 for none."""
+    """Return the first tap of each window that lies in the image, or -1."""
     first, is_blind = xp.zeros((), int), xp.zeros((), bool)
     for axis in range(windows.rank):
         dilation, kernel = windows.dilation[axis], windows.kernel[axis]
@@ -111,7 +121,7 @@ def first_inner_tap(xp: Any, windows: Windows) -> Array:
 def max_pool_scatter(
     xp: Any, input: Array, tap: Array, shape: Sequence[int], settings: tuple[Any, ...]
 ) -> Array:
-    """Each number goes back to the tap that it came from."""
+    """Scatter each element to the tap that it was taken from."""
     windows = get_windows("max_pool", shape, *settings)
     y = pad_array(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
     for number, place in enumerate(windows.taps):
@@ -124,7 +134,7 @@ def max_pool_scatter(
 
 @layer(public="max_pool2d max_pool1d max_pool3d", node="GatherBackward0")
 def max_pool_gather(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
-    """At each place the number that the given tap sees: the other way of `tap_spread`."""
+    """Gather from each window the element at its tap: the transpose of `tap_spread`."""
     windows = get_windows("max_pool", input.shape, *settings)
     image = pad_array(xp, input, windows.pads)
     y = xp.zeros(tap.shape, input.dtype)
@@ -134,7 +144,7 @@ def max_pool_gather(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]
 
 
 def max_pool_backward(g: Any, input: Any, *settings: Any) -> Any:
-    """The output is not asked which was the largest: a ReLU may have overwritten it since."""
+    """The gradient of max pooling, from the input: the output may have been overwritten."""
     tap = max_pool_indices(input, settings)
     return max_pool_scatter(g, tap, tuple(input.shape), settings)
 
@@ -146,7 +156,8 @@ max_pool.vjp(
     latex=r"g\ \text{to the largest}",
 )
 max_pool_scatter.vjp(
-    input=lambda g, tap, settings: max_pool_gather(g, tap, settings), latex=r"g\ \text{from its place}"
+    input=lambda g, tap, settings: max_pool_gather(g, tap, settings),
+    latex=r"g\ \text{from its place}",
 )
 max_pool_gather.vjp(
     input=lambda g, tap, input_shape, settings: max_pool_scatter(g, tap, input_shape, settings),
@@ -172,7 +183,7 @@ def max_pool_nd(
 
 
 def tap_to_index(windows: Windows, tap: Tensor) -> Tensor:
-    """Turn the number of a tap into a position in the image, counted row by row."""
+    """Convert a tap index into a flat index in the image (row-major)."""
     tap, rank = tap.long(), windows.rank
     position: Any = 0
     for axis in range(rank):
@@ -192,14 +203,14 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest number of each window.
+    """2-d max pooling: the maximum of each window.
 
     Args:
-        stride: how far the window moves, by default its own size.
-        padding: a border that never wins.
+        stride: the step of the window, by default its size.
+        padding: the width of a border of -∞.
         dilation: the step between the taps of the window.
-        ceil_mode: let a last window reach over the edge.
-        return_indices: also say where in the image (row by row) each was found.
+        ceil_mode: allow a last window that exceeds the image.
+        return_indices: also return the flat index of each maximum (row-major).
 
     Raises: ShapeError: not an image, or smaller than the window.
 
@@ -219,7 +230,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest number of each window of a sequence; see `max_pool2d`.
+    """1-d max pooling: the maximum of each window; see `max_pool2d`.
 
     >>> nn.functional.max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[3., 2.]])
@@ -236,7 +247,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest number of each window of a volume; see `max_pool2d`.
+    """3-d max pooling: the maximum of each window; see `max_pool2d`.
 
     >>> nn.functional.max_pool3d(arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[7.]]]])
@@ -248,7 +259,7 @@ def max_pool1d_with_indices(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`max_pool1d`, and where each number was found.
+    """`max_pool1d` with the indices of the maxima.
 
     >>> nn.functional.max_pool1d_with_indices(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)[1]
     tensor([[1, 2]])
@@ -260,7 +271,7 @@ def max_pool2d_with_indices(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`max_pool2d`, and where each number was found, row by row.
+    """`max_pool2d` with the flat indices of the maxima (row-major).
 
     >>> nn.functional.max_pool2d_with_indices(arange(4.0).reshape(1, 2, 2), 2)[1]
     tensor([[[3]]])
@@ -272,7 +283,7 @@ def max_pool3d_with_indices(
     input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
     dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`max_pool3d`, and where each number was found.
+    """`max_pool3d` with the indices of the maxima.
 
     >>> nn.functional.max_pool3d_with_indices(arange(8.0).reshape(1, 2, 2, 2), 2)[1]
     tensor([[[[7]]]])
@@ -280,7 +291,7 @@ def max_pool3d_with_indices(
     return max_pool_nd(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-# The average --------------------------------------------------------------------------------
+# Average ------------------------------------------------------------------------------------
 
 
 def pool_divisors(
@@ -289,7 +300,7 @@ def pool_divisors(
     """Return what the sum of each window is divided by."""
     if divisor_override is not None:
         return divisor_override
-    if not any(map(max, windows.pads)):  # no window reaches beyond the image
+    if not any(map(max, windows.pads)):  # no window exceeds the image
         return xp.full((1,) * windows.rank, math.prod(windows.kernel), dtype)
     y: Any = 1
     for axis in range(windows.rank):
@@ -331,7 +342,7 @@ def avg_pool(
     node="AvgPool2DBackwardBackward0",
 )
 def avg_pool_grad(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
-    """Each number is shared out evenly among its window: the other way of `avg_pool`."""
+    """Spread each element evenly over its window: the transpose of `avg_pool`."""
     kernel, stride, padding, ceil_mode, include, override = settings
     windows = get_windows("avg_pool", shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
     share = input / pool_divisors(xp, windows, include, override, input.dtype)
@@ -368,7 +379,7 @@ def avg_pool_nd(
     border = expand_setting(padding, rank, name)
     y = avg_pool(input, kernel, step, border, ceil_mode, count_include_pad, divisor_override)
     if y.dtype is not input.dtype and not input.is_floating_point():
-        return trunc(y).to(input.dtype)  # integers stay integers, as in PyTorch
+        return trunc(y).to(input.dtype)  # integer tensors keep their dtype, as in PyTorch
     return y
 
 
@@ -382,10 +393,10 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The average of each window.
+    """2-d average pooling: the mean of each window.
 
-    Args: as for `max_pool2d`; `count_include_pad` counts the zeros of the border too,
-        `divisor_override` is what to divide by instead.
+    Args: as for `max_pool2d`; `count_include_pad` counts the zeros of the padding too,
+        `divisor_override` replaces the number of elements as the divisor.
 
     Raises: ShapeError: not an image, or smaller than the window.
 
@@ -405,7 +416,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The average of each window of a sequence; see `avg_pool2d`.
+    """1-d average pooling: the mean of each window; see `avg_pool2d`.
 
     >>> nn.functional.avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[2., 1.]])
@@ -423,7 +434,7 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The average of each window of a volume; see `avg_pool2d`.
+    """3-d average pooling: the mean of each window; see `avg_pool2d`.
 
     >>> nn.functional.avg_pool3d(arange(8.0).reshape(1, 2, 2, 2), 2)
     tensor([[[[3.5000]]]])

@@ -1,15 +1,15 @@
-"""Recurrent networks: one step of each, and the loop through time that serves them all.
+"""Recurrent networks: one step of each cell, and the loops over time.
 
-A step makes a new state from the old one and the input. All that depends on the input
-alone is computed for the whole sequence at once, as one large product (`linear`).
+A step computes a new state from the old one and the input. The part that depends on the input
+alone is computed for the whole sequence at once, as one matrix product (`linear`).
 
-Sequences of different lengths lie in memory time by time, the longest ones first: at each
-time the samples that still go on are the first ones (see `nn.utils.rnn`). A batch of equal
-lengths is the case in which none stops. So one pair of loops serves both; where none stops,
-a single op of `rnn_ops.py` does the same.
+Sequences of different lengths are packed time by time, the longest first: at each time the
+active samples are the first ones (see `nn.utils.rnn`). A batch of equal lengths is the special
+case in which all stay active. So one pair of loops serves both; for equal lengths a single op
+of `rnn_ops.py` does the same.
 
-`nn.LSTM` and its kind (modules), and `torch.lstm` and its kind (torch_level), are faces of
-what is here.
+The modules `nn.LSTM`, `nn.GRU`, `nn.RNN` and the functions `torch.lstm`, … (torch_level) call
+the functions here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core.argument_checks import tensors_only
+from ...core.argument_checks import with_argument_checks
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import current
@@ -27,15 +27,15 @@ from .linear import linear
 from .rnn_ops import gru_gates, gru_sequence, lstm_gates, lstm_sequence, rnn_sequence
 
 State = tuple[Tensor, ...]
-"""What a step hands to the next: (h) or (h, c)."""
+"""The recurrent state: (h) or (h, c)."""
 Step = Callable[..., State]
 
 
-# The steps: `x` is W_ih input + b_ih already ------------------------------------------------
+# The steps, in which `x` is W_ih input + b_ih ------------------------------------------------
 
 
 def lstm_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None, w_hr: Any = None) -> State:
-    """c ← σ(f) · c + σ(i) · tanh(g);  h = σ(o) · tanh(c), projected by w_hr if there is one."""
+    """LSTM: c ← σ(f) · c + σ(i) · tanh(g);  h = σ(o) · tanh(c), optionally projected by w_hr."""
     h, c = state
     y = lstm_gates(x + linear(h, w_hh, b_hh), c)
     h, c = y[0], y[1]
@@ -43,18 +43,18 @@ def lstm_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None, w_hr: Any = 
 
 
 def gru_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
-    """n = tanh(xₙ + σ(r) · hₙ);  h ← n + σ(z) · (h - n)."""
+    """GRU: n = tanh(xₙ + σ(r) · hₙ);  h ← n + σ(z) · (h - n)."""
     (h,) = state
     return (gru_gates(x, linear(h, w_hh, b_hh), h),)
 
 
 def tanh_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
-    """h ← tanh(x + W h + b)."""
+    """Elman RNN with tanh: h ← tanh(x + W h + b)."""
     return (tanh(x + linear(state[0], w_hh, b_hh)),)
 
 
 def relu_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
-    """h ← max(0, x + W h + b)."""
+    """Elman RNN with ReLU: h ← max(0, x + W h + b)."""
     return (relu(x + linear(state[0], w_hh, b_hh)),)
 
 
@@ -64,10 +64,10 @@ def relu_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
 def run_layer(
     step: Step, reverse: bool, x: Tensor, sizes: list[int], state: State, weights: Sequence[Any]
 ) -> tuple[Tensor, State]:
-    """Run one layer in one direction. Returns the outputs, as `x` lies, and the last states.
+    """Run one layer in one direction. Returns the outputs, packed as `x`, and the last states.
 
     Args:
-        weights: w_ih, w_hh, b_ih, b_hh and w_hr, or None for what there is not.
+        weights: w_ih, w_hh, b_ih, b_hh and w_hr, or None where absent.
     """
     if can_use_sequence_op(x, sizes, state, weights):
         outputs, end = run_sequence_op(step, reverse, x, len(sizes), state, *weights)
@@ -80,9 +80,9 @@ def run_layer(
 
 
 def can_use_sequence_op(x: Tensor, sizes: list[int], state: State, weights: Sequence[Any]) -> bool:
-    """Say whether `whole` does what the loops do: one length, one type, no projection.
+    """Whether `run_sequence_op` can replace the loops: one length, one dtype, no projection.
 
-    With numbers of 16 bits the loops round after each op, as PyTorch does.
+    With 16-bit floats the loops round after each op, as PyTorch does.
     """
     dtypes = {tensor.dtype for tensor in (x, *state, *weights) if tensor is not None}
     is_uniform = len(dtypes) == 1 and x.element_size() >= 4 and x.is_floating_point()
@@ -93,9 +93,9 @@ def run_sequence_op(
     step: Step, reverse: bool, x: Tensor, steps: int, state: State,
     w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None,
 ) -> tuple[Tensor, State]:  # fmt: skip
-    """Run through sequences of one length by one op. Returns outputs and last states."""
+    """Run sequences of equal length by a single op. Returns the outputs and the last states."""
     last = 0 if reverse else -1
-    if step is not gru_step and b_ih is not None:  # both are only added
+    if step is not gru_step and b_ih is not None:  # the biases are only added
         b_ih, b_hh = b_ih + b_hh, None
     gates = reshape(linear(x, w_ih, b_ih), (steps, -1, w_hh.shape[0]))
     if step is lstm_step:
@@ -109,7 +109,7 @@ def run_sequence_op(
 
 
 def run_forward(step: Step, parts: Sequence[Tensor], state: State, *weights: Any) -> Any:
-    """Run through time; samples that end hand in their state. Returns outputs, last states."""
+    """Loop forward in time; collect the states of samples that end. Returns outputs, states."""
     outputs, final_states = [], []
     for part in parts:
         active = part.shape[0]
@@ -123,7 +123,7 @@ def run_forward(step: Step, parts: Sequence[Tensor], state: State, *weights: Any
 
 
 def run_reverse(step: Step, parts: Sequence[Tensor], start: State, *weights: Any) -> Any:
-    """Run against time; samples join where they end. Returns outputs, last states."""
+    """Loop backward in time; samples join at their last time. Returns outputs, states."""
     outputs = []
     state = tuple(tensor[: parts[-1].shape[0]] for tensor in start)
     for part in reversed(parts):
@@ -137,7 +137,7 @@ def run_reverse(step: Step, parts: Sequence[Tensor], start: State, *weights: Any
     return outputs[::-1], state
 
 
-@tensors_only
+@with_argument_checks
 def run_recurrent(
     step: Step, x: Tensor, sizes: list[int], states: State, params: Sequence[Tensor],
     has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
@@ -145,9 +145,9 @@ def run_recurrent(
     """Run all layers, in one direction or both.
 
     Args:
-        x: the inputs, all times one after the other; `sizes` says how many go on at each.
-        states: the first states, each (layers · directions, n, k).
-        params: for each layer and direction w_ih, w_hh, b_ih, b_hh (and w_hr) in a row.
+        x: the inputs, packed time by time; `sizes` holds the number of active samples at each.
+        states: the initial states, each (layers · directions, n, k).
+        params: for each layer and direction w_ih, w_hh, b_ih, b_hh (and w_hr).
     """
     directions = (False, True) if bidirectional else (False,)
     runs = num_layers * len(directions)
@@ -171,7 +171,7 @@ def run_recurrent(
 
 
 def check_states(states: State, params: Sequence[Tensor], runs: int, sizes: Sequence[int]) -> None:
-    """Raise ShapeError unless there is a first state for each run and sample."""
+    """Raise ShapeError unless there is an initial state for each layer, direction and sample."""
     for state in states:
         if state.ndim != 3 or tuple(state.shape[:2]) != (runs, sizes[0]):
             raise ShapeError(

@@ -1,14 +1,14 @@
-"""What a recurrent network computes besides products, as ops: one step, and whole sequences.
+"""Recurrent cells as ops: the gates of one step, and whole sequences.
 
-A step written with the ops of everyday leaves twenty nodes behind, and a sequence of a hundred
-steps two thousand. Here a step is one node, and so is a whole sequence. The rule of a sequence
-is backpropagation through time as a loop that can be read: from the last step to the first,
-each handing the gradient of its state to the one before. What all steps share waits until the
-loop is over: the gradient of the weights is one product over all times.
+Composed of elementary ops, a step records about twenty nodes and a sequence of a hundred steps
+two thousand. Here a step is one node, and so is a whole sequence. The gradient of a sequence is
+backpropagation through time, written as a loop from the last step to the first that passes the
+gradient of the state on. The gradient of the weights is one product over all times, after the
+loop.
 
-All functions here compute with arrays as well as with tensors, so a gradient can be
-differentiated again. `x` is always what the input contributes, W_ih input + b, computed for all
-times by one product beforehand (`linear`).
+All functions here take arrays as well as tensors, so gradients can be differentiated again.
+`x` is always the contribution of the input, W_ih input + b, computed for all times by one
+product beforehand (`linear`).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def lstm_gates(xp: Any, x: Array, c: Array) -> Array:
     """The states h and c after a step of an LSTM: (2, n, k).
 
         i, f, u, o = parts of x
-        c ← σ(f) · c + σ(i) · tanh(u)        forget a little, add a little
-        h ← σ(o) · tanh(c)                    show a part of it
+        c ← σ(f) · c + σ(i) · tanh(u)        forget gate f, input gate i
+        h ← σ(o) · tanh(c)                    output gate o
 
     Args:
-        x: what input and old h contribute to the gates, (n, 4 k).
+        x: the pre-activations of the gates, from input and old h, (n, 4 k).
     """
     i, f, u, o = chunk(x, 4, -1)
     c = sigmoid(f) * c + sigmoid(i) * tanh(u)
@@ -45,7 +45,7 @@ def lstm_gates(xp: Any, x: Array, c: Array) -> Array:
 
 
 def lstm_gates_backward(g: Any, x: Any, c: Any) -> tuple[Any, Any]:
-    """The gradients of x and c. Through c flows what h wants of it, and what comes later."""
+    """The gradients of x and c; c gets the gradient of h and that of the next step."""
     i, f, u, o = chunk(x, 4, -1)
     i, f, u, o = sigmoid(i), sigmoid(f), tanh(u), sigmoid(o)
     tanh_c = tanh(f * c + i * u)
@@ -72,7 +72,7 @@ def gru_gates(xp: Any, x: Array, hidden: Array, h: Array) -> Array:
     """The state after a step of a GRU: n = tanh(xₙ + σ(r) · hₙ);  h ← n + σ(z) · (h - n).
 
     Args:
-        x, hidden: what the input and what the old state contribute, (n, 3 k): r, z and n.
+        x, hidden: the contributions of the input and of the old state, (n, 3 k): r, z and n.
     """
     reset, update, new = chunk(x, 3, -1)
     h_reset, h_update, h_new = chunk(hidden, 3, -1)
@@ -107,17 +107,17 @@ gru_gates.vjp(
 
 
 def time_order(times: int, reverse: bool) -> Sequence[int]:
-    """Return the times in the order in which a network goes through them."""
+    """Return the time indices in the order of the recurrence."""
     return range(times - 1, -1, -1) if reverse else range(times)
 
 
 def stack_in_time(steps: list[Any], reverse: bool) -> Any:
-    """Put what was found step by step together, in the order of time."""
+    """Stack the results of the steps in the order of time."""
     return stack(steps[::-1] if reverse else steps)
 
 
 def previous_states(first: Any, states: Any, reverse: bool) -> Any:
-    """Return the state that each time began with: (t, n, k)."""
+    """Return the state before each time: (t, n, k)."""
     first = unsqueeze(first, 0)
     return cat([states[1:], first]) if reverse else cat([first, states[:-1]])
 
@@ -126,13 +126,13 @@ def previous_states(first: Any, states: Any, reverse: bool) -> Any:
 def lstm_sequence(
     xp: Any, x: Array, h: Array, c: Array, weight: Array, reverse: bool = False
 ) -> tuple[Array, Array]:
-    """The states h and c of an LSTM after each time, (2, t, n, k), and what went into the gates.
+    """The states h and c of an LSTM at each time, (2, t, n, k), and the gates' pre-activations.
 
     Args:
-        x: what the input contributes to the gates at each time, (t, n, 4 k).
-        h, c: the first states, (n, k).
+        x: the contribution of the input to the gates at each time, (t, n, 4 k).
+        h, c: the initial states, (n, k).
         weight: W_hh, (4 k, k).
-        reverse: go through time backwards.
+        reverse: run backward in time.
     """
     hidden_states, cell_states, gates = [], [], []
     for t in time_order(x.shape[0], reverse):
@@ -148,14 +148,16 @@ def lstm_sequence(
 def lstm_sequence_backward(
     g: Any, y: Any, gates: Any, x: Any, h: Any, c: Any, weight: Any, reverse: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """The gradients of x, h, c and weight: back through time."""
+    """The gradients of x, h, c and weight, by backpropagation through time."""
     h, c = previous_states(h, y[0], reverse), previous_states(c, y[1], reverse)
-    if isinstance(g, Tensor):  # the gradient will be differentiated, so it has to know its past
+    if isinstance(g, Tensor):  # recompute, to record the gates for a second derivative
         gates = x + h @ weight.T
     grad_h = grad_c = 0
     gate_grads = []
     for t in time_order(x.shape[0], not reverse):
-        grad_gates, grad_c = lstm_gates_backward((g[0, t] + grad_h, g[1, t] + grad_c), gates[t], c[t])
+        grad_gates, grad_c = lstm_gates_backward(
+            (g[0, t] + grad_h, g[1, t] + grad_c), gates[t], c[t]
+        )
         grad_h = grad_gates @ weight
         gate_grads.append(grad_gates)
     grad_x = stack_in_time(gate_grads, not reverse)
@@ -181,7 +183,7 @@ def gru_sequence(
 ) -> Array:
     """The state of a GRU after each time: (t, n, k).
 
-    Args: as for `lstm_sequence`, with 3 k for 4 k; `bias` is added to what h contributes.
+    Args: as for `lstm_sequence`, with 3 k for 4 k; `bias` is added to the contribution of h.
     """
     states = []
     for t in time_order(x.shape[0], reverse):
@@ -194,7 +196,7 @@ def gru_sequence(
 def gru_sequence_backward(
     g: Any, y: Any, x: Any, h: Any, weight: Any, bias: Any, reverse: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """The gradients of x, h, weight and bias: back through time."""
+    """The gradients of x, h, weight and bias, by backpropagation through time."""
     h = previous_states(h, y, reverse)
     hidden = h @ weight.T if bias is None else h @ weight.T + bias
     grad_h = 0
@@ -227,7 +229,7 @@ gru_sequence.vjp(
 def rnn_sequence(
     xp: Any, x: Array, h: Array, weight: Array, nonlinearity: str = "tanh", reverse: bool = False
 ) -> Array:
-    """The state of the simplest network after each time, h ← tanh(x + W h): (t, n, k).
+    """The state of an Elman RNN after each time, h ← tanh(x + W h): (t, n, k).
 
     Args: as for `lstm_sequence`, with k for 4 k; `nonlinearity` is "tanh" or "relu".
     """
@@ -242,7 +244,7 @@ def rnn_sequence(
 def rnn_sequence_backward(
     g: Any, y: Any, h: Any, weight: Any, nonlinearity: str, reverse: bool
 ) -> tuple[Any, Any, Any]:
-    """The gradients of x, h and weight: back through time."""
+    """The gradients of x, h and weight, by backpropagation through time."""
     derivative = 1 - y * y if nonlinearity == "tanh" else y > 0
     grad_h = 0
     input_grads = []

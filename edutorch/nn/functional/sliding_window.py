@@ -1,7 +1,7 @@
-"""Windows that slide over an image: sizes, padding, and the numbers under each tap.
+"""Sliding windows: sizes, padding, and the slice of the image under each tap.
 
-A window of i × j taps stands at p × q places; a sequence has one such axis, a volume
-three. Convolution, pooling and folding share this.
+A window of i × j taps has p × q positions; a sequence has one such axis, a volume three.
+Convolution, pooling and folding share this.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Size = int | Sequence[int]
 
 
 def expand_setting(value: int | Sequence[int], rank: int, op: str = "conv") -> tuple[int, ...]:
-    """Read a setting for `rank` axes: one number for all, or one for each.
+    """Read a setting for `rank` axes: one integer for all, or one for each.
 
-    Raises: SettingError (a ValueError): another number of numbers. TypeError: no integers.
+    Raises: SettingError (a ValueError): a wrong number of values. TypeError: not integers.
     """
     if value.__class__ is int:
         return (value,) * rank
@@ -42,7 +42,7 @@ def expand_setting(value: int | Sequence[int], rank: int, op: str = "conv") -> t
 
 
 def resolve_stride(stride: Any, kernel: Counts, op: str) -> Counts:
-    """Read a stride: that of the kernel where there is none."""
+    """Read a stride, by default the kernel size."""
     if stride is None or (isinstance(stride, list | tuple) and not stride):
         return kernel
     return expand_setting(stride, len(kernel), op)
@@ -58,10 +58,9 @@ def check_positive(op: str, **settings: Sequence[int]) -> None:
 def resolve_pads(
     padding: Any, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int] = ()
 ) -> Pads:
-    """Read `padding`: a number, one for each axis, "valid", "same", or (before, after) of each.
+    """Read `padding`: an integer, one for each axis, "valid", "same", or (before, after) pairs.
 
-    Raises: SettingError (a ValueError): "same" with a stride, which would not be the same
-        size; another word.
+    Raises: SettingError (a ValueError): "same" with a stride, or an unknown word.
     """
     if padding == "valid":
         return ((0, 0),) * len(kernel)
@@ -84,7 +83,7 @@ def resolve_pads(
 
 
 def count_positions(size: int, kernel: int, stride: int, pads: Pair, dilation: int) -> int:
-    """Return at how many places a window stands along one axis (0 or less: it does not fit)."""
+    """Return the number of window positions along one axis (0 or less: it does not fit)."""
     return (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
 
 
@@ -92,12 +91,15 @@ def count_positions(size: int, kernel: int, stride: int, pads: Pair, dilation: i
 def output_shape(
     op: str, shape: Sequence[int], kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Counts:
-    """Return at how many places along each axis a window stands in an image of `shape`.
+    """Return the number of window positions along each spatial axis of an image of `shape`.
 
     Raises: ShapeError: the window is larger than the padded image.
     """
     sizes = shape[len(shape) - len(kernel) :]
-    count = tuple(count_positions(*settings) for settings in zip(sizes, kernel, stride, pads, dilation, strict=True))
+    count = tuple(
+        count_positions(*settings)
+        for settings in zip(sizes, kernel, stride, pads, dilation, strict=True)
+    )
     if min(count) < 1:
         reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
         raise ShapeError(
@@ -110,7 +112,7 @@ def output_shape(
 
 
 def pad_array(xp: Any, input: Array, pads: Pads, value: float = 0) -> Array:
-    """Return the image with a border."""
+    """Return the image padded with a constant."""
     if not any(map(max, pads)):
         return input
     lead, sizes = input.shape[: -len(pads)], input.shape[-len(pads) :]
@@ -121,14 +123,14 @@ def pad_array(xp: Any, input: Array, pads: Pads, value: float = 0) -> Array:
 
 
 def interior(pads: Pads, sizes: Sequence[int]) -> tuple[Any, ...]:
-    """Return where the image of these sizes stands inside its border."""
+    """Return the index of the image of these sizes inside its padding."""
     return (..., *(slice(a, a + n) for n, (a, _) in zip(sizes, pads, strict=True)))
 
 
 def tap_slices(
     kernel: Counts, stride: Counts, dilation: Counts, count: Counts
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield for each tap, row by row, the slice of the padded image that it sees."""
+    """Yield the slice of the padded image under each tap, in row-major order."""
     spans = [
         [strided_slice(i * d, s, c) for i in range(k)]
         for k, s, d, c in zip(kernel, stride, dilation, count, strict=True)
@@ -141,12 +143,13 @@ def strided_slice(start: int, step: int, count: int) -> slice:
 
 
 class Windows:
-    """Where the windows of one pooling stand. The length of `kernel` says along how many axes.
+    """The windows of one pooling, over as many axes as `kernel` has values.
 
-    pads: the border, wide enough for the last window also with `ceil_mode`.
-    apart: whether no two windows see the same number.
-    may_be_blind: whether all taps of a window may lie in the border, the image being between them.
-    taps: what each tap sees, row by row; see `taps`.
+    Attributes:
+        pads: the padding, wide enough for the last window also with `ceil_mode`.
+        disjoint: whether no two windows overlap.
+        may_miss_image: whether all taps of a dilated window may lie in the padding.
+        taps: the slice under each tap, in row-major order; see `tap_slices`.
     """
 
     def __init__(
@@ -192,12 +195,12 @@ class Windows:
         return tuple(counts)
 
     def inside(self, y: Array) -> Array:
-        """Cut the border off."""
+        """Crop the padding."""
         return y[interior(self.pads, self.sizes)]
 
 
 get_windows = functools.lru_cache(maxsize=256)(Windows)
-"""The same, kept: each step of a training asks for the same windows."""
+"""`Windows`, cached: each training step uses the same ones."""
 
 INPUT_NAMES = {1: "a sequence (c l)", 2: "an image (c h w)", 3: "a volume (c d h w)"}
 

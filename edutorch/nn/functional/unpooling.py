@@ -1,4 +1,4 @@
-"""More poolings: back to the larger image, by powers, at random, and across channels."""
+"""Max unpooling, Lp pooling, fractional max pooling and local response normalisation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
-# Back to the larger image ---------------------------------------------------------------------
+# Max unpooling --------------------------------------------------------------------------------
 
 
 def max_unpool_nd(
@@ -50,9 +50,9 @@ def unpooled_size(
     op: str, rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size,
     output_size: Sequence[int] | None,
 ) -> Counts:  # fmt: skip
-    """Return the size of the image before it was pooled, which a stride leaves a little open.
+    """Return the size of the image before pooling, which a stride leaves ambiguous.
 
-    Raises: SettingError (a ValueError): `output_size` cannot have been it.
+    Raises: SettingError (a ValueError): `output_size` is not a possible size.
     """
     kernel, border = expand_setting(kernel_size, rank, op), expand_setting(padding, rank, op)
     step = resolve_stride(stride, kernel, op)
@@ -79,7 +79,7 @@ def max_unpool1d(
     input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
     padding: Size = 0, output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Put the numbers of `max_pool1d` back where they were found, among zeros.
+    """1-d max unpooling: scatter the elements of `max_pool1d` to their indices, among zeros.
 
     >>> nn.functional.max_unpool1d(tensor([[3.0, 2.0]]), tensor([[1, 2]]), 2)
     tensor([[0., 3., 2., 0.]])
@@ -92,11 +92,11 @@ def max_unpool2d(
     input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
     padding: Size = 0, output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Put the numbers of `max_pool2d` back where they were found, among zeros.
+    """2-d max unpooling: scatter the elements of `max_pool2d` to their indices, among zeros.
 
     Args:
         indices: what `max_pool2d(…, return_indices=True)` returned.
-        output_size: the size of the image before, where the stride leaves it open.
+        output_size: the size of the image before pooling, where the stride leaves it ambiguous.
 
     Raises: ShapeError: an index lies outside the image.
 
@@ -112,7 +112,7 @@ def max_unpool3d(
     input: Tensor, indices: Tensor, kernel_size: Size, stride: Size | None = None,
     padding: Size = 0, output_size: Sequence[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Put the numbers of `max_pool3d` back where they were found, among zeros.
+    """3-d max unpooling: scatter the elements of `max_pool3d` to their indices, among zeros.
 
     >>> nn.functional.max_unpool3d(tensor([[[[9.0]]]]), tensor([[[[2]]]]), 2).sum()
     tensor(9.)
@@ -120,7 +120,7 @@ def max_unpool3d(
     return max_unpool_nd(3, input, indices, kernel_size, stride, padding, output_size)
 
 
-# By powers -----------------------------------------------------------------------------------
+# Lp pooling ----------------------------------------------------------------------------------
 
 
 def lp_pool_nd(
@@ -136,7 +136,7 @@ def lp_pool_nd(
     total = avg_pool_nd(rank, input**norm_type, kernel_size, stride, 0, ceil_mode, True) * count
     if norm_type == 1:
         return total
-    is_zero = total == 0  # there the root has no finite slope
+    is_zero = total == 0  # where the root has no finite derivative
     return where(is_zero, 0.0, where(is_zero, 1.0, total) ** (1.0 / norm_type))
 
 
@@ -144,7 +144,7 @@ def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The p-norm of each window of a sequence: y = (Σ xᵖ)^(1/p); see `lp_pool2d`.
+    """1-d Lp pooling: the p-norm of each window, y = (Σ xᵖ)^(1/p); see `lp_pool2d`.
 
     >>> nn.functional.lp_pool1d(tensor([[3.0, 4.0]]), 2, 2)
     tensor([[5.]])
@@ -156,10 +156,10 @@ def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The p-norm of each window: y = (Σ xᵖ)^(1/p). p = 1 is the sum, p = ∞ the largest.
+    """2-d Lp pooling: the p-norm of each window, y = (Σ xᵖ)^(1/p).
 
-    Where a window's sum is 0 the gradient is 0, but for p = 1, whose gradient is 1 everywhere
-    (PyTorch's is 0 at such a window).
+    p = 1 is the sum, p = ∞ the maximum. Where a window's sum is 0 the gradient is 0, except for
+    p = 1, whose gradient is 1 everywhere (PyTorch's is 0 at such a window).
 
     >>> nn.functional.lp_pool2d(tensor([[[3.0, 4.0]]]), 2, (1, 2))
     tensor([[[5.]]])
@@ -171,7 +171,7 @@ def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Size, stride: Size | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The p-norm of each window of a volume; see `lp_pool2d`.
+    """3-d Lp pooling: the p-norm of each window; see `lp_pool2d`.
 
     >>> nn.functional.lp_pool3d(tensor([[[[3.0, 4.0]]]]), 2, (1, 1, 2))
     tensor([[[[5.]]]])
@@ -179,7 +179,7 @@ def lp_pool3d(
     return lp_pool_nd(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
-# At random -----------------------------------------------------------------------------------
+# Fractional max pooling ----------------------------------------------------------------------
 
 
 def fractional_max_pool_nd(
@@ -219,7 +219,7 @@ def fractional_max_pool_nd(
 
 
 def window_starts(sample: Tensor, size: int, count: int, kernel: int) -> Tensor:
-    """Return where windows start: steps of one of two lengths, mixed by the sample.
+    """Return the starts of pseudo-random windows, whose steps have one of two lengths.
 
     start[i] = ⌊(i + u) · α⌋ - ⌊u · α⌋ with α = (n - k) / (m - 1); the last one is at n - k.
     """
@@ -237,21 +237,23 @@ def fractional_max_pool2d(
     input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """The largest number of each window, where windows are placed a little at random.
+    """2-d fractional max pooling: the maximum of each of randomly placed windows.
 
     Args:
         output_size: the size of the result, or
-        output_ratio: its part of the size of the input, between 0 and 1.
-        return_indices: also say where each was found, row by row.
+        output_ratio: the ratio of output and input size, between 0 and 1.
+        return_indices: also return the flat index of each maximum (row-major).
 
-    Raises: ShapeError: the windows do not fit. SettingError: no size is given.
+    Raises: ShapeError: the windows do not fit. SettingError: neither size nor ratio.
 
     Paper: Graham, Fractional max-pooling, 2014.
 
     >>> nn.functional.fractional_max_pool2d(ones(1, 1, 5, 5), 2, output_ratio=0.6).shape
     torch.Size([1, 1, 3, 3])
     """
-    result = fractional_max_pool_nd(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    result = fractional_max_pool_nd(
+        2, input, kernel_size, output_size, output_ratio, _random_samples
+    )
     return result if return_indices else result[0]
 
 
@@ -260,12 +262,14 @@ def fractional_max_pool3d(
     input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """The largest number of each window of a volume; see `fractional_max_pool2d`.
+    """3-d fractional max pooling; see `fractional_max_pool2d`.
 
     >>> nn.functional.fractional_max_pool3d(ones(1, 1, 5, 5, 5), 2, output_size=3).shape
     torch.Size([1, 1, 3, 3, 3])
     """
-    result = fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    result = fractional_max_pool_nd(
+        3, input, kernel_size, output_size, output_ratio, _random_samples
+    )
     return result if return_indices else result[0]
 
 
@@ -273,7 +277,7 @@ def fractional_max_pool2d_with_indices(
     input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`fractional_max_pool2d`, and where each number was found.
+    """`fractional_max_pool2d` with the indices of the maxima.
 
     >>> nn.functional.fractional_max_pool2d_with_indices(ones(1, 1, 2, 2), 2, 1)[1].item()
     0
@@ -285,7 +289,7 @@ def fractional_max_pool3d_with_indices(
     input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
     return_indices: bool = False, _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """`fractional_max_pool3d`, and where each number was found.
+    """`fractional_max_pool3d` with the indices of the maxima.
 
     >>> nn.functional.fractional_max_pool3d_with_indices(ones(1, 1, 2, 2, 2), 2, 1)[1].item()
     0
@@ -293,17 +297,17 @@ def fractional_max_pool3d_with_indices(
     return fractional_max_pool_nd(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
-# Across channels -----------------------------------------------------------------------------
+# Local response normalisation ---------------------------------------------------------------
 
 
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
-    """Divide by what neighbouring channels say: y = x / (k + α · mean(x²))^β.
+    """Local response normalisation: y = x / (k + α · mean(x²))^β over neighbouring channels.
 
     Args:
         input: (n, c, …), at least 3 axes.
-        size: over how many channels the mean goes.
+        size: the number of channels of the mean.
 
     Raises: SettingError (a ValueError): too few axes.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.argument_checks import guard
+from ...core.argument_checks import wrap_functions
 from . import bends, layers, losses, recurrent, tables
 from .bends import *
 from .layers import *
@@ -17,4 +17,4 @@ __all__ += losses.__all__
 __all__ += recurrent.__all__
 __all__ += tables.__all__
 
-guard(globals())
+wrap_functions(globals())

@@ -21,7 +21,7 @@ from ..functional import (
     threshold_,
 )  # fmt: skip
 from ..functional.activation import apply_in_place
-from ..functional.dropout import channel_shape, check_probability, apply_dropout
+from ..functional.dropout import apply_dropout, channel_shape, check_probability
 
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "celu", "celu_", "dropout", "dropout_",

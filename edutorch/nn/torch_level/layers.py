@@ -206,7 +206,9 @@ def convolution(
     axes = f"{weight.ndim - 2}d"
     if transposed:
         conv_transpose = getattr(F, f"conv_transpose{axes}")
-        return conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation)
+        return conv_transpose(
+            input, weight, bias, stride, padding, output_padding, groups, dilation
+        )
     return getattr(F, f"conv{axes}")(input, weight, bias, stride, padding, dilation, groups)
 
 

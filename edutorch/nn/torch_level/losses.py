@@ -46,7 +46,9 @@ def poisson_nll_loss(
     >>> poisson_nll_loss(tensor([0.0]), tensor([3.0]), True, False, 1e-8, 1)
     tensor(1.)
     """
-    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=reduction_name(reduction))
+    return F.poisson_nll_loss(
+        input, target, log_input, full, eps=eps, reduction=reduction_name(reduction)
+    )
 
 
 def hinge_embedding_loss(
@@ -68,7 +70,9 @@ def cosine_embedding_loss(
     >>> cosine_embedding_loss(tensor([[1.0, 0.0]]), tensor([[0.0, 1.0]]), tensor([1]))
     tensor(1.)
     """
-    return F.cosine_embedding_loss(input1, input2, target, margin, reduction=reduction_name(reduction))
+    return F.cosine_embedding_loss(
+        input1, input2, target, margin, reduction=reduction_name(reduction)
+    )
 
 
 def margin_ranking_loss(
@@ -79,7 +83,9 @@ def margin_ranking_loss(
     >>> margin_ranking_loss(tensor([2.0]), tensor([5.0]), tensor([1.0]))
     tensor(3.)
     """
-    return F.margin_ranking_loss(input1, input2, target, margin, reduction=reduction_name(reduction))
+    return F.margin_ranking_loss(
+        input1, input2, target, margin, reduction=reduction_name(reduction)
+    )
 
 
 def triplet_margin_loss(
@@ -121,5 +127,11 @@ def ctc_loss(
     tensor(3.)
     """
     return F.ctc_loss(
-        log_probs, targets, input_lengths, target_lengths, blank, reduction_name(reduction), zero_infinity
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        reduction_name(reduction),
+        zero_infinity,
     )

@@ -18,8 +18,8 @@ from ..functional.rnn import (
     Step,
     gru_step,
     lstm_step,
-    run_recurrent,
     relu_step,
+    run_recurrent,
     tanh_step,
 )  # fmt: skip
 
@@ -159,4 +159,6 @@ def make_single_state(step: Step, name: str, formula: str) -> Callable[..., tupl
 
 gru = make_single_state(gru_step, "gru", "a GRU")
 rnn_tanh = make_single_state(tanh_step, "rnn_tanh", "a network with h ← tanh(W_ih x + W_hh h + b)")
-rnn_relu = make_single_state(relu_step, "rnn_relu", "a network with h ← max(0, W_ih x + W_hh h + b)")
+rnn_relu = make_single_state(
+    relu_step, "rnn_relu", "a network with h ← max(0, W_ih x + W_hh h + b)"
+)

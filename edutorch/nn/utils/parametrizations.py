@@ -31,7 +31,7 @@ from .. import functional as F
 from ..modules.module import Module
 from ..torch_level.layers import norm_except_dim
 from .parametrize import ParametrizationError, register_parametrization
-from .spectral_norm import as_matrix, random_direction, output_dim
+from .spectral_norm import as_matrix, output_dim, random_direction
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

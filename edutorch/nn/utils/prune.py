@@ -118,7 +118,10 @@ def global_unstructured(
         )
     targets, scores_by_target = list(parameters), importance_scores or {}
     tensors = [getattr(module, name) for module, name in targets]
-    scores: Any = [scores_by_target.get(target, tensor) for target, tensor in zip(targets, tensors, strict=True)]
+    scores: Any = [
+        scores_by_target.get(target, tensor)
+        for target, tensor in zip(targets, tensors, strict=True)
+    ]
     masks: Any = [
         getattr(module, f"{name}_mask", ones_like(tensor))
         for (module, name), tensor in zip(targets, tensors, strict=True)

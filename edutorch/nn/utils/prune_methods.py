@@ -14,7 +14,7 @@ from ...errors import EdutorchError
 from ...modes import no_grad
 from ...ops import ones_like, rand, reshape, topk, zeros_like
 from ..modules.module import Module
-from .prune_amounts import check_amount, check_matrix, resolve_count, channel_norms
+from .prune_amounts import channel_norms, check_amount, check_matrix, resolve_count
 
 __all__ = [
     "BasePruningMethod", "CustomFromMask", "Identity", "L1Unstructured", "LnStructured",

@@ -14,7 +14,7 @@ from .. import functional as F
 from ..modules.conv import _ConvTransposeNd
 from ..modules.module import Module
 from ..parameter import Parameter
-from .weight_norm import find_hook, refuse_lazy, refuse_duplicate
+from .weight_norm import find_hook, refuse_duplicate, refuse_lazy
 
 __all__ = ["remove_spectral_norm", "spectral_norm"]
 

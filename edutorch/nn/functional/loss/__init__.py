@@ -1,1 +1,1 @@
-"""Loss functions, by family."""
+"""Loss functions, one module per family."""

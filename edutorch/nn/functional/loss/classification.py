@@ -1,4 +1,4 @@
-"""Losses of classes: how much probability the right one of several got."""
+"""Classification losses: cross entropy and negative log-likelihood."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Minus the log-probability of the right class: y = -wₜ · x[t], averaged over Σ wₜ.
+    """Negative log-likelihood: y = -wₜ · x[t], averaged over Σ wₜ.
 
     Args:
         input: log-probabilities, classes along axis 1: (n, c) or (n, c, d1, …), or just (c).
-        target: the right classes, integers from 0 to c-1: (n) or (n, d1, …).
-        weight: how much each class counts, (c).
-        size_average, reduce: old forms of `reduction`.
-        ignore_index: a target that does not count.
+        target: the class indices, from 0 to c-1: (n) or (n, d1, …).
+        weight: the weight of each class, (c).
+        size_average, reduce: deprecated forms of `reduction`.
+        ignore_index: a target value that is left out.
         reduction: "mean", "sum" or "none".
 
-    Raises: ShapeError, DTypeError: target does not fit. DimError: a class does not exist
-        (on a GPU, where looking would mean to wait, its loss is NaN).
+    Raises: ShapeError, DTypeError: target does not fit. DimError: a class is out of range (on a
+        GPU, where a check would synchronise, its loss is NaN).
 
     >>> nn.functional.nll_loss(log(tensor([[0.5, 0.5], [0.1, 0.9]])), tensor([0, 1]))
     tensor(0.3993)
@@ -66,18 +66,18 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """How surprised the scores are by the right class: -log softmax(input)[target].
+    """Cross entropy of logits and targets: -log softmax(input)[target].
 
     Args:
-        input: scores (logits) of each class along axis 1, not yet through a softmax.
-        target: the right classes as int64, or the probability of each class (input's shape).
-        weight: how much each class counts.
-        size_average, reduce: old forms of `reduction`.
-        ignore_index: a target that does not count.
+        input: the logits of each class along axis 1, before any softmax.
+        target: the class indices as int64, or the probability of each class (input's shape).
+        weight: the weight of each class.
+        size_average, reduce: deprecated forms of `reduction`.
+        ignore_index: a target value that is left out.
         reduction: "mean", "sum" or "none".
         label_smoothing: the part of each target that is spread over all classes.
 
-    Raises: ShapeError, DTypeError: the target does not fit. DimError: there is no such class.
+    Raises: ShapeError, DTypeError: the target does not fit. DimError: a class is out of range.
 
     >>> nn.functional.cross_entropy(tensor([[0.0, 0.0]]), tensor([1]))
     tensor(0.6931)
@@ -114,11 +114,11 @@ def cross_entropy(
 
 
 PROBABILITY_NODES = {softmax.op.node_type: "softmax", sigmoid.op.node_type: "sigmoid"}
-"""What makes probabilities of scores, by its node in the graph."""
+"""The activations that turn logits into probabilities, by their autograd node."""
 
 
 def warn_of_probabilities(loss: str, source: str) -> None:
-    """Say that a loss was given what it would make itself: it still runs, and learns badly."""
+    """Warn that a loss got probabilities instead of logits: it runs, but learns badly."""
     expectation = {
         "nll_loss": "expects log-probabilities: use log_softmax, or cross_entropy of the scores",
     }.get(loss, "expects scores (logits), as they leave the last layer: leave that out")
@@ -161,7 +161,7 @@ def uniform_loss(
     reduction: str,
     axis: int,
 ) -> Tensor:
-    """The loss if every class were equally right, over the samples that count."""
+    """The cross entropy with a uniform target, over the samples that are not ignored."""
     losses = -sum(scores * class_weights(weight, scores.ndim, axis), axis)
     counts = target != ignore_index
     losses = where(counts, losses, 0.0)
@@ -182,7 +182,7 @@ def soft_cross_entropy(
     reduction: str,
     smoothing: float,
 ) -> Tensor:
-    """Targets are probabilities: -Σ p · log q, averaged over the samples."""
+    """Cross entropy with probabilities as targets: -Σ p · log q, averaged over the samples."""
     scores = log_softmax(input, axis)
     classes = scores._array.shape[axis]
     if smoothing:
@@ -204,13 +204,13 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """The cross entropy of the last layer's scores: cross_entropy(x Wᵀ + b, target).
+    """The cross entropy of a linear layer's outputs: cross_entropy(x Wᵀ + b, target).
 
     Args:
         input: features, (n, k) or (k).
         linear_weight: (c, k), or (c, d1, …, k) for scores (n, c, d1, …).
         linear_bias: (c), or (c, d1, …).
-        options: PyTorch's settings for saving memory, which are not needed here.
+        options: PyTorch's memory options, which have no effect here.
 
     Raises: ShapeError: the shapes do not fit, or `ignore_index` with probabilities.
 

@@ -1,27 +1,25 @@
-"""Connectionist temporal classification: learning to spell without knowing when.
+"""Connectionist temporal classification: a loss for unaligned label sequences.
 
-A network says at each of T times how likely each class is. The target is a shorter
-sequence of labels, and nobody wrote down at which time each of them was said. An
-*alignment* spreads the target over the T times: a label may last, and a class of its
-own, the blank, may stand anywhere between two labels (and must, between equal ones).
-"cat" in six steps may be `c a a - t t` or `- c - a t -` or ….
+A network gives the probability of each class at each of T times. The target is a shorter
+sequence of labels without times. An *alignment* spreads the target over the T times: a label
+may be repeated, and a class of its own, the blank, may stand between two labels (and must,
+between equal ones). "cat" in six steps may be `c a a - t t` or `- c - a t -` or ….
 
-The probability of the target is the sum over all its alignments. Those are very many,
-but all of them walk through the same row of states:
+The probability of the target is the sum over all its alignments. These are paths through the
+same row of states:
 
     -  c  -  a  -  t  -         the labels, blanks around them: S = 2 L + 1
 
-In each step a walk stays, goes one state on, or jumps over a blank between two different
-labels. So two tables hold all that the sum needs:
+In each step a path stays, moves one state on, or skips a blank between two different labels.
+So two tables give the sum (the forward and backward variables):
 
-    α[t, s]   all walks that begin properly and are in state s at time t
-    β[t, s]   all walks that go from state s at time t to a proper end
+    α[t, s]   the probability of all paths from a valid start to state s at time t
+    β[t, s]   the probability of all paths from state s at time t to a valid end
 
-(each the sum over these walks of the products of what they say: α up to and with t, β
-after t). α at the last time gives the loss; α · β, divided by the whole sum, is how much
-of all walks passes through s at time t, and that is the gradient.
+(α includes the emission at t, β does not). α at the last time gives the loss; α · β, divided
+by the total, is the posterior probability of state s at time t, which gives the gradient.
 
-All numbers are logarithms: products become sums, sums become `logaddexp`.
+All values are logarithms: products become sums, sums become `logaddexp`.
 """
 
 from __future__ import annotations
@@ -57,26 +55,26 @@ from .reduction import reduce_losses
 __all__ = ["ctc_loss"]
 
 LOG_ZERO = -1e30
-"""The logarithm of no probability at all. With -∞ some differences would be NaN."""
+"""The logarithm of 0, kept finite: with -∞ some differences would be NaN."""
 
 
-# The walks. These functions take arrays as well as tensors: so the loss, its gradient and
-# the gradient's gradient are computed by the same lines. ------------------------------------
+# The recursions. They take arrays as well as tensors, so the same code computes the loss, its
+# gradient and its second derivative. ---------------------------------------------------------
 
 
 def shift_states(x: Any, by: int) -> Any:
-    """Shift along the states; nothing comes in at the end that becomes free."""
+    """Shift along the states, and fill the free end with log 0."""
     return constant_pad(x, ((0, 0), (by, -by)), LOG_ZERO)
 
 
 def add_transitions(x: Any, direction: int, can_skip: Any) -> Any:
-    """Add up the walks that stay, that go one state on (`one` is 1 or -1), and that jump."""
+    """Add up the paths that stay, move on by one state (`direction` is ±1), and skip one."""
     total = logaddexp(x, shift_states(x, direction))
     return logaddexp(total, where(can_skip, shift_states(x, 2 * direction), LOG_ZERO))
 
 
 def compute_alphas(emissions: Any, can_skip: Array) -> Any:
-    """α[t, n, s]. A walk begins with the first blank or the first label."""
+    """α[t, n, s]; a path starts at the first blank or the first label."""
     xp = backends.of(can_skip).xp
     first = xp.arange(can_skip.shape[1]) < 2
     alpha = where(first, emissions[0], LOG_ZERO)
@@ -88,7 +86,7 @@ def compute_alphas(emissions: Any, can_skip: Array) -> Any:
 
 
 def compute_betas(emissions: Any, can_skip: Array, is_final: Array, times: Array) -> Any:
-    """β[t, n, s]. A walk ends, at its sample's last time, in one of the states `last`."""
+    """β[t, n, s]; a path ends, at its sample's last time, in one of the final states."""
     xp = backends.of(can_skip).xp
     can_skip_ahead = xp.zeros_like(can_skip)
     can_skip_ahead[:, :-2] = can_skip[:, 2:]
@@ -103,12 +101,12 @@ def compute_betas(emissions: Any, can_skip: Array, is_final: Array, times: Array
 
 
 class Alignments:
-    """All walks through the states of a batch, and the sum over them.
+    """The sum over all alignments of a batch, by the forward algorithm.
 
     Args:
         log_probs: (t, n, c), an array or a tensor.
         labels: (n, s), the class of each state.
-        times, counts: (n), how long each sample and its target are.
+        times, counts: (n), the lengths of each sample and its target.
     """
 
     def __init__(self, log_probs: Any, labels: Any, times: Any, counts: Any) -> None:
@@ -119,11 +117,11 @@ class Alignments:
             xp.broadcast_to(labels, (log_probs.shape[0], *labels.shape))
         )
         self.emissions = gather(log_probs, 2, self.state_labels)
-        self.can_skip = xp.zeros(labels.shape, "bool")  # from label to label, over a blank
+        self.can_skip = xp.zeros(labels.shape, "bool")  # to a state from two before it
         self.can_skip[:, 3::2] = labels[:, 3::2] != labels[:, 1:-2:2]
         state, end = xp.arange(labels.shape[1]), 2 * counts[:, None]
         self.is_final = (state == end) | (state == end - 1)
-        # What fills a target up is walked to by nobody, whatever its score is.
+        # States of the padding of a target are unreachable, whatever their score is.
         self.emissions = where(state <= end, self.emissions, LOG_ZERO)
         self.alpha = compute_alphas(self.emissions, self.can_skip)
         now = xp.maximum(times - 1, 0)[None, :, None]
@@ -134,11 +132,11 @@ class Alignments:
         self.log_likelihood = where((times == 0) & (counts > 0), LOG_ZERO, total)
 
     def losses(self) -> Any:
-        """Minus the logarithm of each sum; ∞ if there is no walk at all."""
+        """The negative log-likelihood of each sample; ∞ if there is no alignment."""
         return where(self.log_likelihood < LOG_ZERO / 2, float("inf"), -self.log_likelihood)
 
     def posteriors(self) -> Any:
-        """How much of all walks says class c at time t: (t, n, c), 0 where there is no walk."""
+        """The posterior probability of class c at time t: (t, n, c), 0 without alignments."""
         xp = backends.of(self.can_skip).xp
         beta = compute_betas(self.emissions, self.can_skip, self.is_final, self.times)
         total = where(self.log_likelihood < LOG_ZERO / 2, 0.0, self.log_likelihood)
@@ -148,7 +146,7 @@ class Alignments:
         return scatter_add(zeros_like(self.log_probs), 2, self.state_labels, posterior)
 
     def gradients(self) -> Any:
-        """The gradient of each loss: what is said at time t, less its share of all walks."""
+        """The gradient of each loss by log_probs: probabilities minus posteriors."""
         xp = backends.of(self.can_skip).xp
         inside = xp.arange(self.log_probs.shape[0])[:, None] < self.times
         probs = where(inside[:, :, None], exp(self.log_probs), 0.0)
@@ -169,8 +167,8 @@ def ctc_loss_forward(xp: Any, input: Array, labels: Any, times: Any, counts: Any
     return Alignments(input, labels, times, counts).losses()
 
 
-# Raising log p of class c at time t raises the walks that say it there, by their share. All p at a
-# time sum to 1: so p itself may be added, which log_softmax takes out again, and is, as in PyTorch.
+# The derivative by log p of class c at time t is minus its posterior. As the p of a time sum to 1,
+# p itself may be added, which the gradient of log_softmax cancels; this is done as in PyTorch.
 ctc_loss_forward.vjp(
     input=lambda g, input, labels, times, counts: (
         g[:, None] * Alignments(input, labels, times, counts).gradients()
@@ -188,22 +186,22 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Minus the log-probability of a sequence of labels, over all ways to align it.
+    """CTC loss: minus the log-probability of a label sequence, over all its alignments.
 
-    The gradient is that of log_probs whose exponentials sum to 1 at each time, as behind the
-    log_softmax that belongs in front of this loss: exp(log_probs) - shares, as in PyTorch. A
-    target that no alignment reaches has the loss ∞ and no gradient (NaN in PyTorch).
+    The gradient assumes log_probs whose exponentials sum to 1 at each time, as a log_softmax
+    gives: exp(log_probs) - posteriors, as in PyTorch. A target without an alignment has the
+    loss ∞ and a gradient of 0 (NaN in PyTorch).
 
     Args:
         log_probs: (t, n, c) or (t, c), the result of a log_softmax.
-        targets: (n, l), filled up with anything, or all targets one after the other.
+        targets: (n, l), padded with anything, or all targets concatenated.
         input_lengths, target_lengths: (n), tensors or tuples.
-        blank: the class that stands between labels.
+        blank: the index of the blank class.
         reduction: "mean" (each loss divided by its target's length first), "sum", "none".
-        zero_infinity: count targets that are too long for their input as 0, not as ∞.
+        zero_infinity: replace infinite losses, of targets too long for their input, by 0.
 
     Raises: ShapeError, DTypeError: lengths or labels do not fit. DimError: a label within its
-        target's length is no class (PyTorch reads beyond `log_probs` there).
+        target's length is out of range (PyTorch reads beyond `log_probs` there).
 
     Paper: Graves et al., Connectionist temporal classification, 2006.
 
@@ -237,9 +235,9 @@ def ctc_loss(
 
 
 def check_lengths(name: str, lengths: Any, batch: int, maximum: int) -> list[int]:
-    """Return the lengths as integers, one for each sample and none too large.
+    """Return the lengths as a list of integers, one for each sample.
 
-    Raises: ShapeError, DTypeError: they are not.
+    Raises: ShapeError, DTypeError: a wrong number, a value out of range, or not integers.
     """
     if isinstance(lengths, Tensor):
         if lengths.dtype.category != 1:
@@ -253,15 +251,16 @@ def check_lengths(name: str, lengths: Any, batch: int, maximum: int) -> list[int
         )  # fmt: skip
     if any(not 0 <= value <= maximum for value in values):
         raise ShapeError(
-            "ctc_loss", f"Expected {name} to have value at most {maximum}, but got value {max(values)}"
+            "ctc_loss",
+            f"Expected {name} to have value at most {maximum}, but got value {max(values)}",
         )
     return values
 
 
 def target_rows(targets: Tensor, counts: Sequence[int]) -> Tensor:
-    """Return the targets as rows (n, l), filled up with anything.
+    """Return the targets as rows (n, l), padded with arbitrary labels.
 
-    Raises: ShapeError, DTypeError: they are no rows, or no labels.
+    Raises: ShapeError, DTypeError: the targets do not fit their lengths, or are not integers.
     """
     if targets.dtype not in (dtypes.int64, dtypes.int32):
         raise DTypeError(
@@ -305,7 +304,7 @@ def check_labels(rows: Tensor, counts: Sequence[int], log_probs: Tensor) -> None
 
 
 def insert_blanks(rows: Tensor, blank: int, classes: int) -> Tensor:
-    """Put blanks around the labels: (n, l) → (n, 2 l + 1). What fills rows up may be anything."""
+    """Insert blanks around the labels: (n, l) → (n, 2 l + 1); padding may be anything."""
     labels = clamp(rows, 0, classes - 1)
     y = full((rows.shape[0], 2 * rows.shape[1] + 1), blank, dtype=dtypes.int64, device=rows.device)
     y[:, 1::2] = labels

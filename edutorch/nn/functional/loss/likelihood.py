@@ -1,4 +1,4 @@
-"""Losses that are likelihoods: how badly a distribution with predicted settings fits."""
+"""Negative log-likelihood losses of distributions with predicted parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["gaussian_nll_loss", "poisson_nll_loss"]
 
 
 class VarianceError(EdutorchError, ValueError):
-    """A variance is negative, or has no place beside the predictions."""
+    """A variance is negative, or has a shape that does not fit."""
 
 
 @composed_in_float32
@@ -28,13 +28,13 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """How badly a normal distribution fits: y = ½ · (log σ² + (x - t)² / σ²), averaged.
+    """Gaussian negative log-likelihood: y = ½ · (log σ² + (x - t)² / σ²), averaged.
 
     Args:
         input: the means.
-        var: the variances σ²: for each mean, for each row of them, or one number.
+        var: the variances σ²: one for each mean, for each row, or a single number.
         full: add the constant ½ · log 2π too.
-        eps: the least variance, for stability; gradients pass it.
+        eps: the minimum of the variance, for stability; the clamp does not affect gradients.
 
     Raises: VarianceError (a ValueError): a variance is negative, or has another shape.
 
@@ -46,10 +46,10 @@ def gaussian_nll_loss(
     """
     if not isinstance(var, Tensor):
         var = full_like(input, var)
-    if var.device.type == "cpu" and any_(var < 0):  # looking would make a GPU wait
+    if var.device.type == "cpu" and any_(var < 0):  # the check would synchronise a GPU
         raise VarianceError("gaussian_nll_loss", "var has negative entry/entries")
     var = align_variance(input, var)
-    clamped = var + (clamp(var, min=eps) - var).detach()  # its gradient is that of var
+    clamped = var + (clamp(var, min=eps) - var).detach()  # with the gradient of var
     losses = 0.5 * (log(clamped) + (input - target) ** 2 / clamped)
     if full:
         losses = losses + 0.5 * math.log(2 * math.pi)
@@ -57,7 +57,7 @@ def gaussian_nll_loss(
 
 
 def align_variance(input: Tensor, var: Tensor) -> Tensor:
-    """Give the variances a shape that broadcasts as it should."""
+    """Return the variances in a shape that broadcasts with the means."""
     if var.shape == input.shape:
         return var
     if var.shape == input.shape[:-1]:
@@ -85,12 +85,12 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """How badly a Poisson distribution fits counts: exp(x) - t · x, or x - t · log(x + ε).
+    """Poisson negative log-likelihood: exp(x) - t · x, or x - t · log(x + ε).
 
     Args:
-        input: the logarithms of the expected counts; with `log_input=False` these themselves.
+        input: the logarithms of the expected counts; the counts if `log_input=False`.
         full: add log t! too, by Stirling's formula, for t > 1.
-        size_average, reduce: old forms of `reduction`.
+        size_average, reduce: deprecated forms of `reduction`.
         eps: keeps the logarithm of 0 finite.
 
     Raises: ShapeError: different shapes that do not broadcast.
@@ -102,6 +102,8 @@ def poisson_nll_loss(
     losses = exp(input) - target * input if log_input else input - target * log(input + eps)
     if full:
         large_target = where(target > 1, target, 1.0)
-        stirling = large_target * log(large_target) - large_target + 0.5 * log(2 * math.pi * large_target)
+        stirling = (
+            large_target * log(large_target) - large_target + 0.5 * log(2 * math.pi * large_target)
+        )
         losses = losses + where(target > 1, stirling, 0.0).to(losses.dtype)
     return reduce_losses(losses, reduction)

@@ -1,6 +1,6 @@
-"""Losses of classes by margins, of several labels at once, and of yes or no as ±1.
+"""Margin losses for multi-class, multi-label and binary (±1) targets.
 
-Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
+`size_average` and `reduce` are deprecated forms of `reduction`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ....ops import (
     zeros_like,
 )
 from .pointwise import bce_with_logits_forward
-from .reduction import REDUCTIONS, reduction_error, reduce_losses, resolve_reduction
+from .reduction import REDUCTIONS, reduce_losses, reduction_error, resolve_reduction
 
 __all__ = [
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
@@ -40,7 +40,7 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The score's sign should be that of the target: y = log(1 + exp(-t · x)), averaged.
+    """Soft margin loss of binary targets ±1: y = log(1 + exp(-t · x)), averaged.
 
     >>> nn.functional.soft_margin_loss(tensor([0.0, 2.0]), tensor([1.0, 1.0]), reduction="none")
     tensor([0.6931, 0.1269])
@@ -65,13 +65,13 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The right class should lead all others by a margin m: Σ max(0, m - x[t] + x[i])ᵖ / c.
+    """Multi-class hinge loss with margin m: Σ max(0, m - x[t] + x[i])ᵖ / c over i ≠ t.
 
     Args:
         input: scores, (n, c) or (c).
-        target: the right classes, (n) or ().
+        target: the class indices, (n) or ().
         p: 1 or 2.
-        weight: how much each right class counts, (c).
+        weight: the weight of each target class, (c).
 
     Raises: ShapeError, DTypeError: input and target do not fit.
 
@@ -90,7 +90,9 @@ def multi_margin_loss(
     check_class_dtype("multi_margin_loss", target)
     scores = reshape(input, (1, -1)) if input.ndim < 2 else input
     if scores.ndim != 2 or target.ndim > 1 or target.numel() != scores.shape[0]:
-        raise shape_error("multi_margin_loss", "expected scores (n, c) and classes (n)", input, target)
+        raise shape_error(
+            "multi_margin_loss", "expected scores (n, c) and classes (n)", input, target
+        )
     if weight is not None and weight.numel() != scores.shape[1]:
         raise ShapeError(
             "multi_margin_loss", f"`weight` needs one number for each of {scores.shape[1]} classes",
@@ -115,11 +117,11 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Each right class should lead each wrong one by 1: Σ max(0, 1 - x[right] + x[wrong]) / c.
+    """Multi-label hinge loss: Σ max(0, 1 - x[i] + x[j]) / c over labels i and other classes j.
 
     Args:
         input: scores, (n, c) or (c).
-        target: the right classes of each sample in front, then a -1, then anything.
+        target: the label indices of each sample, then a -1, then arbitrary values.
 
     Raises: ShapeError, DTypeError: input and target do not fit.
 
@@ -152,10 +154,10 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Each class for itself, yes (1) or no (0): -t · log σ(x) - (1 - t) · log σ(-x), averaged.
+    """Multi-label binary cross entropy of logits: -t · log σ(x) - (1 - t) · log σ(-x), averaged.
 
     Args:
-        weight: how much each class counts.
+        weight: the weight of each class.
 
     >>> nn.functional.multilabel_soft_margin_loss(tensor([[0.0, 0.0]]), tensor([[1.0, 0.0]]))
     tensor(0.6931)

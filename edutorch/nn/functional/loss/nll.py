@@ -1,7 +1,7 @@
-"""The negative log-likelihood: minus the log-probability that the right class got.
+"""The negative log-likelihood loss as an op, and its gradient as another one.
 
-Picking the right classes and spreading a gradient to them are two faces of one
-linear map, so each is the other's derivative.
+Gathering the target classes and scattering a gradient to them are transposes of each other,
+so each op is the derivative of the other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Array:
-    """Minus the log-probability of the right class: see `classes.nll_loss`."""
+    """Negative log-likelihood: see `classification.nll_loss`."""
     check_target(input, target, weight, reduction)
     target, factor = resolve_classes(xp, input.shape, target, weight, ignore_index)
     picked = input[target_index(xp, input.shape, target)]
@@ -57,10 +57,12 @@ def nll_grad(
     ignore_index: int,
     reduction: str,
 ) -> Array:
-    """Zeros of `shape` with minus the (weighted, averaged) numbers put at the right classes."""
+    """Zeros of `shape` with minus the (weighted, averaged) gradients at the target classes."""
     y = xp.zeros(shape, input.dtype)
     target_and_weight = unwrap(target), unwrap(weight)
-    target, values = gradient_at_targets(xp, input, shape, *target_and_weight, ignore_index, reduction)
+    target, values = gradient_at_targets(
+        xp, input, shape, *target_and_weight, ignore_index, reduction
+    )
     y[target_index(xp, shape, target)] = values
     return y
 
@@ -69,22 +71,22 @@ def gradient_at_targets(
     xp: Any, g: Array, shape: tuple[int, ...], target: Array, weight: Array | None,
     ignore_index: int, reduction: str,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Return the class of each sample, and what the gradient puts there."""
+    """Return the class of each sample, and the value of the gradient there."""
     target, factor = resolve_classes(xp, shape, target, weight, ignore_index)
     values = -g if reduction != "mean" else -g / mean_divisor(factor, target)
-    if factor is not None:  # what is ignored gets 0, also where all is: 0 / 0
+    if factor is not None:  # ignored samples get 0, also if all are ignored: 0 / 0
         values = xp.where(factor == 0, xp.zeros_like(values), values * factor.astype(g.dtype))
     return target, values
 
 
 ONE_HOT_MIN_SIZE = 256
-"""With fewer numbers, zeros are made as quickly."""
+"""For smaller gradients, dense zeros are as fast as a one-hot gradient."""
 
 
 def nll_backward(
     g: Any, shape: tuple[int, ...], target: Any, weight: Any, ignore_index: int, reduction: str
 ) -> Any:
-    """`nll_spread`; of rows only what it puts there, which is all that log_softmax asks for."""
+    """`nll_spread`; for 2-d inputs as a one-hot gradient, which `log_softmax` can use directly."""
     small = len(shape) != 2 or shape[0] * shape[1] < ONE_HOT_MIN_SIZE
     if small or g.__class__ is not ndarray or current().op_recorder is not None:
         return nll_grad(g, target, weight, shape, ignore_index, reduction)
@@ -114,9 +116,9 @@ def unwrap(value: Any) -> Any:
 def resolve_classes(
     xp: Any, shape: tuple[int, ...], target: Array, weight: Array | None, ignore_index: int
 ) -> tuple[Array, Array | None]:
-    """Return each sample's class and how much it counts (None: all count 1).
+    """Return each sample's class and weight (None: all weights are 1).
 
-    What is ignored counts 0, and gets a class that exists.
+    Ignored samples get the weight 0 and a valid class.
     """
     classes = shape[0] if len(shape) == 1 else shape[1]
     on_host = xp is backends.CPU.xp
@@ -132,13 +134,15 @@ def resolve_classes(
 
 
 def are_classes(target: Array, classes: int) -> bool:
-    """Say whether every target is a class. One look finds both ends: seen as unsigned, a
-    negative number is huge."""
+    """Return True if all targets are classes.
+
+    One comparison checks both ends: a negative integer, viewed as unsigned, is huge.
+    """
     return not target.size or target.view("uint64").max() < classes
 
 
 def target_index(xp: Any, shape: tuple[int, ...], target: Array) -> tuple[Any, ...]:
-    """Return the index of the right class of each sample."""
+    """Return the index of the target class of each sample."""
     if len(shape) == 1:
         return (target,)
     if len(shape) == 2:
@@ -151,13 +155,13 @@ def target_index(xp: Any, shape: tuple[int, ...], target: Array) -> tuple[Any, .
 
 
 def mean_divisor(factor: Array | None, target: Array) -> Any:
-    """Return what a mean divides by."""
+    """Return the divisor of a mean."""
     if factor is not None:
         return factor.sum()
     return target.size or float("nan")
 
 
-# What can be wrong with a target ------------------------------------------------------------
+# Checks -------------------------------------------------------------------------------------
 
 
 def check_target(input: Array, target: Array, weight: Array | None, reduction: str) -> None:

@@ -1,6 +1,6 @@
-"""The losses of pairs, as blocks: each number is compared with a target of its own.
+"""Pointwise losses as ops: each element is compared with its own target.
 
-What users call is in `regression.py`, which understands PyTorch's old arguments too.
+The public functions are in `regression.py`, which also handles PyTorch's deprecated arguments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TargetShapeError(ShapeError, ValueError):
 
 
 def check_same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> None:
-    """Warn of shapes that only broadcast: then each sample is compared with each other one."""
+    """Warn if the shapes differ and broadcast: samples would be compared with other samples."""
     if input.shape == target.shape:
         return
     shapes = {"input": tuple(input.shape), "target": tuple(target.shape)}
@@ -44,7 +44,7 @@ def check_same_shape(op: str, input: Array, target: Array, stretch: bool = True)
 
 @layer(promotion="promote", dtypes="f")
 def mse_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
-    """The squared difference: y = (x - t)², averaged."""
+    """Mean squared error: y = (x - t)², averaged."""
     difference = input - target
     return reduce_array(xp, difference * difference, reduction)
 
@@ -63,7 +63,7 @@ def mse_backward(g: Any, input: Any, target: Any, reduction: str) -> Any:
 
 @layer(promotion="promote", dtypes="fc")
 def l1_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
-    """The distance: y = |x - t|, averaged."""
+    """Mean absolute error: y = |x - t|, averaged."""
     return reduce_array(xp, xp.abs(input - target), reduction)
 
 
@@ -79,7 +79,9 @@ l1_loss.vjp(
 
 def l1_backward(g: Any, input: Any, target: Any, reduction: str) -> Any:
     difference = input - target
-    difference = conj_physical(sgn(difference)) if has_complex_dtype(difference) else sign(difference)
+    difference = (
+        conj_physical(sgn(difference)) if has_complex_dtype(difference) else sign(difference)
+    )
     return g * (difference * (1 / mean_divisor(difference, reduction)))
 
 
@@ -87,9 +89,9 @@ def l1_backward(g: Any, input: Any, target: Any, reduction: str) -> Any:
 def huber_loss(
     xp: Any, input: Array, target: Array, *, reduction: str = "mean", delta: float = 1.0
 ) -> Array:
-    """Squared for small differences d, straight for large ones: ½d², or δ · (|d| - ½δ)."""
+    """Huber loss: quadratic up to |d| = δ, then linear: ½d², or δ · (|d| - ½δ)."""
     distance = xp.abs(input - target)
-    near = xp.minimum(distance, delta)  # beyond, it grows with the distance alone
+    near = xp.minimum(distance, delta)  # beyond δ the loss is linear in the distance
     return reduce_array(xp, near * (distance - 0.5 * near), reduction)
 
 
@@ -97,22 +99,26 @@ def huber_loss(
 def smooth_l1_loss(
     xp: Any, input: Array, target: Array, *, reduction: str = "mean", beta: float = 1.0
 ) -> Array:
-    """Squared for small differences d, straight for large ones: ½d²/β, or |d| - ½β."""
+    """Smooth L1 loss: quadratic up to |d| = β, then linear: ½d²/β, or |d| - ½β."""
     distance = xp.abs(input - target)
     near = xp.minimum(distance, beta)
     return reduce_array(xp, near / beta * (distance - 0.5 * near), reduction)
 
 
 def huber_backward(g: Any, input: Any, target: Any, reduction: str, limit: float) -> Any:
-    """The difference up to a limit, where the curvature ends: it is 1 also where d is 0."""
+    """The gradient of the Huber loss: the difference, clamped to ±limit."""
     difference = hardtanh_forward(input - target, -limit, limit)
     return g * (difference * (1 / mean_divisor(difference, reduction)))
 
 
 HUBER_LATEX = r"\tfrac{g}{n}\,\min(\max(x-t,-\delta),\delta)"
 huber_loss.vjp(
-    input=lambda g, input, target, reduction, delta: huber_backward(g, input, target, reduction, delta),
-    target=lambda g, input, target, reduction, delta: huber_backward(g, target, input, reduction, delta),
+    input=lambda g, input, target, reduction, delta: huber_backward(
+        g, input, target, reduction, delta
+    ),
+    target=lambda g, input, target, reduction, delta: huber_backward(
+        g, target, input, reduction, delta
+    ),
     latex={"input": HUBER_LATEX, "target": f"-{HUBER_LATEX}"},
 )
 SMOOTH_L1_LATEX = r"\tfrac{g}{n\,\beta}\,\min(\max(x-t,-\beta),\beta)"
@@ -128,26 +134,26 @@ smooth_l1_loss.vjp(
 
 
 def reduce_array(xp: Any, losses: Array, reduction: str) -> Array:
-    """The same as `reduced`, on arrays."""
+    """Reduce losses as `reduce_losses` does, on arrays."""
     if reduction == "none":
         return losses
     if reduction not in REDUCTIONS:
         raise reduction_error(reduction)
-    short = losses.itemsize == 2  # 16-bit numbers are added up in float32
+    short = losses.itemsize == 2  # 16-bit floats are accumulated in float32
     total = xp.sum(losses, dtype="float32") if short else xp.sum(losses)
     total = total if reduction == "sum" else total / (losses.size or float("nan"))
     return total.astype(losses.dtype) if short else total
 
 
 def mean_divisor(losses: Any, reduction: str) -> int:
-    """Return what a mean divides by, 1 for the others."""
+    """Return the divisor of a mean, 1 for other reductions."""
     total = 1
     for size in losses.shape if reduction == "mean" else ():
         total *= size
     return total or 1
 
 
-# Yes or no -----------------------------------------------------------------------------------
+# Binary cross entropy ------------------------------------------------------------------------
 
 
 @layer(promotion="same", dtypes="f", public="binary_cross_entropy")
@@ -157,7 +163,7 @@ def bce_forward(xp: Any, input: Array, target: Array) -> Array:
     return no - target * xp.maximum(xp.log(input), -100)
 
 
-# Where the probability is exactly 0 or 1 the slope is infinite: a limit keeps it a number.
+# Where the probability is exactly 0 or 1 the derivative is infinite; the clamp keeps it finite.
 bce_forward.vjp(
     input=lambda g, input, target: g * ((input - target) / clamp(input * (1 - input), min=1e-12)),
     target=lambda g, input: g * (clamp(log(1 - input), min=-100) - clamp(log(input), min=-100)),
@@ -169,14 +175,14 @@ bce_forward.vjp(
 def bce_with_logits_forward(xp: Any, input: Array, target: Array) -> Array:
     """-t · log σ(x) - (1 - t) · log σ(-x) = (1 - t) · x + max(-x, 0) + log(1 + e^-|x|).
 
-    An infinite score costs nothing where it is right: 0 · ∞ is 0.
+    An infinite logit of the right sign has the loss 0: 0 · ∞ is taken as 0.
     """
     if input.itemsize == 2 and target.dtype == input.dtype:
         return compute_in_float32(bce_with_logits_forward.op.forward, xp, input, target)
     far = xp.log1p(xp.exp(-xp.abs(input)))
     y = (1 - target) * input + xp.maximum(-input, 0) + far
     if y.__class__ is ndarray:
-        length = vdot(y, y)  # the quickest question for NaN
+        length = vdot(y, y)  # the fastest check for NaN
         if length == length:
             return y
 
@@ -189,9 +195,9 @@ def bce_with_logits_forward(xp: Any, input: Array, target: Array) -> Array:
 
 @layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
 def bce_with_logits_grad(xp: Any, input: Array, target: Array) -> Array:
-    """(1 - t) · σ(x) - t · σ(-x): the slope of `logits_loss`.
+    """(1 - t) · σ(x) - t · σ(-x): the derivative of `logits_loss`.
 
-    σ(x) - t would round to 0 for a large x and t = 1, where the slope is -e^-x.
+    σ(x) - t would round to 0 for a large x and t = 1, where the derivative is -e^-x.
     """
     if input.itemsize == 2 and target.dtype == input.dtype:
         return compute_in_float32(bce_with_logits_grad.op.forward, xp, input, target)

@@ -1,6 +1,6 @@
-"""Losses that compare: which of two is larger, closer, more alike.
+"""Ranking and embedding losses, which compare pairs or triplets.
 
-Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
+`size_average` and `reduce` are deprecated forms of `reduction`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ....core.precision import composed_in_float32
 from ....core.tensor import Tensor
 from ....errors import InvalidValueError, ShapeError
 from ....ops import clamp, minimum, sqrt, squeeze, sum, where
-from ..distance import is_extreme, max_abs, promote_pair, pairwise_distance
+from ..distance import is_extreme, max_abs, pairwise_distance, promote_pair
 from .reduction import reduce_losses, resolve_reduction
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
 
 
 COSINE_EPS = 9.999999960041972e-13
-"""ε of the cosine of two vectors, so that two vectors of zeros are alike: a float32's 1e-12."""
+"""ε in the cosine of two vectors: 1e-12 as a float32."""
 
 
 def hinge(x: Tensor) -> Tensor:
-    """max(0, x), with the slope 1 at 0: where two scores are equal, training has to begin."""
+    """max(0, x) with the derivative 1 at 0, so that equal scores have a gradient."""
     return clamp(x, min=0)
 
 
@@ -38,7 +38,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Of two numbers, the first should be larger (t = 1) or smaller (t = -1) by a margin m.
+    """Margin ranking loss: x1 should be larger (t = 1) or smaller (t = -1) than x2 by m.
 
     y = max(0, m - t · (x1 - x2)), averaged.
 
@@ -56,7 +56,7 @@ def margin_ranking_loss(
         raise ShapeError(
             "margin_ranking_loss", "all should have the same number of axes", shapes
         )  # fmt: skip
-    # The difference is turned round, not the target: of an unsigned one there is no negative.
+    # The difference is negated, not the target, which may have an unsigned dtype.
     return reduce_losses(hinge(target * (input2 - input1) + float(margin)), reduction)
 
 
@@ -68,7 +68,7 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Distances should be small for pairs (t = 1), beyond a margin m for others (t = -1).
+    """Hinge embedding loss of distances: small for pairs (t = 1), above m for others (t = -1).
 
     y = x, or max(0, m - x), averaged.
 
@@ -76,7 +76,9 @@ def hinge_embedding_loss(
     tensor([0.5000, 0.8000])
     """
     reduction = resolve_reduction(size_average, reduce, reduction)
-    margin = margin if input.is_floating_point() else int(margin)  # integers stay what they are
+    margin = (
+        margin if input.is_floating_point() else int(margin)
+    )  # integer tensors keep their dtype
     near = where(target != -1, input, 0)
     far = where(target != 1, hinge(margin - input), 0)
     return reduce_losses(near + far, reduction)
@@ -91,7 +93,7 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Vectors should point the same way (t = 1), or not (t = -1).
+    """Cosine embedding loss: vectors should be parallel (t = 1), or not (t = -1).
 
     y = 1 - cos(x1, x2), or max(0, cos(x1, x2) - m), averaged.
 
@@ -109,12 +111,14 @@ def cosine_embedding_loss(
              "target": tuple(target.shape)},
             "inputs (n, d) need targets (n)",
         )  # fmt: skip
-    return reduce_losses(cosine_losses(input1, input2, target == 1, target == -1, margin), reduction)
+    return reduce_losses(
+        cosine_losses(input1, input2, target == 1, target == -1, margin), reduction
+    )
 
 
 @composed_in_float32
 def cosine_losses(x1: Tensor, x2: Tensor, alike: Tensor, apart: Tensor, margin: float) -> Tensor:
-    """1 - cos where two vectors should be alike, max(0, cos - m) where they should not."""
+    """1 - cos for similar pairs, max(0, cos - m) for dissimilar ones."""
     cosine = safe_cosine(x1, x2)
     return where(alike, 1 - cosine, 0.0) + where(apart, hinge(cosine - margin), 0.0)
 
@@ -144,7 +148,7 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The anchor should be closer to the positive than to the negative, by a margin m.
+    """Triplet loss: the anchor should be closer to the positive than to the negative by m.
 
     y = max(0, d(anchor, positive) - d(anchor, negative) + m), averaged.
 
@@ -178,7 +182,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """The same as `triplet_margin_loss`, with any function of two tensors as the distance.
+    """Triplet loss with any function of two tensors as the distance.
 
     >>> a, b = tensor([[0.0]]), tensor([[3.0]])
     >>> far = lambda x, y: (x - y).abs().sum(-1)
@@ -202,7 +206,7 @@ def triplet_losses(
     swap: bool,
     reduction: str,
 ) -> Tensor:
-    """max(0, near - far + m), with the positive as anchor where that is closer (`swap`)."""
+    """max(0, near - far + m); `swap` uses the positive as anchor where that is closer."""
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ShapeError(
             "triplet_margin_loss", "all should have the same number of axes",

@@ -1,4 +1,4 @@
-"""How the losses of single elements become one number."""
+"""The reduction of elementwise losses to one value."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ def reduction_error(reduction: str) -> SettingError:
 
 
 def resolve_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """Translate PyTorch's two old arguments, which some code still uses, and warn of them."""
+    """Translate PyTorch's deprecated `size_average` and `reduce` into `reduction`, and warn."""
     if size_average is None and reduce is None:
-        return translate_elementwise_mean(reduction) if reduction == "elementwise_mean" else reduction
+        return (
+            translate_elementwise_mean(reduction) if reduction == "elementwise_mean" else reduction
+        )
     chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
     warn(
         f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead."
@@ -42,13 +44,13 @@ def resolve_reduction(size_average: bool | None, reduce: bool | None, reduction:
 
 
 def translate_elementwise_mean(reduction: str) -> str:
-    """Translate what "mean" was called for a while."""
+    """Translate "elementwise_mean", a former name of "mean", and warn."""
     warn(f"reduction='{reduction}' is deprecated. Please use reduction='mean' instead.")
     return "mean"
 
 
 def reduce_losses(losses: Tensor, reduction: str) -> Tensor:
-    """Combine the losses of all elements.
+    """Reduce the losses of all elements.
 
     Raises: SettingError (a ValueError): `reduction` is not "mean", "sum" or "none".
     """

@@ -1,6 +1,6 @@
-"""How wrong a prediction is, as one number to make small: differences, and yes or no.
+"""Regression losses, KL divergence and binary cross entropy.
 
-Wherever `size_average` and `reduce` stand, they are old forms of `reduction`.
+`size_average` and `reduce` are deprecated forms of `reduction`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ....ops import abs as abs_
 from ....ops import broadcast_tensors, exp, log, ones_like, sum, where, zeros_like
 from . import pointwise
 from .classification import PROBABILITY_NODES, warn_of_probabilities
-from .pointwise import bce_with_logits_forward, bce_forward, check_same_shape
+from .pointwise import bce_forward, bce_with_logits_forward, check_same_shape
 from .reduction import reduce_losses, resolve_reduction
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# Numbers -------------------------------------------------------------------------------------
+# Regression ----------------------------------------------------------------------------------
 
 
 def mse_loss(
@@ -36,10 +36,10 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The squared difference: y = (x - t)², averaged.
+    """Mean squared error: y = (x - t)², averaged.
 
     Args:
-        weight: how much each element counts; a mean is then divided by their sum.
+        weight: the weight of each element; a mean is divided by their sum.
 
     >>> nn.functional.mse_loss(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(2.)
@@ -62,7 +62,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The distance: y = |x - t|, averaged.
+    """Mean absolute error: y = |x - t|, averaged.
 
     Args: as for `mse_loss`.
 
@@ -72,7 +72,7 @@ def l1_loss(
     input, target = broadcast_pair("l1_loss", input, target)
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = resolve_reduction(size_average, reduce, reduction)
-    if input.dtype.category < 2 and target.dtype.category < 2:  # integers stay what they are
+    if input.dtype.category < 2 and target.dtype.category < 2:  # integer tensors keep their dtype
         losses = abs_(input - target)
         if weight is None:
             return reduce_losses(losses, reduction)
@@ -84,9 +84,9 @@ def l1_loss(
 
 
 def broadcast_pair(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """Return both in one shape, with a warning if they had two.
+    """Return both in one shape, with a warning if the shapes differ.
 
-    A number beside a tensor is then a tensor, too: it takes part in the choice of the type.
+    A 0-d tensor is expanded, so that it takes part in type promotion.
     """
     if input._array.shape == target._array.shape:
         return input, target
@@ -98,7 +98,7 @@ def broadcast_pair(op: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tens
 
 
 def reduce_weighted(op: str, losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
-    """Combine the losses of elements that count differently: Σ w·y / Σ w is their mean."""
+    """Reduce weighted losses; their mean is Σ w·y / Σ w."""
     check_weight(op, losses, weight)
     return (
         weighted_mean(losses, weight)
@@ -109,7 +109,7 @@ def reduce_weighted(op: str, losses: Tensor, weight: Tensor, reduction: str) -> 
 
 @composed_in_float32
 def weighted_mean(losses: Tensor, weight: Tensor) -> Tensor:
-    """Σ w·y / Σ w; both sums may be too large for a float16."""
+    """Σ w·y / Σ w, in float32 for float16, where the sums may overflow."""
     return sum(losses * weight) / sum(weight)
 
 
@@ -127,9 +127,9 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Squared for small differences d, straight for large ones: ½d²/β, or |d| - ½β.
+    """Smooth L1 loss of the difference d: ½d²/β for |d| < β, else |d| - ½β.
 
-    The curvature is 1/β where the prediction is right, and 0 from |d| = β on.
+    The second derivative is 1/β at d = 0, and 0 from |d| = β on.
 
     >>> nn.functional.smooth_l1_loss(tensor([0.0, 0.0]), tensor([1.0, 3.0]))
     tensor(1.5000)
@@ -150,12 +150,12 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Squared for small differences d, straight for large ones: ½d², or δ · (|d| - ½δ).
+    """Huber loss of the difference d: ½d² for |d| < δ, else δ · (|d| - ½δ).
 
-    The curvature is 1 where the prediction is right, and 0 from |d| = δ on.
+    The second derivative is 1 at d = 0, and 0 from |d| = δ on.
 
     Args:
-        weight: how much each element counts.
+        weight: the weight of each element.
 
     >>> nn.functional.huber_loss(tensor([0.0, 0.0]), tensor([1.0, 3.0]))
     tensor(1.5000)
@@ -188,7 +188,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """How far probabilities are from others: Σ t · (log t - x), x being logarithms already.
+    """Kullback–Leibler divergence: Σ t · (log t - x), with x already logarithms.
 
     "batchmean" divides by the number of samples, which is the mathematical definition.
 
@@ -207,7 +207,7 @@ def kl_div(
 
 @composed_in_float32
 def batch_mean(losses: Tensor) -> Tensor:
-    """Σ y over the number of samples; the sum may be too large for a float16."""
+    """Σ y over the number of samples, in float32 for float16, where the sum may overflow."""
     return sum(losses) / (losses.shape[0] if losses.ndim else 1)
 
 
@@ -219,7 +219,7 @@ def pointwise_kl_div(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
     return where(some, target * (log(where(some, target, 1.0)) - input), 0.0)
 
 
-# Yes or no -----------------------------------------------------------------------------------
+# Binary cross entropy ------------------------------------------------------------------------
 
 
 @recorded_as("BinaryCrossEntropyBackward0")
@@ -231,7 +231,7 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """For probabilities x of "yes": -t · log x - (1 - t) · log(1 - x), each log at least -100.
+    """Binary cross entropy of probabilities: -t · log x - (1 - t) · log(1 - x), logs ≥ -100.
 
     Raises: ShapeError: different shapes. ValueRangeError: on the CPU, not probabilities.
 
@@ -240,7 +240,7 @@ def binary_cross_entropy(
     """
     reduction = resolve_reduction(size_average, reduce, reduction)
     check_same_shape("binary_cross_entropy", input._array, target._array, stretch=False)
-    if input.device.type == "cpu" and input.numel():  # looking would make a GPU wait
+    if input.device.type == "cpu" and input.numel():  # the check would synchronise a GPU
         hint = (
             "for scores (logits) use binary_cross_entropy_with_logits, "
             "or take torch.sigmoid(input) first"
@@ -252,7 +252,9 @@ def binary_cross_entropy(
         return reduce_losses(losses, reduction)
     wider = result_type(losses, weight) is not losses.dtype and weight.is_floating_point()
     loss = reduce_losses(losses * weight, reduction)
-    return loss.to(losses.dtype) if wider else loss  # in the type of the input, as without one
+    return (
+        loss.to(losses.dtype) if wider else loss
+    )  # in the dtype of the input, as without a weight
 
 
 def check_probabilities(name: str, tensor: Tensor, hint: str) -> None:
@@ -275,11 +277,11 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """The same for scores (logits): the sigmoid is part of the loss, which keeps it exact.
+    """Binary cross entropy of logits: the sigmoid is part of the loss, for accuracy.
 
-    `pos_weight` is how much more a "yes" counts. A score of ∞ for a "yes" and of -∞ for a "no" has
-    the loss 0 (NaN in PyTorch), and the slope stays exact where PyTorch's rounds to 0: -exp(-40) at
-    40 for a "yes".
+    `pos_weight` is the weight of positive targets. A logit of ∞ for the target 1 and of -∞ for 0
+    has the loss 0 (NaN in PyTorch), and the derivative stays accurate where PyTorch's rounds to 0:
+    -exp(-40) at the logit 40 for the target 1.
 
     Raises: ShapeError: different shapes.
 
@@ -289,7 +291,9 @@ def binary_cross_entropy_with_logits(
     reduction = resolve_reduction(size_average, reduce, reduction)
     check_same_shape("binary_cross_entropy_with_logits", input._array, target._array, stretch=False)
     if input._node.__class__ in PROBABILITY_NODES:
-        warn_of_probabilities("binary_cross_entropy_with_logits", PROBABILITY_NODES[input._node.__class__])
+        warn_of_probabilities(
+            "binary_cross_entropy_with_logits", PROBABILITY_NODES[input._node.__class__]
+        )
     if not target.is_floating_point():
         raise DTypeError(
             "binary_cross_entropy_with_logits", "the target must be of floating numbers, 0 to 1",
@@ -304,11 +308,14 @@ def binary_cross_entropy_with_logits(
 
 @composed_in_float32
 def weighted_logits_loss(input: Tensor, target: Tensor, pos_weight: Tensor) -> Tensor:
-    """(1 - t) · the loss of a whole "no" + w · t · that of a whole "yes".
+    """(1 - t) · the loss for the target 0 + w · t · that for the target 1.
 
-    An infinite one may count for nothing.
+    An infinite loss with the factor 0 is left out.
     """
-    no, yes = bce_with_logits_forward(input, zeros_like(target)), bce_with_logits_forward(input, ones_like(target))
+    no, yes = (
+        bce_with_logits_forward(input, zeros_like(target)),
+        bce_with_logits_forward(input, ones_like(target)),
+    )
     no = where((target == 1) & (no == math.inf), 0.0, no)
     yes = where((target == 0) & (yes == math.inf), 0.0, yes)
     return (1 - target) * no + pos_weight * target * yes

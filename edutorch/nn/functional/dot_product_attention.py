@@ -1,4 +1,4 @@
-"""Attention: each place asks, all places answer, and the best answers count most."""
+"""Scaled dot-product attention: each query takes a weighted average of the values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import backends
 from ...backends.numpy import Array
-from ...core.precision import is_half, widened
+from ...core.precision import is_half, widen
 from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
 from ...dtypes import float16, float32
@@ -29,7 +29,7 @@ from .op_decorators import can_read, layer
 __all__ = ["scaled_dot_product_attention"]
 
 LOWEST_SCORE = -1e30
-"""A score that counts for nothing, without the trouble that -∞ makes."""
+"""The score of a masked key: finite, since a row of -∞ alone would give NaN."""
 
 
 def scaled_dot_product_attention(
@@ -42,21 +42,21 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """Averages of the values, weighted by how well keys fit a query: softmax(q kᵀ / √d) v.
+    """Scaled dot-product attention: softmax(q kᵀ / √d) v.
 
     Args:
         query, key, value: (…, l, d), (…, s, d) and (…, s, v).
-        attn_mask: (…, l, s): False hides a place; floating numbers, of the type of the query or
-            float32, are added to the scores.
-        dropout_p: drops weights with this probability (always: pass 0 in evaluation).
-        is_causal: hide what comes later.
-        scale: what the scores are multiplied by, instead of 1 / √d.
-        enable_gqa: several heads of the query share a head of key and value.
+        attn_mask: (…, l, s): False hides a key; a floating mask, of the dtype of the query or
+            float32, is added to the scores.
+        dropout_p: the dropout probability of the weights (always applied: pass 0 in evaluation).
+        is_causal: hide keys after the query.
+        scale: the factor of the scores, instead of 1 / √d.
+        enable_gqa: grouped-query attention: several query heads share a key and value head.
 
-    Raises: ShapeError: the shapes do not fit, or both a mask and `is_causal`. DTypeError: a
-        mask of integers, or another type of query, key and value.
+    Raises: ShapeError: the shapes do not fit, or both a mask and `is_causal`. DTypeError: an
+        integer mask, or different dtypes of query, key and value.
 
-    A query that may see nothing gets zeros, and gives no gradient: also with `is_causal`, dropout
+    A query whose keys are all hidden gets zeros and a gradient of 0: also with `is_causal`, dropout
     and a mask of -∞, where PyTorch's kernels differ and some give NaN.
 
     Paper: Vaswani et al., Attention is all you need, 2017.
@@ -68,8 +68,8 @@ def scaled_dot_product_attention(
     """
     check_arguments(query, key, value, attn_mask, is_causal, enable_gqa)
     if is_half(query.dtype):  # rounded once, at the end
-        mask = attn_mask if attn_mask is None or attn_mask.dtype is boolean else widened(attn_mask)
-        wide = widened(query), widened(key), widened(value), mask
+        mask = attn_mask if attn_mask is None or attn_mask.dtype is boolean else widen(attn_mask)
+        wide = widen(query), widen(key), widen(value), mask
         y = scaled_dot_product_attention(*wide, dropout_p, is_causal, scale, enable_gqa)
         return y.to(query.dtype)
     if enable_gqa:
@@ -94,7 +94,7 @@ def scaled_dot_product_attention(
 def attention_forward(
     xp: Any, query: Array, key: Array, value: Array, scale: float, is_causal: bool = False
 ) -> Array:
-    """Averages of the values, weighted by how well keys fit a query: softmax(scale · q kᵀ) v."""
+    """Attention without mask and dropout as one op: softmax(scale · q kᵀ) v."""
     y = matmul(attention_probs(query, key, scale, is_causal), value)
     order = memory_order(query)
     if order == sorted(order):
@@ -104,28 +104,29 @@ def attention_forward(
 
 
 def memory_order(x: Any) -> list[int]:
-    """Return the axes as they lie in memory, the last one last: of heads side by side, 0, 2, 1, 3.
+    """Return the axes in the order of their strides, for instance 0, 2, 1, 3 for split heads.
 
-    Attention's result lies as the query does. So to put the heads together again is only a view.
+    The result of attention has the memory order of the query, so that concatenating the heads is a
+    view.
     """
     strides = getattr(x, "strides", (0,) * x.ndim)
     return [*sorted(range(x.ndim - 1), key=lambda axis: -strides[axis]), x.ndim - 1]
 
 
 def attention_probs(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
-    """How much of each value a query takes: (…, l, s), positive numbers that sum to 1."""
+    """The attention weights: (…, l, s), softmax(scale · q kᵀ)."""
     scores = matmul(query * scale, transpose(key, -2, -1))
     if is_causal:
         xp = backends.of(key._array if isinstance(key, Tensor) else key).xp
         future = xp.arange(key.shape[-2]) > xp.arange(query.shape[-2])[:, None]
-        scores = where(future, -math.inf, scores)  # each query sees the first key at least
+        scores = where(future, -math.inf, scores)  # the first key is always visible
     return softmax(scores, -1)
 
 
 def sdpa_backward(
     g: Any, query: Any, key: Any, value: Any, scale: float, is_causal: bool
 ) -> tuple[Any, Any, Any]:
-    """The gradients of query, key and value. The weights are computed again, not kept."""
+    """The gradients of query, key and value; the weights are recomputed, not saved."""
     weights = attention_probs(query, key, scale, is_causal)
     grad_weights = matmul(g, transpose(value, -2, -1))
     weighted_sum = sum(weights * grad_weights, -1, True)
@@ -148,7 +149,7 @@ attention_forward.vjp(
 
 
 def can_use_sdpa_op(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Say whether `attend` is all there is to do: no batch axes that would have to broadcast."""
+    """Whether the fused op applies: equal batch axes, and no autocast."""
     batch = query.shape[:-2]
     return key.shape[:-2] == batch == value.shape[:-2] and current().autocast is None
 
@@ -186,21 +187,21 @@ def check_arguments(
 
 
 def causal_mask(queries: int, keys: int, like: Tensor) -> Tensor:
-    """Each place sees itself and what came before."""
+    """The causal mask: position i sees the keys 0 … i."""
     rows = arange(queries, device=like.device).unsqueeze(1)
     return arange(keys, device=like.device) <= rows
 
 
 def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax of the scores that are not hidden.
+    """Softmax of the scores over the visible keys.
 
-    What is hidden gets a very low score rather than -∞, for which a row that is hidden
-    as a whole would be 0 / 0, and its gradient too.
+    Hidden keys get a very low finite score rather than -∞, with which a row without visible keys
+    would be 0 / 0, and its gradient too.
     """
     if mask is None:
         return softmax(scores, -1)
     is_bool = mask.dtype is boolean
-    if has_visible_keys(mask):  # then -∞ is right, and its weight is 0
+    if has_visible_keys(mask):  # then -∞ gives a weight of 0, not NaN
         scores = masked_fill(scores, ~mask, -math.inf) if is_bool else scores + mask
         return softmax(scores, -1)
     if is_bool:
@@ -213,7 +214,7 @@ def attention_weights(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def has_visible_keys(mask: Tensor) -> bool:
-    """Whether each query surely may see something."""
+    """Whether each query is known to have a visible key."""
     if not can_read(mask):
         return False
     array = mask._array
