@@ -1,4 +1,4 @@
-"""Everything that a training needs to go on exactly as if it had never stopped."""
+"""Checkpoints of a trainer, from which training resumes exactly where it was saved."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["dump", "read", "restore"]
 
 FORMAT = 1
-"""Counts up when older versions could not go on from what this one writes."""
+"""The version of the format, increased when older versions cannot read it."""
 
 
 def dump(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
     """Return a checkpoint: plain data and tensors.
 
     Args:
-        weights_only: leave out what only continuing needs.
+        weights_only: leave out what is only needed to resume training.
     """
     module, loop = trainer.module, trainer.loop
     checkpoint: dict[str, Any] = {
@@ -43,13 +43,13 @@ def dump(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
                 lr_scheduler_config.scheduler.state_dict()
                 for lr_scheduler_config in trainer.lr_scheduler_configs
             ],
-            "callbacks": {key: each.state_dict() for key, each in named(trainer.callbacks)},
+            "callbacks": {key: callback.state_dict() for key, callback in named(trainer.callbacks)},
             "loop": loop.state_dict(),
             "random": RandomState.now(trainer.train_loader, trainer.device_type).parts,
             "scaler": None if scaler is None else scaler.state_dict(),
             "logged": trainer.train_book.state_dict(),
             "values": dict(trainer.values),
-            "metrics": {name: each.state() for name, each in metrics_of(module)},
+            "metrics": {name: metric.state() for name, metric in metrics_of(module)},
             "logged_metrics": logged_metrics(trainer),
             "gradients": gradients_of(trainer),
             "accumulate_grad_batches": trainer.accumulate_grad_batches,
@@ -75,7 +75,7 @@ def read(path: Any) -> dict[str, Any]:
 
 
 def restore(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
-    """Put everything back: callbacks first, because they may add schedulers of their own.
+    """Restore everything: callbacks first, because they may add schedulers of their own.
 
     Raises: TrainError: the checkpoint has weights alone, or another number of optimizers.
     """
@@ -98,7 +98,8 @@ def restore(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
             callback.load_state_dict(checkpoint["callbacks"][key])
         callback.on_load_checkpoint(trainer, module, checkpoint)
     load_each("optimizers", trainer.optimizers, checkpoint["optimizer_states"])
-    for optimizer in trainer.optimizers:  # a scheduler may step next, and the optimizer has
+    for optimizer in trainer.optimizers:
+        # Otherwise a scheduler that steps next would warn that the optimizer has not stepped.
         optimizer._opt_called = checkpoint["global_step"] > 0  # type: ignore[attr-defined]
     schedulers = [
         lr_scheduler_config.scheduler for lr_scheduler_config in trainer.lr_scheduler_configs
@@ -122,19 +123,19 @@ def restore(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     trainer.loop.load_state_dict(checkpoint["loop"], now)
 
 
-def load_each(what: str, own: list[Any], saved: list[dict[str, Any]]) -> None:
-    if len(own) != len(saved):
+def load_each(name: str, targets: list[Any], saved: list[dict[str, Any]]) -> None:
+    if len(targets) != len(saved):
         raise TrainError(
-            "fit", f"the checkpoint was made with another number of {what}",
-            {"in the checkpoint": len(saved), "here": len(own)},
+            "fit", f"the checkpoint was made with another number of {name}",
+            {"in the checkpoint": len(saved), "here": len(targets)},
             "return the same from configure_optimizers as when it was saved",
         )  # fmt: skip
-    for each, state in zip(own, saved, strict=True):
-        each.load_state_dict(state)
+    for target, state in zip(targets, saved, strict=True):
+        target.load_state_dict(state)
 
 
 def named(callbacks: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield callbacks by the names under which they are saved; those of one kind are numbered."""
+    """Yield callbacks with the keys of their states; equal keys are numbered."""
     count: dict[str, int] = {}
     for callback in callbacks:
         key = callback.state_key
@@ -143,23 +144,27 @@ def named(callbacks: list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def metrics_of(module: Any) -> Iterator[tuple[str, Metric]]:
-    """Yield the metrics that are parts of a module, by path."""
-    return ((name, each) for name, each in module.named_modules() if isinstance(each, Metric))
+    """Yield the metrics among the submodules of a module, with their paths."""
+    return ((name, child) for name, child in module.named_modules() if isinstance(child, Metric))
 
 
 def logged_metrics(trainer: Trainer) -> dict[str, str]:
-    """Return under which name each metric was logged in this epoch, and its path in the module."""
-    paths = {id(each): name for name, each in metrics_of(trainer.module)}
+    """Return the path in the module of each metric logged in this epoch, by logged name."""
+    paths = {id(metric): name for name, metric in metrics_of(trainer.module)}
     logged = trainer.train_book.metrics.items()
-    return {name: paths[id(each)] for name, each in logged if id(each) in paths}
+    return {name: paths[id(metric)] for name, metric in logged if id(metric) in paths}
 
 
 def gradients_of(trainer: Trainer) -> dict[str, Tensor]:
     """Return the gradients of a step that waits for further batches.
 
-    In manual optimization nobody knows whether it does, so they are kept.
+    In manual optimization the trainer does not know whether it does, so they are always saved.
     """
     if not trainer.loop.pending and trainer.module.automatic_optimization:
         return {}
-    found = trainer.module.named_parameters()
-    return {name: each.grad.detach() for name, each in found if each.grad is not None}
+    parameters = trainer.module.named_parameters()
+    return {
+        name: parameter.grad.detach()
+        for name, parameter in parameters
+        if parameter.grad is not None
+    }

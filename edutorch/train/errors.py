@@ -1,4 +1,4 @@
-"""What can be wrong with a training: settings, what the steps return, what is watched."""
+"""Errors of training: invalid settings, step outputs and monitored values."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ __all__ = ["MonitorError", "SettingError", "StepOutputError", "TrainError"]
 
 
 class TrainError(EdutorchError, RuntimeError):
-    """A training cannot go on as it was set up."""
+    """Raised if a training cannot run as it is set up."""
 
 
 class SettingError(TrainError, ValueError):
-    """A setting makes no sense, or not together with another one."""
+    """Raised if a setting is invalid, alone or together with another one."""
 
 
 class StepOutputError(TrainError, TypeError):
-    """A step or `configure_optimizers` returned something that cannot be used."""
+    """Raised if a step or `configure_optimizers` returns something invalid."""
 
 
 class MonitorError(TrainError):
-    """A value is watched that nobody has logged."""
+    """Raised if a monitored value was never logged."""
 
 
 def never_logged(who: str, monitor: str | None, logged: Iterable[str]) -> MonitorError:
-    """Make the error for a watched value that is not there; it lists what is."""
+    """Return the error for a monitored value that was never logged, with the names that were."""
     names = ", ".join(sorted(logged)) or "nothing"
     return MonitorError(
         who, f"monitor={monitor!r} was never logged", {"logged": names},
@@ -35,13 +35,13 @@ def never_logged(who: str, monitor: str | None, logged: Iterable[str]) -> Monito
 
 
 def check_choice(who: str, name: str, value: object, choices: tuple[object, ...]) -> None:
-    """Raise SettingError if a value is none of the choices."""
+    """Raise SettingError if a value is not one of the choices."""
     if value not in choices:
         known = ", ".join(repr(choice) for choice in choices)
         raise SettingError(who, f"{name} must be one of {known}, got {value!r}")
 
 
 def check_at_least(who: str, name: str, value: object, least: int) -> None:
-    """Raise SettingError if a value is not a whole number that is large enough."""
+    """Raise SettingError if a value is not an integer of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise SettingError(who, f"{name} must be a whole number of at least {least}, got {value!r}")

@@ -1,4 +1,4 @@
-"""Validation, test and prediction: once through the loaders, without gradients."""
+"""Validation, test and prediction: one pass over the loaders, without gradients."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["evaluate", "evaluating"]
 
 @contextmanager
 def evaluating(module: Module) -> Iterator[None]:
-    """Switch all layers to evaluation inside the block; afterwards each is what it was."""
-    modes = [(each, each.training) for each in module.modules()]
+    """Switch all submodules to evaluation mode inside the block, and restore their modes."""
+    modes = [(child, child.training) for child in module.modules()]
     module.eval()
     try:
         yield
     finally:
-        for each, mode in modes:
-            each.training = mode
+        for child, mode in modes:
+            child.training = mode
 
 
 def evaluate(
@@ -36,12 +36,12 @@ def evaluate(
     """Run every batch of every loader through the module's step.
 
     Args:
-        word: "validation", "test" or "predict": the step and the hooks are named so.
-        limit: how many batches of each loader, or which part of it.
+        word: "validation", "test" or "predict", the prefix of the step and the hooks.
+        limit: the number of batches of each loader, or the share of them.
 
-    Returns: for each loader what was logged, and the list of what the steps returned.
+    Returns: for each loader the logged values, and the list of what the steps returned.
     """
-    found: list[dict[str, float]] = []
+    results: list[dict[str, float]] = []
     outputs: list[Any] = []
     lengths = [limited_length(loader, limit, "the limit") for loader in loaders]
     known = [length for length in lengths if length is not None]
@@ -52,33 +52,33 @@ def evaluate(
             trainer.call(f"on_{word}_start")
             trainer.call(f"on_{word}_epoch_start")
             books = [LogBook() for _ in loaders] or [LogBook()]
-            for number, loader in enumerate(loaders):
-                with trainer.logging_into(books[number]):
-                    outputs.append(run_loader(trainer, word, loader, number, limit, len(loaders)))
+            for index, loader in enumerate(loaders):
+                with trainer.logging_into(books[index]):
+                    outputs.append(run_loader(trainer, word, loader, index, limit, len(loaders)))
             with trainer.logging_into(books[-1]):
-                publish = lambda: found.extend(publish_all(trainer, books))  # noqa: E731
+                publish = lambda: results.extend(publish_all(trainer, books))  # noqa: E731
                 trainer.call(f"on_{word}_epoch_end", then=publish)
             if word == "validation":
                 trainer.loop.validated()
             trainer.call(f"on_{word}_end")
     finally:
         trainer.evaluating = outer
-    return found, outputs
+    return results, outputs
 
 
 def run_loader(
-    trainer: Trainer, word: str, loader: Any, number: int, limit: Any, loaders: int
+    trainer: Trainer, word: str, loader: Any, index: int, limit: Any, loaders: int
 ) -> list[Any]:
-    """Run the batches of one loader; what a prediction returns is kept."""
+    """Run the batches of one loader; return the outputs of predictions."""
     name = f"{'val' if word == 'validation' else word}_dataloaders"
     check_loader(loader, name)
     batches = itertools.islice(iter(loader), limited_length(loader, limit, f"limit_{name}"))
     outputs = []
-    which = (number,) if loaders > 1 else ()
+    loader_idx = (index,) if loaders > 1 else ()
     for batch_idx, batch in enumerate(trainer.fetched(batches, name)):
-        trainer.call(f"on_{word}_batch_start", batch, batch_idx, *which)
-        output = trainer.step(f"{word}_step", batch, batch_idx, *which)
-        trainer.call(f"on_{word}_batch_end", output, batch, batch_idx, *which)
+        trainer.call(f"on_{word}_batch_start", batch, batch_idx, *loader_idx)
+        output = trainer.step(f"{word}_step", batch, batch_idx, *loader_idx)
+        trainer.call(f"on_{word}_batch_end", output, batch, batch_idx, *loader_idx)
         trainer.publish(trainer.book.step_values(), to_logger=False)
         if word == "predict":
             outputs.append(output)
@@ -86,11 +86,11 @@ def run_loader(
 
 
 def publish_all(trainer: Trainer, books: list[LogBook]) -> list[dict[str, float]]:
-    """Make known what the loaders came to; names of several loaders get a number."""
+    """Publish the epoch values of the loaders; with several loaders, names get an index."""
     results = []
-    for number, book in enumerate(books):
-        end = f"/dataloader_idx_{number}" if len(books) > 1 else ""
-        values = {f"{name}{end}": pair for name, pair in book.epoch_values().items()}
+    for index, book in enumerate(books):
+        suffix = f"/dataloader_idx_{index}" if len(books) > 1 else ""
+        values = {f"{name}{suffix}": pair for name, pair in book.epoch_values().items()}
         trainer.publish(values)
         results.append({name: value for name, (_, value) in values.items()})
         book.clear()

@@ -25,18 +25,18 @@ def fit(
 ) -> dict[str, list[float]]:  # fmt: skip
     """Train a plain module on batches (inputs, targets); return the curves.
 
-    It is short for a `TrainModule` whose step is loss_fn(model(inputs), targets), and a Trainer
-    that writes no files.
+    This is a shorthand for a `TrainModule` whose step is loss_fn(model(inputs), targets), and a
+    Trainer that writes no files.
 
     Args:
-        model: what is trained.
+        model: the module to train.
         loss_fn: returns the loss of (predictions, targets).
-        loader: gives batches of two parts.
-        epochs: how often it goes through them.
-        optimizer: Adam with the rate `lr` by default.
-        val_loader: batches to look at behind each epoch, not to train on.
-        metrics: what else is measured, by name.
-        settings: those of `Trainer`.
+        loader: yields batches (inputs, targets).
+        epochs: the number of passes over the loader.
+        optimizer: by default Adam with the learning rate `lr`.
+        val_loader: yields batches for validation after each epoch.
+        metrics: further metrics by name.
+        settings: settings of `Trainer`.
 
     Raises: TrainError: a batch is not made of inputs and targets.
 
@@ -56,7 +56,7 @@ def fit(
 
 
 class Supervised(TrainModule):
-    """A model, a loss and an optimizer, without a class of the user's."""
+    """Wraps a model, a loss and an optimizer as a `TrainModule`."""
 
     def __init__(
         self, model: Module, loss_fn: Any, optimizer: Any, lr: float, metrics: dict[str, Metric]
@@ -66,7 +66,7 @@ class Supervised(TrainModule):
         self.measured = {"": metrics, "val_": copy.deepcopy(metrics)}
 
     def forward(self, inputs: Any) -> Any:
-        """Ask the model."""
+        """Return the output of the model."""
         return self.model(inputs)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
@@ -94,12 +94,12 @@ class Supervised(TrainModule):
         return loss
 
     def configure_optimizers(self) -> Any:
-        """Return what was given, or Adam."""
+        """Return the given optimizer, or Adam."""
         return self.optimizer or Adam(self.model.parameters(), lr=self.lr)
 
 
 class Curves(Callback):
-    """Keeps every epoch's values."""
+    """Collects the values of every epoch."""
 
     monitors = True
 

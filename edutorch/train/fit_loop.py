@@ -1,4 +1,4 @@
-"""Training itself: epochs of batches, a step for each, and a look at other data in between."""
+"""The training loop: epochs, batches, optimizer steps, and validation in between."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ COUNTS = ("epoch", "batches", "batches_seen", "batches_stepped", "global_step", 
 
 
 class FitLoop:
-    """Where a training stands, and how it goes on from there.
+    """The training loop and its progress.
 
-    `stage` says what was done last: "start" of an epoch, "batch", "validated" behind one, or
-    "epoch_end". A checkpoint keeps it, so that nothing is done twice or left out.
+    `stage` is what was done last: "start" of an epoch, "batch", "validated" after a batch, or
+    "epoch_end". A checkpoint keeps it, so that nothing is repeated or skipped.
     """
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
         self.epoch = 0
-        self.batches = 0  # that this epoch is through with
-        self.batches_seen = 0  # in all epochs
-        self.batches_stepped = 0  # behind which the parameters have moved
-        self.global_step = 0  # how often they have moved
+        self.batches = 0  # batches of this epoch that are done
+        self.batches_seen = 0  # batches of all epochs
+        self.batches_stepped = 0  # batches after which an optimizer stepped
+        self.global_step = 0  # optimizer steps
         self.pending = 0  # batches whose gradients wait for a step
         self.stage = "start"
         self.length: int | None = None  # batches in an epoch, if that is known
@@ -48,11 +48,11 @@ class FitLoop:
     # Epochs -------------------------------------------------------------------------------
 
     def run(self, loader: Any) -> None:
-        """Train until enough steps or epochs are done."""
+        """Train until the last step or epoch."""
         trainer = self.trainer
         self.length = limited_length(loader, trainer.limit_train_batches, "limit_train_batches")
         if self.replay is not None and self.replay.start is not None and self.stage != "start":
-            # `fit` is called again behind one that stopped in the middle of an epoch
+            # `fit` is called again after one that stopped in the middle of an epoch.
             now = RandomState.now(loader, trainer.device_type)
             self.resumed = self.resumed or (self.replay.start, now)
         self.replay = Replay(loader, self.length, trainer.device_type)
@@ -66,7 +66,7 @@ class FitLoop:
         trainer.call("on_train_end")
 
     def over(self) -> bool:
-        """Say whether training ends here."""
+        """Whether training ends here."""
         trainer = self.trainer
         if 0 <= trainer.max_steps <= self.global_step:
             return True
@@ -76,13 +76,13 @@ class FitLoop:
         return trainer.should_stop and enough and self.global_step >= (trainer.min_steps or 0)
 
     def run_epoch(self) -> bool:
-        """Train on what is left of an epoch. Return whether its end was reached.
+        """Train on the rest of an epoch. Return whether its end was reached.
 
-        Where training stops in the middle, the epoch is not ended: it can be continued.
+        If training stops in the middle, the epoch is not ended, and can be continued.
         """
         trainer = self.trainer
         if self.stage == "epoch_end":
-            self.remaining()  # none; but the random numbers go on from where they were
+            self.remaining()  # no batches, but it restores the random generators
         else:
             trainer.call("on_train_epoch_start")
             batches = self.remaining()
@@ -94,7 +94,7 @@ class FitLoop:
                 self.validate_if_due()
                 if self.over() and self.batches != self.length:
                     return False
-            if self.pending:  # the loader did not say that it ends here
+            if self.pending:  # the length of the loader was not known
                 self.step_now(self.trainer.optimizers[0])
                 self.batches_stepped += 1
             if self.length is None or self.batches < self.length:
@@ -103,19 +103,19 @@ class FitLoop:
         return True
 
     def remaining(self) -> Iterator[Any]:
-        """Return the batches of this epoch that are still to come."""
+        """Return the remaining batches of this epoch."""
         resumed, self.resumed = self.resumed, None
         assert self.replay is not None
         if resumed is None:
             return self.replay.batches(self.epoch)
         if self.batches == self.length or self.stage == "epoch_end":
-            self.replay.start = resumed[0]  # for checkpoints from the end of this epoch
+            self.replay.start = resumed[0]  # needed by checkpoints at the end of this epoch
             resumed[1].restore(self.replay.loader, self.trainer.device_type)
             return iter(())
         return self.replay.batches_after(self.batches, self.epoch, *resumed)
 
     def end_epoch(self) -> None:
-        """Tell everyone, let schedulers step, and count the epoch."""
+        """Call the hooks, step the schedulers, and count the epoch."""
         trainer = self.trainer
         if self.stage != "epoch_end":
             self.stage = "epoch_end"
@@ -130,7 +130,7 @@ class FitLoop:
     # Batches ------------------------------------------------------------------------------
 
     def run_batch(self, batch: Any) -> int | None:
-        """Train on one batch. Return -1 if a hook wants the rest of the epoch left out."""
+        """Train on one batch. Return -1 if a hook skips the rest of the epoch."""
         trainer, batch_idx = self.trainer, self.batches
         if -1 in trainer.call("on_train_batch_start", batch, batch_idx):
             return -1
@@ -155,7 +155,7 @@ class FitLoop:
         return None
 
     def optimize(self, batch: Any, batch_idx: int) -> Any:
-        """Compute the loss and its gradients, and step when enough batches have been seen."""
+        """Compute the loss and its gradients, and step after enough batches."""
         trainer = self.trainer
         optimizer, every = trainer.optimizers[0], trainer.accumulate_grad_batches
         outputs: list[Any] = []
@@ -181,18 +181,18 @@ class FitLoop:
         elif id(optimizer) in trainer.asking:
             self.step_now(optimizer, closure)
         elif closure() is not None:
-            # An interrupt waits until the step has been counted too.
+            # An interrupt is deferred until the step has been counted.
             self.whole.enter_context(uninterrupted())
             self.step_now(optimizer)
         return outputs[-1]
 
     def step_now(self, optimizer: Any, closure: Callable[[], Any] | None = None) -> None:
-        """Let the optimizer move, and count it."""
+        """Run an optimizer step."""
         self.trainer.optimizer_step(optimizer, closure)
         self.pending = 0
 
     def loss_of(self, output: Any, batch_idx: int) -> Tensor | None:
-        """Return the loss in what `training_step` returned.
+        """Return the loss in the output of `training_step`.
 
         Raises: StepOutputError: there is none.
         """
@@ -207,9 +207,10 @@ class FitLoop:
                 f"leave the batch out; got {type(output).__name__}{keys}", {"batch_idx": batch_idx},
             )  # fmt: skip
         if loss.numel() != 1 or not loss.requires_grad:
-            told = {"loss": f"shape {tuple(loss.shape)}, requires_grad={loss.requires_grad}"}
+            details = {"loss": f"shape {tuple(loss.shape)}, requires_grad={loss.requires_grad}"}
             hint = "loss.mean()" if loss.numel() != 1 else "was it detached, or under no_grad?"
-            raise StepOutputError(name, "the loss has to be one number with a gradient", told, hint)
+            message = "the loss has to be one number with a gradient"
+            raise StepOutputError(name, message, details, hint)
         if not self.told_of_nan and not math.isfinite(loss.item()):
             self.told_of_nan = True
             warn(
@@ -222,7 +223,7 @@ class FitLoop:
     # Validation ---------------------------------------------------------------------------
 
     def validate_if_due(self, last: bool = False) -> None:
-        """Validate if it is time: behind a part of the batches, in each n-th epoch."""
+        """Validate if it is due: after a share of the batches, in every n-th epoch."""
         trainer = self.trainer
         if self.stage == "validated" or not trainer.can_validate():
             return
@@ -241,20 +242,20 @@ class FitLoop:
             trainer.validate_inside_fit()
 
     def validated(self) -> None:
-        """Note that the batch has been followed by its validation."""
+        """Record that the validation after a batch is done."""
         if not self.trainer.sanity_checking:
             self.stage = "validated"
 
     # State --------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where training stands, with the random numbers of this epoch's beginning."""
+        """Return the progress, with the random state at the beginning of this epoch."""
         state: dict[str, Any] = {name: getattr(self, name) for name in COUNTS}
         start = None if self.replay is None else self.replay.start
         return {**state, "epoch_start": None if start is None else start.parts}
 
     def load_state_dict(self, state: dict[str, Any], now: RandomState) -> None:
-        """Go on from what `state_dict` returned, with the random numbers from `now` on."""
+        """Restore what `state_dict` returned; the random generators go on from `now`."""
         for name in COUNTS:
             setattr(self, name, state[name])
         start: dict[str, Any] | None = state["epoch_start"]

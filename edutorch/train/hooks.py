@@ -1,7 +1,7 @@
-"""The moments of a training at which a module can do something of its own.
+"""The hooks of a module, called at each stage of a training.
 
-A hook that is not written does nothing. `Callback` has the same ones, with the trainer and
-the module as further arguments.
+A hook that is not overridden does nothing. `Callback` has the same hooks, with the trainer and the
+module as further arguments.
 """
 
 from __future__ import annotations

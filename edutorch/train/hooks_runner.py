@@ -1,4 +1,4 @@
-"""What runs inside a trainer: hooks are called, steps are run, values are logged."""
+"""Runs the hooks and steps of a trainer, and logs their values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Running"]
 
 
 class Running:
-    """The part of a `Trainer` that hooks, steps and loops are run by."""
+    """The part of a `Trainer` that runs hooks and steps and logs values."""
 
     callbacks: list[Callback]
     loggers: list[Logger]
@@ -39,8 +39,8 @@ class Running:
         self.stepping_optimizers: list[SteppingOptimizer] = []
         self.lr_scheduler_configs: list[LRSchedulerConfig] = []
         self.train_book = LogBook()
-        self.book = self.train_book  # the one that is written in now
-        self.values: dict[str, float] = {}  # the newest of every logged name
+        self.book = self.train_book  # the current one
+        self.values: dict[str, float] = {}  # the newest value of every logged name
         self.bar_values: dict[str, float] = {}
         self.logged_values: dict[str, float] = {}
         self.loop = FitLoop(self)  # type: ignore[arg-type]
@@ -48,15 +48,15 @@ class Running:
         self.evaluating = ""
         self.num_evaluation_batches: int | None = None
         self.sanity_checking = False
-        self.arguments: dict[str, int] = {}  # how many each step of the user's takes
-        self.asking: set[int] = set()  # optimizers whose step asks for the loss
-        self.where = ""  # the hook or the step that is running
+        self.arguments: dict[str, int] = {}  # number of arguments of each step, by name
+        self.asking: set[int] = set()  # ids of the optimizers whose step needs a closure
+        self.where = ""  # the name of the running hook or step
         self._module: TrainModule | None = None
         self._batch: Any = None
 
     @property
     def module(self) -> TrainModule:
-        """The module that is being trained, or was last."""
+        """The module that is being trained, or was trained last."""
         if self._module is None:
             raise TrainError("Trainer", "it has no module yet", hint="trainer.fit(module, loader)")
         return self._module
@@ -67,39 +67,39 @@ class Running:
         """Call a hook of all callbacks and of the module; return what they returned.
 
         Args:
-            then: done before those callbacks that look at what others have logged.
+            then: called before the callbacks that read logged values.
         """
         watching = [callback for callback in self.callbacks if callback.monitors]
         others = [callback for callback in self.callbacks if not callback.monitors]
         outer, self.where = self.where, hook
         try:
-            returned = [getattr(other, hook)(self, self.module, *args) for other in others]
+            returned = [getattr(callback, hook)(self, self.module, *args) for callback in others]
             own = getattr(self.module, hook, None)
             if own is not None:
                 returned.append(own(*args))
             if then is not None:
                 then()
-            returned += [getattr(each, hook)(self, self.module, *args) for each in watching]
+            returned += [getattr(callback, hook)(self, self.module, *args) for callback in watching]
         finally:
             self.where = outer
         return returned
 
     def step(self, name: str, batch: Any, batch_idx: int, *loader_idx: int) -> Any:
-        """Run a step of the module on a batch; an error says which step and batch it was."""
+        """Run a step of the module on a batch; errors get a note with the step and the batch."""
         function = getattr(self.module, name)
-        given = (batch, batch_idx, *loader_idx)
+        arguments = (batch, batch_idx, *loader_idx)
         outer, self.where, self._batch = self.where, name, batch
         try:
             with self.noted(name, batch_idx), self.precision.computing():
                 if name not in self.arguments:
-                    self.arguments[name] = positional(function, len(given))
-                return function(*given[: self.arguments[name]])
+                    self.arguments[name] = positional(function, len(arguments))
+                return function(*arguments[: self.arguments[name]])
         finally:
             self.where, self._batch = outer, None
 
     @contextlib.contextmanager
     def noted(self, name: str, batch_idx: int) -> Iterator[None]:
-        """Add to an error from inside the block where it happened."""
+        """Add a note with step, epoch and batch to an error inside the block."""
         try:
             yield
         except Exception as error:
@@ -108,28 +108,28 @@ class Running:
             raise
 
     def fetched(self, batches: Iterable[Any], name: str, first: int = 0) -> Iterator[Any]:
-        """Yield batches, where the module computes; an error of the loader says which it was."""
-        source, number = iter(batches), first
+        """Yield batches on the module's device; errors of the loader get a note with the index."""
+        source, index = iter(batches), first
         while True:
             try:
                 batch = next(source)
             except StopIteration:
                 return
             except Exception as error:
-                add_note(error, f"while batch {number} of {name} was loaded")
+                add_note(error, f"while batch {index} of {name} was loaded")
                 raise
-            number += 1
+            index += 1
             yield moved(batch, self.placed)
 
     def placed(self, tensor: Tensor) -> Tensor:
-        """Return a tensor of a batch where the module is, in its numbers."""
+        """Return a tensor of a batch with the module's device and dtype."""
         return self.precision.tensor(tensor.to(self.device_type))
 
     def optimizer_step(self, optimizer: Any, closure: Callable[[], Any] | None = None) -> None:
-        """Let an optimizer step, between the hooks that look at whole gradients.
+        """Run an optimizer step with its hooks, unscaling and gradient clipping.
 
         Args:
-            closure: computes loss and gradients, for an optimizer that asks for them many times.
+            closure: computes loss and gradients, for an optimizer that needs them several times.
         """
         automatic = self.module.automatic_optimization
 
@@ -155,7 +155,7 @@ class Running:
 
     @contextlib.contextmanager
     def watching_for_nan(self) -> Iterator[None]:
-        """Stop at the op whose gradient is NaN, if that is wanted."""
+        """Raise at the op whose gradient is NaN inside the block, if `detect_anomaly` is set."""
         with detect_anomaly() if self.detect_anomaly else contextlib.nullcontext():
             yield
 
@@ -163,7 +163,7 @@ class Running:
 
     @contextlib.contextmanager
     def logging_into(self, book: LogBook) -> Iterator[None]:
-        """Collect inside the block what is logged in another book."""
+        """Collect what is logged inside the block in another book."""
         outer, self.book = self.book, book
         try:
             yield
@@ -171,29 +171,29 @@ class Running:
             self.book = outer
 
     def log(self, name: str, value: Any, batch_size: int | None, **how: Any) -> None:
-        """Take what a module logs (see `TrainModule.log`)."""
+        """Record a value that a module logs (see `TrainModule.log`)."""
         size = batch_size if batch_size is not None else batch_size_of(self._batch)
         self.book.log(self.where, name, value, size, **how)
 
-    def publish(self, found: dict[str, tuple[Entry, float]], to_logger: bool = True) -> None:
-        """Make values known: to callbacks, the progress bar and the loggers."""
-        if self.sanity_checking or not found:
+    def publish(self, entries: dict[str, tuple[Entry, float]], to_logger: bool = True) -> None:
+        """Pass values to the callbacks, the progress bar and the loggers."""
+        if self.sanity_checking or not entries:
             return
-        self.values |= {name: value for name, (_, value) in found.items()}
-        self.bar_values |= {name: v for name, (entry, v) in found.items() if entry.prog_bar}
-        logged = {name: value for name, (entry, value) in found.items() if entry.logger}
+        self.values |= {name: value for name, (_, value) in entries.items()}
+        self.bar_values |= {name: v for name, (entry, v) in entries.items() if entry.prog_bar}
+        logged = {name: value for name, (entry, value) in entries.items() if entry.logger}
         if to_logger and logged:
             self.log_metrics(logged)
 
     def log_metrics(self, values: dict[str, float]) -> None:
-        """Hand values to every logger, with the step and the epoch."""
+        """Pass values to every logger, with the step and the epoch."""
         self.logged_values |= values
         step = max(self.loop.batches_stepped - 1, 0)
         for logger in self.loggers:
             logger.log_metrics({**values, "epoch": self.loop.epoch}, step)
 
     def print(self, *args: Any, **kwargs: Any) -> None:
-        """Print without tearing the progress bar."""
+        """Print without breaking the progress bar."""
         for callback in self.callbacks:
             if hasattr(callback, "print"):
                 callback.print(*args, **kwargs)  # type: ignore[attr-defined]
@@ -202,12 +202,12 @@ class Running:
 
 
 def positional(function: Callable[..., Any], most: int) -> int:
-    """Return how many of up to `most` arguments a user's step takes."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    """Return the number of positional arguments of a function, at most `most`."""
+    positional_kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         return most
-    return min(most, sum(parameter.kind in kinds for parameter in parameters))
+    return min(most, sum(parameter.kind in positional_kinds for parameter in parameters))
 
 
 def add_note(error: BaseException, note: str) -> None:

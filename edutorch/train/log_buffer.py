@@ -1,4 +1,4 @@
-"""What `self.log` collects: the value of each step, and the mean over each epoch."""
+"""Values logged by `self.log`: the value of each step, and the mean over each epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .metrics.base import Metric
 
 __all__ = ["LogBook"]
 
-# Where `log` may be called from -> (on_step, on_epoch) if the call does not say.
+# The hooks in which `log` may be called: by default STEPS log each step, EPOCHS the epoch.
 STEPS = ("training_step", "on_train_batch_start", "on_train_batch_end", "on_before_zero_grad",
          "on_before_backward", "on_after_backward", "on_before_optimizer_step")  # fmt: skip
 EPOCHS = ("on_train_start", "on_train_epoch_start", "on_train_epoch_end", *(
@@ -25,7 +25,7 @@ EPOCHS = ("on_train_start", "on_train_epoch_start", "on_train_epoch_end", *(
 
 @dataclass
 class Entry:
-    """One logged name: what is to be done with it, and its values so far."""
+    """One logged name: its options, and its values so far."""
 
     on_step: bool
     on_epoch: bool
@@ -35,10 +35,10 @@ class Entry:
     last: float = math.nan
     total: float = 0.0
     weight: float = 0.0
-    fresh: bool = False  # logged in this very step
+    fresh: bool = False  # logged in the current step
 
     def add(self, value: float, weight: float) -> None:
-        """Take one more value."""
+        """Add a value."""
         self.last, self.fresh = value, True
         if self.reduce_fx == "mean":
             self.total += value * weight
@@ -49,7 +49,7 @@ class Entry:
         self.weight += weight
 
     def value(self) -> float:
-        """Return what the epoch's values come to."""
+        """Return the reduction of the epoch's values."""
         if self.reduce_fx == "mean":
             return self.total / self.weight if self.weight else math.nan
         return self.total
@@ -60,10 +60,10 @@ class LogBook:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self.metrics: dict[str, Metric] = {}  # objects that work out the epoch's value themselves
+        self.metrics: dict[str, Metric] = {}  # metrics compute the epoch's value themselves
 
     def log(self, where: str, name: str, value: Any, batch_size: int, **how: Any) -> None:
-        """Take a value that was logged in the hook or step `where`.
+        """Record a value that was logged in the hook or step `where`.
 
         Raises: TrainError: nothing can be logged there. StepOutputError: not a number.
         """
@@ -90,49 +90,49 @@ class LogBook:
         entry.add(number_of(name, value), batch_size if where.endswith("_step") else 1)
 
     def step_values(self) -> dict[str, tuple[Entry, float]]:
-        """Return what this step logged, by name, and forget that it is new."""
-        found = {}
+        """Return the values that this step logged, by name, and mark them as old."""
+        values = {}
         for name, entry in self.entries.items():
             if entry.fresh and entry.on_step:
-                found[f"{name}_step" if entry.on_epoch else name] = (entry, entry.last)
+                values[f"{name}_step" if entry.on_epoch else name] = (entry, entry.last)
             entry.fresh = False
-        return found
+        return values
 
     def epoch_values(self) -> dict[str, tuple[Entry, float]]:
-        """Return what the epoch comes to, by name. Where both are logged the names differ."""
-        found = {}
+        """Return the values of the epoch by name, with a suffix if steps are logged too."""
+        values = {}
         for name, entry in self.entries.items():
             if entry.on_epoch:
                 metric = self.metrics.get(name)
                 value = entry.value() if metric is None else number_of(name, metric.compute())
-                found[f"{name}_epoch" if entry.on_step else name] = (entry, value)
+                values[f"{name}_epoch" if entry.on_step else name] = (entry, value)
                 if entry.on_step:
-                    found[name] = (Entry(False, True, False, False, "mean"), value)
-        return found
+                    values[name] = (Entry(False, True, False, False, "mean"), value)
+        return values
 
     def clear(self) -> None:
-        """Begin a new epoch."""
+        """Remove all values, for a new epoch."""
         self.entries.clear()
         for metric in self.metrics.values():
             metric.reset()
         self.metrics.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all numbers, for a checkpoint in the middle of an epoch."""
+        """Return all values, for a checkpoint in the middle of an epoch."""
         return {
             name: {field.name: getattr(entry, field.name) for field in fields(entry)}
             for name, entry in self.entries.items()
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what `state_dict` returned."""
+        """Restore what `state_dict` returned."""
         self.entries = {name: Entry(**entry) for name, entry in state.items()}
 
 
 def number_of(name: str, value: Any) -> float:
-    """Return a logged value as a number.
+    """Return a logged value as a float.
 
-    Raises: StepOutputError: it is none.
+    Raises: StepOutputError: it is not a number.
     """
     if isinstance(value, Tensor) and value.numel() == 1:
         return float(value.detach().item())

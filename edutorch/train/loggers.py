@@ -1,4 +1,4 @@
-"""Where the logged numbers go: a table of comma-separated values, or TensorBoard's event files."""
+"""Loggers: write logged values to a CSV file or to TensorBoard's event files."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["CSVLogger", "Logger", "TensorBoardLogger"]
 
 
 class Logger:
-    """Takes numbers by name, with the step at which they were logged."""
+    """Receives values by name, with the step at which they were logged."""
 
     @property
     def log_dir(self) -> str | None:
-        """The folder that it writes into, if there is one."""
+        """The folder into which it writes, or None."""
         return None
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        """Take values of one step."""
+        """Log the values of one step."""
 
     def log_hyperparams(self, params: dict[str, Any]) -> None:
-        """Take the settings of the whole run."""
+        """Log the settings of the whole run."""
 
     def save(self) -> None:
-        """Write what has been taken so far."""
+        """Write everything logged so far."""
 
     def finalize(self, status: str) -> None:
         """Write the rest; `status` is "success", "failed" or "interrupted"."""
@@ -37,7 +37,7 @@ class Logger:
 
 
 class FolderLogger(Logger):
-    """Writes into save_dir/name/version_N, with a number N that is still free."""
+    """Writes into save_dir/name/version_N, with the next unused number N."""
 
     def __init__(
         self, save_dir: str | os.PathLike[str] = ".", name: str = "train_logs",
@@ -48,11 +48,12 @@ class FolderLogger(Logger):
 
     @property
     def version(self) -> int | str:
-        """The number of this run, or the name that was given."""
+        """The number of this run, or its given name."""
         if self._version is None:
             folder = Path(self.save_dir, self.name)
-            found = [re.fullmatch(r"version_(\d+)", path.name) for path in folder.glob("version_*")]
-            self._version = max((int(each[1]) for each in found if each), default=-1) + 1
+            paths = folder.glob("version_*")
+            matches = [re.fullmatch(r"version_(\d+)", path.name) for path in paths]
+            self._version = max((int(match[1]) for match in matches if match), default=-1) + 1
         return self._version
 
     @property
@@ -67,7 +68,7 @@ class CSVLogger(FolderLogger):
 
     Args:
         save_dir, name, version: the folder save_dir/name/version_N; N is the next free number.
-        flush_logs_every_n_steps: how many rows are collected before the file is written.
+        flush_logs_every_n_steps: the number of logged steps between two writes of the file.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class CSVLogger(FolderLogger):
         self._unsaved = 0
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        """Add a row, or complete the one of the same step."""
+        """Add a row, or extend the row of the same step."""
         row = {**metrics, "step": len(self.rows) if step is None else step}
         last = self.rows[-1] if self.rows else {"step": None}
         if last["step"] == row["step"]:
@@ -100,7 +101,7 @@ class CSVLogger(FolderLogger):
             path.write_text(text + "\n", encoding="utf-8")
 
     def save(self) -> None:
-        """Write all rows; a column for every name that was ever logged."""
+        """Write all rows, with a column for every name that was ever logged."""
         self._unsaved = 0
         if not self.rows:
             return
@@ -118,7 +119,7 @@ class TensorBoardLogger(FolderLogger):
 
     Args:
         save_dir, name, version: the folder save_dir/name/version_N; N is the next free number.
-        settings: handed to `utils.tensorboard.SummaryWriter`.
+        settings: passed to `utils.tensorboard.SummaryWriter`.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class TensorBoardLogger(FolderLogger):
 
     @property
     def experiment(self) -> Any:
-        """The SummaryWriter, for pictures and whatever else is to be logged."""
+        """The SummaryWriter, for images and other data."""
         if self._writer is None:
             from ..utils.tensorboard import SummaryWriter
 
@@ -149,7 +150,7 @@ class TensorBoardLogger(FolderLogger):
         self.experiment.add_text("hparams", f"    {text}".replace("\n", "\n    "))
 
     def save(self) -> None:
-        """Write what has been taken so far."""
+        """Write everything logged so far."""
         if self._writer is not None:
             self._writer.flush()
 

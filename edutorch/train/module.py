@@ -1,4 +1,4 @@
-"""A model together with how it is trained: what a user writes, and the trainer runs."""
+"""`TrainModule`: a model with its training steps, and `DataModule`: its data."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["DataModule", "TrainModule"]
 
 
 class TrainModule(ModuleHooks, Module):
-    """A module that knows its loss and its optimizer. `Trainer.fit` does the rest.
+    """A module with its loss and its optimizer. `Trainer.fit` does the rest.
 
-    Write `training_step` and `configure_optimizers`, and what else you need.
+    Override `training_step` and `configure_optimizers`, and the other hooks that you need.
 
     >>> class Line(TrainModule):
     ...     def __init__(self):
@@ -49,19 +49,19 @@ class TrainModule(ModuleHooks, Module):
         raise missing(self, "training_step(self, batch, batch_idx)")
 
     def validation_step(self, batch: Any, batch_idx: int) -> Any:
-        """Look at a batch that is not trained on: `self.log` what you find."""
+        """Evaluate a batch of the validation data, and `self.log` the results."""
         raise missing(self, "validation_step(self, batch, batch_idx)")
 
     def test_step(self, batch: Any, batch_idx: int) -> Any:
-        """Look at a batch of the last, untouched data: `self.log` what you find."""
+        """Evaluate a batch of the test data, and `self.log` the results."""
         raise missing(self, "test_step(self, batch, batch_idx)")
 
     def predict_step(self, batch: Any, batch_idx: int) -> Any:
-        """Return what the model makes of a batch; by default of its first part."""
+        """Return the model's prediction for a batch; by default for its first part."""
         return self(batch[0] if isinstance(batch, list | tuple) else batch)
 
     def configure_optimizers(self) -> Any:
-        """Return what trains the model.
+        """Return the optimizers and learning rate schedulers.
 
         An optimizer; or ([optimizers], [schedulers]); or {"optimizer": …, "lr_scheduler": …},
         where the scheduler may be {"scheduler": …, "interval": "epoch" or "step",
@@ -72,7 +72,7 @@ class TrainModule(ModuleHooks, Module):
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None, gradient_clip_algorithm: str | None
     ) -> None:
-        """Keep gradients small before a step; override it to do so in another way."""
+        """Clip the gradients before a step; override it for another kind of clipping."""
         self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     # What a user calls --------------------------------------------------------------------
@@ -86,12 +86,12 @@ class TrainModule(ModuleHooks, Module):
 
         Args:
             value: a number, a tensor of one number, or a metric.
-            prog_bar, logger: show it in the progress bar, hand it to the logger.
-            on_step, on_epoch: each step's value, the epoch's value. By default each step's in
-                `training_step`, and the epoch's elsewhere.
-            reduce_fx: how steps make an epoch: "mean" (by batch size), "sum", "min" or "max".
+            prog_bar, logger: show it in the progress bar, pass it to the logger.
+            on_step, on_epoch: log the value of each step, of the epoch. By default each step in
+                `training_step`, and the epoch elsewhere.
+            reduce_fx: the reduction over an epoch: "mean" (by batch size), "sum", "min" or "max".
             batch_size: the weight of this value; by default the first axis of the batch.
-            ignored: settings of several processes.
+            ignored: settings for several processes, which have no effect.
 
         Raises: TrainError: nothing can be logged here. StepOutputError: not a number.
         """
@@ -101,7 +101,7 @@ class TrainModule(ModuleHooks, Module):
         )  # fmt: skip
 
     def log_dict(self, dictionary: Any, **settings: Any) -> None:
-        """Log several values by name, all with the same settings."""
+        """Log several values by name, with the same settings."""
         for name, value in dictionary.items():
             self.log(name, value, **settings)
 
@@ -111,32 +111,33 @@ class TrainModule(ModuleHooks, Module):
 
     def optimizers(self) -> Any:
         """Return the optimizer, or a list of them; their steps are counted."""
-        found = self.trainer.stepping_optimizers
-        return found[0] if len(found) == 1 else found
+        optimizers = self.trainer.stepping_optimizers
+        return optimizers[0] if len(optimizers) == 1 else optimizers
 
     def lr_schedulers(self) -> Any:
         """Return the scheduler, a list of them, or None."""
-        found = [
+        schedulers = [
             lr_scheduler_config.scheduler
             for lr_scheduler_config in self.trainer.lr_scheduler_configs
         ]
-        return found[0] if len(found) == 1 else found or None
+        return schedulers[0] if len(schedulers) == 1 else schedulers or None
 
     def clip_gradients(
         self, optimizer: Any, gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:  # fmt: skip
-        """Clip what an optimizer trains: the norm of all gradients, or each "value"."""
+        """Clip the gradients of an optimizer's parameters: by their total "norm", or by "value"."""
         if gradient_clip_val is None:
             return
         algorithm = gradient_clip_algorithm or "norm"
         check_choice("clip_gradients", "gradient_clip_algorithm", algorithm, ("norm", "value"))
-        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        groups = optimizer.param_groups
+        parameters = [parameter for group in groups for parameter in group["params"]]
         clip: Any = clip_grad_norm_ if algorithm == "norm" else clip_grad_value_
         clip(parameters, gradient_clip_val)
 
     def print(self, *args: Any, **kwargs: Any) -> None:
-        """Print without tearing the progress bar."""
+        """Print without breaking the progress bar."""
         self.trainer.print(*args, **kwargs)
 
     # Where it is --------------------------------------------------------------------------
@@ -153,12 +154,12 @@ class TrainModule(ModuleHooks, Module):
 
     @property
     def current_epoch(self) -> int:
-        """How many epochs have ended."""
+        """The number of finished epochs."""
         return 0 if self._trainer is None else self._trainer.current_epoch
 
     @property
     def global_step(self) -> int:
-        """How many steps the optimizers have taken."""
+        """The number of optimizer steps."""
         return 0 if self._trainer is None else self._trainer.global_step
 
     @property
@@ -168,75 +169,75 @@ class TrainModule(ModuleHooks, Module):
 
     @property
     def device(self) -> Device:
-        """Where the parameters are."""
+        """The device of the parameters."""
         first = next(self.parameters(), None)
         return Device("cpu") if first is None else first.device
 
     # Settings -----------------------------------------------------------------------------
 
     def save_hyperparameters(self, *names: str) -> None:
-        """Keep the arguments of `__init__` in `self.hparams`, and in every checkpoint.
+        """Save the arguments of `__init__` in `self.hparams`, and in every checkpoint.
 
-        Call it in `__init__`. `load_from_checkpoint` makes the module again with them.
+        Call it in `__init__`. `load_from_checkpoint` creates the module with them.
 
         Args:
-            names: those to keep; by default all.
+            names: the arguments to save; by default all.
         """
         caller = inspect.currentframe()
         caller = None if caller is None else caller.f_back
         assert caller is not None
-        found = inspect.getargvalues(caller)
-        values = {name: found.locals[name] for name in found.args[1:]}
-        values |= found.locals.get(found.keywords or "", {})
+        arguments = inspect.getargvalues(caller)
+        values = {name: arguments.locals[name] for name in arguments.args[1:]}
+        values |= arguments.locals.get(arguments.keywords or "", {})
         object.__setattr__(
             self, "_hparams", {name: values[name] for name in names or values if name in values}
         )
 
     @property
     def hparams(self) -> dict[str, Any]:
-        """What `save_hyperparameters` has kept."""
+        """The arguments that `save_hyperparameters` has saved."""
         return self.__dict__.get("_hparams", {})
 
     @classmethod
     def load_from_checkpoint(
         cls, checkpoint_path: Any, map_location: Any = None, strict: bool = True, **kwargs: Any
     ) -> Any:
-        """Make the module that a checkpoint of the trainer was saved from.
+        """Create the module from a checkpoint of the trainer.
 
         Args:
             checkpoint_path: the file.
-            kwargs: arguments of `__init__`, instead of those that were kept.
+            kwargs: arguments of `__init__` that override the saved ones.
         """
         checkpoint = load(checkpoint_path, map_location)
-        made = cls(**{**checkpoint.get("hyper_parameters", {}), **kwargs})
-        made.on_load_checkpoint(checkpoint)
-        made.load_state_dict(checkpoint["state_dict"], strict)
-        return made
+        module = cls(**{**checkpoint.get("hyper_parameters", {}), **kwargs})
+        module.on_load_checkpoint(checkpoint)
+        module.load_state_dict(checkpoint["state_dict"], strict)
+        return module
 
 
 class DataModule:
-    """Data sets and how they are loaded, in one place: `trainer.fit(model, datamodule=data)`."""
+    """Data sets and their loaders: `trainer.fit(model, datamodule=data)`."""
 
     def prepare_data(self) -> None:
-        """Get the data once, before `setup`."""
+        """Download or prepare the data once, before `setup`."""
 
     def setup(self, stage: str) -> None:
-        """Make the data sets for a stage: "fit", "validate", "test" or "predict"."""
+        """Create the data sets for a stage: "fit", "validate", "test" or "predict"."""
 
     def teardown(self, stage: str) -> None:
-        """Give back what `setup` took."""
+        """Release the resources of `setup`."""
 
     def train_dataloader(self) -> Any:
-        """Return the loader of the batches to train on."""
+        """Return the loader of the training data."""
 
     def val_dataloader(self) -> Any:
-        """Return the loader, or a list of them, for validation."""
+        """Return the loader of the validation data, or a list of loaders."""
 
     def test_dataloader(self) -> Any:
-        """Return the loader, or a list of them, for the test."""
+        """Return the loader of the test data, or a list of loaders."""
 
     def predict_dataloader(self) -> Any:
-        """Return the loader, or a list of them, of what is to be predicted."""
+        """Return the loader of the data to predict, or a list of loaders."""
 
 
 def missing(module: TrainModule, signature: str) -> TrainError:
@@ -245,5 +246,5 @@ def missing(module: TrainModule, signature: str) -> TrainError:
 
 
 def has(module: Any, name: str) -> bool:
-    """Say whether a user has written this method."""
+    """Whether a module overrides a method."""
     return getattr(type(module), name, None) is not getattr(TrainModule, name, None)

@@ -1,4 +1,4 @@
-"""Optimizers and schedulers: what `configure_optimizers` returned, and when they step."""
+"""Optimizers and schedulers: parses the result of `configure_optimizers`, and steps schedulers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ WHO = "configure_optimizers"
 class LRSchedulerConfig:
     """A scheduler and when it steps: every `frequency`-th "epoch" or optimizer "step".
 
-    `monitor` names the logged value that ReduceLROnPlateau looks at; without `strict` it may
-    be missing.
+    `monitor` is the name of the logged value for ReduceLROnPlateau; without `strict` it may be
+    missing.
     """
 
     scheduler: Any
@@ -49,24 +49,25 @@ class LRSchedulerConfig:
 
 
 def sort_out(returned: Any) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
-    """Return the optimizers and schedulers, in whatever form they were given.
+    """Return the optimizers and schedulers in the result of `configure_optimizers`.
 
-    Raises: StepOutputError: it is none of the forms.
+    Raises: StepOutputError: the result has none of the supported forms.
     """
-    if returned is None:  # no optimizer: the steps only look
+    if returned is None:  # no optimizer: the steps only evaluate
         return [], []
     if isinstance(returned, Optimizer):
         return [returned], []
     if isinstance(returned, dict):
         return from_dict(returned)
     if isinstance(returned, list | tuple) and returned:
-        if all(isinstance(each, Optimizer) for each in returned):
+        if all(isinstance(optimizer, Optimizer) for optimizer in returned):
             return list(returned), []
-        if all(isinstance(each, dict) for each in returned):
-            pairs = [from_dict(each) for each in returned]
-            return [pair[0][0] for pair in pairs], [each for pair in pairs for each in pair[1]]
+        if all(isinstance(config, dict) for config in returned):
+            pairs = [from_dict(config) for config in returned]
+            scheduler_configs = [config for _, configs in pairs for config in configs]
+            return [optimizers[0] for optimizers, _ in pairs], scheduler_configs
         if len(returned) == 2 and isinstance(returned[0], list | tuple):
-            optimizers = [checked(each) for each in returned[0]]
+            optimizers = [checked(optimizer) for optimizer in returned[0]]
             schedulers = returned[1] if isinstance(returned[1], list | tuple) else [returned[1]]
             return optimizers, [config_of(scheduler) for scheduler in schedulers]
     raise StepOutputError(
@@ -76,32 +77,32 @@ def sort_out(returned: Any) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
     )  # fmt: skip
 
 
-def from_dict(given: dict[str, Any]) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
-    unknown = set(given) - {"optimizer", "lr_scheduler", "monitor"}
-    if "optimizer" not in given or unknown:
+def from_dict(config: dict[str, Any]) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
+    unknown = set(config) - {"optimizer", "lr_scheduler", "monitor"}
+    if "optimizer" not in config or unknown:
         raise StepOutputError(
             WHO, 'the dict needs "optimizer", and may have "lr_scheduler" and "monitor"',
-            {"keys": ", ".join(map(repr, given))},
+            {"keys": ", ".join(map(repr, config))},
         )  # fmt: skip
-    scheduler = given.get("lr_scheduler")
+    scheduler = config.get("lr_scheduler")
     if scheduler is None:
-        return [checked(given["optimizer"])], []
-    return [checked(given["optimizer"])], [config_of(scheduler, given.get("monitor"))]
+        return [checked(config["optimizer"])], []
+    return [checked(config["optimizer"])], [config_of(scheduler, config.get("monitor"))]
 
 
-def config_of(given: Any, monitor: str | None = None) -> LRSchedulerConfig:
-    if isinstance(given, LRSchedulerConfig):
-        return given
-    if not isinstance(given, dict):
-        return LRSchedulerConfig(given, monitor=monitor)
-    known = set(LRSchedulerConfig.__dataclass_fields__)
-    if "scheduler" not in given or set(given) - known:
+def config_of(config: Any, monitor: str | None = None) -> LRSchedulerConfig:
+    if isinstance(config, LRSchedulerConfig):
+        return config
+    if not isinstance(config, dict):
+        return LRSchedulerConfig(config, monitor=monitor)
+    names = set(LRSchedulerConfig.__dataclass_fields__)
+    if "scheduler" not in config or set(config) - names:
         raise StepOutputError(
             WHO, 'the dict of a scheduler needs "scheduler", and may have '
-            + ", ".join(repr(each) for each in sorted(known - {"scheduler"})),
-            {"keys": ", ".join(map(repr, given))},
+            + ", ".join(repr(name) for name in sorted(names - {"scheduler"})),
+            {"keys": ", ".join(map(repr, config))},
         )  # fmt: skip
-    return LRSchedulerConfig(**{"monitor": monitor, **given})
+    return LRSchedulerConfig(**{"monitor": monitor, **config})
 
 
 def checked(optimizer: Any) -> Optimizer:
@@ -119,19 +120,19 @@ def shortened(value: Any) -> str:
 
 
 def needs_closure(optimizer: Any) -> bool:
-    """Say whether its step asks for the loss again, as LBFGS does."""
+    """Whether the step of an optimizer needs a closure, as LBFGS does."""
     parameter = inspect.signature(optimizer.step).parameters.get("closure")
     return parameter is not None and parameter.default is inspect.Parameter.empty
 
 
 class SteppingOptimizer:
-    """An optimizer as a module gets it in manual optimization: the trainer counts its steps."""
+    """An optimizer in manual optimization, whose steps the trainer counts."""
 
     def __init__(self, optimizer: Optimizer, trainer: Trainer) -> None:
         self.optimizer, self._trainer = optimizer, trainer
 
     def step(self, closure: Callable[[], Any] | None = None) -> None:
-        """Take a step, with the gradients scaled back if they were scaled."""
+        """Run a step, after unscaling the gradients if necessary."""
         if closure is not None:
             closure()
         self._trainer.optimizer_step(self.optimizer)
@@ -144,9 +145,9 @@ class SteppingOptimizer:
 
 
 def update_schedulers(trainer: Trainer, interval: str, count: int) -> None:
-    """Let the schedulers of an interval step, when it is the `count`-th.
+    """Step the schedulers of an interval at its `count`-th time.
 
-    Raises: MonitorError: a value that one looks at was never logged.
+    Raises: MonitorError: a monitored value was never logged.
     """
     for config in trainer.lr_scheduler_configs:
         if config.interval != interval or count % config.frequency:

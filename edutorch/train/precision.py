@@ -1,4 +1,4 @@
-"""In which numbers a training computes: float32, float64, or half of it in 16 bits."""
+"""The precision of a training: float32, float64, or mixed precision with 16-bit floats."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NAMES = {
 
 
 class Precision:
-    """Puts steps, backward and optimizers into the wanted numbers.
+    """Runs steps, backward and optimizers in the chosen precision.
 
-    With "bf16-mixed" and "16-mixed" the parameters stay float32, and autocast computes what
-    can be in 16 bits; with float16 a GradScaler keeps small gradients from becoming 0.
+    With "bf16-mixed" and "16-mixed" the parameters stay float32, and autocast chooses 16-bit
+    floats where possible; with float16 a GradScaler keeps small gradients from underflowing.
     """
 
     def __init__(self, precision: str | int, device_type: str) -> None:
@@ -46,43 +46,43 @@ class Precision:
         return self.name.endswith("mixed")
 
     def module(self, module: Any) -> None:
-        """Convert the parameters, where they are to be others."""
+        """Convert the parameters of a module to the precision."""
         if self.name == "64":
             module.double()
 
     def tensor(self, tensor: Tensor) -> Tensor:
-        """Convert a tensor of a batch."""
+        """Convert a tensor of a batch to the precision."""
         return tensor.double() if self.name == "64" and tensor.is_floating_point() else tensor
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
-        """Be in force inside the block: around each step of the user's."""
+        """Apply the precision inside the block, which is a step of the module."""
         if self.mixed:
-            kind = dtypes.float16 if self.scaler is not None else dtypes.bfloat16
-            with self.autocast(self.device_type, dtype=kind):
+            dtype = dtypes.float16 if self.scaler is not None else dtypes.bfloat16
+            with self.autocast(self.device_type, dtype=dtype):
                 yield
         elif self.name == "64":
-            before = dtypes.get_default_dtype()
+            previous = dtypes.get_default_dtype()
             dtypes.set_default_dtype(dtypes.float64)
             try:
                 yield
             finally:
-                dtypes.set_default_dtype(before)
+                dtypes.set_default_dtype(previous)
         else:
             yield
 
     def backward(self, loss: Tensor, **settings: Any) -> None:
-        """Compute the gradients, of the scaled loss where there is a scaler."""
+        """Run backward on the loss, scaled if there is a scaler."""
         scaled = loss if self.scaler is None else self.scaler.scale(loss)
         scaled.backward(**settings)
 
     def unscale(self, optimizer: Any) -> None:
-        """Bring gradients back to their own size, to look at them and to clip them."""
+        """Unscale the gradients, so that they can be inspected and clipped."""
         if self.scaler is not None:
             self.scaler.unscale_(optimizer)
 
     def step(self, optimizer: Any) -> None:
-        """Let an optimizer step; a scaler leaves it out where gradients have overflown."""
+        """Run an optimizer step; a scaler skips it if the gradients have overflowed."""
         if self.scaler is None:
             optimizer.step()
         else:

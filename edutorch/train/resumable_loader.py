@@ -1,4 +1,4 @@
-"""What the trainer asks of a loader: how long it is, its batches, and the same batches again."""
+"""Access to loaders: their length, their batches, and the rest of an interrupted epoch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["batch_size_of", "limited_length", "moved"]
 
 
 def moved(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a batch with `change` done to each of its tensors, in whatever containers they are."""
+    """Return a batch with `change` applied to each of its tensors, in any nested containers."""
     return tree_map(lambda part: change(part) if isinstance(part, Tensor) else part, batch)
 
 
 def batch_size_of(batch: Any) -> int:
-    """Return how many samples a batch has: the first axis of its first tensor.
+    """Return the number of samples in a batch: the first axis of its first tensor.
 
     >>> batch_size_of((zeros(8, 3), zeros(8)))
     8
@@ -33,7 +33,7 @@ def batch_size_of(batch: Any) -> int:
 
 
 def length_of(loader: Any) -> int | None:
-    """Return the number of batches, or None if the loader does not know."""
+    """Return the number of batches, or None if the loader has no length."""
     try:
         return len(loader)
     except (TypeError, NotImplementedError):
@@ -41,7 +41,7 @@ def length_of(loader: Any) -> int | None:
 
 
 def limited_length(loader: Any, limit: int | float | None, name: str) -> int | None:
-    """Return how many batches are used: `limit` is a number of them, or a part between 0 and 1."""
+    """Return the number of batches to use; `limit` is a number, or a share between 0 and 1."""
     length = length_of(loader)
     if limit is None or (isinstance(limit, float) and limit == 1.0):
         return length
@@ -56,7 +56,7 @@ def limited_length(loader: Any, limit: int | float | None, name: str) -> int | N
 
 
 def check_loader(loader: Any, name: str) -> None:
-    """Raise TrainError if batches cannot be taken from it."""
+    """Raise TrainError if the loader does not yield batches."""
     if isinstance(loader, Tensor | str) or not isinstance(loader, Iterable):
         raise TrainError(
             "Trainer", f"{name} must be a loader that gives batches, not {type(loader).__name__}",
@@ -65,8 +65,8 @@ def check_loader(loader: Any, name: str) -> None:
 
 
 def one_loader(loader: Any) -> Any:
-    """Return the only loader of a list of one; training takes its batches from one."""
-    if isinstance(loader, list | tuple) and any(isinstance(each, DataLoader) for each in loader):
+    """Return the loader, or the only one in a list: training uses a single loader."""
+    if isinstance(loader, list | tuple) and any(isinstance(entry, DataLoader) for entry in loader):
         if len(loader) > 1:
             raise TrainError(
                 "fit", f"training takes batches from one loader, got {len(loader)}",
@@ -77,7 +77,7 @@ def one_loader(loader: Any) -> Any:
 
 
 def several_loaders(loaders: Any) -> list[Any]:
-    """Return loaders as a list. A list of batches is one loader, a list of loaders is several."""
+    """Return loaders as a list. A list of batches is one loader."""
     if loaders is None:
         return []
     if isinstance(loaders, list | tuple) and loaders and isinstance(loaders[0], DataLoader):
@@ -86,7 +86,7 @@ def several_loaders(loaders: Any) -> list[Any]:
 
 
 def unshuffled(loader: Any) -> Any:
-    """Return a loader of the same batches in order, if this one shuffles."""
+    """Return a loader of the same data in order, if this one shuffles."""
     if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, RandomSampler):
         return loader
     return DataLoader(
@@ -96,16 +96,16 @@ def unshuffled(loader: Any) -> Any:
 
 
 class Replay:
-    """The batches of one epoch, which can be begun again in its middle.
+    """The batches of one epoch, which can be resumed in its middle.
 
-    Only the random state at the beginning is kept. To continue, that moment is restored,
-    the batches that were used are drawn once more and dropped, and the generators go on
-    from where they stood when training was left.
+    Only the random state at the beginning of the epoch is kept. To resume, it is restored, the
+    batches that were used are drawn again and dropped, and the generators are set to their state
+    at the interruption.
 
     Args:
-        loader: what gives the batches.
-        length: how many are used; None for all.
-        device: whose generator belongs to the random state too.
+        loader: yields the batches.
+        length: the number of batches to use; None for all.
+        device: the device whose generator belongs to the random state.
     """
 
     def __init__(self, loader: Any, length: int | None, device: str) -> None:
@@ -121,26 +121,26 @@ class Replay:
     def batches_after(
         self, done: int, epoch: int, start: RandomState, now: RandomState
     ) -> Iterator[Any]:
-        """Return the batches behind the first `done` of the epoch that began at `start`.
+        """Return the batches after the first `done` of the epoch that began at `start`.
 
-        From there on, the generators go on from `now`.
+        The generators then go on from `now`.
         """
         tell_epoch(self.loader, epoch)
         self.start = start
         start.restore(self.loader, self.device)
-        found = itertools.islice(iter(self.loader), self.length)
-        dropped = sum(1 for _ in itertools.islice(found, done))
+        batches = itertools.islice(iter(self.loader), self.length)
+        dropped = sum(1 for _ in itertools.islice(batches, done))
         if dropped < done:
             raise TrainError(
                 "fit", f"the checkpoint was made after {done} batches of an epoch, but the loader "
                 f"has only {dropped}", hint="resume with the data that it was trained on",
             )  # fmt: skip
         now.restore(self.loader, self.device)
-        return found
+        return batches
 
 
 def tell_epoch(loader: Any, epoch: int) -> None:
-    """Tell samplers with an order of their own for each epoch which one it is."""
+    """Set the epoch of samplers whose order depends on it."""
     sampler = getattr(loader, "sampler", None)
     for holder in (sampler, getattr(loader, "batch_sampler", None)):
         set_epoch = getattr(holder, "set_epoch", None)

@@ -1,4 +1,4 @@
-"""What a `Trainer` refuses before it begins."""
+"""Validation of the settings of a `Trainer`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LIMITS = ("limit_train_batches", "limit_val_batches", "limit_test_batches", "lim
 
 
 def check_settings(trainer: Any) -> None:
-    """Look at every setting of a trainer.
+    """Check the settings of a trainer.
 
-    Raises: SettingError: one makes no sense.
+    Raises: SettingError: one is invalid.
     """
     for name in ("accumulate_grad_batches", "log_every_n_steps"):
         check_at_least("Trainer", name, getattr(trainer, name), 1)
@@ -39,7 +39,7 @@ def check_settings(trainer: Any) -> None:
 
 
 def check_part(name: str, value: Any) -> None:
-    """Raise SettingError if it is neither a number of batches nor a part of them."""
+    """Raise SettingError if a limit is neither a number of batches nor a share of them."""
     whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     part = isinstance(value, float) and 0.0 <= value <= 1.0
     if value is not None and not whole and not part:
@@ -50,7 +50,7 @@ def check_part(name: str, value: Any) -> None:
 
 
 def check_interval(every: Any, epochs: int | None) -> None:
-    """Raise SettingError if it is not clear when to validate."""
+    """Raise SettingError if the validation interval is invalid."""
     whole = isinstance(every, int) and every > 0
     if not whole and not (isinstance(every, float) and 0 < every <= 1 and math.isfinite(every)):
         raise SettingError(
@@ -65,13 +65,13 @@ def check_interval(every: Any, epochs: int | None) -> None:
 
 
 def device_type_of(accelerator: str, devices: Any, has_gpu: bool) -> str:
-    """Return where to train: "cpu" or "cuda".
+    """Return the device type for training: "cpu" or "cuda".
 
-    Raises: SettingError: an unknown kind of device, one that is not here, or several.
+    Raises: SettingError: an unknown or unavailable device, or several devices.
     """
     check_choice("Trainer", "accelerator", accelerator, ("auto", "cpu", "gpu", "cuda"))
-    number = len(devices) if isinstance(devices, list | tuple) else devices
-    if number not in ("auto", 1, "1"):
+    count = len(devices) if isinstance(devices, list | tuple) else devices
+    if count not in ("auto", 1, "1"):
         raise SettingError(
             "Trainer", f"devices={devices!r}: this trainer uses one device",
             hint="devices=1, or 'auto'",

@@ -1,4 +1,4 @@
-"""How a trainer begins and ends: modules attached, loaders found, errors told to callbacks."""
+"""Start and end of a run: attaches the module, finds the loaders, reports errors to callbacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Stages"]
 
 
 class Stages(Running):
-    """The part of a `Trainer` that surrounds a run: what has to be there, and how it ends."""
+    """The part of a `Trainer` that starts and ends a run."""
 
     state: str
     interrupted: bool
@@ -36,9 +36,10 @@ class Stages(Running):
 
     @contextlib.contextmanager
     def _running(self, model: Any, datamodule: Any, stage: str) -> Iterator[Any]:
-        """Attach a module, and let it go again however the block ends.
+        """Set up a run, and tear it down at the end of the block, also after an error.
 
-        An interrupt ends it early and quietly; errors are told to the callbacks and raised.
+        An interrupt ends the run without an exception; errors are reported to the callbacks and
+        raised.
         """
         source = self._begin(model, datamodule, stage)
         status = "success"
@@ -50,7 +51,7 @@ class Stages(Running):
             status = self.state = "interrupted"
             self.interrupted = self.should_stop = True
             if not self.loop.pending:
-                model.zero_grad()  # those of a batch that was not finished
+                model.zero_grad()  # the gradients of an unfinished batch
             warn(
                 f"{stage}: interrupted at epoch {self.loop.epoch}, batch {self.loop.batches}; "
                 "trainer.save_checkpoint(path) keeps what there is"
@@ -68,7 +69,7 @@ class Stages(Running):
                 datamodule.teardown(stage)
 
     def _begin(self, model: Any, datamodule: Any, stage: str) -> Any:
-        """Attach a module and set everything up; return who has the loaders."""
+        """Attach a module and set everything up; return the object that provides the loaders."""
         if not isinstance(model, TrainModule):
             raise TrainError(
                 stage, f"model must be a TrainModule, not {type(model).__name__}",
@@ -76,7 +77,7 @@ class Stages(Running):
                 "edutorch.train.fit(model, loss_fn, loader) for a plain nn.Module",
             )  # fmt: skip
         if self._module is not None and self._module is not model:
-            self.loop = FitLoop(self)  # type: ignore[arg-type]  # another module begins anew
+            self.loop = FitLoop(self)  # type: ignore[arg-type]  # another module starts at step 0
         self._module, model._trainer = model, self  # type: ignore[assignment]
         self.state, self.interrupted, self.should_stop = stage, False, False
         self.arguments.clear()
@@ -90,11 +91,12 @@ class Stages(Running):
         self.call("setup", stage)
         return model if datamodule is None else datamodule
 
-    def _train_loader(self, source: Any, given: Any, datamodule: Any) -> Any:
-        if given is not None and hasattr(given, "train_dataloader") and datamodule is None:
+    def _train_loader(self, source: Any, dataloaders: Any, datamodule: Any) -> Any:
+        is_datamodule = dataloaders is not None and hasattr(dataloaders, "train_dataloader")
+        if is_datamodule and datamodule is None:
             raise TrainError("fit", "give a DataModule by name", hint="fit(model, datamodule=data)")
         make = getattr(source, "train_dataloader", None)
-        loader = one_loader(make() if given is None and callable(make) else given)
+        loader = one_loader(make() if dataloaders is None and callable(make) else dataloaders)
         if loader is None:
             raise TrainError(
                 "fit", "there is nothing to train on",
@@ -103,20 +105,20 @@ class Stages(Running):
         check_loader(loader, "train_dataloaders")
         return loader
 
-    def _loaders(self, source: Any, word: str, given: Any) -> list[Any]:
+    def _loaders(self, source: Any, word: str, dataloaders: Any) -> list[Any]:
         make = getattr(source, f"{word}_dataloader", None)
-        return several_loaders(make() if given is None and callable(make) else given)
+        return several_loaders(make() if dataloaders is None and callable(make) else dataloaders)
 
     def _check_steps(self, model: TrainModule) -> None:
-        """Raise TrainError early if a method that will be needed is not there."""
+        """Raise TrainError early if a required method is missing."""
         for name in ("training_step", "configure_optimizers"):
             if not has(model, name):
                 getattr(model, name)(*(() if name.startswith("conf") else (None, 0)))
         if self._val_loaders and not has(model, "validation_step"):
             model.validation_step(None, 0)
         if not model.automatic_optimization:
-            for name, plain in (("gradient_clip_val", None), ("accumulate_grad_batches", 1)):
-                if getattr(self, name) != plain:
+            for name, default in (("gradient_clip_val", None), ("accumulate_grad_batches", 1)):
+                if getattr(self, name) != default:
                     raise TrainError(
                         "fit", f"{name} is for automatic optimization", {name: getattr(self, name)},
                         "with automatic_optimization = False do it in training_step: "
@@ -137,19 +139,19 @@ class Stages(Running):
                 "step each of self.optimizers() in training_step",
             )  # fmt: skip
 
-    # Looking at other data ----------------------------------------------------------------
+    # Validation, test and prediction ------------------------------------------------------
 
     def can_validate(self) -> bool:
-        """Say whether there is anything to validate with."""
+        """Whether there are batches for validation."""
         return bool(self._val_loaders) and self.limit_val_batches != 0
 
     def validate_inside_fit(self, limit: int | float | None = None) -> None:
-        """Validate, and go on training with what is logged kept apart."""
+        """Validate during training."""
         limit = limit or self.limit_val_batches
         evaluate(self, "validation", self._val_loaders, limit)  # type: ignore[arg-type]
 
     def _sanity_check(self) -> None:
-        """Validate a few batches, as if nothing had happened: errors show before training."""
+        """Validate a few batches to find errors before training; restore the random state."""
         if not self.num_sanity_val_steps or not self.can_validate():
             return
         moment = RandomState.now(self.train_loader, self.device_type)
@@ -166,18 +168,19 @@ class Stages(Running):
             moment.restore(self.train_loader, self.device_type)
 
     def _evaluate(
-        self, stage: str, model: Any, given: Any, ckpt_path: Any, datamodule: Any, verbose: bool
-    ) -> tuple[list[dict[str, float]], list[Any]]:
+        self, stage: str, model: Any, dataloaders: Any, ckpt_path: Any, datamodule: Any,
+        verbose: bool,
+    ) -> tuple[list[dict[str, float]], list[Any]]:  # fmt: skip
         """Validate, test or predict outside of `fit`."""
         step = {"validate": "validation", "test": "test", "predict": "predict"}[stage]
         short = {"validate": "val"}.get(stage, stage)
-        found: list[dict[str, float]] = []
+        logged: list[dict[str, float]] = []
         outputs: list[Any] = []
         model = self.module if model is None else model
         with self._running(model, datamodule, stage) as source:
             if ckpt_path is not None:
                 model.load_state_dict(checkpoints.read(self._file_of(ckpt_path))["state_dict"])
-            loaders = self._loaders(source, short, given)
+            loaders = self._loaders(source, short, dataloaders)
             if not loaders:
                 raise TrainError(
                     stage, "there are no batches", hint=f"{stage}(model, loader), or write "
@@ -186,14 +189,14 @@ class Stages(Running):
             if step != "predict" and not has(model, f"{step}_step"):
                 getattr(model, f"{step}_step")(None, 0)
             limit = getattr(self, f"limit_{short}_batches")
-            found, outputs = evaluate(self, step, loaders, limit)  # type: ignore[arg-type]
+            logged, outputs = evaluate(self, step, loaders, limit)  # type: ignore[arg-type]
         if verbose:
-            for results in found:
+            for results in logged:
                 self.print("  ".join(f"{name}={value:.4g}" for name, value in results.items()))
-        return found, outputs
+        return logged, outputs
 
     def _file_of(self, ckpt_path: Any) -> Any:
-        """Return the file that "best" or "last" means."""
+        """Return the path of a checkpoint, also for "best" and "last"."""
         if ckpt_path not in ("best", "last"):
             return ckpt_path
         kept = self.checkpoint_callback

@@ -1,4 +1,4 @@
-"""The trainer: everything around the steps of a module."""
+"""The trainer: runs the steps of a module over the batches of loaders."""
 
 from __future__ import annotations
 
@@ -32,28 +32,29 @@ class Trainer(Stages):
     """Runs the steps of a `TrainModule` over the batches of a loader.
 
     Args:
-        max_epochs, max_steps: where training ends; -1 is never. By default 1000 epochs.
-        min_epochs, min_steps: how far it goes even if a callback wants to stop.
-        callbacks: `Callback`s; without a ModelCheckpoint one is added.
+        max_epochs, max_steps: when training ends; -1 for never. By default 1000 epochs.
+        min_epochs, min_steps: the least length, even if a callback stops training.
+        callbacks: `Callback`s; a ModelCheckpoint is added if there is none.
         logger: a `Logger`, several, True for a CSVLogger, False for none.
-        accumulate_grad_batches: batches whose gradients are added up for one step.
-        gradient_clip_val, gradient_clip_algorithm: the largest gradient: its "norm" or "value".
+        accumulate_grad_batches: the number of batches whose gradients accumulate for one step.
+        gradient_clip_val, gradient_clip_algorithm: the largest gradient, by "norm" or "value".
         precision: "32", "64", "bf16-mixed" or "16-mixed".
-        limit_train_batches, limit_val_batches, limit_test_batches, limit_predict_batches: how many
-            batches are used (1), or which part of them (0.1).
-        val_check_interval: validate behind so many batches, or behind this part of an epoch.
-        check_val_every_n_epoch: validate only in each n-th epoch; None counts through epochs.
-        num_sanity_val_steps: batches of validation before training, so that its errors show early.
-        fast_dev_run: a few batches of everything, leaving no files: does it run at all?
-        overfit_batches: train and validate on the same few batches: can it learn at all?
+        limit_train_batches, limit_val_batches, limit_test_batches, limit_predict_batches: the
+            number of batches to use (1), or the share of them (0.1).
+        val_check_interval: validate after so many batches, or after this share of an epoch.
+        check_val_every_n_epoch: validate only in every n-th epoch; None counts batches across
+            epochs.
+        num_sanity_val_steps: validation batches before training, to find errors early.
+        fast_dev_run: run only a few batches of everything and write no files, as a trial.
+        overfit_batches: train and validate on the same few batches, as a test of learning.
         log_every_n_steps: how often a logger gets the values of steps.
         enable_progress_bar, enable_checkpointing: add these callbacks.
         default_root_dir: the folder for logs and checkpoints.
-        deterministic: ask for algorithms that give the same bits each time.
-        detect_anomaly: stop where a NaN is made.
+        deterministic: use deterministic algorithms.
+        detect_anomaly: raise at the op that produces a NaN gradient.
         accelerator, devices: "auto", "cpu", "gpu"; one device.
 
-    Raises: SettingError (a ValueError): a setting makes no sense.
+    Raises: SettingError (a ValueError): a setting is invalid.
     """
 
     def __init__(
@@ -96,30 +97,34 @@ class Trainer(Stages):
         self._val_loaders: list[Any] = []
         if deterministic:
             use_deterministic_algorithms(True)
-        given = [callbacks] if isinstance(callbacks, Callback) else list(callbacks or ())
-        self._choose_parts(given, logger, enable_checkpointing, enable_progress_bar)
+        callback_list = [callbacks] if isinstance(callbacks, Callback) else list(callbacks or ())
+        self._choose_parts(callback_list, logger, enable_checkpointing, enable_progress_bar)
 
-    def _choose_parts(self, given: list[Callback], logger: Any, saves: bool, bar: bool) -> None:
-        """Add the callbacks and loggers that were not given; a trial run leaves no files."""
+    def _choose_parts(self, callbacks: list[Callback], logger: Any, saves: bool, bar: bool) -> None:
+        """Add the default callbacks and loggers; a trial run writes no files."""
         if self.fast_dev_run:
             few = int(self.fast_dev_run)
             self.max_epochs, self.max_steps, self.num_sanity_val_steps = 1, few, 0
             self.limit_train_batches = self.limit_val_batches = few
             self.limit_test_batches = self.limit_predict_batches = few
-            given = [each for each in given if not isinstance(each, ModelCheckpoint)]
+            callbacks = [
+                callback for callback in callbacks if not isinstance(callback, ModelCheckpoint)
+            ]
             logger = saves = False
-        if bar and not any(isinstance(each, ProgressBar) for each in given):
-            given.append(ProgressBar())
-        if saves and not any(isinstance(each, ModelCheckpoint) for each in given):
-            given.append(ModelCheckpoint())
-        self.callbacks = sorted(given, key=lambda each: isinstance(each, ModelCheckpoint))
+        if bar and not any(isinstance(callback, ProgressBar) for callback in callbacks):
+            callbacks.append(ProgressBar())
+        if saves and not any(isinstance(callback, ModelCheckpoint) for callback in callbacks):
+            callbacks.append(ModelCheckpoint())
+        self.callbacks = sorted(
+            callbacks, key=lambda callback: isinstance(callback, ModelCheckpoint)
+        )
         loggers = list(logger) if isinstance(logger, list | tuple) else [logger]
         self.loggers: list[Logger] = [
             CSVLogger(self.default_root_dir) if logger is True else logger
             for logger in loggers if logger not in (False, None)
         ]  # fmt: skip
 
-    # What a user calls --------------------------------------------------------------------
+    # Methods for users --------------------------------------------------------------------
 
     def fit(
         self, model: TrainModule, train_dataloaders: Any = None, val_dataloaders: Any = None,
@@ -128,13 +133,13 @@ class Trainer(Stages):
         """Train a module.
 
         Args:
-            model: its `training_step` is run on each batch.
+            model: the module whose `training_step` is run on each batch.
             train_dataloaders: the loader; by default `model.train_dataloader()`.
             val_dataloaders: one or several loaders for `validation_step`.
             datamodule: an object with the methods of `DataModule`, instead of loaders.
-            ckpt_path: a checkpoint to go on from, exactly where it was saved.
+            ckpt_path: a checkpoint from which to resume exactly.
 
-        Raises: TrainError: something is missing. Errors of steps say in which batch they were.
+        Raises: TrainError: something is missing. Errors of steps get a note with the batch.
         """
         with self._running(model, datamodule, "fit") as source:
             self.train_loader = self._train_loader(source, train_dataloaders, datamodule)
@@ -167,17 +172,17 @@ class Trainer(Stages):
         self, model: TrainModule | None = None, dataloaders: Any = None, ckpt_path: Any = None,
         verbose: bool = True, datamodule: Any = None,
     ) -> list[dict[str, float]]:  # fmt: skip
-        """Run `validation_step` on every batch; return what was logged, for each loader."""
+        """Run `validation_step` on every batch; return the logged values of each loader."""
         return self._evaluate("validate", model, dataloaders, ckpt_path, datamodule, verbose)[0]
 
     def test(
         self, model: TrainModule | None = None, dataloaders: Any = None, ckpt_path: Any = None,
         verbose: bool = True, datamodule: Any = None,
     ) -> list[dict[str, float]]:  # fmt: skip
-        """Run `test_step` on every batch; return what was logged, for each loader.
+        """Run `test_step` on every batch; return the logged values of each loader.
 
         Args:
-            ckpt_path: a file, "best" or "last": whose weights are tested.
+            ckpt_path: a file, "best" or "last": the checkpoint whose weights are tested.
         """
         return self._evaluate("test", model, dataloaders, ckpt_path, datamodule, verbose)[0]
 
@@ -185,28 +190,29 @@ class Trainer(Stages):
         self, model: TrainModule | None = None, dataloaders: Any = None, ckpt_path: Any = None,
         datamodule: Any = None,
     ) -> list[Any]:  # fmt: skip
-        """Return what `predict_step` returns for every batch (for several loaders a list each)."""
+        """Return the outputs of `predict_step` for all batches, for several loaders a list each."""
         outputs = self._evaluate("predict", model, dataloaders, ckpt_path, datamodule, False)[1]
         return outputs[0] if len(outputs) == 1 else outputs
 
     def save_checkpoint(self, filepath: Any, weights_only: bool = False) -> None:
-        """Save everything that `fit(..., ckpt_path=...)` needs to go on exactly.
+        """Save everything that `fit(..., ckpt_path=...)` needs to resume exactly.
 
-        Exactly between two batches: in `on_train_batch_end`, `on_validation_end`,
-        `on_train_epoch_end`, or when `fit` has returned.
+        It is exact between two batches: in `on_train_batch_end`, `on_validation_end`,
+        `on_train_epoch_end`, or after `fit` has returned.
         """
-        write_atomically(filepath, encode_file(checkpoints.dump(self, weights_only), only_data=True))
+        checkpoint = checkpoints.dump(self, weights_only)
+        write_atomically(filepath, encode_file(checkpoint, only_data=True))
 
-    # What can be read ---------------------------------------------------------------------
+    # Properties ---------------------------------------------------------------------------
 
     @property
     def current_epoch(self) -> int:
-        """How many epochs have ended."""
+        """The number of finished epochs."""
         return self.loop.epoch
 
     @property
     def global_step(self) -> int:
-        """How many steps the optimizers have taken."""
+        """The number of optimizer steps."""
         return self.loop.global_step
 
     @property
@@ -221,7 +227,7 @@ class Trainer(Stages):
 
     @property
     def logged_metrics(self) -> dict[str, float]:
-        """The newest values that the loggers got."""
+        """The newest values passed to the loggers."""
         return dict(self.logged_values)
 
     @property
@@ -231,22 +237,23 @@ class Trainer(Stages):
 
     @property
     def log_dir(self) -> str:
-        """Where the first logger that writes files writes them."""
+        """The folder of the first logger that writes files."""
         folders = [logger.log_dir for logger in self.loggers if logger.log_dir]
         return folders[0] if folders else self.default_root_dir
 
     @property
     def num_training_batches(self) -> int | None:
-        """How many batches an epoch has, or None if the loader does not say."""
+        """The number of batches per epoch, or None if unknown."""
         return self.loop.length
 
     @property
     def checkpoint_callback(self) -> ModelCheckpoint | None:
         """The first ModelCheckpoint."""
-        found = (callback for callback in self.callbacks if isinstance(callback, ModelCheckpoint))
-        return next(found, None)
+        return next(
+            (callback for callback in self.callbacks if isinstance(callback, ModelCheckpoint)), None
+        )
 
 
-for _user in (base, module):  # whose annotations name it: `typing.get_type_hints`
+for _user in (base, module):  # `typing.get_type_hints` resolves their annotations
     _user.Trainer = Trainer  # type: ignore[attr-defined]
 base.TrainModule = TrainModule  # type: ignore[attr-defined]

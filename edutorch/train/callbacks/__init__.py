@@ -1,4 +1,4 @@
-"""What happens during training besides training (see README.md)."""
+"""Callbacks of the trainer (see README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stochastic weight averaging: train on at a constant rate, and keep the mean of the weights."""
+"""Stochastic weight averaging: train at a constant learning rate and average the weights."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["StochasticWeightAveraging"]
 
 
 class StochasticWeightAveraging(Callback):
-    """Averages the weights of the last epochs, and gives the module the average at the end.
+    """Averages the weights of the last epochs, and loads the average into the module at the end.
 
-    From `swa_epoch_start` on, the scheduler is replaced by one that goes to the rate
-    `swa_lrs` and stays there. Batch norm is measured anew at the end.
+    From `swa_epoch_start` on, the scheduler is replaced by one that anneals to the learning rate
+    `swa_lrs` and stays there. At the end, the batch norm statistics are recomputed.
 
     Args:
-        swa_lrs: the rate that stays, or one for each group.
-        swa_epoch_start: the epoch from which on it averages, or which part of them (0.8).
-        annealing_epochs: how long the rate is on its way.
+        swa_lrs: the constant learning rate, or one for each group.
+        swa_epoch_start: the epoch at which averaging starts, or its share of all epochs (0.8).
+        annealing_epochs: the number of epochs of the annealing.
         annealing_strategy: "cos" or "linear".
-        avg_fn: how weights are averaged; the plain mean by default.
-        device: where the average is kept; by default where the module is.
+        avg_fn: the averaging function; the arithmetic mean by default.
+        device: the device of the average; by default that of the module.
 
     Paper: Izmailov et al., Averaging weights leads to wider optima and better
     generalization, 2018.
@@ -54,7 +54,7 @@ class StochasticWeightAveraging(Callback):
         self._saved: dict[str, Any] | None = None
 
     def start_epoch(self, trainer: Any) -> int:
-        """Return the epoch from which on weights are averaged."""
+        """Return the epoch at which averaging starts."""
         if isinstance(self.swa_epoch_start, int):
             return self.swa_epoch_start
         if trainer.max_epochs is None or trainer.max_epochs < 0:
@@ -65,8 +65,8 @@ class StochasticWeightAveraging(Callback):
         return int(trainer.max_epochs * self.swa_epoch_start)
 
     def begin(self, trainer: Any, pl_module: Any) -> None:
-        """Make the average, and replace the scheduler."""
-        pl_module._trainer = None  # it is not a part of the module, and is not copied
+        """Create the average, and replace the schedulers."""
+        pl_module._trainer = None  # so that it is not copied with the module
         try:
             self.average = AveragedModel(pl_module, self.device, self.avg_fn)
         finally:
@@ -78,17 +78,17 @@ class StochasticWeightAveraging(Callback):
         trainer.lr_scheduler_configs = [LRSchedulerConfig(scheduler) for scheduler in schedulers]
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin when it is time."""
+        """Start averaging if it is due."""
         if self.average is None and trainer.current_epoch >= self.start_epoch(trainer):
             self.begin(trainer, pl_module)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Take the weights of this epoch into the average."""
+        """Add the weights of this epoch to the average."""
         if self.average is not None:
             self.average.update_parameters(pl_module)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Give the module the average."""
+        """Load the average into the module."""
         if self.average is None or not int(self.average.n_averaged):
             return
         pl_module.load_state_dict(self.average.module.state_dict())
@@ -101,11 +101,11 @@ class StochasticWeightAveraging(Callback):
         return {"average": None if self.average is None else self.average.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Keep it until the module is known."""
+        """Keep the state until the module is known."""
         self._saved = state_dict["average"]
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        """Begin again where averaging had begun."""
+        """Restore the average if averaging had started."""
         if self._saved is not None:
             self.begin(trainer, pl_module)
             assert self.average is not None

@@ -1,4 +1,4 @@
-"""What every callback can do: be told of each moment of a training, and keep a state."""
+"""The base class of callbacks: all hooks, and a state for checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Callback"]
 
 
 class Callback:
-    """Something that happens during training and does not belong to the model.
+    """The base class of callbacks.
 
     Override the hooks that you need. Each gets the trainer and the module.
 
@@ -25,19 +25,19 @@ class Callback:
     """
 
     monitors = False
-    """Whether it reads what others log: it is then called behind them."""
+    """Whether it reads values that others log, and is therefore called after them."""
 
     @property
     def state_key(self) -> str:
-        """The name under which the state is kept in a checkpoint."""
+        """The key of the state in a checkpoint."""
         return type(self).__name__
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is needed to continue from a checkpoint."""
+        """Return the state for a checkpoint."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
+        """Restore the state of a checkpoint."""
 
     def setup(self, trainer: Trainer, pl_module: TrainModule, stage: str) -> None:
         """Before everything: make layers or data that depend on the stage ("fit", "test", …)."""

@@ -1,4 +1,4 @@
-"""Stop when it no longer gets better."""
+"""Early stopping: ends training when a monitored value no longer improves."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["EarlyStopping"]
 
 
 class EarlyStopping(Monitor):
-    """Ends training when a logged value has not become better for some time.
+    """Ends training when a logged value has not improved for some time.
 
-    It looks behind each validation, or behind each epoch where nothing is validated.
+    It checks after each validation, or after each epoch without a validation.
 
     Args:
         monitor: the name of the value.
-        min_delta: by how much a value has to be better to count.
-        patience: how many looks without a better value are borne.
+        min_delta: the least change that counts as an improvement.
+        patience: the number of checks without an improvement before training ends.
         mode: "min": lower is better; "max": higher is better.
-        strict: it is an error if the value was never logged.
+        strict: raise an error if the value was never logged.
         check_finite: stop when the value is NaN or infinite.
-        stopping_threshold: stop when the value is this good.
-        divergence_threshold: stop when the value is this bad.
-        check_on_train_epoch_end: look behind each epoch of training, True or False.
+        stopping_threshold: stop when the value is better than this.
+        divergence_threshold: stop when the value is worse than this.
+        check_on_train_epoch_end: check after each training epoch, True or False.
         verbose: print why training ends.
     """
 
@@ -49,17 +49,17 @@ class EarlyStopping(Monitor):
         self.reason = ""
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Look, if nothing is validated."""
+        """Check the value if nothing is validated."""
         if self.on_epochs or (self.on_epochs is None and not trainer.can_validate()):
             self.look(trainer)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Look behind a validation during training."""
+        """Check the value after a validation during training."""
         if trainer.state == "fit" and not trainer.sanity_checking and not self.on_epochs:
             self.look(trainer)
 
     def look(self, trainer: Any) -> None:
-        """Compare the newest value with the best one, and stop training if it is time."""
+        """Compare the newest value with the best one, and stop training if it is due."""
         if not self.strict and self.monitor not in trainer.values:
             return
         value = self.value(trainer)
@@ -72,7 +72,7 @@ class EarlyStopping(Monitor):
                 trainer.print(f"EarlyStopping: {self.reason}")
 
     def judge(self, value: float) -> str:
-        """Return why training should stop, or nothing."""
+        """Return the reason to stop training, or ""."""
         name = f"{self.monitor} = {value:.6g}"
         if self.check_finite and not math.isfinite(value):
             return f"{name} is not finite; the best was {self.best_score:.6g}"
@@ -92,11 +92,11 @@ class EarlyStopping(Monitor):
         return ""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return how long it has waited, and for what."""
+        """Return the counters and the best value."""
         names = ("wait_count", "stopped_epoch", "best_score", "patience")
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on waiting."""
+        """Restore the counters and the best value."""
         self.wait_count, self.stopped_epoch = state_dict["wait_count"], state_dict["stopped_epoch"]
         self.best_score = state_dict["best_score"]

@@ -1,4 +1,4 @@
-"""Keep the best checkpoints, and the last one."""
+"""Saves checkpoints during training: the best ones, and the last one."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ __all__ = ["ModelCheckpoint"]
 
 
 class ModelCheckpoint(Monitor):
-    """Saves checkpoints while training, and removes those that are no longer wanted.
+    """Saves checkpoints during training, and deletes those that are no longer among the best.
 
-    It saves behind each validation (behind each epoch where nothing is validated), or every
-    so many steps.
+    It saves after each validation (or each epoch without a validation), or every few steps.
 
     Args:
         dirpath: the folder; by default "checkpoints" in the folder of the logs.
-        filename: how files are named, with logged values: "{epoch}-{val_loss:.2f}".
-        monitor: the logged value that says which are the best; None keeps the newest.
+        filename: a template for file names with logged values: "{epoch}-{val_loss:.2f}".
+        monitor: the logged value that ranks checkpoints; None keeps the newest.
         mode: "min": lower is better; "max": higher is better.
-        save_top_k: how many of the best are kept; -1 all, 0 none.
-        save_last: also keep "last.ckpt", a copy of the newest.
-        every_n_train_steps: save every so many optimizer steps, instead of behind epochs.
-        every_n_epochs: save behind every so many epochs.
-        save_on_train_epoch_end: save behind the epoch, also if something is validated.
-        save_weights_only: leave out what only continuing needs.
-        auto_insert_metric_name: write "epoch=3" where the template says "{epoch}".
+        save_top_k: the number of best checkpoints to keep; -1 all, 0 none.
+        save_last: also save "last.ckpt", a copy of the newest.
+        every_n_train_steps: save every n optimizer steps, instead of after epochs.
+        every_n_epochs: save after every n epochs.
+        save_on_train_epoch_end: save after the epoch, even if there is a validation.
+        save_weights_only: leave out what is only needed to resume training.
+        auto_insert_metric_name: write "epoch=3" for "{epoch}" in the template.
     """
 
     FILE_EXTENSION = ".ckpt"
@@ -69,7 +68,7 @@ class ModelCheckpoint(Monitor):
 
     @property
     def state_key(self) -> str:
-        """The name in checkpoints."""
+        """The key of the state in a checkpoint."""
         return f"{super().state_key[:-1]}, every_n_train_steps={self.every_n_train_steps})"
 
     # When ---------------------------------------------------------------------------------
@@ -77,42 +76,42 @@ class ModelCheckpoint(Monitor):
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Save if so many steps have been taken."""
+        """Save after every `every_n_train_steps` steps."""
         every = self.every_n_train_steps
         if every and trainer.global_step % every == 0 and trainer.global_step != self._last_step:
             self.save(trainer)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """Save behind a validation during training."""
+        """Save after a validation during training."""
         if trainer.state == "fit" and not trainer.sanity_checking and not self.behind_epoch:
             self.save_in_epoch(trainer)
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Save behind an epoch in which nothing is validated."""
+        """Save after an epoch without a validation."""
         validates = trainer.can_validate() and self.behind_epoch is not False
         if self.behind_epoch or (self.behind_epoch is None and not validates):
             self.save_in_epoch(trainer)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Save what training ended with in the middle of an epoch, if nothing else decides."""
+        """Save the end of a training that stopped in the middle of an epoch, without monitor."""
         if self.monitor is None and trainer.global_step != self._last_step and self.wanted():
             self.save(trainer)
 
     def save_in_epoch(self, trainer: Any) -> None:
-        """Save, if it is the right epoch and these weights have not been saved yet."""
+        """Save if the epoch is due and these weights have not been saved yet."""
         every = self.every_n_epochs
         fresh = trainer.global_step != self._last_step
         if every and (trainer.current_epoch + 1) % every == 0 and fresh:
             self.save(trainer)
 
     def wanted(self) -> bool:
-        """Say whether anything is to be saved at all."""
+        """Whether anything is to be saved."""
         return self.save_top_k != 0 or self.save_last
 
     # What ---------------------------------------------------------------------------------
 
     def save(self, trainer: Any) -> None:
-        """Save if it is among the best, and as the last one."""
+        """Save the checkpoint if it is among the best, and as the last one."""
         if not self.wanted():
             return
         score = 0.0 if self.monitor is None else self.value(trainer)
@@ -135,19 +134,19 @@ class ModelCheckpoint(Monitor):
             trainer.save_checkpoint(last, self.save_weights_only)
 
     def among_best(self, score: float) -> bool:
-        """Say whether a score is good enough to be kept."""
+        """Whether a score is among the best ones."""
         full = self.save_top_k != -1 and len(self.best_k_models) >= self.save_top_k
         if self.monitor is None or not full:
             return True
         return self.better(score, self.best_k_models[self.worst_path()])
 
     def worst_path(self) -> str:
-        """Return the file with the worst score; of equal ones the oldest."""
+        """Return the file with the worst score; among equal ones the oldest."""
         choose = max if self.mode == "min" else min
         return choose(self.best_k_models, key=lambda path: self.best_k_models[path])
 
     def enter(self, path: str, score: float) -> list[str]:
-        """Put a file into the list of the best; return those that fall out of it."""
+        """Add a file to the best ones; return the files that are no longer among them."""
         removed = []
         if self.save_top_k != -1 and len(self.best_k_models) >= self.save_top_k:
             removed.append(self.worst_path())
@@ -160,7 +159,7 @@ class ModelCheckpoint(Monitor):
         return removed
 
     def free_path(self, folder: Path, trainer: Any) -> str:
-        """Return a file name that is not taken: the template, with a version if need be."""
+        """Return an unused file name: the template, with a version if necessary."""
         name = self.format_checkpoint_name(
             {**trainer.values, "epoch": trainer.current_epoch, "step": trainer.global_step}
         )
@@ -173,15 +172,17 @@ class ModelCheckpoint(Monitor):
     def format_checkpoint_name(self, metrics: dict[str, Any]) -> str:
         """Return the file name of a template like "{epoch:02d}-{val_loss:.2f}".
 
-        Raises: SettingError: the template is not one. A name that was not logged becomes 0.
+        A name that was not logged becomes 0.
+
+        Raises: SettingError: the template is invalid.
 
         >>> callback = ModelCheckpoint(filename="{epoch:02d}-{val_loss:.2f}")
         >>> callback.format_checkpoint_name({"epoch": 3, "val_loss": 0.128})
         'epoch=03-val_loss=0.13'
         """
 
-        def filled(found: re.Match[str]) -> str:
-            name, spec = found[1], found[2]
+        def filled(match: re.Match[str]) -> str:
+            name, spec = match[1], match[2]
             try:
                 text = format(metrics.get(name, 0), spec)
             except ValueError as error:
@@ -196,13 +197,13 @@ class ModelCheckpoint(Monitor):
     # State --------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return which files there are, and how good they are."""
+        """Return the saved files with their scores."""
         names = ("best_model_path", "best_model_score", "last_model_path", "best_k_models",
                  "_last_step", "dirpath")  # fmt: skip
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on with these files, if checkpoints still go into the same folder."""
+        """Restore the files, if checkpoints are still saved in the same folder."""
         self._last_step = state_dict["_last_step"]
         if self.dirpath is None or self.dirpath == state_dict["dirpath"]:
             for name, value in state_dict.items():

@@ -1,4 +1,4 @@
-"""Watching a logged value: which one, and whether lower or higher is better."""
+"""The base class of callbacks that monitor a logged value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Monitor"]
 
 
 class Monitor(Callback):
-    """The base of callbacks that look at a logged value.
+    """A callback that monitors a logged value.
 
     Args:
-        monitor: its name.
+        monitor: the name of the value.
         mode: "min": lower is better; "max": higher is better.
     """
 
@@ -30,30 +30,30 @@ class Monitor(Callback):
 
     @property
     def state_key(self) -> str:
-        """The name in checkpoints: two that watch different values are kept apart."""
+        """The key of the state in a checkpoint, different for each monitored value."""
         return f"{type(self).__name__}(monitor={self.monitor!r}, mode={self.mode!r})"
 
     @property
     def worst(self) -> float:
-        """A value that every other one is better than."""
+        """The worst possible value."""
         return math.inf if self.mode == "min" else -math.inf
 
     def better(self, value: float, than: float, by: float = 0.0) -> bool:
-        """Say whether a value is better than another one, by more than `by`."""
+        """Whether a value is better than another one by more than `by`."""
         return value < than - by if self.mode == "min" else value > than + by
 
     def value(self, trainer: Trainer) -> float | None:
         """Return the newest value.
 
-        Raises: MonitorError: nobody has logged it; the text lists what was logged.
+        Raises: MonitorError: it was never logged; the message lists the logged names.
         """
-        found = trainer.values.get(self.monitor or "")
-        if found is None:
+        newest = trainer.values.get(self.monitor or "")
+        if newest is None:
             raise never_logged(type(self).__name__, self.monitor, trainer.values)
-        return found
+        return newest
 
 
 def check_positive(who: str, name: str, value: float | None) -> None:
-    """Raise SettingError if a number is given and below 0."""
+    """Raise SettingError if a value is negative; None is allowed."""
     if value is not None and not value >= 0:
         raise SettingError(who, f"{name} must not be negative, got {value!r}")

@@ -1,4 +1,4 @@
-"""How far it is: a bar where tqdm is installed, plain lines where it is not."""
+"""The progress bar: tqdm where installed, else lines of text."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["ProgressBar"]
 
 
 class ProgressBar(Callback):
-    """Shows how far an epoch is, and the values that were logged with `prog_bar=True`.
+    """Shows the progress of each epoch, and the values logged with `prog_bar=True`.
 
     Args:
-        refresh_rate: how many batches go by until it is drawn again; 0 draws nothing.
-        leave: keep the bar of each epoch instead of only the last one's.
-        file: where it is written; by default where errors go, or the notebook.
+        refresh_rate: the number of batches between two updates; 0 shows nothing.
+        leave: keep the bar of each epoch instead of only the last one.
+        file: the output; by default standard error, or the notebook.
     """
 
     monitors = True
@@ -31,16 +31,16 @@ class ProgressBar(Callback):
     # Bars ---------------------------------------------------------------------------------
 
     def open(self, word: str, description: str, total: int | None, leave: bool) -> None:
-        """Begin a bar."""
+        """Open a bar."""
         if self.refresh_rate:
-            made = bar_class(self.file is None) or PlainLines
-            self.bars[word] = made(
+            bar_type = bar_class(self.file is None) or PlainLines
+            self.bars[word] = bar_type(
                 total=total, desc=description, leave=leave, file=self.file or sys.stderr,
                 dynamic_ncols=True, mininterval=0.05,
             )  # fmt: skip
 
     def move(self, word: str, done: int, trainer: Any) -> None:
-        """Bring a bar up to date, if it is time."""
+        """Update a bar if it is due."""
         bar = self.bars.get(word)
         if bar is None or not (done % self.refresh_rate == 0 or done == bar.total):
             return
@@ -48,13 +48,13 @@ class ProgressBar(Callback):
         bar.update(done - bar.n)
 
     def close(self, word: str) -> None:
-        """End a bar."""
+        """Close a bar."""
         bar = self.bars.pop(word, None)
         if bar is not None:
             bar.close()
 
     def shown(self, trainer: Any) -> dict[str, str]:
-        """Return what stands behind the bar."""
+        """Return the values shown after the bar, as text."""
         return {name: f"{value:.4g}" for name, value in trainer.progress_bar_metrics.items()}
 
     def print(self, *args: Any, **kwargs: Any) -> None:
@@ -69,7 +69,7 @@ class ProgressBar(Callback):
     # Hooks --------------------------------------------------------------------------------
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin the bar of an epoch."""
+        """Open the bar of an epoch."""
         self.close("train")
         self.open("train", f"Epoch {trainer.current_epoch}", trainer.num_training_batches, True)
 
@@ -92,7 +92,7 @@ class ProgressBar(Callback):
         self.close("train")
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin a bar for the validation, gone when it ends."""
+        """Open a bar for the validation, which disappears at its end."""
         self.open("validation", "Validating", trainer.num_evaluation_batches, False)
         self.done = 0
 
@@ -102,20 +102,20 @@ class ProgressBar(Callback):
         self.move("validation", self.done, trainer)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """End the bar, and show what came out in that of the training."""
+        """Close the bar, and show the results in the bar of the training."""
         self.close("validation")
         bar = self.bars.get("train")
         if bar is not None:
             bar.set_postfix(self.shown(trainer))
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Leave no bar half drawn."""
+        """Close all bars."""
         for word in list(self.bars):
             self.close(word)
 
 
 class PlainLines:
-    """What stands in for tqdm's bar: a line when it begins a tenth more, and at the end."""
+    """Replaces tqdm's bar by lines of text, one for each tenth of the epoch."""
 
     def __init__(
         self, total: int | None, desc: str, file: Any, leave: bool = True, **ignored: Any
@@ -126,11 +126,11 @@ class PlainLines:
         self._written = -1
 
     def set_postfix(self, values: dict[str, str], refresh: bool = True) -> None:
-        """Take the values that are shown behind."""
+        """Set the values shown after the count."""
         self.postfix = "".join(f", {name}={value}" for name, value in values.items())
 
     def update(self, steps: int) -> None:
-        """Go on by some steps."""
+        """Advance by some steps."""
         self.n += steps
         tenth = self.n * 10 // self.total if self.total else self.n // 100
         if self.leave and tenth != self._written:
@@ -139,11 +139,11 @@ class PlainLines:
             print(f"{self.desc}: {self.n}{of}{self.postfix}", file=self.file, flush=True)
 
     def close(self) -> None:
-        """End."""
+        """Do nothing: all lines are complete."""
 
 
 def bar_class(anywhere: bool) -> Any:
-    """Return tqdm's bar for where we are, a notebook or a terminal; None if it is not installed."""
+    """Return tqdm's class for this environment, notebook or terminal; None if not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a notebook without ipywidgets gets the plain bar

@@ -1,4 +1,4 @@
-"""Callbacks of a few lines: learning rates, time, accumulation, functions as hooks."""
+"""Small callbacks: learning rate monitor, timer, gradient accumulation, functions as hooks."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ class LearningRateMonitor(Callback):
             self.log_rates(trainer, None if self.logging_interval else "epoch")
 
     def log_rates(self, trainer: Any, interval: str | None) -> None:
-        """Log the rates of all optimizers, or of those whose scheduler has this interval."""
+        """Log the learning rates of all optimizers, or of those with this scheduler interval."""
         configs = {
             id(lr_scheduler_config.scheduler.optimizer): lr_scheduler_config
             for lr_scheduler_config in trainer.lr_scheduler_configs
         }
-        found: dict[str, float] = {}
+        rates: dict[str, float] = {}
         for optimizer in trainer.optimizers:
             config = configs.get(id(optimizer))
             if interval and (config.interval if config else "epoch") != interval:
                 continue
             name = (config and config.name) or f"lr-{type(optimizer).__name__}"
             groups = optimizer.param_groups
-            for number, group in enumerate(groups, 1):
-                end = f"/pg{number}" if len(groups) > 1 else ""
-                found[f"{free_name(name, found, end)}{end}"] = float(group["lr"])
+            for index, group in enumerate(groups, 1):
+                suffix = f"/pg{index}" if len(groups) > 1 else ""
+                rates[f"{free_name(name, rates, suffix)}{suffix}"] = float(group["lr"])
                 if self.log_momentum:
                     momentum = group.get("momentum", group.get("betas", (0.0,)))
                     first = momentum[0] if isinstance(momentum, tuple | list) else momentum
-                    found[f"{name}-momentum{end}"] = float(first)
-        for name, value in found.items():
+                    rates[f"{name}-momentum{suffix}"] = float(first)
+        for name, value in rates.items():
             self.lrs.setdefault(name, []).append(value)
-        if found:
-            trainer.log_metrics(found)
+        if rates:
+            trainer.log_metrics(rates)
 
 
 def free_name(name: str, taken: dict[str, float], end: str) -> str:
-    """Return a name that is not taken: a second Adam is "lr-Adam-1"."""
+    """Return an unused name: a second Adam is "lr-Adam-1"."""
     free, number = name, 1
     while f"{free}{end}" in taken:
         free, number = f"{name}-{number}", number + 1
@@ -78,10 +78,10 @@ def free_name(name: str, taken: dict[str, float], end: str) -> str:
 
 
 class GradientAccumulationScheduler(Callback):
-    """Changes how many batches are added up for a step, from certain epochs on.
+    """Changes the number of batches accumulated for a step, from certain epochs on.
 
     Args:
-        scheduling: {epoch: batches}; {4: 2} adds up two batches from the epoch number 4 on.
+        scheduling: {epoch: batches}; {4: 2} accumulates two batches from epoch 4 on.
     """
 
     def __init__(self, scheduling: dict[int, int]) -> None:
@@ -93,17 +93,17 @@ class GradientAccumulationScheduler(Callback):
         self.scheduling = dict(sorted(scheduling.items()))
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Set the number for this epoch."""
-        begun = [each for each in self.scheduling if each <= trainer.current_epoch]
+        """Set the number of batches for this epoch."""
+        begun = [epoch for epoch in self.scheduling if epoch <= trainer.current_epoch]
         trainer.accumulate_grad_batches = self.scheduling[begun[-1]] if begun else 1
 
 
 class Timer(Callback):
-    """Measures time, and ends training when it is used up.
+    """Measures the time of training, and ends it after a duration.
 
     Args:
         duration: "DD:HH:MM:SS", a timedelta, or its arguments as a dict; None only measures.
-        interval: look behind each "step" or each "epoch".
+        interval: check the time after each "step" or each "epoch".
     """
 
     monitors = True
@@ -118,12 +118,12 @@ class Timer(Callback):
         self._before: dict[str, float] = {}
 
     def time_elapsed(self, stage: str = "train") -> float:
-        """Return how many seconds "train", "validate" or "test" have taken."""
+        """Return the seconds that "train", "validate" or "test" have taken."""
         began = self._began.get(stage)
         return self._before.get(stage, 0.0) + (time.monotonic() - began if began else 0.0)
 
     def time_remaining(self, stage: str = "train") -> float | None:
-        """Return how many seconds are left."""
+        """Return the remaining seconds."""
         return None if self.duration is None else self.duration - self.time_elapsed(stage)
 
     def begin(self, stage: str) -> None:
@@ -131,12 +131,12 @@ class Timer(Callback):
         self._began[stage] = time.monotonic()
 
     def end(self, stage: str) -> None:
-        """Stop a clock, and keep what it says."""
+        """Stop a clock, and keep its time."""
         self._before[stage] = self.time_elapsed(stage)
         self._began.pop(stage, None)
 
     def look(self, trainer: Any) -> None:
-        """Stop training if its time is used up."""
+        """Stop training if no time is left."""
         left = self.time_remaining()
         if left is not None and left <= 0:
             trainer.should_stop = True
@@ -176,12 +176,12 @@ class Timer(Callback):
             self.look(trainer)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the time that has been used."""
+        """Return the elapsed times."""
         stages = {*self._before, *self._began}
         return {"time_elapsed": {stage: self.time_elapsed(stage) for stage in stages}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Count the time that was used before."""
+        """Restore the elapsed times."""
         self._before = dict(state_dict["time_elapsed"])
 
 
@@ -203,7 +203,7 @@ def seconds_of(duration: str | timedelta | dict[str, int]) -> float:
 
 
 class LambdaCallback(Callback):
-    """Functions as hooks, by their names.
+    """A callback made of functions, given by the names of their hooks.
 
     >>> callback = LambdaCallback(on_train_start=lambda trainer, module: print("go"))
     >>> callback.on_train_start(None, None)

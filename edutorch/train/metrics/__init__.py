@@ -1,4 +1,4 @@
-"""Numbers that say how good a model is, over many batches (see README.md)."""
+"""Metrics, accumulated over batches (see README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every metric does: take batches, and say what all of them together come to."""
+"""The base class of metrics, which accumulate a state over batches."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["Metric", "MetricError"]
 
 
 class MetricError(EdutorchError, ValueError):
-    """A metric cannot be worked out of what it was given."""
+    """Raised if a metric cannot be computed from its inputs."""
 
 
 class Metric(Module):
-    """Sums over batches, out of which the value for all of them is worked out.
+    """The base class of metrics: a state accumulated over batches, and its value.
 
-    A subclass calls `add_state` in `__init__`, adds to the state in `update`, and returns the
+    A subclass calls `add_state` in `__init__`, updates the state in `update`, and returns the
     value in `compute`. Calling the metric updates it and returns the value of this batch alone.
-    The state is not a part of `state_dict()`; checkpoints of the trainer keep it.
+    The state is not part of `state_dict()`; checkpoints of the trainer keep it.
 
     >>> from edutorch.train.metrics import Accuracy
     >>> accuracy = Accuracy(task="binary")
@@ -45,12 +45,12 @@ class Metric(Module):
         self._updates = 0
 
     def add_state(self, name: str, default: Any) -> None:
-        """Declare an attribute that `reset` sets back: a number, a NumPy array or a list."""
+        """Declare an attribute that `reset` restores: a number, a NumPy array or a list."""
         self._defaults[name] = default
         setattr(self, name, copy.deepcopy(default))
 
     def update(self, *args: Any) -> None:
-        """Take a batch."""
+        """Add a batch."""
         raise NotImplementedError(f"{type(self).__name__} needs an update(self, preds, target)")
 
     def compute(self) -> Any:
@@ -58,13 +58,13 @@ class Metric(Module):
         raise NotImplementedError(f"{type(self).__name__} needs a compute(self)")
 
     def forward(self, *args: Any) -> Any:
-        """Take a batch and return the value of it alone: NaN if it is too small to have one."""
+        """Add a batch and return its own value: NaN if it is too small to have one."""
         whole = self.state()
         self.reset()
         self.update(*args)
         try:
             self.last = self.compute()
-        except MetricError:  # one class in it, say; with the other batches there may be more
+        except MetricError:  # for example only one class, which other batches may complete
             self.last = result(float("nan"))
         batch = self.state()
         self.load_state(whole)
@@ -72,7 +72,7 @@ class Metric(Module):
         return self.last
 
     def merge(self, other: dict[str, Any]) -> None:
-        """Take in the state of another metric of the same kind: states are sums and lists."""
+        """Add the state of another metric of the same class: states are sums and lists."""
         for name in self._defaults:
             setattr(self, name, getattr(self, name) + other[name])
         self._updates += other["_updates"]
@@ -84,21 +84,21 @@ class Metric(Module):
         self._updates = 0
 
     def state(self) -> dict[str, Any]:
-        """Return the sums as plain data."""
-        found = {name: copy.deepcopy(getattr(self, name)) for name in self._defaults}
-        return {**found, "_updates": self._updates}
+        """Return the state as plain data."""
+        sums = {name: copy.deepcopy(getattr(self, name)) for name in self._defaults}
+        return {**sums, "_updates": self._updates}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore what `state` returned."""
         for name, value in state.items():
             setattr(self, name, copy.deepcopy(value))
 
     def counted(self) -> None:
-        """Note that a batch has come."""
+        """Count a batch."""
         self._updates += 1
 
     def needs_batches(self) -> None:
-        """Raise MetricError if nothing has come yet."""
+        """Raise MetricError if there was no batch yet."""
         if not self._updates:
             raise MetricError(
                 type(self).__name__, "compute() before any update(): there is nothing to measure",
@@ -106,13 +106,13 @@ class Metric(Module):
             )  # fmt: skip
 
     def error(self, message: str, hint: str | None = None, **arguments: Any) -> MetricError:
-        """Make an error that names this metric and the shapes that it was given."""
+        """Return an error that names this metric and the shapes of its arguments."""
         shapes = {name: described(argument) for name, argument in arguments.items()}
         return MetricError(type(self).__name__, message, shapes, hint)
 
 
 def array_from(value: Any) -> np.ndarray:
-    """Return the numbers of a tensor, an array or a list on the host, without gradients."""
+    """Return a tensor, an array or a list as a NumPy array, without gradients."""
     if isinstance(value, Tensor):
         array = value.detach()._array
         array = backends.of(array).to_numpy(array)
@@ -121,7 +121,7 @@ def array_from(value: Any) -> np.ndarray:
 
 
 def result(value: Any) -> Tensor:
-    """Return a computed number, or an array of them, as a tensor."""
+    """Return a result, a number or an array, as a tensor."""
     array = np.asarray(value)
     return tensor(array.astype(np.float32) if array.dtype.kind == "f" else array)
 
@@ -132,7 +132,7 @@ def described(value: Any) -> str:
 
 
 def same_shape(metric: Metric, preds: np.ndarray, target: np.ndarray) -> None:
-    """Raise ShapeError if predictions and targets are not one for one."""
+    """Raise ShapeError if predictions and targets differ in shape."""
     if preds.shape != target.shape:
         raise ShapeError(
             type(metric).__name__, "there must be one prediction for each target",

@@ -1,4 +1,4 @@
-"""How well classes are told apart: all of it is worked out of the confusion matrix."""
+"""Classification metrics, all computed from the confusion matrix."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ __all__ = ["Accuracy", "ConfusionMatrix", "F1Score", "Precision", "Recall"]
 
 
 class OfClasses(Metric):
-    """Counts how often each class was taken for each class: `counts[true, predicted]`.
+    """Accumulates the confusion matrix `counts[true, predicted]`.
 
     Args:
         task: "binary": a probability (or a logit, or 0 and 1) for each sample; "multiclass":
-            scores of shape (samples, classes, …), or the number of a class for each sample.
-        num_classes: how many classes there are, for "multiclass".
-        threshold: from which probability on a sample counts as positive.
-        average: "micro" counts samples alike, "macro" classes alike, "weighted" classes by
-            their samples; None gives a value for each class. For "multiclass".
-        top_k: the target may be among the k best scores.
+            scores of shape (samples, classes, …), or a class index for each sample.
+        num_classes: the number of classes, for "multiclass".
+        threshold: the probability above which a sample counts as positive.
+        average: "micro" weights samples equally, "macro" classes equally, "weighted" classes by
+            their samples; None returns a value for each class. For "multiclass".
+        top_k: a prediction is right if the target is among the k best scores.
 
     Shape:
-        preds: (n, …) or (n, classes, …). target: (n, …), whole numbers.
+        preds: (n, …) or (n, classes, …). target: (n, …), integers.
 
     Raises: MetricError (a ValueError), ShapeError: the batch does not fit the task.
     """
@@ -51,15 +51,15 @@ class OfClasses(Metric):
         self.add_state("counts", np.zeros((self.num_classes, self.num_classes), np.int64))
 
     def update(self, preds: Any, target: Any) -> None:
-        """Count a batch."""
+        """Add a batch."""
         chosen, true = self.labels(array_from(preds), array_from(target))
         pairs = true.ravel() * self.num_classes + chosen.ravel()
-        found = np.bincount(pairs, minlength=self.num_classes**2)
-        self.counts = self.counts + found.reshape(self.num_classes, self.num_classes)
+        counts = np.bincount(pairs, minlength=self.num_classes**2)
+        self.counts = self.counts + counts.reshape(self.num_classes, self.num_classes)
         self.counted()
 
     def labels(self, preds: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return predicted and true classes as whole numbers."""
+        """Return predicted and true classes as integers."""
         if target.dtype.kind not in "biu":
             raise self.error("targets must be whole numbers: the classes", "target.long()",
                              target=target)  # fmt: skip
@@ -86,34 +86,34 @@ class OfClasses(Metric):
         return chosen, true
 
     def rates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return for each class: rightly chosen, chosen, and there."""
+        """Return for each class the numbers of true positives, predicted and true samples."""
         self.needs_batches()
         return np.diag(self.counts), self.counts.sum(0), self.counts.sum(1)
 
     def averaged(self, top: np.ndarray, bottom: np.ndarray) -> Tensor:
-        """Return top / bottom for each class, averaged as was asked for."""
+        """Return top / bottom for each class, with the chosen average."""
         _, chosen, there = self.rates()
         if self.task == "binary":
             return result(divided(top, bottom)[1])
         if self.average == "micro":
             return result(divided(top.sum(), bottom.sum())[()])
-        each = divided(top, bottom)
+        scores = divided(top, bottom)
         if self.average is None:
-            return result(each)
+            return result(scores)
         if self.average == "weighted":
-            return result((each * there).sum() / there.sum())
-        return result(each[(chosen + there) > 0].mean())
+            return result((scores * there).sum() / there.sum())
+        return result(scores[(chosen + there) > 0].mean())
 
 
 class Accuracy(OfClasses):
-    """Which part of the samples was told right (with "macro": of each class, and the mean).
+    """The share of correctly classified samples (with "macro": the mean over classes).
 
     >>> Accuracy(task="multiclass", num_classes=3)(tensor([0, 2, 1, 1]), tensor([0, 1, 1, 1]))
     tensor(0.7500)
     """
 
     def compute(self) -> Tensor:
-        """Return right / all."""
+        """Return correct / all."""
         right, _, there = self.rates()
         if self.task == "binary":
             return result(right.sum() / there.sum())
@@ -121,49 +121,49 @@ class Accuracy(OfClasses):
 
 
 class Precision(OfClasses):
-    """Of those taken for a class, which part is of it: right / chosen.
+    """The share of correct samples among those predicted as a class.
 
     >>> Precision(task="binary")(tensor([0.9, 0.8, 0.1]), tensor([1, 0, 1]))
     tensor(0.5000)
     """
 
     def compute(self) -> Tensor:
-        """Return right / chosen."""
+        """Return correct / predicted."""
         right, chosen, _ = self.rates()
         return self.averaged(right, chosen)
 
 
 class Recall(OfClasses):
-    """Of those of a class, which part was found: right / there.
+    """The share of a class's samples that were predicted correctly.
 
     >>> Recall(task="binary")(tensor([0.9, 0.8, 0.1]), tensor([1, 0, 1]))
     tensor(0.5000)
     """
 
     def compute(self) -> Tensor:
-        """Return right / there."""
+        """Return correct / true."""
         right, _, there = self.rates()
         return self.averaged(right, there)
 
 
 class F1Score(OfClasses):
-    """The harmonic mean of precision and recall: 2 · right / (chosen + there).
+    """The harmonic mean of precision and recall: 2 · correct / (predicted + true).
 
     >>> F1Score(task="binary")(tensor([0.9, 0.8, 0.1]), tensor([1, 0, 1]))
     tensor(0.5000)
     """
 
     def compute(self) -> Tensor:
-        """Return 2 · right / (chosen + there)."""
+        """Return 2 · correct / (predicted + true)."""
         right, chosen, there = self.rates()
         return self.averaged(2 * right, chosen + there)
 
 
 class ConfusionMatrix(OfClasses):
-    """How often each class (row) was taken for each class (column).
+    """The confusion matrix: how often each true class (row) was predicted as each class (column).
 
     Args:
-        normalize: "true": each row adds up to 1; "pred": each column; "all": everything.
+        normalize: "true": each row sums to 1; "pred": each column; "all": the whole matrix.
 
     >>> ConfusionMatrix(task="binary")(tensor([1, 1, 0]), tensor([1, 0, 0]))
     tensor([[1, 1],
@@ -188,27 +188,27 @@ class ConfusionMatrix(OfClasses):
 
 
 def divided(top: Any, bottom: Any) -> np.ndarray:
-    """Return top / bottom, and 0 where there is nothing to divide by."""
+    """Return top / bottom, and 0 where the divisor is 0."""
     top, bottom = np.broadcast_arrays(np.asarray(top, float), np.asarray(bottom, float))
     return np.divide(top, bottom, out=np.zeros(top.shape), where=bottom != 0)
 
 
 def positive(preds: np.ndarray, threshold: float) -> np.ndarray:
-    """Return 1 for the samples that count as positive."""
+    """Return 1 for positive samples, else 0."""
     if preds.dtype.kind in "biu":
         return preds.astype(np.int64)
     return (probabilities(preds) > threshold).astype(np.int64)
 
 
 def probabilities(preds: np.ndarray) -> np.ndarray:
-    """Return probabilities; numbers outside of [0, 1] are logits: 1 / (1 + exp(-x))."""
+    """Return probabilities; if values lie outside [0, 1] they are logits: 1 / (1 + exp(-x))."""
     if preds.size and not (preds.min() >= 0 and preds.max() <= 1):
         return 1 / (1 + np.exp(-preds.astype(np.float64)))
     return preds
 
 
 def best_of(preds: np.ndarray, true: np.ndarray, top_k: int) -> np.ndarray:
-    """Return the class with the best score; the true one, if it is among the best k."""
+    """Return the class with the best score, or the true class if it is among the best k."""
     best = preds.argmax(1)
     if top_k == 1:
         return best

@@ -1,4 +1,4 @@
-"""How far predictions are off, and means of anything."""
+"""Regression metrics, perplexity, and the mean of arbitrary values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MeanMetric(Metric):
         self.add_state("weight", 0.0)
 
     def update(self, value: Any, weight: Any = 1.0) -> None:
-        """Take values, with one weight or one for each."""
+        """Add values, with a common weight or one for each."""
         values, weights = np.broadcast_arrays(
             array_from(value).astype(np.float64), array_from(weight).astype(np.float64)
         )
@@ -46,10 +46,10 @@ class MeanMetric(Metric):
 
 
 class MeanSquaredError(Metric):
-    """The mean of (prediction - target)², or its root.
+    """The mean of (prediction - target)², or its square root.
 
     Args:
-        squared: False gives the root, in the units of the target.
+        squared: False returns the root mean squared error.
 
     >>> MeanSquaredError()(tensor([1.0, 2.0]), tensor([1.0, 4.0]))
     tensor(2.)
@@ -65,7 +65,7 @@ class MeanSquaredError(Metric):
         self.add_state("count", 0)
 
     def update(self, preds: Any, target: Any) -> None:
-        """Take a batch."""
+        """Add a batch."""
         off = differences(self, preds, target)
         self.total += float((off**2).sum())
         self.count += off.size
@@ -94,7 +94,7 @@ class MeanAbsoluteError(Metric):
         self.add_state("count", 0)
 
     def update(self, preds: Any, target: Any) -> None:
-        """Take a batch."""
+        """Add a batch."""
         off = differences(self, preds, target)
         self.total += float(np.abs(off).sum())
         self.count += off.size
@@ -107,7 +107,7 @@ class MeanAbsoluteError(Metric):
 
 
 class R2Score(Metric):
-    """Which part of the targets' variance is predicted: 1 - Σ (p - t)² / Σ (t - mean t)².
+    """The coefficient of determination: 1 - Σ (p - t)² / Σ (t - mean t)².
 
     >>> R2Score()(tensor([1.0, 2.0, 3.0]), tensor([1.0, 2.0, 4.0])).item()  # 1 - 1 / 4.6667
     0.7857...
@@ -122,7 +122,7 @@ class R2Score(Metric):
         self.add_state("count", 0)
 
     def update(self, preds: Any, target: Any) -> None:
-        """Take a batch."""
+        """Add a batch."""
         off, true = differences(self, preds, target), array_from(target).astype(np.float64)
         if true.ndim not in (1, 2):
             raise self.error("expects values in a vector, or rows of several", target=target)
@@ -133,7 +133,7 @@ class R2Score(Metric):
         self.merge(batch)
 
     def merge(self, other: dict[str, Any]) -> None:
-        """Take in other sums. Means are joined so that large values lose no digits."""
+        """Add other sums. Means are merged (Chan et al.) so that large values lose no digits."""
         count = self.count + other["count"]
         if other["count"]:
             apart = other["mean"] - self.mean
@@ -157,13 +157,13 @@ class R2Score(Metric):
 
 
 class Perplexity(Metric):
-    """Among how many equally likely words a language model still hesitates: exp(mean -log p).
+    """The perplexity of a language model: exp(mean -log p).
 
     Args:
-        ignore_index: targets of this number (padding) do not count.
+        ignore_index: targets with this index (padding) are ignored.
 
     Shape:
-        preds: (batch, length, words), logits. target: (batch, length), numbers of words.
+        preds: (batch, length, words), logits. target: (batch, length), word indices.
 
     >>> Perplexity()(zeros(1, 3, 8), tensor([[1, 5, 7]]))
     tensor(8.)
@@ -179,7 +179,7 @@ class Perplexity(Metric):
         self.add_state("count", 0)
 
     def update(self, preds: Any, target: Any) -> None:
-        """Take a batch."""
+        """Add a batch."""
         logits, true = array_from(preds).astype(np.float64), array_from(target)
         if logits.ndim != true.ndim + 1 or logits.shape[:-1] != true.shape:
             raise self.error(

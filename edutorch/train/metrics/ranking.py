@@ -1,4 +1,4 @@
-"""How well scores put samples into order, whatever the threshold is."""
+"""Ranking metrics, which are independent of a threshold."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["AUROC"]
 
 
 class AUROC(Metric):
-    """The chance that a positive sample gets a higher score than a negative one.
+    """The area under the ROC curve.
 
-    It is the area under the curve of true positives over false positives. Equal scores
+    It is the probability that a positive sample gets a higher score than a negative one; ties
     count half.
 
     Args:
         task: "binary": a score for each sample; "multiclass": scores (n, classes), each class
             against the rest.
-        num_classes: how many classes there are, for "multiclass".
+        num_classes: the number of classes, for "multiclass".
         average: "macro": the mean over classes; "weighted": by their samples; None: each.
 
     >>> AUROC(task="binary")(tensor([0.1, 0.4, 0.35, 0.8]), tensor([0, 0, 1, 1]))
@@ -45,7 +45,7 @@ class AUROC(Metric):
         self.add_state("targets", [])
 
     def update(self, preds: Any, target: Any) -> None:
-        """Keep a batch: the order of all scores is needed."""
+        """Store a batch: the ranks of all scores are needed."""
         scores, true = array_from(preds), array_from(target)
         if self.task == "binary":
             same_shape(self, scores, true)
@@ -59,7 +59,7 @@ class AUROC(Metric):
         self.counted()
 
     def compute(self) -> Tensor:
-        """Return the area: for each class, or their mean."""
+        """Return the area for each class, or the average."""
         self.needs_batches()
         scores, true = np.concatenate(self.scores), np.concatenate(self.targets)
         if self.task == "binary":
@@ -74,14 +74,15 @@ class AUROC(Metric):
         return result(np.average(areas, weights=counts if self.average == "weighted" else None))
 
     def area(self, scores: np.ndarray, positive: np.ndarray, name: str) -> float:
-        """Return the area of one class, from the ranks of its samples (Mann and Whitney)."""
-        own = int(positive.sum())
-        others = len(positive) - own
-        if not own or not others:
+        """Return the area of one class, from the ranks of its samples (Mann–Whitney U)."""
+        positives = int(positive.sum())
+        negatives = len(positive) - positives
+        if not positives or not negatives:
             raise self.error(
-                f"needs samples that are {name} and samples that are not; there are {own} and "
-                f"{others}",
+                f"needs samples that are {name} and samples that are not; there are "
+                f"{positives} and {negatives}",
             )  # fmt: skip
-        _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
-        ranks = (np.cumsum(count) - (count - 1) / 2)[place]
-        return float((ranks[positive].sum() - own * (own + 1) / 2) / (own * others))
+        _, rank_index, count = np.unique(scores, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(count) - (count - 1) / 2)[rank_index]
+        u_statistic = ranks[positive].sum() - positives * (positives + 1) / 2
+        return float(u_statistic / (positives * negatives))
