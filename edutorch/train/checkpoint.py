@@ -43,7 +43,9 @@ def dump(trainer: Trainer, weights_only: bool = False) -> dict[str, Any]:
                 lr_scheduler_config.scheduler.state_dict()
                 for lr_scheduler_config in trainer.lr_scheduler_configs
             ],
-            "callbacks": {key: callback.state_dict() for key, callback in named(trainer.callbacks)},
+            "callbacks": {
+                key: callback.state_dict() for key, callback in named_callbacks(trainer.callbacks)
+            },
             "loop": loop.state_dict(),
             "random": RandomState.now(trainer.train_loader, trainer.device_type).parts,
             "scaler": None if scaler is None else scaler.state_dict(),
@@ -93,18 +95,18 @@ def restore(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     module = trainer.module
     module.on_load_checkpoint(checkpoint)
     module.load_state_dict(checkpoint["state_dict"])
-    for key, callback in named(trainer.callbacks):
+    for key, callback in named_callbacks(trainer.callbacks):
         if key in checkpoint["callbacks"]:
             callback.load_state_dict(checkpoint["callbacks"][key])
         callback.on_load_checkpoint(trainer, module, checkpoint)
-    load_each("optimizers", trainer.optimizers, checkpoint["optimizer_states"])
+    load_states("optimizers", trainer.optimizers, checkpoint["optimizer_states"])
     for optimizer in trainer.optimizers:
         # Otherwise a scheduler that steps next would warn that the optimizer has not stepped.
         optimizer._opt_called = checkpoint["global_step"] > 0  # type: ignore[attr-defined]
     schedulers = [
         lr_scheduler_config.scheduler for lr_scheduler_config in trainer.lr_scheduler_configs
     ]
-    load_each("lr_schedulers", schedulers, checkpoint["lr_schedulers"])
+    load_states("lr_schedulers", schedulers, checkpoint["lr_schedulers"])
     if trainer.precision.scaler is not None and checkpoint["scaler"]:
         trainer.precision.scaler.load_state_dict(checkpoint["scaler"])
     trainer.train_book.load_state_dict(checkpoint["logged"])
@@ -123,7 +125,7 @@ def restore(trainer: Trainer, checkpoint: dict[str, Any]) -> None:
     trainer.loop.load_state_dict(checkpoint["loop"], now)
 
 
-def load_each(name: str, targets: list[Any], saved: list[dict[str, Any]]) -> None:
+def load_states(name: str, targets: list[Any], saved: list[dict[str, Any]]) -> None:
     if len(targets) != len(saved):
         raise TrainError(
             "fit", f"the checkpoint was made with another number of {name}",
@@ -134,7 +136,7 @@ def load_each(name: str, targets: list[Any], saved: list[dict[str, Any]]) -> Non
         target.load_state_dict(state)
 
 
-def named(callbacks: list[Any]) -> Iterator[tuple[str, Any]]:
+def named_callbacks(callbacks: list[Any]) -> Iterator[tuple[str, Any]]:
     """Yield callbacks with the keys of their states; equal keys are numbered."""
     count: dict[str, int] = {}
     for callback in callbacks:

@@ -25,7 +25,7 @@ class MonitorError(TrainError):
     """Raised if a monitored value was never logged."""
 
 
-def never_logged(who: str, monitor: str | None, logged: Iterable[str]) -> MonitorError:
+def missing_monitor_error(who: str, monitor: str | None, logged: Iterable[str]) -> MonitorError:
     """Return the error for a monitored value that was never logged, with the names that were."""
     names = ", ".join(sorted(logged)) or "nothing"
     return MonitorError(

@@ -15,11 +15,11 @@ from .resumable_loader import check_loader, limited_length
 if TYPE_CHECKING:
     from .trainer import Trainer
 
-__all__ = ["evaluate", "evaluating"]
+__all__ = ["evaluate", "evaluation_mode"]
 
 
 @contextmanager
-def evaluating(module: Module) -> Iterator[None]:
+def evaluation_mode(module: Module) -> Iterator[None]:
     """Switch all submodules to evaluation mode inside the block, and restore their modes."""
     modes = [(child, child.training) for child in module.modules()]
     module.eval()
@@ -48,7 +48,7 @@ def evaluate(
     trainer.num_evaluation_batches = sum(known) if len(known) == len(lengths) else None
     outer, trainer.evaluating = trainer.evaluating, word
     try:
-        with evaluating(trainer.module), no_grad():
+        with evaluation_mode(trainer.module), no_grad():
             trainer.call(f"on_{word}_start")
             trainer.call(f"on_{word}_epoch_start")
             books = [LogBook() for _ in loaders] or [LogBook()]
@@ -59,7 +59,7 @@ def evaluate(
                 publish = lambda: results.extend(publish_all(trainer, books))  # noqa: E731
                 trainer.call(f"on_{word}_epoch_end", then=publish)
             if word == "validation":
-                trainer.loop.validated()
+                trainer.loop.mark_validated()
             trainer.call(f"on_{word}_end")
     finally:
         trainer.evaluating = outer
@@ -75,7 +75,7 @@ def run_loader(
     batches = itertools.islice(iter(loader), limited_length(loader, limit, f"limit_{name}"))
     outputs = []
     loader_idx = (index,) if loaders > 1 else ()
-    for batch_idx, batch in enumerate(trainer.fetched(batches, name)):
+    for batch_idx, batch in enumerate(trainer.fetch_batches(batches, name)):
         trainer.call(f"on_{word}_batch_start", batch, batch_idx, *loader_idx)
         output = trainer.step(f"{word}_step", batch, batch_idx, *loader_idx)
         trainer.call(f"on_{word}_batch_end", output, batch, batch_idx, *loader_idx)

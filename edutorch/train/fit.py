@@ -52,7 +52,7 @@ def fit(
     callbacks = [curves, *settings.pop("callbacks", ())]
     trainer = Trainer(**{**quiet, **settings}, callbacks=callbacks)
     trainer.fit(Supervised(model, loss_fn, optimizer, lr, metrics or {}), loader, val_loader)
-    return curves.found
+    return curves.curves
 
 
 class Supervised(TrainModule):
@@ -104,9 +104,9 @@ class Curves(Callback):
     monitors = True
 
     def __init__(self) -> None:
-        self.found: dict[str, list[float]] = {}
+        self.curves: dict[str, list[float]] = {}
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Add a point to each curve."""
         for name, value in trainer.values.items():
-            self.found.setdefault(name, []).append(value)
+            self.curves.setdefault(name, []).append(value)

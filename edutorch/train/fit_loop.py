@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.tensor import Tensor
 from ..errors import warn
-from ..utils.deferred_interrupts import uninterrupted
+from ..utils.deferred_interrupts import defer_interrupts
 from .errors import StepOutputError
 from .optimizer_step import update_schedulers
 from .random_state import RandomState
@@ -42,7 +42,7 @@ class FitLoop:
         self.length: int | None = None  # batches in an epoch, if that is known
         self.replay: Replay | None = None
         self.resumed: tuple[RandomState, RandomState] | None = None
-        self.told_of_nan = False
+        self.warned_of_nan = False
         self.whole = contextlib.ExitStack()
 
     # Epochs -------------------------------------------------------------------------------
@@ -60,12 +60,12 @@ class FitLoop:
             warn("fit: there is no batch to train on: the loader is empty, or its limit is 0")
             return
         trainer.call("on_train_start")
-        while not self.over():
+        while not self.is_over():
             if not self.run_epoch():
                 break
         trainer.call("on_train_end")
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether training ends here."""
         trainer = self.trainer
         if 0 <= trainer.max_steps <= self.global_step:
@@ -82,27 +82,27 @@ class FitLoop:
         """
         trainer = self.trainer
         if self.stage == "epoch_end":
-            self.remaining()  # no batches, but it restores the random generators
+            self.remaining_batches()  # no batches, but it restores the random generators
         else:
             trainer.call("on_train_epoch_start")
-            batches = self.remaining()
+            batches = self.remaining_batches()
             if self.stage == "batch":  # the checkpoint was made between a batch and its validation
                 self.validate_if_due()
-            for batch in trainer.fetched(batches, "train_dataloaders", self.batches):
+            for batch in trainer.fetch_batches(batches, "train_dataloaders", self.batches):
                 if self.run_batch(batch) == -1:
                     break
                 self.validate_if_due()
-                if self.over() and self.batches != self.length:
+                if self.is_over() and self.batches != self.length:
                     return False
             if self.pending:  # the length of the loader was not known
-                self.step_now(self.trainer.optimizers[0])
+                self.take_step(self.trainer.optimizers[0])
                 self.batches_stepped += 1
             if self.length is None or self.batches < self.length:
                 self.validate_if_due(last=True)
         self.end_epoch()
         return True
 
-    def remaining(self) -> Iterator[Any]:
+    def remaining_batches(self) -> Iterator[Any]:
         """Return the remaining batches of this epoch."""
         resumed, self.resumed = self.resumed, None
         assert self.replay is not None
@@ -170,7 +170,7 @@ class FitLoop:
                 optimizer.zero_grad()
             loss = loss if every == 1 else loss / every
             trainer.call("on_before_backward", loss)
-            with trainer.noted("backward", batch_idx):
+            with trainer.error_notes("backward", batch_idx):
                 trainer.precision.backward(loss)
             trainer.call("on_after_backward")
             return loss.detach()
@@ -178,15 +178,15 @@ class FitLoop:
         if self.pending + 1 < every and batch_idx + 1 != self.length:
             if closure() is not None:
                 self.pending += 1
-        elif id(optimizer) in trainer.asking:
-            self.step_now(optimizer, closure)
+        elif id(optimizer) in trainer.closure_optimizers:
+            self.take_step(optimizer, closure)
         elif closure() is not None:
             # An interrupt is deferred until the step has been counted.
-            self.whole.enter_context(uninterrupted())
-            self.step_now(optimizer)
+            self.whole.enter_context(defer_interrupts())
+            self.take_step(optimizer)
         return outputs[-1]
 
-    def step_now(self, optimizer: Any, closure: Callable[[], Any] | None = None) -> None:
+    def take_step(self, optimizer: Any, closure: Callable[[], Any] | None = None) -> None:
         """Run an optimizer step."""
         self.trainer.optimizer_step(optimizer, closure)
         self.pending = 0
@@ -211,8 +211,8 @@ class FitLoop:
             hint = "loss.mean()" if loss.numel() != 1 else "was it detached, or under no_grad?"
             message = "the loss has to be one number with a gradient"
             raise StepOutputError(name, message, details, hint)
-        if not self.told_of_nan and not math.isfinite(loss.item()):
-            self.told_of_nan = True
+        if not self.warned_of_nan and not math.isfinite(loss.item()):
+            self.warned_of_nan = True
             warn(
                 f"{name}: the loss is {loss.item()} at epoch {self.epoch}, batch {batch_idx} (step "
                 f"{self.global_step}): look at the inputs, lower the learning rate, or set "
@@ -241,7 +241,7 @@ class FitLoop:
         if due:
             trainer.validate_inside_fit()
 
-    def validated(self) -> None:
+    def mark_validated(self) -> None:
         """Record that the validation after a batch is done."""
         if not self.trainer.sanity_checking:
             self.stage = "validated"

@@ -18,12 +18,12 @@ from .loggers import Logger
 from .module import TrainModule
 from .optimizer_step import LRSchedulerConfig, SteppingOptimizer
 from .precision import Precision
-from .resumable_loader import batch_size_of, moved
+from .resumable_loader import batch_size_of, map_tensors
 
-__all__ = ["Running"]
+__all__ = ["HooksRunner"]
 
 
-class Running:
+class HooksRunner:
     """The part of a `Trainer` that runs hooks and steps and logs values."""
 
     callbacks: list[Callback]
@@ -49,7 +49,9 @@ class Running:
         self.num_evaluation_batches: int | None = None
         self.sanity_checking = False
         self.arguments: dict[str, int] = {}  # number of arguments of each step, by name
-        self.asking: set[int] = set()  # ids of the optimizers whose step needs a closure
+        self.closure_optimizers: set[int] = (
+            set()
+        )  # ids of the optimizers whose step needs a closure
         self.where = ""  # the name of the running hook or step
         self._module: TrainModule | None = None
         self._batch: Any = None
@@ -90,15 +92,15 @@ class Running:
         arguments = (batch, batch_idx, *loader_idx)
         outer, self.where, self._batch = self.where, name, batch
         try:
-            with self.noted(name, batch_idx), self.precision.computing():
+            with self.error_notes(name, batch_idx), self.precision.compute_context():
                 if name not in self.arguments:
-                    self.arguments[name] = positional(function, len(arguments))
+                    self.arguments[name] = count_positional(function, len(arguments))
                 return function(*arguments[: self.arguments[name]])
         finally:
             self.where, self._batch = outer, None
 
     @contextlib.contextmanager
-    def noted(self, name: str, batch_idx: int) -> Iterator[None]:
+    def error_notes(self, name: str, batch_idx: int) -> Iterator[None]:
         """Add a note with step, epoch and batch to an error inside the block."""
         try:
             yield
@@ -107,7 +109,7 @@ class Running:
             add_note(error, f"{who}.{name}: epoch {loop.epoch}, batch {batch_idx}")
             raise
 
-    def fetched(self, batches: Iterable[Any], name: str, first: int = 0) -> Iterator[Any]:
+    def fetch_batches(self, batches: Iterable[Any], name: str, first: int = 0) -> Iterator[Any]:
         """Yield batches on the module's device; errors of the loader get a note with the index."""
         source, index = iter(batches), first
         while True:
@@ -119,9 +121,9 @@ class Running:
                 add_note(error, f"while batch {index} of {name} was loaded")
                 raise
             index += 1
-            yield moved(batch, self.placed)
+            yield map_tensors(batch, self.place_tensor)
 
-    def placed(self, tensor: Tensor) -> Tensor:
+    def place_tensor(self, tensor: Tensor) -> Tensor:
         """Return a tensor of a batch with the module's device and dtype."""
         return self.precision.tensor(tensor.to(self.device_type))
 
@@ -146,7 +148,7 @@ class Running:
             ready()
             return 0.0 if loss is None else loss
 
-        if id(optimizer) in self.asking:
+        if id(optimizer) in self.closure_optimizers:
             optimizer.step(closure_and_ready)
         else:
             closure_and_ready()
@@ -154,7 +156,7 @@ class Running:
         self.loop.global_step += 1
 
     @contextlib.contextmanager
-    def watching_for_nan(self) -> Iterator[None]:
+    def anomaly_detection(self) -> Iterator[None]:
         """Raise at the op whose gradient is NaN inside the block, if `detect_anomaly` is set."""
         with detect_anomaly() if self.detect_anomaly else contextlib.nullcontext():
             yield
@@ -201,7 +203,7 @@ class Running:
         print(*args, **kwargs)
 
 
-def positional(function: Callable[..., Any], most: int) -> int:
+def count_positional(function: Callable[..., Any], most: int) -> int:
     """Return the number of positional arguments of a function, at most `most`."""
     positional_kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..utils.atomic_files import named_in_errors
+from ..utils.atomic_files import name_file_in_errors
 
 __all__ = ["CSVLogger", "Logger", "TensorBoardLogger"]
 
@@ -97,7 +97,7 @@ class CSVLogger(FolderLogger):
         os.makedirs(self.log_dir, exist_ok=True)
         text = json.dumps(params, indent=2, default=repr)
         path = Path(self.log_dir, "hparams.json")
-        with named_in_errors(path):
+        with name_file_in_errors(path):
             path.write_text(text + "\n", encoding="utf-8")
 
     def save(self) -> None:
@@ -108,7 +108,7 @@ class CSVLogger(FolderLogger):
         os.makedirs(self.log_dir, exist_ok=True)
         names = dict.fromkeys(["epoch", "step", *(name for row in self.rows for name in row)])
         path = Path(self.log_dir, "metrics.csv")
-        with named_in_errors(path), open(path, "w", newline="", encoding="utf-8") as file:
+        with name_file_in_errors(path), open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(names))
             writer.writeheader()
             writer.writerows(self.rows)

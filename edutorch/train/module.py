@@ -46,15 +46,15 @@ class TrainModule(ModuleHooks, Module):
 
     def training_step(self, batch: Any, batch_idx: int) -> Any:
         """Return the loss of a batch: a tensor, a dict with "loss", or None to skip it."""
-        raise missing(self, "training_step(self, batch, batch_idx)")
+        raise missing_method_error(self, "training_step(self, batch, batch_idx)")
 
     def validation_step(self, batch: Any, batch_idx: int) -> Any:
         """Evaluate a batch of the validation data, and `self.log` the results."""
-        raise missing(self, "validation_step(self, batch, batch_idx)")
+        raise missing_method_error(self, "validation_step(self, batch, batch_idx)")
 
     def test_step(self, batch: Any, batch_idx: int) -> Any:
         """Evaluate a batch of the test data, and `self.log` the results."""
-        raise missing(self, "test_step(self, batch, batch_idx)")
+        raise missing_method_error(self, "test_step(self, batch, batch_idx)")
 
     def predict_step(self, batch: Any, batch_idx: int) -> Any:
         """Return the model's prediction for a batch; by default for its first part."""
@@ -67,7 +67,7 @@ class TrainModule(ModuleHooks, Module):
         where the scheduler may be {"scheduler": …, "interval": "epoch" or "step",
         "frequency": 1, "monitor": the name of a logged value}.
         """
-        raise missing(self, "configure_optimizers(self)")
+        raise missing_method_error(self, "configure_optimizers(self)")
 
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None, gradient_clip_algorithm: str | None
@@ -240,11 +240,11 @@ class DataModule:
         """Return the loader of the data to predict, or a list of loaders."""
 
 
-def missing(module: TrainModule, signature: str) -> TrainError:
+def missing_method_error(module: TrainModule, signature: str) -> TrainError:
     name = type(module).__name__
     return TrainError(name, f"it has no {signature.partition('(')[0]}", hint=f"def {signature}: …")
 
 
-def has(module: Any, name: str) -> bool:
+def has_method(module: Any, name: str) -> bool:
     """Whether a module overrides a method."""
     return getattr(type(module), name, None) is not getattr(TrainModule, name, None)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..optim import Optimizer
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from .errors import StepOutputError, check_at_least, check_choice, never_logged
+from .errors import StepOutputError, check_at_least, check_choice, missing_monitor_error
 
 if TYPE_CHECKING:
     from .trainer import Trainer
 
-__all__ = ["LRSchedulerConfig", "SteppingOptimizer", "sort_out", "update_schedulers"]
+__all__ = ["LRSchedulerConfig", "SteppingOptimizer", "parse_optimizers", "update_schedulers"]
 
 WHO = "configure_optimizers"
 
@@ -48,7 +48,7 @@ class LRSchedulerConfig:
             )  # fmt: skip
 
 
-def sort_out(returned: Any) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
+def parse_optimizers(returned: Any) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
     """Return the optimizers and schedulers in the result of `configure_optimizers`.
 
     Raises: StepOutputError: the result has none of the supported forms.
@@ -67,12 +67,12 @@ def sort_out(returned: Any) -> tuple[list[Optimizer], list[LRSchedulerConfig]]:
             scheduler_configs = [config for _, configs in pairs for config in configs]
             return [optimizers[0] for optimizers, _ in pairs], scheduler_configs
         if len(returned) == 2 and isinstance(returned[0], list | tuple):
-            optimizers = [checked(optimizer) for optimizer in returned[0]]
+            optimizers = [check_optimizer(optimizer) for optimizer in returned[0]]
             schedulers = returned[1] if isinstance(returned[1], list | tuple) else [returned[1]]
             return optimizers, [config_of(scheduler) for scheduler in schedulers]
     raise StepOutputError(
         WHO, f"returned {type(returned).__name__}, of which no optimizer can be taken",
-        {"returned": shortened(returned)},
+        {"returned": short_repr(returned)},
         'return optimizer, or [optimizer], [scheduler], or {"optimizer": …, "lr_scheduler": …}',
     )  # fmt: skip
 
@@ -86,8 +86,8 @@ def from_dict(config: dict[str, Any]) -> tuple[list[Optimizer], list[LRScheduler
         )  # fmt: skip
     scheduler = config.get("lr_scheduler")
     if scheduler is None:
-        return [checked(config["optimizer"])], []
-    return [checked(config["optimizer"])], [config_of(scheduler, config.get("monitor"))]
+        return [check_optimizer(config["optimizer"])], []
+    return [check_optimizer(config["optimizer"])], [config_of(scheduler, config.get("monitor"))]
 
 
 def config_of(config: Any, monitor: str | None = None) -> LRSchedulerConfig:
@@ -105,7 +105,7 @@ def config_of(config: Any, monitor: str | None = None) -> LRSchedulerConfig:
     return LRSchedulerConfig(**{"monitor": monitor, **config})
 
 
-def checked(optimizer: Any) -> Optimizer:
+def check_optimizer(optimizer: Any) -> Optimizer:
     if not isinstance(optimizer, Optimizer):
         raise StepOutputError(
             WHO, f"{type(optimizer).__name__} is not an optimizer",
@@ -114,7 +114,7 @@ def checked(optimizer: Any) -> Optimizer:
     return optimizer
 
 
-def shortened(value: Any) -> str:
+def short_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 80 else text[:77] + "…"
 
@@ -159,4 +159,4 @@ def update_schedulers(trainer: Trainer, interval: str, count: int) -> None:
         if value is not None:
             config.scheduler.step(value)
         elif config.strict:
-            raise never_logged("ReduceLROnPlateau", config.monitor, trainer.values)
+            raise missing_monitor_error("ReduceLROnPlateau", config.monitor, trainer.values)

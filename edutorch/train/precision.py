@@ -55,7 +55,7 @@ class Precision:
         return tensor.double() if self.name == "64" and tensor.is_floating_point() else tensor
 
     @contextlib.contextmanager
-    def computing(self) -> Iterator[None]:
+    def compute_context(self) -> Iterator[None]:
         """Apply the precision inside the block, which is a step of the module."""
         if self.mixed:
             dtype = dtypes.float16 if self.scaler is not None else dtypes.bfloat16

@@ -12,10 +12,10 @@ from ..utils.data import DataLoader, RandomSampler
 from .errors import SettingError, TrainError
 from .random_state import RandomState
 
-__all__ = ["batch_size_of", "limited_length", "moved"]
+__all__ = ["batch_size_of", "limited_length", "map_tensors"]
 
 
-def moved(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
+def map_tensors(batch: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """Return a batch with `change` applied to each of its tensors, in any nested containers."""
     return tree_map(lambda part: change(part) if isinstance(part, Tensor) else part, batch)
 
@@ -64,7 +64,7 @@ def check_loader(loader: Any, name: str) -> None:
         )  # fmt: skip
 
 
-def one_loader(loader: Any) -> Any:
+def single_loader(loader: Any) -> Any:
     """Return the loader, or the only one in a list: training uses a single loader."""
     if isinstance(loader, list | tuple) and any(isinstance(entry, DataLoader) for entry in loader):
         if len(loader) > 1:
@@ -76,7 +76,7 @@ def one_loader(loader: Any) -> Any:
     return loader
 
 
-def several_loaders(loaders: Any) -> list[Any]:
+def as_loader_list(loaders: Any) -> list[Any]:
     """Return loaders as a list. A list of batches is one loader."""
     if loaders is None:
         return []
@@ -85,7 +85,7 @@ def several_loaders(loaders: Any) -> list[Any]:
     return [loaders]
 
 
-def unshuffled(loader: Any) -> Any:
+def without_shuffling(loader: Any) -> Any:
     """Return a loader of the same data in order, if this one shuffles."""
     if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, RandomSampler):
         return loader
@@ -114,7 +114,7 @@ class Replay:
 
     def batches(self, epoch: int) -> Iterator[Any]:
         """Return all batches of a new epoch."""
-        tell_epoch(self.loader, epoch)
+        announce_epoch(self.loader, epoch)
         self.start = RandomState.now(self.loader, self.device)
         return itertools.islice(iter(self.loader), self.length)
 
@@ -125,7 +125,7 @@ class Replay:
 
         The generators then go on from `now`.
         """
-        tell_epoch(self.loader, epoch)
+        announce_epoch(self.loader, epoch)
         self.start = start
         start.restore(self.loader, self.device)
         batches = itertools.islice(iter(self.loader), self.length)
@@ -139,7 +139,7 @@ class Replay:
         return batches
 
 
-def tell_epoch(loader: Any, epoch: int) -> None:
+def announce_epoch(loader: Any, epoch: int) -> None:
     """Set the epoch of samplers whose order depends on it."""
     sampler = getattr(loader, "sampler", None)
     for holder in (sampler, getattr(loader, "batch_sampler", None)):

@@ -12,16 +12,16 @@ from .callbacks.model_checkpoint import ModelCheckpoint
 from .errors import TrainError
 from .evaluation import evaluate
 from .fit_loop import FitLoop
-from .hooks_runner import Running
-from .module import TrainModule, has
-from .optimizer_step import SteppingOptimizer, needs_closure, sort_out
+from .hooks_runner import HooksRunner
+from .module import TrainModule, has_method
+from .optimizer_step import SteppingOptimizer, needs_closure, parse_optimizers
 from .random_state import RandomState
-from .resumable_loader import check_loader, one_loader, several_loaders
+from .resumable_loader import as_loader_list, check_loader, single_loader
 
-__all__ = ["Stages"]
+__all__ = ["TrainerSetup"]
 
 
-class Stages(Running):
+class TrainerSetup(HooksRunner):
     """The part of a `Trainer` that starts and ends a run."""
 
     state: str
@@ -35,7 +35,7 @@ class Stages(Running):
     # Beginning and ending -----------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _running(self, model: Any, datamodule: Any, stage: str) -> Iterator[Any]:
+    def _run_stage(self, model: Any, datamodule: Any, stage: str) -> Iterator[Any]:
         """Set up a run, and tear it down at the end of the block, also after an error.
 
         An interrupt ends the run without an exception; errors are reported to the callbacks and
@@ -44,7 +44,7 @@ class Stages(Running):
         source = self._begin(model, datamodule, stage)
         status = "success"
         try:
-            with self.watching_for_nan():
+            with self.anomaly_detection():
                 yield source
             self.state = "finished"
         except KeyboardInterrupt as stop:
@@ -96,7 +96,7 @@ class Stages(Running):
         if is_datamodule and datamodule is None:
             raise TrainError("fit", "give a DataModule by name", hint="fit(model, datamodule=data)")
         make = getattr(source, "train_dataloader", None)
-        loader = one_loader(make() if dataloaders is None and callable(make) else dataloaders)
+        loader = single_loader(make() if dataloaders is None and callable(make) else dataloaders)
         if loader is None:
             raise TrainError(
                 "fit", "there is nothing to train on",
@@ -107,14 +107,14 @@ class Stages(Running):
 
     def _loaders(self, source: Any, word: str, dataloaders: Any) -> list[Any]:
         make = getattr(source, f"{word}_dataloader", None)
-        return several_loaders(make() if dataloaders is None and callable(make) else dataloaders)
+        return as_loader_list(make() if dataloaders is None and callable(make) else dataloaders)
 
     def _check_steps(self, model: TrainModule) -> None:
         """Raise TrainError early if a required method is missing."""
         for name in ("training_step", "configure_optimizers"):
-            if not has(model, name):
+            if not has_method(model, name):
                 getattr(model, name)(*(() if name.startswith("conf") else (None, 0)))
-        if self._val_loaders and not has(model, "validation_step"):
+        if self._val_loaders and not has_method(model, "validation_step"):
             model.validation_step(None, 0)
         if not model.automatic_optimization:
             for name, default in (("gradient_clip_val", None), ("accumulate_grad_batches", 1)):
@@ -126,8 +126,10 @@ class Stages(Running):
                     )  # fmt: skip
 
     def _make_optimizers(self, model: TrainModule) -> None:
-        self.optimizers, self.lr_scheduler_configs = sort_out(model.configure_optimizers())
-        self.asking = {id(optimizer) for optimizer in self.optimizers if needs_closure(optimizer)}
+        self.optimizers, self.lr_scheduler_configs = parse_optimizers(model.configure_optimizers())
+        self.closure_optimizers = {
+            id(optimizer) for optimizer in self.optimizers if needs_closure(optimizer)
+        }
         self.stepping_optimizers = [
             SteppingOptimizer(optimizer, self)  # type: ignore[arg-type]
             for optimizer in self.optimizers
@@ -177,7 +179,7 @@ class Stages(Running):
         logged: list[dict[str, float]] = []
         outputs: list[Any] = []
         model = self.module if model is None else model
-        with self._running(model, datamodule, stage) as source:
+        with self._run_stage(model, datamodule, stage) as source:
             if ckpt_path is not None:
                 model.load_state_dict(checkpoints.read(self._file_of(ckpt_path))["state_dict"])
             loaders = self._loaders(source, short, dataloaders)
@@ -186,7 +188,7 @@ class Stages(Running):
                     stage, "there are no batches", hint=f"{stage}(model, loader), or write "
                     f"{short}_dataloader(self) in the module",
                 )  # fmt: skip
-            if step != "predict" and not has(model, f"{step}_step"):
+            if step != "predict" and not has_method(model, f"{step}_step"):
                 getattr(model, f"{step}_step")(None, 0)
             limit = getattr(self, f"limit_{short}_batches")
             logged, outputs = evaluate(self, step, loaders, limit)  # type: ignore[arg-type]

@@ -21,14 +21,14 @@ from .callbacks.progress import ProgressBar
 from .loggers import CSVLogger, Logger
 from .module import TrainModule
 from .precision import Precision
-from .resumable_loader import unshuffled
+from .resumable_loader import without_shuffling
 from .settings import check_settings, device_type_of
-from .setup import Stages
+from .setup import TrainerSetup
 
 __all__ = ["Trainer"]
 
 
-class Trainer(Stages):
+class Trainer(TrainerSetup):
     """Runs the steps of a `TrainModule` over the batches of a loader.
 
     Args:
@@ -141,18 +141,18 @@ class Trainer(Stages):
 
         Raises: TrainError: something is missing. Errors of steps get a note with the batch.
         """
-        with self._running(model, datamodule, "fit") as source:
+        with self._run_stage(model, datamodule, "fit") as source:
             self.train_loader = self._train_loader(source, train_dataloaders, datamodule)
             self._val_loaders = self._loaders(source, "val", val_dataloaders)
             if self.overfit_batches:
-                self.train_loader = unshuffled(self.train_loader)
+                self.train_loader = without_shuffling(self.train_loader)
                 self.limit_train_batches = self.limit_val_batches = self.overfit_batches
                 self._val_loaders = [self.train_loader] if self._val_loaders else []
             self._check_steps(model)
             self._make_optimizers(model)
             if ckpt_path is not None:
                 checkpoints.restore(self, checkpoints.read(ckpt_path))
-                if self.loop.over():
+                if self.loop.is_over():
                     warn(
                         f"fit: the checkpoint is at epoch {self.loop.epoch}, step "
                         f"{self.global_step}, and max_epochs={self.max_epochs}, "

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import edutorch
-from edutorch.viz.explore import playground, touch
+from edutorch.viz import touch, toy
 from tests.browser.bench import Bench
 from tests.browser.lab import Lab, appear, run_all, write_notebook
 
@@ -97,7 +97,7 @@ def test_a_slider_is_dragged_and_undone_at_once(still: Any) -> None:
     bench.pump()
     moved = still.evaluate(VALUES)[0]
     assert moved != "value 0.5"
-    assert bench.shown.part.hand.done[-1].before == 0.5
+    assert bench.shown.part.editor.done[-1].before == 0.5
     still.get_by_role("button", name="Undo the last change").click()
     bench.pump()
     assert still.evaluate(VALUES)[0] == "value 0.5"
@@ -144,7 +144,7 @@ def test_a_change_travels_through_the_graph(page: Any) -> None:
 
 
 def test_points_are_dragged_by_mouse_and_keys(still: Any) -> None:
-    bench = Bench(still).open(playground("line"))
+    bench = Bench(still).open(toy("line"))
     bench.screenshot("toy-line")
     point = still.locator(".edutorch-toy .point").nth(3)
     before = bench.shown.points[3].copy()
@@ -183,7 +183,7 @@ def test_points_are_dragged_by_mouse_and_keys(still: Any) -> None:
 
 
 def test_a_run_goes_on_until_it_is_stopped(still: Any) -> None:
-    bench = Bench(still).open(playground("moons"))
+    bench = Bench(still).open(toy("moons"))
     run = still.get_by_role("button", name="Let the optimizer take step after step")
     run.click()
     for _ in range(30):

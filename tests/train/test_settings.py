@@ -13,9 +13,9 @@ import pytest
 import edutorch as torch
 from edutorch import optim, train
 from edutorch.train import metrics as M
-from edutorch.train.checkpoint import named
+from edutorch.train.checkpoint import named_callbacks
 from edutorch.train.log_buffer import LogBook
-from edutorch.train.metrics.base import described
+from edutorch.train.metrics.base import describe
 from tests.train.nets import Net, data, quiet
 
 MODULE_LOG = (
@@ -379,14 +379,14 @@ def test_what_is_logged_by_step_and_epoch_has_both_names() -> None:
 
 
 def test_a_refused_value_is_described_by_its_shape_or_as_it_is() -> None:
-    assert described("words") == "'words'"
-    assert described(np.ones((2, 3))) == "shape (2, 3)"
+    assert describe("words") == "'words'"
+    assert describe(np.ones((2, 3))) == "shape (2, 3)"
 
 
 def test_callbacks_of_one_kind_are_saved_by_number() -> None:
     callbacks = [types.SimpleNamespace(state_key=key) for key in ("a", "b", "a", "a")]
-    assert [name for name, _ in named(callbacks)] == ["a", "b", "a#2", "a#3"]
-    assert [callback for _, callback in named(callbacks)] == callbacks
+    assert [name for name, _ in named_callbacks(callbacks)] == ["a", "b", "a#2", "a#3"]
+    assert [callback for _, callback in named_callbacks(callbacks)] == callbacks
 
 
 def test_a_simple_fit_writes_no_files(tmp_path, monkeypatch) -> None:

@@ -7,10 +7,10 @@ import pytest
 
 import edutorch
 from edutorch import nn, optim
-from edutorch.viz.explore import playground, touch
+from edutorch.viz import touch, toy
 from edutorch.viz.explore.playground import ToyError
 from edutorch.viz.explore.tensor_editor import TensorEditor, TouchError, index_of, sensible_range
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from tests.viz.test_live import FakePage
 
 
@@ -27,7 +27,7 @@ def area(a, b):
 
 
 def shown(play):
-    page = play.stage.page = Page()
+    page = play.page_state.page = Page()
     play.show()
     return page
 
@@ -165,14 +165,14 @@ def test_what_cannot_be_touched():
     assert isinstance(TouchError("x", "y"), ValueError)
 
 
-def test_the_hand_forgets_what_is_long_ago(monkeypatch):
+def test_the_editor_forgets_old_changes(monkeypatch):
     monkeypatch.setattr("edutorch.viz.explore.tensor_editor.MOST_CHANGES", 3)
-    hand = TensorEditor({"a": edutorch.tensor(0.0)})
+    editor = TensorEditor({"a": edutorch.tensor(0.0)})
     for value in range(1, 6):
-        hand.set("a", value)
-    while hand.undo():
+        editor.set("a", value)
+    while editor.undo():
         pass
-    assert hand.array("a") == 2.0
+    assert editor.array("a") == 2.0
 
 
 def test_ranges_are_round_and_hold_the_value():
@@ -230,10 +230,10 @@ def test_a_paused_model_is_changed_between_its_steps(with_optimizer):
         model.bias.copy_(edutorch.zeros(1))
     optimizer = optim.SGD(model.parameters(), lr=0.0) if with_optimizer else None
     view = live(model)
-    page = view._stage.page = Page()
+    page = view._page_state.page = Page()
     seen = []
 
-    def hand():
+    def use_panel():
         view._command({"type": "ready"})
         wait_for(lambda: page.patches and page.patches[-1]["state"] == "paused")
         told = page.told
@@ -245,7 +245,7 @@ def test_a_paused_model_is_changed_between_its_steps(with_optimizer):
             seen.append(model.weight.tolist())
         view._command({"type": "resume"})
 
-    train(view, model, optimizer, 6, hand)
+    train(view, model, optimizer, 6, use_panel)
     assert seen[0] == ["weight", "bias"]
     assert model.weight.tolist() == [[0.0, 2.5]]
     if with_optimizer:
@@ -257,7 +257,7 @@ def test_a_paused_model_is_changed_between_its_steps(with_optimizer):
 def test_while_the_loop_runs_the_panel_costs_nothing():
     model = nn.Linear(2, 1)
     view = live(model)
-    page = view._stage.page = Page()
+    page = view._page_state.page = Page()
     train(view, model, optim.SGD(model.parameters(), lr=0.1), 5)
     assert all("touch" not in patch["parts"] for patch in page.patches)
 
@@ -266,7 +266,7 @@ def test_while_the_loop_runs_the_panel_costs_nothing():
 
 
 def test_the_optimizer_walks_down():
-    play = playground("line")
+    play = toy("line")
     before, there = play.loss, play.next_step()
     assert play.at == (-1.5, 1.5)  # looking does not go there
     play.step()
@@ -276,7 +276,7 @@ def test_the_optimizer_walks_down():
 
 
 def test_the_surface_is_the_loss():
-    play = playground("moons", optimizer=lambda parameters: optim.Adam(parameters, lr=0.3))
+    play = toy("moons", optimizer=lambda parameters: optim.Adam(parameters, lr=0.3))
     (left, right, low, high), heights = play.surface()
     row, column = 7, 30
     first = np.linspace(left, right, heights.shape[1])[column]
@@ -285,7 +285,7 @@ def test_the_surface_is_the_loss():
 
 
 def test_a_point_is_dragged_and_taken_back():
-    play = playground("line", points=[[-1, -1], [0, 0], [1, 1]])
+    play = toy("line", points=[[-1, -1], [0, 0], [1, 1]])
     loss = play.loss
     for x in (1.1, 1.2, 1.3):
         play.drag(2, x, 3.0, drag=4)
@@ -301,7 +301,7 @@ def test_undo_takes_the_optimizer_back_too():
     def momentum(parameters):
         return optim.SGD(parameters, lr=0.05, momentum=0.9)
 
-    straight, undone = playground(optimizer=momentum), playground(optimizer=momentum)
+    straight, undone = toy(optimizer=momentum), toy(optimizer=momentum)
     straight.step(6)
     undone.step(4)
     undone.undo()
@@ -317,8 +317,8 @@ def test_undo_takes_the_optimizer_back_too():
 
 
 def test_a_page_plays():
-    play = playground("moons", count=10)
-    page = play.stage.page = FakePage()
+    play = toy("moons", count=10)
+    page = play.page_state.page = FakePage()
     play.command({"type": "toy", "act": "step"})
     told = page.patches[-1]["parts"]["toy"]
     assert (told["steps"], told["undo"], len(told["points"])) == (1, 1, 10)
@@ -337,8 +337,8 @@ def test_a_page_plays():
 
 
 def test_a_step_that_explodes_is_still_a_picture():
-    play = playground("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e30))
-    page = play.stage.page = FakePage()
+    play = toy("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e30))
+    page = play.page_state.page = FakePage()
     play.step(3)
     assert page.patches[-1]["parts"]["toy"]["loss"] in ("nan", "inf")
     assert play.undo()
@@ -346,10 +346,10 @@ def test_a_step_that_explodes_is_still_a_picture():
 
 def test_toys_that_cannot_be():
     with pytest.raises(ToyError, match=r"unknown kind 'circle'\n  hint: use 'line' or 'moons'"):
-        playground("circle")
+        toy("circle")
     with pytest.raises(ToyError, match=r"rows of 3 finite numbers, got the shape \(2, 2\)"):
-        playground("moons", points=[[0, 0], [1, 1]])
+        toy("moons", points=[[0, 0], [1, 1]])
     with pytest.raises(ToyError, match="count must be from 2 to 200, got 1000"):
-        playground(count=1000)
+        toy(count=1000)
     with pytest.raises(ToyError, match="finite numbers"):
-        playground(points=[[0, 0], [1, float("inf")]])
+        toy(points=[[0, 0], [1, float("inf")]])

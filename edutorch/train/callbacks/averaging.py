@@ -9,7 +9,7 @@ from ...core.tensor import Tensor
 from ...optim.swa_utils import SWALR, AveragedModel, update_bn
 from ..errors import SettingError
 from ..optimizer_step import LRSchedulerConfig
-from ..resumable_loader import moved
+from ..resumable_loader import map_tensors
 from .base import Callback
 
 __all__ = ["StochasticWeightAveraging"]
@@ -93,7 +93,7 @@ class StochasticWeightAveraging(Callback):
             return
         pl_module.load_state_dict(self.average.module.state_dict())
         if trainer.train_loader is not None:
-            batches = (moved(batch, trainer.placed) for batch in trainer.train_loader)
+            batches = (map_tensors(batch, trainer.place_tensor) for batch in trainer.train_loader)
             update_bn(batches, pl_module)
 
     def state_dict(self) -> dict[str, Any]:

@@ -64,24 +64,24 @@ class EarlyStopping(Monitor):
             return
         value = self.value(trainer)
         assert value is not None
-        self.reason = self.judge(value)
+        self.reason = self.stop_reason(value)
         if self.reason:
             trainer.should_stop = True
             self.stopped_epoch = trainer.current_epoch
             if self.verbose:
                 trainer.print(f"EarlyStopping: {self.reason}")
 
-    def judge(self, value: float) -> str:
+    def stop_reason(self, value: float) -> str:
         """Return the reason to stop training, or ""."""
         name = f"{self.monitor} = {value:.6g}"
         if self.check_finite and not math.isfinite(value):
             return f"{name} is not finite; the best was {self.best_score:.6g}"
         limit, worst = self.stopping_threshold, self.divergence_threshold
-        if limit is not None and self.better(value, limit):
+        if limit is not None and self.is_better(value, limit):
             return f"{name} is better than stopping_threshold={limit}"
-        if worst is not None and self.better(worst, value):
+        if worst is not None and self.is_better(worst, value):
             return f"{name} is worse than divergence_threshold={worst}"
-        if self.better(value, self.best_score, self.min_delta):
+        if self.is_better(value, self.best_score, self.min_delta):
             self.best_score, self.wait_count = value, 0
             return ""
         self.wait_count += 1

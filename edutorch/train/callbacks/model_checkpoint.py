@@ -94,7 +94,11 @@ class ModelCheckpoint(Monitor):
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Save the end of a training that stopped in the middle of an epoch, without monitor."""
-        if self.monitor is None and trainer.global_step != self._last_step and self.wanted():
+        if (
+            self.monitor is None
+            and trainer.global_step != self._last_step
+            and self.saves_anything()
+        ):
             self.save(trainer)
 
     def save_in_epoch(self, trainer: Any) -> None:
@@ -104,7 +108,7 @@ class ModelCheckpoint(Monitor):
         if every and (trainer.current_epoch + 1) % every == 0 and fresh:
             self.save(trainer)
 
-    def wanted(self) -> bool:
+    def saves_anything(self) -> bool:
         """Whether anything is to be saved."""
         return self.save_top_k != 0 or self.save_last
 
@@ -112,7 +116,7 @@ class ModelCheckpoint(Monitor):
 
     def save(self, trainer: Any) -> None:
         """Save the checkpoint if it is among the best, and as the last one."""
-        if not self.wanted():
+        if not self.saves_anything():
             return
         score = 0.0 if self.monitor is None else self.value(trainer)
         assert score is not None
@@ -120,7 +124,7 @@ class ModelCheckpoint(Monitor):
         folder = Path(self.dirpath or Path(trainer.log_dir, "checkpoints"))
         folder.mkdir(parents=True, exist_ok=True)
         self.dirpath = str(folder)
-        if self.save_top_k and self.among_best(score):
+        if self.save_top_k and self.is_among_best(score):
             path = self.free_path(folder, trainer)
             removed = self.enter(path, score)
             trainer.save_checkpoint(path, self.save_weights_only)
@@ -133,12 +137,12 @@ class ModelCheckpoint(Monitor):
             self.last_model_path = last
             trainer.save_checkpoint(last, self.save_weights_only)
 
-    def among_best(self, score: float) -> bool:
+    def is_among_best(self, score: float) -> bool:
         """Whether a score is among the best ones."""
         full = self.save_top_k != -1 and len(self.best_k_models) >= self.save_top_k
         if self.monitor is None or not full:
             return True
-        return self.better(score, self.best_k_models[self.worst_path()])
+        return self.is_better(score, self.best_k_models[self.worst_path()])
 
     def worst_path(self) -> str:
         """Return the file with the worst score; among equal ones the oldest."""
@@ -154,7 +158,7 @@ class ModelCheckpoint(Monitor):
         self.best_k_models[path] = score
         if self.monitor is None:
             self.best_model_path = path
-        elif self.best_model_score is None or self.better(score, self.best_model_score):
+        elif self.best_model_score is None or self.is_better(score, self.best_model_score):
             self.best_model_path, self.best_model_score = path, score
         return removed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ..errors import SettingError, check_choice, never_logged
+from ..errors import SettingError, check_choice, missing_monitor_error
 from .base import Callback
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Monitor(Callback):
         """The worst possible value."""
         return math.inf if self.mode == "min" else -math.inf
 
-    def better(self, value: float, than: float, by: float = 0.0) -> bool:
+    def is_better(self, value: float, than: float, by: float = 0.0) -> bool:
         """Whether a value is better than another one by more than `by`."""
         return value < than - by if self.mode == "min" else value > than + by
 
@@ -49,7 +49,7 @@ class Monitor(Callback):
         """
         newest = trainer.values.get(self.monitor or "")
         if newest is None:
-            raise never_logged(type(self).__name__, self.monitor, trainer.values)
+            raise missing_monitor_error(type(self).__name__, self.monitor, trainer.values)
         return newest
 
 

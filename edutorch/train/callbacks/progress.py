@@ -44,7 +44,7 @@ class ProgressBar(Callback):
         bar = self.bars.get(word)
         if bar is None or not (done % self.refresh_rate == 0 or done == bar.total):
             return
-        bar.set_postfix(self.shown(trainer), refresh=False)
+        bar.set_postfix(self.bar_values(trainer), refresh=False)
         bar.update(done - bar.n)
 
     def close(self, word: str) -> None:
@@ -53,7 +53,7 @@ class ProgressBar(Callback):
         if bar is not None:
             bar.close()
 
-    def shown(self, trainer: Any) -> dict[str, str]:
+    def bar_values(self, trainer: Any) -> dict[str, str]:
         """Return the values shown after the bar, as text."""
         return {name: f"{value:.4g}" for name, value in trainer.progress_bar_metrics.items()}
 
@@ -83,7 +83,7 @@ class ProgressBar(Callback):
         """Show the values of the epoch."""
         bar = self.bars.get("train")
         if bar is not None:
-            bar.set_postfix(self.shown(trainer))
+            bar.set_postfix(self.bar_values(trainer))
             if self.leave:
                 self.close("train")
 
@@ -106,7 +106,7 @@ class ProgressBar(Callback):
         self.close("validation")
         bar = self.bars.get("train")
         if bar is not None:
-            bar.set_postfix(self.shown(trainer))
+            bar.set_postfix(self.bar_values(trainer))
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Close all bars."""

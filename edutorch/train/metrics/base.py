@@ -93,11 +93,11 @@ class Metric(Module):
         for name, value in state.items():
             setattr(self, name, copy.deepcopy(value))
 
-    def counted(self) -> None:
+    def count_update(self) -> None:
         """Count a batch."""
         self._updates += 1
 
-    def needs_batches(self) -> None:
+    def check_updated(self) -> None:
         """Raise MetricError if there was no batch yet."""
         if not self._updates:
             raise MetricError(
@@ -107,11 +107,11 @@ class Metric(Module):
 
     def error(self, message: str, hint: str | None = None, **arguments: Any) -> MetricError:
         """Return an error that names this metric and the shapes of its arguments."""
-        shapes = {name: described(argument) for name, argument in arguments.items()}
+        shapes = {name: describe(argument) for name, argument in arguments.items()}
         return MetricError(type(self).__name__, message, shapes, hint)
 
 
-def array_from(value: Any) -> np.ndarray:
+def to_numpy(value: Any) -> np.ndarray:
     """Return a tensor, an array or a list as a NumPy array, without gradients."""
     if isinstance(value, Tensor):
         array = value.detach()._array
@@ -126,12 +126,12 @@ def result(value: Any) -> Tensor:
     return tensor(array.astype(np.float32) if array.dtype.kind == "f" else array)
 
 
-def described(value: Any) -> str:
+def describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return repr(value) if shape is None else f"shape {tuple(shape)}"
 
 
-def same_shape(metric: Metric, preds: np.ndarray, target: np.ndarray) -> None:
+def check_same_shape(metric: Metric, preds: np.ndarray, target: np.ndarray) -> None:
     """Raise ShapeError if predictions and targets differ in shape."""
     if preds.shape != target.shape:
         raise ShapeError(

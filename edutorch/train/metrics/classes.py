@@ -8,12 +8,12 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ..errors import check_at_least, check_choice
-from .base import Metric, array_from, result, same_shape
+from .base import Metric, check_same_shape, result, to_numpy
 
 __all__ = ["Accuracy", "ConfusionMatrix", "F1Score", "Precision", "Recall"]
 
 
-class OfClasses(Metric):
+class ClassificationMetric(Metric):
     """Accumulates the confusion matrix `counts[true, predicted]`.
 
     Args:
@@ -52,11 +52,11 @@ class OfClasses(Metric):
 
     def update(self, preds: Any, target: Any) -> None:
         """Add a batch."""
-        chosen, true = self.labels(array_from(preds), array_from(target))
+        chosen, true = self.labels(to_numpy(preds), to_numpy(target))
         pairs = true.ravel() * self.num_classes + chosen.ravel()
         counts = np.bincount(pairs, minlength=self.num_classes**2)
         self.counts = self.counts + counts.reshape(self.num_classes, self.num_classes)
-        self.counted()
+        self.count_update()
 
     def labels(self, preds: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return predicted and true classes as integers."""
@@ -65,17 +65,17 @@ class OfClasses(Metric):
                              target=target)  # fmt: skip
         true = target.astype(np.int64)
         if self.task == "binary":
-            same_shape(self, preds, target)
-            chosen = positive(preds, self.threshold)
+            check_same_shape(self, preds, target)
+            chosen = binarize(preds, self.threshold)
         elif preds.ndim == target.ndim + 1 and preds.shape[1] == self.num_classes:
-            chosen = best_of(preds, true, self.top_k)
+            chosen = top_class(preds, true, self.top_k)
         else:
             if preds.ndim != target.ndim or preds.dtype.kind == "f":
                 raise self.error(
                     f"preds must be scores of shape (n, {self.num_classes}, …) or whole numbers "
                     "like target", preds=preds, target=target,
                 )  # fmt: skip
-            same_shape(self, preds, target)
+            check_same_shape(self, preds, target)
             chosen = preds.astype(np.int64)
         for name, classes in (("preds", chosen), ("target", true)):
             if classes.size and not 0 <= classes.min() <= classes.max() < self.num_classes:
@@ -87,17 +87,17 @@ class OfClasses(Metric):
 
     def rates(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return for each class the numbers of true positives, predicted and true samples."""
-        self.needs_batches()
+        self.check_updated()
         return np.diag(self.counts), self.counts.sum(0), self.counts.sum(1)
 
-    def averaged(self, top: np.ndarray, bottom: np.ndarray) -> Tensor:
+    def average_classes(self, top: np.ndarray, bottom: np.ndarray) -> Tensor:
         """Return top / bottom for each class, with the chosen average."""
         _, chosen, there = self.rates()
         if self.task == "binary":
-            return result(divided(top, bottom)[1])
+            return result(safe_divide(top, bottom)[1])
         if self.average == "micro":
-            return result(divided(top.sum(), bottom.sum())[()])
-        scores = divided(top, bottom)
+            return result(safe_divide(top.sum(), bottom.sum())[()])
+        scores = safe_divide(top, bottom)
         if self.average is None:
             return result(scores)
         if self.average == "weighted":
@@ -105,7 +105,7 @@ class OfClasses(Metric):
         return result(scores[(chosen + there) > 0].mean())
 
 
-class Accuracy(OfClasses):
+class Accuracy(ClassificationMetric):
     """The share of correctly classified samples (with "macro": the mean over classes).
 
     >>> Accuracy(task="multiclass", num_classes=3)(tensor([0, 2, 1, 1]), tensor([0, 1, 1, 1]))
@@ -117,10 +117,10 @@ class Accuracy(OfClasses):
         right, _, there = self.rates()
         if self.task == "binary":
             return result(right.sum() / there.sum())
-        return self.averaged(right, there)
+        return self.average_classes(right, there)
 
 
-class Precision(OfClasses):
+class Precision(ClassificationMetric):
     """The share of correct samples among those predicted as a class.
 
     >>> Precision(task="binary")(tensor([0.9, 0.8, 0.1]), tensor([1, 0, 1]))
@@ -130,10 +130,10 @@ class Precision(OfClasses):
     def compute(self) -> Tensor:
         """Return correct / predicted."""
         right, chosen, _ = self.rates()
-        return self.averaged(right, chosen)
+        return self.average_classes(right, chosen)
 
 
-class Recall(OfClasses):
+class Recall(ClassificationMetric):
     """The share of a class's samples that were predicted correctly.
 
     >>> Recall(task="binary")(tensor([0.9, 0.8, 0.1]), tensor([1, 0, 1]))
@@ -143,10 +143,10 @@ class Recall(OfClasses):
     def compute(self) -> Tensor:
         """Return correct / true."""
         right, _, there = self.rates()
-        return self.averaged(right, there)
+        return self.average_classes(right, there)
 
 
-class F1Score(OfClasses):
+class F1Score(ClassificationMetric):
     """The harmonic mean of precision and recall: 2 · correct / (predicted + true).
 
     >>> F1Score(task="binary")(tensor([0.9, 0.8, 0.1]), tensor([1, 0, 1]))
@@ -156,10 +156,10 @@ class F1Score(OfClasses):
     def compute(self) -> Tensor:
         """Return 2 · correct / (predicted + true)."""
         right, chosen, there = self.rates()
-        return self.averaged(2 * right, chosen + there)
+        return self.average_classes(2 * right, chosen + there)
 
 
-class ConfusionMatrix(OfClasses):
+class ConfusionMatrix(ClassificationMetric):
     """The confusion matrix: how often each true class (row) was predicted as each class (column).
 
     Args:
@@ -180,20 +180,20 @@ class ConfusionMatrix(OfClasses):
 
     def compute(self) -> Tensor:
         """Return the matrix."""
-        self.needs_batches()
+        self.check_updated()
         if self.normalize is None:
             return result(self.counts)
         axis = {"true": 1, "pred": 0, "all": None}[self.normalize]
-        return result(divided(self.counts, self.counts.sum(axis, keepdims=True)))
+        return result(safe_divide(self.counts, self.counts.sum(axis, keepdims=True)))
 
 
-def divided(top: Any, bottom: Any) -> np.ndarray:
+def safe_divide(top: Any, bottom: Any) -> np.ndarray:
     """Return top / bottom, and 0 where the divisor is 0."""
     top, bottom = np.broadcast_arrays(np.asarray(top, float), np.asarray(bottom, float))
     return np.divide(top, bottom, out=np.zeros(top.shape), where=bottom != 0)
 
 
-def positive(preds: np.ndarray, threshold: float) -> np.ndarray:
+def binarize(preds: np.ndarray, threshold: float) -> np.ndarray:
     """Return 1 for positive samples, else 0."""
     if preds.dtype.kind in "biu":
         return preds.astype(np.int64)
@@ -207,7 +207,7 @@ def probabilities(preds: np.ndarray) -> np.ndarray:
     return preds
 
 
-def best_of(preds: np.ndarray, true: np.ndarray, top_k: int) -> np.ndarray:
+def top_class(preds: np.ndarray, true: np.ndarray, top_k: int) -> np.ndarray:
     """Return the class with the best score, or the true class if it is among the best k."""
     best = preds.argmax(1)
     if top_k == 1:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ..errors import check_choice
-from .base import Metric, array_from, result, same_shape
+from .base import Metric, check_same_shape, result, to_numpy
 
 __all__ = ["MeanAbsoluteError", "MeanMetric", "MeanSquaredError", "Perplexity", "R2Score"]
 
@@ -33,15 +33,15 @@ class MeanMetric(Metric):
     def update(self, value: Any, weight: Any = 1.0) -> None:
         """Add values, with a common weight or one for each."""
         values, weights = np.broadcast_arrays(
-            array_from(value).astype(np.float64), array_from(weight).astype(np.float64)
+            to_numpy(value).astype(np.float64), to_numpy(weight).astype(np.float64)
         )
         self.total += float((values * weights).sum())
         self.weight += float(weights.sum())
-        self.counted()
+        self.count_update()
 
     def compute(self) -> Tensor:
         """Return Σ weight · value / Σ weight."""
-        self.needs_batches()
+        self.check_updated()
         return result(self.total / self.weight)
 
 
@@ -69,11 +69,11 @@ class MeanSquaredError(Metric):
         off = differences(self, preds, target)
         self.total += float((off**2).sum())
         self.count += off.size
-        self.counted()
+        self.count_update()
 
     def compute(self) -> Tensor:
         """Return Σ (p - t)² / n."""
-        self.needs_batches()
+        self.check_updated()
         mean = self.total / self.count
         return result(mean if self.squared else mean**0.5)
 
@@ -98,11 +98,11 @@ class MeanAbsoluteError(Metric):
         off = differences(self, preds, target)
         self.total += float(np.abs(off).sum())
         self.count += off.size
-        self.counted()
+        self.count_update()
 
     def compute(self) -> Tensor:
         """Return Σ |p - t| / n."""
-        self.needs_batches()
+        self.check_updated()
         return result(self.total / self.count)
 
 
@@ -123,7 +123,7 @@ class R2Score(Metric):
 
     def update(self, preds: Any, target: Any) -> None:
         """Add a batch."""
-        off, true = differences(self, preds, target), array_from(target).astype(np.float64)
+        off, true = differences(self, preds, target), to_numpy(target).astype(np.float64)
         if true.ndim not in (1, 2):
             raise self.error("expects values in a vector, or rows of several", target=target)
         batch = {
@@ -147,7 +147,7 @@ class R2Score(Metric):
 
     def compute(self) -> Tensor:
         """Return 1 - Σ (p - t)² / Σ (t - mean t)²."""
-        self.needs_batches()
+        self.check_updated()
         if self.count < 2:
             raise self.error("needs at least two samples: one has no variance")
         flat = np.asarray(self.spread == 0)
@@ -180,7 +180,7 @@ class Perplexity(Metric):
 
     def update(self, preds: Any, target: Any) -> None:
         """Add a batch."""
-        logits, true = array_from(preds).astype(np.float64), array_from(target)
+        logits, true = to_numpy(preds).astype(np.float64), to_numpy(target)
         if logits.ndim != true.ndim + 1 or logits.shape[:-1] != true.shape:
             raise self.error(
                 "preds must be logits of shape (batch, length, words)", preds=preds, target=target
@@ -197,16 +197,16 @@ class Perplexity(Metric):
         norm = np.log(np.exp(logits - peak).sum(-1)) + peak[:, 0]
         self.total += float((norm - logits[np.arange(len(true)), true]).sum())
         self.count += len(true)
-        self.counted()
+        self.count_update()
 
     def compute(self) -> Tensor:
         """Return exp(Σ -log p / n)."""
-        self.needs_batches()
+        self.check_updated()
         return result(np.exp(self.total / self.count))
 
 
 def differences(metric: Metric, preds: Any, target: Any) -> np.ndarray:
     """Return prediction - target in float64."""
-    own, other = array_from(preds).astype(np.float64), array_from(target).astype(np.float64)
-    same_shape(metric, own, other)
+    own, other = to_numpy(preds).astype(np.float64), to_numpy(target).astype(np.float64)
+    check_same_shape(metric, own, other)
     return own - other

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ..errors import check_at_least, check_choice
-from .base import Metric, array_from, result, same_shape
+from .base import Metric, check_same_shape, result, to_numpy
 
 __all__ = ["AUROC"]
 
@@ -46,9 +46,9 @@ class AUROC(Metric):
 
     def update(self, preds: Any, target: Any) -> None:
         """Store a batch: the ranks of all scores are needed."""
-        scores, true = array_from(preds), array_from(target)
+        scores, true = to_numpy(preds), to_numpy(target)
         if self.task == "binary":
-            same_shape(self, scores, true)
+            check_same_shape(self, scores, true)
             scores, true = scores.ravel(), true.ravel()
         elif scores.shape != (*true.shape, self.num_classes):
             raise self.error(
@@ -56,11 +56,11 @@ class AUROC(Metric):
             )
         self.scores.append(scores.copy())
         self.targets.append(true.astype(np.int64))
-        self.counted()
+        self.count_update()
 
     def compute(self) -> Tensor:
         """Return the area for each class, or the average."""
-        self.needs_batches()
+        self.check_updated()
         scores, true = np.concatenate(self.scores), np.concatenate(self.targets)
         if self.task == "binary":
             return result(self.area(scores, true == 1, "positive"))

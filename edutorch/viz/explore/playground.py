@@ -455,7 +455,7 @@ def toy(
 
     Raises: ToyError: there is no such kind, or the points have another shape.
 
-    >>> play = edutorch.viz.explore.playground("line", points=[[-1, -1], [0, 0], [1, 1]])
+    >>> play = edutorch.viz.toy("line", points=[[-1, -1], [0, 0], [1, 1]])
     >>> play.step(100).loss < 1e-6
     True
     >>> play.drag(2, 1.0, 3.0).undo(), play.steps

@@ -167,9 +167,9 @@ class TouchPart(Panel):
     name = "touch"
 
     def __init__(
-        self, hand: TensorEditor, ranges: Mapping[str, tuple[float, float]] | None = None
+        self, editor: TensorEditor, ranges: Mapping[str, tuple[float, float]] | None = None
     ) -> None:
-        self.hand = hand
+        self.editor = editor
         self.ranges = dict(ranges or {})
         self.result = self.error = self.note = ""
         self.serial = 0
@@ -177,14 +177,14 @@ class TouchPart(Panel):
 
     def patch(self) -> Any:
         fields = [field_of(name, leaf, self.ranges.get(name))
-                  for name, leaf in self.hand.tensors.items()]  # fmt: skip
+                  for name, leaf in self.editor.tensors.items()]  # fmt: skip
         for field in fields:
             if field["values"]:  # a slider keeps its range while it is used
                 self.ranges[field["name"]] = tuple(field["range"])
         return {
             "fields": fields,
-            "undo": len(self.hand.done),
-            "redo": len(self.hand.undone),
+            "undo": len(self.editor.done),
+            "redo": len(self.editor.undone),
             "result": self.result,
             "error": self.error,
             "note": self.note,
@@ -198,11 +198,11 @@ class TouchPart(Panel):
         self.error, self.drag = "", int(content.get("drag") or 0)
         self.serial += 1
         if action in ("undo", "redo"):
-            return self.hand.undo() if action == "undo" else self.hand.redo()
+            return self.editor.undo() if action == "undo" else self.editor.redo()
         try:
             name = str(content.get("name"))
-            place = index_of(content.get("index", 0), self.hand.array(name).shape)
-            self.hand.set(name, content.get("to"), place, self.drag)
+            place = index_of(content.get("index", 0), self.editor.array(name).shape)
+            self.editor.set(name, content.get("to"), place, self.drag)
         except TouchError as error:
             self.error = str(error)
             return False
@@ -265,7 +265,7 @@ class ParameterEditor(TouchPart):
             was_open, self._open = self._open, False
             return {**NOTHING, "serial": self.serial} if was_open else None
         self._open = True
-        self.hand.tensors = self.find()
+        self.editor.tensors = self.find()
         self.note = "" if self._asked.empty() else "the change is made when the next step is over"
         return {**super().patch(), "compact": True}
 
@@ -285,7 +285,7 @@ class ParameterEditor(TouchPart):
         """Apply the requested changes."""
         while not self._asked.empty():
             content = self._asked.get()
-            self.hand.tensors = self.find()
+            self.editor.tensors = self.find()
             try:
                 self.act(content)
             except TouchError as error:  # an undo of a tensor that no longer exists

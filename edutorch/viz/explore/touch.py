@@ -53,39 +53,39 @@ class Touch(Explorer):
             then the picture stays as it was, and `undo` undoes the change.
         """
         with self._lock:
-            self.part.hand.set(name, value, index)
-            self._again()
+            self.part.editor.set(name, value, index)
+            self._recompute()
         return self
 
     def undo(self) -> bool:
         """Undo the last change. Return False if there is none."""
         with self._lock:
-            changed = self.part.hand.undo()
+            changed = self.part.editor.undo()
             if changed:
-                self._again()
+                self._recompute()
         return changed
 
     def redo(self) -> bool:
         """Redo the last change that was undone. Return False if there is none."""
         with self._lock:
-            changed = self.part.hand.redo()
+            changed = self.part.editor.redo()
             if changed:
-                self._again()
+                self._recompute()
         return changed
 
     def value(self, name: str) -> Any:
         """Return the current elements of a tensor: a number, or nested lists."""
-        return self.part.hand.array(name).tolist()
+        return self.part.editor.array(name).tolist()
 
     def gradient(self, name: str) -> Any:
         """Return the gradient of a tensor in the last successful computation, or None."""
-        self.part.hand.array(name)
-        gradient = self.part.hand.tensors[name].grad
+        self.part.editor.array(name)
+        gradient = self.part.editor.tensors[name].grad
         return None if gradient is None else gradient.tolist()
 
     # Inside -----------------------------------------------------------------------------
 
-    def _again(self) -> None:
+    def _recompute(self) -> None:
         """Recompute and show the result; if the function fails, show the error in the panel."""
         self.part.error = ""
         self.part.serial += 1
@@ -102,7 +102,9 @@ class Touch(Explorer):
         with enable_grad(), listening(recorder):
             result = self.function(**self.leaves)
             output = check_result(result)
-            inputs = [tensor for tensor in self.part.hand.tensors.values() if tensor.requires_grad]
+            inputs = [
+                tensor for tensor in self.part.editor.tensors.values() if tensor.requires_grad
+            ]
             gradients = grad([output], inputs, [ones_like(output)], allow_unused=True)
             for leaf, gradient in zip(inputs, gradients, strict=True):
                 leaf.grad = gradient
@@ -120,7 +122,7 @@ class Touch(Explorer):
                 super().command(content)
             elif self.part.act(content):
                 try:
-                    self._again()
+                    self._recompute()
                 except Exception:  # noqa: BLE001 (the user's function; the panel says it)
                     pass
             else:
@@ -195,7 +197,7 @@ def touch(
 
     Raises: TouchError: there is no leaf, or no graph in what the function returns.
 
-    >>> play = edutorch.viz.explore.touch(lambda a, b: a * b + b, a=2.0, b=-3.0)
+    >>> play = edutorch.viz.touch(lambda a, b: a * b + b, a=2.0, b=-3.0)
     >>> play.set("a", 4.0).result, play.gradient("b")
     (tensor(-15.), 5.0)
     >>> play.undo(), play.value("a")

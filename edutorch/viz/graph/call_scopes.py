@@ -60,7 +60,7 @@ class CallScopes:
 
     def enter_module(self, module: Any, path: str) -> None:
         """Push the call of a module whose forward begins."""
-        self.stack.append(self._called("module", path))
+        self.stack.append(self._count_call("module", path))
         self._in_library.append(type(module).__module__.startswith(LIBRARY))
 
     def leave_module(self) -> None:
@@ -84,10 +84,10 @@ class CallScopes:
             return scopes
         if frame is not self._frame or self._function is None:
             name = public_functions()[frame.f_code]
-            self._frame, self._function = frame, self._called("function", name)
+            self._frame, self._function = frame, self._count_call("function", name)
         return (*scopes, self._function)
 
-    def _called(self, scope_kind: Any, name: str) -> Scope:
+    def _count_call(self, scope_kind: Any, name: str) -> Scope:
         self._calls[name] += 1
         return Scope(scope_kind, name, self._calls[name])
 

@@ -59,11 +59,11 @@ class Choice:
 
     def open(self, key: str) -> Choice:
         """Return the choice with one more group open, and the groups around it."""
-        return self._turned(key, True)
+        return self._with_turn(key, True)
 
     def close(self, key: str) -> Choice:
         """Return the choice with one more group closed."""
-        return self._turned(key, False)
+        return self._with_turn(key, False)
 
     def open_all(self) -> Choice:
         """Return the choice with all groups open."""
@@ -77,7 +77,7 @@ class Choice:
         """Return the choice that shows one tab, or with None the whole graph."""
         return replace(self, tab=tab)
 
-    def _turned(self, key: str, opened: bool) -> Choice:
+    def _with_turn(self, key: str, opened: bool) -> Choice:
         others = tuple(turn for turn in self.turns if turn[0] != key)
         return replace(self, turns=(*others, (key, opened)))
 

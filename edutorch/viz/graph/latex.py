@@ -64,7 +64,7 @@ class Value:
     matrix: bool = False
 
     @property
-    def piece(self) -> FormulaNode:
+    def node(self) -> FormulaNode:
         """The value as a node of a formula."""
         return FormulaNode("matrix" if self.matrix else "value" if self.scalar else "row of values",
                      self.latex, plain=self.plain)  # fmt: skip
@@ -217,7 +217,7 @@ def substitute(
     """
     if tree.kind == "symbol":
         if tree.text in values:
-            return values[tree.text].piece
+            return values[tree.text].node
         if tree.text in CONSTANTS:
             return tree
         raise UnknownValueError(tree.text)

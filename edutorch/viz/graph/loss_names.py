@@ -59,11 +59,11 @@ class LossNames:
         if name is None:
             if len(self._names) == MOST:
                 return
-            name = self._names[location] = self._free(variable_of(root, frame) or "loss")
+            name = self._names[location] = self._unused_name(variable_of(root, frame) or "loss")
         self.values[name] = value
         self.passes.append((name, value))
 
-    def _free(self, name: str) -> str:
+    def _unused_name(self, name: str) -> str:
         """Return an unused name: backward on `loss` at a second location is `loss 2`."""
         taken = self._names.values()
         numbered = (f"{name} {suffix}" for suffix in itertools.count(2))

@@ -32,7 +32,7 @@ class Names:
 
     def __init__(self, models: Iterable[Module] = (), frame: FrameType | None = None) -> None:
         self._given: list[Module] = []  # kept alive, because the tables below hold their ids
-        self._met: dict[int, weakref.ref[Module]] = {}  # models that ran, not kept alive
+        self._running: dict[int, weakref.ref[Module]] = {}  # models that ran, not kept alive
         self._prefixes: list[str] = []  # of the known models
         self.frame = frame
         self.own: set[int] = set()  # ids of the models' parameters, while other views are open
@@ -42,12 +42,12 @@ class Names:
         self._homes: dict[int, tuple[str, ...]] = {}  # modules of each tied parameter, by id
         models = list(models)
         for model in models:
-            self.learn(model, self._unused(self._called(model)) if len(models) > 1 else "")
+            self.learn(model, self._unused(self._variable_name(model)) if len(models) > 1 else "")
 
     def learn(self, model: Module, prefix: str | None = None) -> None:
         """Add the names of `model`. From the second model on, paths begin with its name."""
         if prefix is None:
-            prefix = self._unused(self._called(model)) if self._prefixes else ""
+            prefix = self._unused(self._variable_name(model)) if self._prefixes else ""
         if not hasattr(model, "named_modules"):
             raise NotAModelError(
                 "viz.live",
@@ -55,12 +55,12 @@ class Names:
                 hint="viz.live(model), or viz.live() to watch whatever runs in the block",
             )
         self._given.append(model)
-        self._take(model, prefix)
+        self._add_names(model, prefix)
 
     @property
     def models(self) -> list[Module]:
         """The known models that are alive."""
-        seen = (reference() for reference in self._met.values())
+        seen = (reference() for reference in self._running.values())
         return [*self._given, *(model for model in seen if model is not None)]
 
     def forget_models(self) -> None:
@@ -82,21 +82,21 @@ class Names:
         if known and len(known) == len(parts):
             holder = common_path(known)
             return holder if len(known) > 1 else holder.rpartition(".")[0]
-        prefix = self._unused(self._called(module)) if self._prefixes else ""
-        self._meet(module, prefix)
+        prefix = self._unused(self._variable_name(module)) if self._prefixes else ""
+        self._add_running(module, prefix)
         return prefix
 
-    def _meet(self, model: Module, prefix: str) -> None:
+    def _add_running(self, model: Module, prefix: str) -> None:
         """Add the names of a running model, and remove them when it dies: its ids are reused."""
         modules, leaves = set(self.modules), set(self._leaves)
-        self._take(model, prefix)
+        self._add_names(model, prefix)
         modules, leaves = self.modules.keys() - modules, self._leaves.keys() - leaves
         own, key = weakref.ref(self), id(model)
 
         def forget(_: Any) -> None:
             names = own()
             if names is not None:
-                names._met.pop(key, None)
+                names._running.pop(key, None)
                 names._prefixes.remove(prefix)
                 for identities, table in (
                     (modules, names.modules), (leaves, names._leaves), (leaves, names._homes),
@@ -104,9 +104,9 @@ class Names:
                     for identity in identities:
                         table.pop(identity, None)
 
-        self._met[key] = weakref.ref(model, forget)
+        self._running[key] = weakref.ref(model, forget)
 
-    def _take(self, model: Module, prefix: str) -> None:
+    def _add_names(self, model: Module, prefix: str) -> None:
         """Add the names of a model. A shared module or tensor keeps the name that it has."""
         self._prefixes.append(prefix)
         for path, module in model.named_modules():
@@ -135,7 +135,7 @@ class Names:
         node_kind, module, _ = self.of(tensor)
         self._leaves[id(tensor)] = node_kind, module, name
 
-    def _called(self, model: Module) -> str:
+    def _variable_name(self, model: Module) -> str:
         names = (name for name, value in variables(self.frame) if value is model)
         return next(names, type(model).__name__)
 

@@ -197,7 +197,7 @@ class Sketch:
         """Return the estimated size of the picture."""
         rows = arrangement.rows or (0,) * len(self.sizes)
         pieces = [
-            self.piece([index for index, row in enumerate(rows) if row == row_index],
+            self.row_size([index for index, row in enumerate(rows) if row == row_index],
                        arrangement.rankdir)
             for row_index in range(max(rows) + 1)
         ]  # fmt: skip
@@ -205,7 +205,7 @@ class Sketch:
         across = sum(piece[1] + GAP_ACROSS for piece in pieces)
         return Size(along, across) if arrangement.rankdir == "LR" else Size(across, along)
 
-    def piece(self, nodes: Sequence[int], direction: Direction) -> tuple[float, float]:
+    def row_size(self, nodes: Sequence[int], direction: Direction) -> tuple[float, float]:
         """Return the length and the thickness of a row of these nodes."""
         ranks = self.ranks(nodes)
         lengths: dict[int, float] = {}
@@ -245,19 +245,19 @@ class Sketch:
 
     def rows(self, direction: Direction, count: int) -> tuple[int, ...]:
         """Break the nodes, in order, into `count` rows of about the same length."""
-        longest, _ = self.piece(range(len(self.sizes)), direction)
+        longest, _ = self.row_size(range(len(self.sizes)), direction)
         low, high = longest / count, longest
-        best = self.broken(direction, high)
+        best = self.break_rows(direction, high)
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            broken = self.broken(direction, middle)
+            broken = self.break_rows(direction, middle)
             if max(broken) < count:
                 best, high = broken, middle
             else:
                 low = middle
         return best
 
-    def broken(self, direction: Direction, length: float) -> tuple[int, ...]:
+    def break_rows(self, direction: Direction, length: float) -> tuple[int, ...]:
         """Break the nodes into rows whose longest path is no longer than `length`."""
         rows: list[int] = []
         row, along = 0, self.along[direction]

@@ -17,7 +17,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ...errors import EdutorchError, MissingExtraError
-from ...utils.atomic_files import named_in_errors
+from ...utils.atomic_files import name_file_in_errors
 from ..graph.fold import Choice, Plan, find_group_keys, make_plan
 from ..graph.model import Graph, GraphNode, Snapshot
 from ..live.messages import Curve
@@ -291,7 +291,7 @@ def write_file(path: Path, content: bytes) -> None:
     """Write a temporary file beside the target and rename it: no partial file is ever visible."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with named_in_errors(path), os.fdopen(handle, "wb") as file:
+        with name_file_in_errors(path), os.fdopen(handle, "wb") as file:
             file.write(content)
         Path(name).chmod(0o644)
         Path(name).replace(path)

@@ -12,7 +12,7 @@ from ... import backends
 from ...autograd import no_grad
 from ...core.tensor import Tensor
 from ...nn import Module
-from ...utils.deferred_interrupts import uninterrupted
+from ...utils.deferred_interrupts import defer_interrupts
 from ..render.plots import RISING, NotAPictureError, NotAPictureTypeError, Plot, new_figure
 from ..render.style import ALARM
 
@@ -115,7 +115,7 @@ def landscape(
 
     >>> line = nn.Linear(1, 1)
     >>> x = tensor([[1.0], [2.0]])
-    >>> found = edutorch.viz.tensors.landscape(line, nn.functional.mse_loss, (x, 3 * x), steps=5)
+    >>> found = edutorch.viz.landscape(line, nn.functional.mse_loss, (x, 3 * x), steps=5)
     >>> found.losses.shape
     (5, 5)
     """
@@ -196,7 +196,7 @@ class ParameterMover:
             parameter._array = (array + a * along_first + b * along_second).astype(array.dtype)
 
     def __exit__(self, *exception: object) -> None:
-        with uninterrupted():
+        with defer_interrupts():
             for parameter, array in zip(self.parameters, self.arrays, strict=True):
                 parameter._array = array
             for buffer, array in self.buffers:

@@ -202,7 +202,7 @@ def show(tensor: Tensor) -> Shown:
 
     Raises: NotATensorError: not a tensor.
 
-    >>> print(edutorch.viz.tensors.show(tensor([[1.0, 2.0], [3.0, math.nan]])))
+    >>> print(edutorch.viz.show(tensor([[1.0, 2.0], [3.0, math.nan]])))
     2 × 2   float32   cpu   16 B
     +1.0000 … +3.0000   mean +2.0000   std 0.8165   █       █      █
     ✗ 1 NaN
