@@ -1,13 +1,13 @@
-"""The discrete Fourier transform: a signal as a sum of waves, and back.
+"""The discrete Fourier transform and its inverse.
 
     spectrum = fft.rfft(signal)
     strongest = fft.rfftfreq(len(signal), 1 / rate)[spectrum.abs().argmax()]
 
-Three transforms are enough (ops/fft.py has them as blocks, and their derivatives): of
-complex numbers, of real ones, whose spectrum is half as long, and back to real ones. The
-others do the same along several axes, or with the two ways exchanged:
+Three transforms are enough (ops/fft.py defines them and their derivatives): complex, real
+(whose spectrum is half as long), and the inverse of the real one. The others apply these
+along several axes, or with forward and inverse exchanged:
 
-    hfft(x) = irfft(conj(x)), ihfft(x) = conj(rfft(x)), the constant on the other way
+    hfft(x) = irfft(conj(x)), ihfft(x) = conj(rfft(x)), with the constant in the other direction
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from . import dtypes
 from .backends.numpy import Array
-from .core.argument_checks import guard as _guard
+from .core.argument_checks import wrap_functions as _guard
 from .core.out_variants import takes_out
 from .core.shapes import normal_dim
 from .core.tensor import Tensor
@@ -51,7 +51,7 @@ Sizes = Sequence[int] | int | None
 def _complex_transform(
     name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None, inverse: bool = False
 ) -> Tensor:
-    """Complex numbers to complex numbers."""
+    """The complex transform along several axes."""
     norm, input = check_norm(name, norm), check_input(name, input)
     axes, sizes = axes_and_sizes(name, input, s, dim)
     if not axes:
@@ -60,7 +60,7 @@ def _complex_transform(
 
 
 def _real_transform(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None) -> Tensor:
-    """Real numbers to the half of a spectrum: the last axis first, then the others in full."""
+    """Real input to a half spectrum: the last axis first, then the others in full."""
     norm, input = check_norm(name, norm), check_input(name, input, real=True)
     axes, sizes = axes_and_sizes(name, input, s, dim)
     if not axes:
@@ -72,7 +72,7 @@ def _real_transform(name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | 
 def _inverse_real_transform(
     name: str, input: Tensor, s: Sizes, dim: Sizes, norm: str | None
 ) -> Tensor:
-    """The half of a spectrum to real numbers: the last axis is the last."""
+    """A half spectrum to real output: the last axis is transformed last."""
     norm, input = check_norm(name, norm), check_input(name, input)
     axes, sizes = axes_and_sizes(name, input, s, dim, real_out=True)
     if not axes:
@@ -90,12 +90,12 @@ def _inverse_norm(name: str, norm: str | None) -> str:
 
 @takes_out
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The transform of complex numbers along an axis: y[k] = Σ_j x[j] e^(-2πi jk/n).
+    """The discrete Fourier transform along an axis: y[k] = Σ_j x[j] e^(-2πi jk/n).
 
     Args:
-        n: how many numbers along the axis: it is cut, or zeros are added behind.
-        norm: which way has the constant: "backward" (1/n on the way back), "forward"
-            (1/n on the way there) or "ortho" (1/√n on both).
+        n: the size of the axis, which is truncated or zero-padded.
+        norm: the normalization: "backward" (1/n in the inverse), "forward" (1/n in the
+            forward transform) or "ortho" (1/√n in both).
 
     Raises: DimError: no such axis. ShapeError: n is less than 1. DTypeError: half precision.
 
@@ -107,7 +107,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 
 @takes_out
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The way back from `fft`: x[j] = 1/n · Σ_k y[k] e^(+2πi jk/n).
+    """The inverse of `fft`: x[j] = 1/n · Σ_k y[k] e^(+2πi jk/n).
 
     >>> edutorch.fft.ifft(tensor([0.0, 2.0, 0.0, 2.0]))
     tensor([ 1.+0.j,  0.+0.j, -1.+0.j,  0.+0.j])
@@ -119,11 +119,11 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @takes_out
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The transform of real numbers: the first n//2 + 1 numbers of `fft`.
+    """The transform of a real input: the first n//2 + 1 frequencies of `fft`.
 
-    The others would repeat them: y[n-k] = conj(y[k]).
+    The others are their conjugates: y[n-k] = conj(y[k]).
 
-    Raises: DTypeError: the numbers are complex.
+    Raises: DTypeError: the input is complex.
 
     >>> edutorch.fft.rfft(tensor([1.0, 0.0, -1.0, 0.0]))
     tensor([0.+0.j, 2.+0.j, 0.+0.j])
@@ -133,9 +133,9 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @takes_out
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The way back from `rfft`: real numbers from the half of their spectrum.
+    """The inverse of `rfft`: a real signal from its half spectrum.
 
-    Their count may have been odd, so give it: without `n` it is 2 (m - 1) for m numbers.
+    Give `n` if it is odd: by default it is 2 (m - 1) for m frequencies.
 
     >>> edutorch.fft.irfft(edutorch.fft.rfft(tensor([1.0, 2.0, 4.0])), 3)
     tensor([1., 2., 4.])
@@ -145,9 +145,9 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 
 @takes_out
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The real spectrum of a signal of which half is given: x[-j] = conj(x[j]).
+    """The real spectrum of a Hermitian signal given by its half: x[-j] = conj(x[j]).
 
-    Without `n` it has 2 (m - 1) numbers for m given.
+    By default `n` is 2 (m - 1) for m given elements.
 
     >>> edutorch.fft.hfft(tensor([1.0, 2.0, 3.0]))
     tensor([ 8., -2.,  0., -2.])
@@ -159,7 +159,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 @takes_out
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The way back from `hfft`: half of the signal whose spectrum is real.
+    """The inverse of `hfft`: half of the signal whose spectrum is real.
 
     >>> edutorch.fft.ihfft(tensor([8.0, -2.0, 0.0, -2.0])).real
     tensor([1., 2., 3.])
@@ -184,7 +184,7 @@ def fft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None
 
 @takes_out
 def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
-    """The way back from `fft2`: `ifft` along two axes.
+    """The inverse of `fft2`: `ifft` along two axes.
 
     >>> edutorch.fft.ifft2(tensor([[4.0, 0.0], [0.0, 0.0]]))
     tensor([[1.+0.j, 1.+0.j],
@@ -195,7 +195,7 @@ def ifft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | Non
 
 @takes_out
 def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
-    """The transform of real numbers along two axes: `rfft` along the last, `fft` along the others.
+    """The transform of a real input along two axes: `rfft` along the last, `fft` along the other.
 
     >>> edutorch.fft.rfft2(ones(2, 4)).shape
     torch.Size([2, 3])
@@ -207,7 +207,7 @@ def rfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | Non
 def irfft2(
     input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None
 ) -> Tensor:
-    """The way back from `rfft2`, to real numbers.
+    """The inverse of `rfft2`, with a real result.
 
     It is `irfft` along the last axis, `ifft` along the others.
 
@@ -221,7 +221,7 @@ def irfft2(
 
 @takes_out
 def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None) -> Tensor:
-    """The real spectrum of a signal of which half is given.
+    """The real spectrum of a Hermitian signal given by its half.
 
     It is `hfft` along the last axis, `fft` along the others.
 
@@ -237,7 +237,7 @@ def hfft2(input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | Non
 def ihfft2(
     input: Tensor, s: Sizes = None, dim: Sizes = (-2, -1), norm: str | None = None
 ) -> Tensor:
-    """The way back from `hfft2`: half of the signal whose spectrum along two axes is real.
+    """The inverse of `hfft2`: half of the signal whose spectrum along two axes is real.
 
     >>> edutorch.fft.ihfft2(ones(2, 4)).shape
     torch.Size([2, 3])
@@ -250,8 +250,8 @@ def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = N
     """The transform `fft` along several axes.
 
     Args:
-        s: the size of each axis (-1: as it is): it is cut, or zeros are added behind.
-        dim: the axes; all, or as many of the last as `s` has sizes.
+        s: the size of each axis (-1: unchanged), which is truncated or zero-padded.
+        dim: the axes; by default all, or as many last ones as `s` has sizes.
         norm: as for `fft`.
 
     >>> edutorch.fft.fftn(ones(2, 2))
@@ -263,7 +263,7 @@ def fftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = N
 
 @takes_out
 def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """The way back from `fftn`: `ifft` along several axes.
+    """The inverse of `fftn`: `ifft` along several axes.
 
     >>> edutorch.fft.ifftn(tensor([[4.0, 0.0], [0.0, 0.0]]))
     tensor([[1.+0.j, 1.+0.j],
@@ -274,7 +274,7 @@ def ifftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
 
 @takes_out
 def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """The transform of real numbers along several axes.
+    """The transform of a real input along several axes.
 
     It is `rfft` along the last, `fft` along the others.
 
@@ -286,7 +286,7 @@ def rfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
 
 @takes_out
 def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """The way back from `rfftn`, to real numbers.
+    """The inverse of `rfftn`, with a real result.
 
     It is `irfft` along the last axis, `ifft` along the others.
 
@@ -300,7 +300,7 @@ def irfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None =
 
 @takes_out
 def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """The real spectrum of a signal of which half is given.
+    """The real spectrum of a Hermitian signal given by its half.
 
     It is `hfft` along the last axis, `fft` along the others.
 
@@ -314,7 +314,7 @@ def hfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = 
 
 @takes_out
 def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None = None) -> Tensor:
-    """The way back from `hfftn`: half of the signal whose spectrum along several axes is real.
+    """The inverse of `hfftn`: half of the signal whose spectrum along several axes is real.
 
     >>> edutorch.fft.ihfftn(ones(2, 4)).shape
     torch.Size([2, 3])
@@ -326,7 +326,7 @@ def ihfftn(input: Tensor, s: Sizes = None, dim: Sizes = None, norm: str | None =
 
 
 def _frequency_dtype(name: str, n: int, dtype: Any) -> Any:
-    """Return the type of `n` frequencies."""
+    """Return the dtype of `n` frequencies."""
     result_dtype = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
     if not result_dtype.is_floating_point:
         raise DTypeError(name, f"requires a floating point dtype, got {result_dtype}")
@@ -337,10 +337,10 @@ def _frequency_dtype(name: str, n: int, dtype: Any) -> Any:
 
 @creation
 def fftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
-    """The frequency of each number of `fft`: 0, 1, …, then the negative ones, over n · d.
+    """The frequencies of `fft`: 0, 1, …, then the negative ones, over n · d.
 
     Args:
-        d: the time from one number of the signal to the next.
+        d: the sample spacing.
 
     >>> edutorch.fft.fftfreq(4, 0.5)
     tensor([ 0.0000,  0.5000, -1.0000, -0.5000])
@@ -352,7 +352,7 @@ def fftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
 
 @creation
 def rfftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
-    """The frequency of each number of `rfft`: 0, 1, …, n//2, over n · d.
+    """The frequencies of `rfft`: 0, 1, …, n//2, over n · d.
 
     >>> edutorch.fft.rfftfreq(4, 0.5)
     tensor([0.0000, 0.5000, 1.0000])
@@ -370,7 +370,7 @@ def _shift_by_half(name: str, input: Tensor, dim: Sizes, direction: int) -> Tens
 
 
 def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:
-    """A spectrum with frequency 0 in the middle, the negative ones before it.
+    """Reorder a spectrum so that frequency 0 is in the middle.
 
     >>> edutorch.fft.fftshift(edutorch.fft.fftfreq(5, 0.2))
     tensor([-2., -1.,  0.,  1.,  2.])
@@ -379,7 +379,7 @@ def fftshift(input: Tensor, dim: Sizes = None) -> Tensor:
 
 
 def ifftshift(input: Tensor, dim: Sizes = None) -> Tensor:
-    """The way back from `fftshift`: frequency 0 comes first.
+    """The inverse of `fftshift`: frequency 0 comes first.
 
     >>> edutorch.fft.ifftshift(tensor([-2.0, -1.0, 0.0, 1.0, 2.0]))
     tensor([ 0.,  1.,  2., -2., -1.])

@@ -1,17 +1,16 @@
-"""Linear algebra: what a student of matrices needs, real and complex, differentiable twice.
+"""Linear algebra on real and complex matrices, twice differentiable.
 
     x = linalg.solve(A, b)
     U, S, Vh = linalg.svd(A, full_matrices=False)
 
 The functions live in ops/: products and norms in linalg.py, norms.py, matrix_functions.py;
-factors in decompositions.py, eigen.py, cholesky.py, lu.py, ldl.py,
-householder.py; what is
-solved with them in solve.py, triangular.py, lstsq.py.
+decompositions in decompositions.py, eigen.py, cholesky.py, lu.py, ldl.py, householder.py;
+systems of equations in solve.py, triangular.py, lstsq.py.
 """
 
 from __future__ import annotations
 
-from .core.argument_checks import guard as _guard
+from .core.argument_checks import wrap_functions as _guard
 from .core.autograd.node_names import recorded_as
 from .core.out_variants import takes_out
 from .core.tensor import Tensor
@@ -52,7 +51,7 @@ __all__ = [
 @takes_out
 @recorded_as("LinalgCrossBackward0")
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The vector at right angles to two vectors with three numbers each along `dim`.
+    """The cross product of vectors with three elements along `dim`.
 
     >>> edutorch.linalg.cross(tensor([1.0, 0.0, 0.0]), tensor([0.0, 1.0, 0.0]))
     tensor([0., 0., 1.])

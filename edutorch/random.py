@@ -10,14 +10,14 @@ from .ops.random import initial_seed, manual_seed, seed
 from .ops.random_state import fork_rng, get_rng_state, set_rng_state
 
 __all__ = [
-    "default_generator",  # noqa: F822  (made when asked for)
+    "default_generator",  # noqa: F822  (created by __getattr__)
     "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",
     "set_rng_state",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Make the CPU's generator when it is first asked for: `default_generator`."""
+    """Create the CPU's `default_generator` on first access."""
     if name == "default_generator":
         return _default_generator(backends.CPU)
     raise AttributeError(f"module 'edutorch.random' has no attribute {name!r}")

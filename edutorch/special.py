@@ -1,16 +1,16 @@
-"""Special functions: what integrals, waves and probabilities need beyond sin and exp.
+"""Special functions, as `torch.special`.
 
     y = special.erfcx(x)
     p = special.gammainc(shape, x)
 
-The functions live in ops/: special.py and normal_distribution.py (the bell curve), gamma.py, zeta.py and
-incomplete_gamma.py, bessel.py and modified_bessel.py, polynomials.py. Most compute in float64,
-whatever they are given, and round the result.
+The functions live in ops/: special.py and normal_distribution.py (error function), gamma.py,
+zeta.py and incomplete_gamma.py, bessel.py and modified_bessel.py, polynomials.py. Most compute
+in float64, whatever the dtype, and round the result.
 """
 
 from __future__ import annotations
 
-from .core.argument_checks import guard as _guard
+from .core.argument_checks import wrap_functions as _guard
 from .ops import (
     digamma,
     erf,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import ModuleType as _Module
 
 from ..core.tensor import Tensor as _Tensor
-from ..core.argument_checks import guard as _guard
+from ..core.argument_checks import wrap_functions as _guard
 from .creation import (
     arange, empty, empty_permuted, empty_strided, eye, full, linspace, logspace, ones, range,
     scalar_tensor, zeros,

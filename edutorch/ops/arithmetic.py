@@ -13,7 +13,7 @@ from typing import Any
 from .. import backends
 from ..backends.numpy import Array
 from ..core.op import elementwise
-from ..core.precision import is_half, rounded_once
+from ..core.precision import accumulate_in_float32, is_half
 from ..errors import DTypeError, ZeroDivisorError
 
 
@@ -30,7 +30,7 @@ def add(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
 def add_scaled(xp: Any, input: Any, other: Any, alpha: float) -> Any:
     """input + alpha · other; 16-bit floats are rounded once, as PyTorch does."""
     if getattr(input, "itemsize", 0) == 2 and is_half(input.dtype):
-        return rounded_once(add_scaled)(xp, input, other, alpha)
+        return accumulate_in_float32(add_scaled)(xp, input, other, alpha)
     return input + scale_operand(xp, other, alpha)
 
 
@@ -241,7 +241,7 @@ def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
     tensor([ 5., 15.])
     """
     if input.itemsize == 2 and is_half(input.dtype):
-        return rounded_once(lerp.op.forward)(xp, input, end, weight)
+        return accumulate_in_float32(lerp.op.forward)(xp, input, end, weight)
     near, way = abs(weight) < 0.5, end - input  # from the nearer end, which rounds less
     if isinstance(near, bool) or (not near.ndim and xp is backends.CPU.xp):
         return input + weight * way if near else end - way * (1 - weight)
@@ -308,7 +308,7 @@ def addcmul(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: flo
     tensor([4.])
     """
     if input.itemsize == 2 and is_half(input.dtype):
-        return rounded_once(addcmul.op.forward)(xp, input, tensor1, tensor2, value=value)
+        return accumulate_in_float32(addcmul.op.forward)(xp, input, tensor1, tensor2, value=value)
     return input + scale_operand(xp, tensor1, value) * tensor2
 
 
@@ -330,7 +330,7 @@ def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: flo
     if tensor1.dtype.kind in "iub":
         raise DTypeError("addcdiv", "division of integers is not supported", hint="use x.float()")
     if input.itemsize == 2 and is_half(input.dtype):
-        return rounded_once(addcdiv.op.forward)(xp, input, tensor1, tensor2, value=value)
+        return accumulate_in_float32(addcdiv.op.forward)(xp, input, tensor1, tensor2, value=value)
     return input + scale_operand(xp, tensor1, value) / tensor2
 
 

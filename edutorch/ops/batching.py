@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import backends
-from ..backends.batching_random import drawn_inside
+from ..backends.batching_random import batched_generator
 from ..backends.numpy import Array
 from ..backends.vmap_errors import VmapError
 from ..core.op import op
@@ -81,7 +81,7 @@ def draw_rows_outside(draw: Callable[[Tensor], Tensor], input: Tensor) -> Tensor
             "vmap: Vmap does not currently support same randomness with a batched tensor input. "
             "Please use different randomness with vmap",
         )
-    drawn_inside(None, [level])
+    batched_generator(None, [level])
     rows = unbatched(input.detach(), level, 0)
     outer = tuple(batch for batch in current().batches if batch.level < level.level)
     with override_modes(batches=outer):

@@ -9,9 +9,9 @@ from ..backends.device import Device, backend_for
 from ..backends.numpy import Array
 from ..core.memory_format import (
     contiguous_format,
-    kept_order,
-    laid_out,
+    make_in_order,
     memory_format,
+    memory_order,
     preserve_format,
 )
 from ..core.op import op
@@ -30,12 +30,12 @@ from ..errors import ArgumentError, DTypeError, ShapeError
 def copy_in_format(xp: Any, input: Array, format: memory_format | None) -> Array:
     """A copy of an array in the given memory format; None preserves its memory order."""
     if format is None or format is preserve_format:
-        order = kept_order(input)
+        order = memory_order(input)
     else:
         order = format.order_of("clone", input.ndim)
     if order is None:
         return input.copy()
-    y = laid_out(lambda shape: xp.empty(shape, input.dtype), input.shape, order)
+    y = make_in_order(lambda shape: xp.empty(shape, input.dtype), input.shape, order)
     y[...] = input
     return y
 

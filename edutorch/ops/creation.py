@@ -20,10 +20,10 @@ import numpy as np
 from .. import dtypes
 from ..backends.device import backend_for
 from ..backends.numpy import Array
-from ..core.allocation import check_room, is_too_large, no_room
+from ..core.allocation import check_memory, is_too_large, memory_error
 from ..core.dispatch import InferenceVersionCounter
-from ..core.memory_format import laid_out, strided
-from ..core.out_variants import into
+from ..core.memory_format import make_in_order, strided
+from ..core.out_variants import write_into
 from ..core.tensor import Tensor, wrap
 from ..errors import (
     ArgumentError,
@@ -107,12 +107,12 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
         array_dtype = None if dtype is None else dtypes.array_type(dtype)
         backend = backend_for(device)
         if takes_sizes and math.prod(args) > LARGE:
-            check_room(name, args, array_dtype or _dtype_or_default(None))
+            check_memory(name, args, array_dtype or _dtype_or_default(None))
         try:
             array = backend.asarray(forward(backend.xp, *args, dtype=array_dtype, **named))
         except (MemoryError, ValueError) as error:
-            raise no_room(name, error) if is_too_large(error) else error from None
-        return wrap_new(array, requires_grad) if out is None else into(name, out, wrap(array))
+            raise memory_error(name, error) if is_too_large(error) else error from None
+        return wrap_new(array, requires_grad) if out is None else write_into(name, out, wrap(array))
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     extra = [inspect.Parameter(option, keyword, default=value) for option, value in OPTIONS.items()]
@@ -172,7 +172,7 @@ def empty(xp: Any, *size: int, dtype: Any = None, memory_format: Any = None) -> 
     """
     array_dtype = _dtype_or_default(dtype)
     order = None if memory_format is None else memory_format.order_of("empty", len(size))
-    return laid_out(lambda shape: xp.empty(shape, array_dtype), size, order)
+    return make_in_order(lambda shape: xp.empty(shape, array_dtype), size, order)
 
 
 @creation
@@ -185,7 +185,7 @@ def full(xp: Any, size: Sequence[int], fill_value: Any, *, dtype: Any = None) ->
     fill_value = scalar_of("full", fill_value)
     array_dtype = dtypes.scalar_type(fill_value).numpy if dtype is None else dtype
     shape = parse_size("full", (size,))
-    check_room("full", shape, array_dtype)
+    check_memory("full", shape, array_dtype)
     return xp.full(shape, fill_value, array_dtype)
 
 
@@ -198,7 +198,7 @@ def eye(xp: Any, n: int, m: int | None = None, *, dtype: Any = None) -> Array:
             [0., 1.]])
     """
     parse_size("eye", (n, n if m is None else m))
-    check_room("eye", (n, n if m is None else m), _dtype_or_default(dtype))
+    check_memory("eye", (n, n if m is None else m), _dtype_or_default(dtype))
     return xp.eye(n, m, dtype=_dtype_or_default(dtype))
 
 
@@ -217,7 +217,7 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
         whole = all(isinstance(bound, int) for bound in (start, end, step))
         dtype = np.dtype(np.int64) if whole else _dtype_or_default(None)
     count = math.ceil((end - start) / step)
-    check_room("arange", (count,), dtype)
+    check_memory("arange", (count,), dtype)
     if is_integer_dtype(dtype):
         start, step = integer_steps("arange", start, step)
         return xp.arange(start, start + count * step, step).astype(dtype)
@@ -236,7 +236,7 @@ def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any
         "range", start, end, step, np.int64 if is_integer_dtype(dtype) else None
     )
     count = math.floor((end - start) / step) + 1
-    check_room("range", (count,), _dtype_or_default(dtype))
+    check_memory("range", (count,), _dtype_or_default(dtype))
     return (start + xp.arange(count) * step).astype(_dtype_or_default(dtype))
 
 
@@ -312,7 +312,7 @@ def evenly_spaced(
         start, end = (truncate_bound(op, bound, dtype) for bound in (start, end))
     if steps < 0:
         raise ShapeError(op, f"steps cannot be negative, got {steps}")
-    check_room(op, (steps,), _dtype_or_default(dtype))
+    check_memory(op, (steps,), _dtype_or_default(dtype))
     default = dtypes.get_default_dtype()
     if isinstance(start, complex) or isinstance(end, complex):
         return start + xp.linspace(0, 1, steps) * (end - start), dtype or default.to_complex().numpy
@@ -373,7 +373,7 @@ def empty_strided(
     array_dtype = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
     reach = [(count - 1) * step for count, step in zip(size, stride, strict=True)]
     count = 0 if 0 in size else 1 + sum(reach)
-    check_room("empty_strided", (count,), array_dtype)
+    check_memory("empty_strided", (count,), array_dtype)
     memory = backend.xp.empty(count, array_dtype)
     steps = [step * array_dtype.itemsize for step in stride]
     return wrap_new(backend.as_strided(memory, tuple(size), steps, 0), requires_grad)
@@ -397,6 +397,6 @@ def empty_permuted(
         raise ShapeError("empty_permuted", "physical_layout must name each axis once", rows)
     xp = backend_for(device).xp
     array_dtype = _dtype_or_default(None) if dtype is None else dtypes.array_type(dtype)
-    check_room("empty_permuted", tuple(size), array_dtype)
-    array = laid_out(lambda shape: xp.empty(shape, array_dtype), size, tuple(physical_layout))
+    check_memory("empty_permuted", tuple(size), array_dtype)
+    array = make_in_order(lambda shape: xp.empty(shape, array_dtype), size, tuple(physical_layout))
     return wrap_new(array, requires_grad)

@@ -7,7 +7,7 @@ So the gradient of a transform is *the same transform* of the gradient: no inver
 conjugate. (Those appear in texts that use the conjugate of our g: see the head of
 `core/autograd/engine.py`.) The constant c is the same.
 
-The spectrum of real numbers repeats itself, y[n-k] = conj(y[k]), so `half_spectrum` keeps
+The spectrum of a real signal is Hermitian, y[n-k] = conj(y[k]), so `half_spectrum` keeps
 one half. In the inverse, each element inside the half counts twice, for itself and for its
 conjugate; the first (k = 0), and for even n the last (k = n/2), have none and count once.
 But for these weights the two transforms would be each other's transpose.

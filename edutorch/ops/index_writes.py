@@ -24,25 +24,25 @@ from .scatter_reduce import scatter_reduce
 from .views import expand, reshape
 
 
-def with_twin(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def with_inplace_form(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Make a composed function a Tensor method, and give it its in-place form."""
     name = f"{function.__name__}_"
 
     @functools.wraps(function)
-    def twin(input: Tensor, *args: Any, **named: Any) -> Tensor:
+    def inplace_form(input: Tensor, *args: Any, **named: Any) -> Tensor:
         refuse_leaf(input, name)
         before = alias_with_history(input)
         overwrite(input, call_as(name, function, (clone(before), *args), named), before, name)
         return input
 
-    twin.__name__ = twin.__qualname__ = name
-    twin.__doc__ = f"The in-place form of `{function.__name__}`."
-    setattr(Tensor, name, twin)
-    function.in_place = twin  # type: ignore[attr-defined]
+    inplace_form.__name__ = inplace_form.__qualname__ = name
+    inplace_form.__doc__ = f"The in-place form of `{function.__name__}`."
+    setattr(Tensor, name, inplace_form)
+    function.in_place = inplace_form  # type: ignore[attr-defined]
     return as_method(function)
 
 
-@with_twin
+@with_inplace_form
 @recorded_as("PutBackward0")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `source` at indices into the flattened tensor; or added there.
@@ -67,7 +67,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return reshape(result, input.shape)
 
 
-@with_twin
+@with_inplace_form
 @recorded_as("MaskedScatterBackward0")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """A copy of `input` where elements with a true `mask` take the elements of source in order.
@@ -95,7 +95,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return index_put(expand(input, shape), (chosen,), reshape(source, (-1,))[:count])
 
 
-@with_twin
+@with_inplace_form
 @takes_out
 @recorded_as("IndexReduceBackward0")
 def index_reduce(

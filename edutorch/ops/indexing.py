@@ -15,7 +15,7 @@ import numpy as np
 from .. import backends
 from ..backends.aliased_array import as_plain_array
 from ..backends.numpy import Array
-from ..backends.vmap_errors import not_in_place
+from ..backends.vmap_errors import in_place_error
 from ..core.autograd.forward_mode import propagate, update_tangents
 from ..core.autograd.graph import Node
 from ..core.autograd.view_tracking import notify_recorded, notify_write
@@ -169,7 +169,7 @@ def index_node(index: Index) -> type[Node]:
 
 ALL = slice(None)
 SELECT, SLICE, UNSQUEEZE, ALIAS, INDEX = (
-    getitem.op.node_named(f"{name}Backward0")
+    getitem.op.node_type_named(f"{name}Backward0")
     for name in ("Select", "Slice", "Unsqueeze", "Alias", "Index")
 )
 
@@ -253,7 +253,7 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     if backends.of(self._array).level:
         value = lift_to_level(value, backends.of(self._array))
     elif backends.of(value._array).level:
-        raise not_in_place()
+        raise in_place_error()
     assigned = value._array
     if backends.of(assigned) is not backends.of(self._array):
         assigned = to_same_device(value, self)

@@ -20,7 +20,7 @@ from ..core.argument_checks import call_as
 from ..core.autograd.forward_mode import with_tangents
 from ..core.autograd.view_tracking import alias_with_history, notify_write
 from ..core.error_messages import need_tensor, no_tensor
-from ..core.memory_format import contiguous_format, laid_out, memory_format, preserve_format
+from ..core.memory_format import contiguous_format, make_in_order, memory_format, preserve_format
 from ..core.op import movement
 from ..core.storage import TypedStorage, UntypedStorage
 from ..core.tensor import Tensor, move_retain_hooks, share_version, wrap
@@ -99,7 +99,7 @@ def _resize_memory(input: Tensor, shape: tuple[int, ...], format: memory_format)
         array = longer
     flat = backend.as_strided(array, (count,), (size,), 0)
     order = None if format is preserve_format else format.order_of("resize_", len(shape))
-    return laid_out(lambda memory_shape: flat.reshape(memory_shape), shape, order)
+    return make_in_order(lambda memory_shape: flat.reshape(memory_shape), shape, order)
 
 
 def _resize_(input: Tensor, *size: Any, memory_format: memory_format = contiguous_format) -> Tensor:

@@ -10,7 +10,7 @@ from ..backends.numpy import Array
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out
-from ..core.shapes import normal_dim, whole
+from ..core.shapes import as_int, normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, ShapeError, ShapeValueError
@@ -323,7 +323,7 @@ def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]
     """
     if not input.ndim:
         raise ShapeError("unsafe_chunk", "expects at least a 1-dimensional tensor", {"input": ()})
-    chunks = whole("unsafe_chunk", chunks, "chunks")
+    chunks = as_int("unsafe_chunk", chunks, "chunks")
     return detach_from_base(chunk(input, chunks, dim))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..backends.interruptible import LONG, interruptible
 from ..backends.numpy import Array
-from ..errors import LinAlgError, running
+from ..errors import LinAlgError, running_function
 
 MULTIPLICATIONS = {
     "cholesky": 1, "det": 1, "slogdet": 1, "solve": 1, "inv": 2, "qr": 4, "eigh": 9, "svd": 20,
@@ -46,7 +46,7 @@ def lapack(xp: Any, name: str, input: Array, *arguments: Any) -> Any:
         if name not in ITERATIVE:
             raise
         raise LinAlgError(
-            running(tuple(ITERATIVE[name].split())),
+            running_function(tuple(ITERATIVE[name].split())),
             "the algorithm failed to converge because the input matrix is ill-conditioned or has "
             "too many repeated values",
             {"A": tuple(input.shape)}, "float64 may help: x.double()",
@@ -59,7 +59,7 @@ def check_finite(xp: Any, name: str, input: Array, arguments: tuple[Any, ...]) -
         input = xp.triu(input) if arguments[0] == "U" else xp.tril(input)
     if not bool(xp.isfinite(input).all()):
         raise LinAlgError(
-            running(tuple(ITERATIVE[name].split())),
+            running_function(tuple(ITERATIVE[name].split())),
             "the algorithm failed to converge because the input matrix contained non-finite "
             "values: it should not contain infs or NaNs",
             {"A": tuple(input.shape)}, "x.isfinite() shows where they are",

@@ -8,9 +8,9 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.device import backend_for
-from ..core.allocation import check_room
-from ..core.memory_format import kept_order, laid_out, preserve_format
-from ..core.subclasses import result_class, turned_into
+from ..core.allocation import check_memory
+from ..core.memory_format import make_in_order, memory_order, preserve_format
+from ..core.subclasses import cast_to_class, result_class
 from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..core.tensor_methods import as_method
 from .creation import empty_strided, parse_size, require_strided, scalar_of, wrap_new
@@ -34,16 +34,16 @@ def make_like(
         return build(array.shape, *args, dtype=array_dtype)
     require_strided(f"{make}_like", layout)
     if memory_format is None or memory_format is preserve_format:
-        order = kept_order(array)
+        order = memory_order(array)
     else:
         order = memory_format.order_of(f"{make}_like", array.ndim)
-    check_room(f"{make}_like", array.shape, array_dtype)
-    result_array = laid_out(
+    check_memory(f"{make}_like", array.shape, array_dtype)
+    result_array = make_in_order(
         lambda shape: build(shape, *args, dtype=array_dtype), array.shape, order
     )
     output = wrap_new(result_array, requires_grad)
     if input.__class__ not in PLAIN_TENSORS:
-        output = turned_into(result_class([input]) or Tensor, output)
+        output = cast_to_class(result_class([input]) or Tensor, output)
     return output
 
 
@@ -119,7 +119,7 @@ def _make_new(input: Tensor, make: str, size: Any, named: dict[str, Any], *value
     backend = backends.of(input._array) if device is None else backend_for(device)
     array_dtype = input._array.dtype if dtype is None else dtypes.array_type(dtype)
     shape = parse_size(f"new_{make}", size)
-    check_room(f"new_{make}", shape, array_dtype)
+    check_memory(f"new_{make}", shape, array_dtype)
     array = getattr(backend.xp, make)(shape, *value, dtype=array_dtype)
     return wrap_new(array, requires_grad)
 

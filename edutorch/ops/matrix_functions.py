@@ -1,4 +1,4 @@
-"""Functions of matrices: powers, the exponential, products of many, tensors as matrices."""
+"""Matrix functions: exponential, powers, chain products, tensor inverses, Vandermonde."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ PADE = (
     129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
     40840800.0, 960960.0, 16380.0, 182.0, 1.0,
 )  # fmt: skip
-"""exp(x) ≈ p(x) / p(-x) for the polynomial p with these coefficients."""
+"""The Padé approximant: exp(x) ≈ p(x) / p(-x) for the polynomial p with these coefficients."""
 
 MAX_NORM = 5.371920351148152
-"""Up to this norm the fraction is exact to the last digit of float64."""
+"""The norm up to which the Padé approximant is accurate to float64."""
 
 
 WIDE = {
@@ -37,8 +37,8 @@ WIDE = {
 def matrix_exp(xp: Any, input: Array) -> Array:
     """The exponential of a matrix: 1 + A + A²/2 + A³/6 + …
 
-    A is halved until it is small, a fraction of polynomials gives the exponential of that,
-    and squaring as often undoes the halving: exp(A) = exp(A / 2)².
+    Scaling and squaring: A is halved until its norm is small, a Padé approximant gives its
+    exponential, and repeated squaring undoes the halving: exp(A) = exp(A / 2)².
 
     Paper: Higham 2005, The Scaling and Squaring Method for the Matrix Exponential
     Revisited, https://doi.org/10.1137/04061101X
@@ -48,7 +48,7 @@ def matrix_exp(xp: Any, input: Array) -> Array:
             [0., 1.]])
     """
     wide = WIDE.get(input.dtype.name)
-    if wide:  # the coefficients lie too far apart for shorter types
+    if wide:  # the coefficients span too large a range for shorter dtypes
         return matrix_exp.op.forward(xp, input.astype(wide)).astype(input.dtype)
     check_matrix("linalg.matrix_exp", input, square=True)
     n = input.shape[-1]
@@ -71,7 +71,7 @@ def matrix_exp(xp: Any, input: Array) -> Array:
 
 
 def matrix_exp_gradient(g: Any, input: Any) -> Any:
-    """The corner of exp [[Aᵀ, g], [0, Aᵀ]]: all the places where g can stand among the Aᵀ."""
+    """The upper right block of exp [[Aᵀ, g], [0, Aᵀ]], the Fréchet derivative."""
     n = input.shape[-1]
     back = matrix_transpose(input)
     above = cat([back, g], -1)
@@ -85,12 +85,12 @@ matrix_exp.vjp(
 )
 
 
-# Products of many -------------------------------------------------------------------------------
+# Chain products -------------------------------------------------------------------------------
 
 
 @takes_out
 def matrix_power(A: Tensor, n: int) -> Tensor:
-    """A · A · … · A, n times; a negative n multiplies inverses.
+    """The n-th power of a matrix, of its inverse for negative n.
 
     >>> edutorch.linalg.matrix_power(tensor([[1.0, 1.0], [0.0, 1.0]]), 5)
     tensor([[1., 5.],
@@ -100,7 +100,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         return matrix_power(inv(A), -n)
     if n == 0:
-        return A.clone().copy_(eye_like(A))  # which leaves A a gradient, of 0
+        return A.clone().copy_(eye_like(A))  # keeps A in the graph, with a gradient of 0
     result: Tensor | None = None
     while n:  # squaring: A¹³ = A⁸ A⁴ A
         if n % 2:
@@ -113,7 +113,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
 
 @takes_out
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of matrices, multiplied in the cheapest order; a vector may begin or end it.
+    """The product of matrices, in the cheapest order; the first or last may be a vector.
 
     >>> edutorch.linalg.multi_dot([ones(2, 3), ones(3, 4), ones(4)]).shape
     torch.Size([2])
@@ -130,7 +130,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _cheapest_order(chain: list[Tensor], known: dict[tuple[int, int], Any], start: int = 0) -> Any:
-    """Return (cost, how to compute it) of a chain; `known` holds those of its pieces."""
+    """Return (cost, function) of the cheapest product of a chain; `known` is the memo table."""
     key = (start, len(chain))
     if len(chain) == 1:
         return 0, lambda: chain[0]
@@ -191,13 +191,13 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
     return solve(A.reshape(size, size), B.reshape(-1)).reshape(rest)
 
 
-# Of vectors -------------------------------------------------------------------------------------
+# Vectors ----------------------------------------------------------------------------------------
 
 
 @takes_out
 @composed_in_float32
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """The products of vectors along `dim`: Σ x̄ᵢ yᵢ; complex numbers of the first are conjugated.
+    """The dot product of vectors along `dim`: Σ x̄ᵢ yᵢ, the first one conjugated.
 
     >>> edutorch.linalg.vecdot(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 1.0]))
     tensor([3., 7.])
@@ -209,7 +209,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 @takes_out
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """The powers of each number: y[i, j] = x[i]ʲ, for j below N.
+    """The Vandermonde matrix: y[i, j] = x[i]ʲ, for j below N.
 
     >>> edutorch.linalg.vander(tensor([2, 3]), N=3)
     tensor([[1, 2, 4],

@@ -1,4 +1,4 @@
-"""One of two numbers, chosen by their size."""
+"""Elementwise fmax, fmin, clamp_min, clamp_max and heaviside."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.tensor_methods import as_method
 
 @elementwise(promotion="promote", dtypes="bif", scalars="")
 def fmax(xp: Any, input: Array, other: Array) -> Array:
-    """The larger of two; next to NaN the other one. The first gets the gradient of a tie.
+    """The elementwise maximum, ignoring NaN. On a tie the first operand gets the gradient.
 
     >>> fmax(tensor([1.0, math.nan]), tensor([3.0, 2.0]))
     tensor([3., 2.])
@@ -33,7 +33,7 @@ fmax.vjp(
 
 @elementwise(promotion="promote", dtypes="bif", scalars="")
 def fmin(xp: Any, input: Array, other: Array) -> Array:
-    """The smaller of two; next to NaN the other one. The first gets the gradient of a tie.
+    """The elementwise minimum, ignoring NaN. On a tie the first operand gets the gradient.
 
     >>> fmin(tensor([1.0, math.nan]), tensor([3.0, 2.0]))
     tensor([1., 2.])
@@ -51,13 +51,13 @@ fmin.vjp(
 
 
 def is_first_chosen(wins: Any, other: Any) -> Any:
-    """Where the first of two numbers is taken: it wins, or the other one is NaN."""
+    """Return a mask of where the first operand is chosen: it wins, or the other one is NaN."""
     return logical_or(wins, other != other)
 
 
 @elementwise(promotion="same", dtypes="bif", scalars="")
 def heaviside(xp: Any, input: Array, values: Array) -> Array:
-    """The step: 0 below 0, 1 above 0, and `values` at 0.
+    """The Heaviside step function: 0 below 0, 1 above 0, and `values` at 0.
 
     >>> heaviside(tensor([-1.5, 0.0, 2.0]), tensor([0.5]))
     tensor([0.0000, 0.5000, 1.0000])
@@ -78,7 +78,7 @@ heaviside.vjp(
 @takes_out
 @recorded_as(lambda input, min: f"ClampMinBackward{int(isinstance(min, Tensor))}")
 def clamp_min(input: Tensor, min: Any) -> Tensor:
-    """Numbers below `min` become `min`.
+    """Clamp elements to at least `min`.
 
     >>> clamp_min(tensor([-1.0, 2.0]), 0)
     tensor([0., 2.])
@@ -91,7 +91,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 @takes_out
 @recorded_as(lambda input, max: f"ClampMaxBackward{int(isinstance(max, Tensor))}")
 def clamp_max(input: Tensor, max: Any) -> Tensor:
-    """Numbers above `max` become `max`.
+    """Clamp elements to at most `max`.
 
     >>> clamp_max(tensor([-1.0, 2.0]), 1)
     tensor([-1.,  1.])

@@ -1,11 +1,11 @@
-"""The Bessel functions that do not swing: I grows like eˣ, K falls like e⁻ˣ.
+"""The modified Bessel functions: I grows like eˣ, K decays like e⁻ˣ.
 
-The formulas are those of `bessel.py`, from which K and the series near 0 come. I needs no
-other formula up to 25 (all terms of its series are positive) and beyond it Hankel's
+The formulas are those of `bessel.py`, which has K and the series near 0. I is computed by its
+series up to 25 (all terms are positive), and beyond by Hankel's expansion
 
     Iₙ(x) = eˣ / √(2πx) · (1 - (4n²-1) / (8x) + (4n²-1)(4n²-9) / (2! (8x)²) - …)
 
-`i0e` and its like leave the exponential out, so they neither overflow nor vanish.
+`i0e` and its like omit the exponential, so they neither overflow nor underflow.
 
 Paper: NIST Digital Library of Mathematical Functions, 10.25.2, 10.40.1.
 """
@@ -42,7 +42,7 @@ def hankel_series(n: int, terms: int = 26) -> list[float]:
 
 
 def bessel_i(xp: Any, input: Array, n: int, scaled: bool) -> Array:
-    """I of order n, times e⁻ˣ if `scaled`. eˣ is taken in two halves: it overflows later."""
+    """I of order n, times e⁻ˣ if `scaled`. eˣ is split into two factors, which overflow later."""
     x = xp.abs(input)
     near, far = xp.minimum(x, HANKEL_LIMIT), xp.clip(x, HANKEL_LIMIT, LARGEST)
     close = (near / 2) ** n * power_series(near * near * 0.25, power_coefficients(n, 50))
@@ -92,7 +92,7 @@ i0.vjp(input=lambda g, input: g * i1(input), latex=r"g\,I_1(x)")
 @elementwise(method=False, dtypes="bif", node="SpecialI0EBackward0")
 @in_float64
 def i0e(xp: Any, input: Array) -> Array:
-    """I₀ without its growth: y = e^(-|x|) I₀(x).
+    """The exponentially scaled I₀: y = e^(-|x|) I₀(x).
 
     >>> edutorch.special.i0e(tensor([0.0, 1.0]))
     tensor([1.0000, 0.4658])
@@ -109,7 +109,7 @@ i0e.vjp(
 @elementwise(method=False, dtypes="bif", node="SpecialI1Backward0")
 @in_float64
 def i1(xp: Any, input: Array) -> Array:
-    """The modified Bessel function I₁, the slope of I₀.
+    """The modified Bessel function I₁, the derivative of I₀.
 
     >>> edutorch.special.i1(tensor([0.0, 1.0]))
     tensor([0.0000, 0.5652])
@@ -126,7 +126,7 @@ i1.vjp(
 @elementwise(method=False, dtypes="bif", node="SpecialI1EBackward0")
 @in_float64
 def i1e(xp: Any, input: Array) -> Array:
-    """I₁ without its growth: y = e^(-|x|) I₁(x).
+    """The exponentially scaled I₁: y = e^(-|x|) I₁(x).
 
     >>> edutorch.special.i1e(tensor([0.0, 1.0]))
     tensor([0.0000, 0.2079])
@@ -145,7 +145,7 @@ i1e.vjp(
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def modified_bessel_k0(xp: Any, input: Array) -> Array:
-    """The modified Bessel function K₀, which falls from ∞ at 0 like e⁻ˣ √(π / 2x); NaN below 0.
+    """The modified Bessel function K₀, which decays from ∞ at 0 like e⁻ˣ √(π / 2x); NaN below 0.
 
     >>> edutorch.special.modified_bessel_k0(tensor([1.0, 2.0]))
     tensor([0.4210, 0.1139])
@@ -159,7 +159,7 @@ modified_bessel_k0.vjp(input=lambda g, input: -g * modified_bessel_k1(input), la
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def modified_bessel_k1(xp: Any, input: Array) -> Array:
-    """The modified Bessel function K₁, minus the slope of K₀.
+    """The modified Bessel function K₁, minus the derivative of K₀.
 
     >>> edutorch.special.modified_bessel_k1(tensor([1.0, 2.0]))
     tensor([0.6019, 0.1399])
@@ -176,7 +176,7 @@ modified_bessel_k1.vjp(
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def scaled_modified_bessel_k0(xp: Any, x: Array) -> Array:
-    """K₀ without its fall: y = eˣ K₀(x).
+    """The exponentially scaled K₀: y = eˣ K₀(x).
 
     >>> edutorch.special.scaled_modified_bessel_k0(tensor([1.0, 100.0]))
     tensor([1.1445, 0.1252])
@@ -192,7 +192,7 @@ scaled_modified_bessel_k0.vjp(
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def scaled_modified_bessel_k1(xp: Any, x: Array) -> Array:
-    """K₁ without its fall: y = eˣ K₁(x).
+    """The exponentially scaled K₁: y = eˣ K₁(x).
 
     >>> edutorch.special.scaled_modified_bessel_k1(tensor([1.0, 100.0]))
     tensor([1.6362, 0.1258])

@@ -1,4 +1,4 @@
-"""Arithmetic beyond the everyday: on logarithms, the other way round, in double precision."""
+"""logaddexp, logaddexp2, rsub and float_power."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..backends.numpy import Array
 from ..core.autograd.node_names import recorded_as
 from ..core.op import elementwise
 from ..core.out_variants import takes_out, with_twin
-from ..core.precision import is_half, widened
+from ..core.precision import is_half, widen
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DTypeError
@@ -29,7 +29,7 @@ def logaddexp(xp: Any, input: Array, other: Array) -> Array:
         return xp.logaddexp(input, other)
     first = xp.real(input) >= xp.real(other)
     larger, smaller = xp.where(first, input, other), xp.where(first, other, input)
-    empty = xp.real(larger) == -math.inf  # both are
+    empty = xp.real(larger) == -math.inf  # both are -∞
     return larger + xp.log(1 + xp.exp(xp.where(empty, 0, smaller - larger)))
 
 
@@ -41,7 +41,7 @@ logaddexp.vjp(
 
 
 def log_difference(first: Any, second: Any) -> Any:
-    """How far one number is ahead of another; of two -∞, which add nothing, without end."""
+    """first - second; ∞ for two -∞, so that their gradient is 0."""
     nothing = (first == -math.inf) & (second == -math.inf)
     return where(nothing, math.inf, first - second)
 
@@ -67,7 +67,7 @@ logaddexp2.vjp(
 
 @recorded_as(lambda input, other, **_: f"RsubBackward{int(not isinstance(other, Tensor))}")
 def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
-    """The difference the other way round: y = other - alpha · input.
+    """The difference with exchanged operands: y = other - alpha · input.
 
     >>> rsub(tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
@@ -75,8 +75,8 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     refuse_bools("rsub", input)
     if isinstance(other, Tensor):
         return sub(other, input, alpha=alpha)
-    wide = input.to(dtypes.result_type(input, other))  # bytes know no -1
-    y = add(mul(widened(wide), -alpha), other)
+    wide = input.to(dtypes.result_type(input, other))  # uint8 has no -1
+    y = add(mul(widen(wide), -alpha), other)
     return y.to(wide.dtype) if is_half(wide.dtype) else y
 
 
@@ -84,7 +84,7 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 @with_twin
 @takes_out
 def float_power(input: Any, exponent: Any) -> Tensor:
-    """The power, computed in double precision whatever the types: y = input ** exponent.
+    """The power, always computed in double precision: y = input ** exponent.
 
     >>> float_power(tensor([2, 3]), -1)
     tensor([0.5000, 0.3333], dtype=torch.float64)
@@ -98,7 +98,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 
 
 def double_dtype(input: Any, exponent: Any) -> dtypes.dtype:
-    """Return the type that `float_power` computes in: float64 or complex128."""
+    """Return the dtype that `float_power` computes in: float64 or complex128."""
     tensors = [operand for operand in (input, exponent) if isinstance(operand, Tensor)]
     if not tensors:
         raise ArgumentError("float_power", "expected a Tensor, got two numbers")
@@ -113,7 +113,7 @@ _write_power = Tensor.float_power_  # type: ignore[attr-defined]
 
 @as_method
 def float_power_(input: Tensor, exponent: Any) -> Tensor:
-    """The in-place form of `float_power`, for tensors that are of double precision already.
+    """The in-place form of `float_power`, for tensors of double precision.
 
     Raises: DTypeError: the tensor cannot hold the result.
     """

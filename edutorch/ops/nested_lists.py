@@ -1,4 +1,4 @@
-"""Nested lists of numbers, read as an array: its shape, its type, and what does not fit."""
+"""Conversion of nested lists to arrays: shape, dtype and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEQUENCES = frozenset((list, tuple))
 
 
 def is_sequence(data: Any) -> bool:
-    """Say whether `data` is a list or something that can be read like one."""
+    """Return True if `data` is a list or a sequence-like object."""
     if data.__class__ in SEQUENCES or isinstance(data, list | tuple | range):
         return True
     if isinstance(data, str | bytes | dict | Tensor | np.ndarray | np.generic):
@@ -24,13 +24,13 @@ def is_sequence(data: Any) -> bool:
 
 
 def array_from_lists(data: Any, dtype: Any = None) -> np.ndarray:
-    """Read nested lists of numbers, NumPy scalars, arrays and tensors of one number.
+    """Convert nested lists of numbers, NumPy scalars, arrays and single-element tensors.
 
-    Without `dtype` the type is that of the numbers: the default one for Python's floats,
-    which carry none, and the one that holds them all for those that do.
+    Without `dtype` it is inferred: the default dtype for Python floats, and else the
+    promotion of the dtypes of all elements.
 
     Raises: RaggedError: lists of one depth differ in length. DTypeError, TypeError: not
-        numbers. ValueRangeError: a number that the type cannot hold.
+        numbers. ValueRangeError: a value that the dtype cannot represent.
     """
     element_types: set[Any] = set()
     shape = shape_of(data)
@@ -53,11 +53,11 @@ def array_from_lists(data: Any, dtype: Any = None) -> np.ndarray:
 
 
 def scalar_like(op: str, number: Any, array: Any) -> Any:
-    """A Python number as an array of the dtype and on the device of another one.
+    """Return a Python scalar as an array of the dtype and on the device of another one.
 
-    Bytes take negative numbers as PyTorch's do: -1 is 255.
+    uint8 wraps negative values as in PyTorch: -1 is 255.
 
-    Raises: ValueRangeError: an integer dtype does not hold it.
+    Raises: ValueRangeError: the integer dtype cannot represent it.
     """
     backend, dtype = backends.of(array), array.dtype
     try:
@@ -75,12 +75,12 @@ def scalar_like(op: str, number: Any, array: Any) -> Any:
 
 
 def is_too_large(plain: Any, shape: tuple[int, ...]) -> bool:
-    """Say whether it is a single number that NumPy would not take as one of its own."""
+    """Return True for a single integer that exceeds NumPy's integer dtypes."""
     return not shape and isinstance(plain, int) and not -(2**63) <= plain < 2**64
 
 
 def shape_of(data: Any) -> tuple[int, ...]:
-    """Return the shape as the first element of each list tells it."""
+    """Return the shape, read from the first element of each list."""
     shape: list[int] = []
     while is_sequence(data):
         shape.append(len(data))
@@ -88,7 +88,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
             return tuple(shape)
         data = data[0]
     if isinstance(data, Tensor) and shape and data.numel() == 1:
-        return tuple(shape)  # in a list, as in PyTorch, a tensor of one element is a number
+        return tuple(shape)  # in a list a single-element tensor counts as a scalar, as in PyTorch
     if isinstance(data, Tensor | np.ndarray):
         shape += data.shape
     return tuple(shape)
@@ -97,7 +97,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 def read_list(
     data: Any, shape: tuple[int, ...], depth: int, path: str, element_types: set[Any]
 ) -> Any:
-    """Return `data` with Python's numbers and arrays only, and add their types to `kinds`."""
+    """Return `data` with Python scalars and arrays only; add their types to `element_types`."""
     if not is_sequence(data):
         return read_element(data, shape, depth, path, element_types)
     if depth == len(shape):
@@ -126,11 +126,12 @@ HINT = "pad the shorter ones (nn.utils.rnn.pad_sequence), or keep a list of tens
 
 
 def first_path(path: str) -> str:
-    """Return the first list of the same depth: "data[0][0]" for "data[1][2]"."""
+    """Return the path of the first list of the same depth: "data[0][0]" for "data[1][2]"."""
     return "data" + "[0]" * path.count("[")
 
 
 def short_repr(data: Any) -> str:
+    """Return `repr(data)`, at most 60 characters long."""
     text = repr(data)
     return text if len(text) < 60 else text[:57] + "..."
 
@@ -138,7 +139,7 @@ def short_repr(data: Any) -> str:
 def read_element(
     data: Any, shape: tuple[int, ...], depth: int, path: str, element_types: set[Any]
 ) -> Any:
-    """Read what is no list: a number, an array or a tensor."""
+    """Return a scalar, an array or a tensor as Python scalar or array."""
     if data.__class__ in SCALAR_TYPES:
         element_types.add(data.__class__)
     elif isinstance(data, Tensor):
@@ -190,7 +191,7 @@ def not_numbers_error(data: Any, path: str) -> Exception:
 
 
 def common_dtype(element_types: set[Any]) -> dtypes.dtype:
-    """Return the type that holds numbers of all these types, as PyTorch chooses it."""
+    """Return the dtype to which these types are promoted in PyTorch."""
     default = dtypes.get_default_dtype()
     plain = {bool: dtypes.bool, int: dtypes.int64, float: default, complex: default.to_complex()}
     result = None
@@ -201,9 +202,9 @@ def common_dtype(element_types: set[Any]) -> dtypes.dtype:
 
 
 def check_range(array: np.ndarray, dtype: dtypes.dtype) -> None:
-    """Raise ValueRangeError if an integer type cannot hold one of the numbers.
+    """Raise ValueRangeError if an integer dtype cannot represent one of the values.
 
-    Negative numbers wrap around in unsigned types, as in PyTorch.
+    Negative values wrap around in unsigned dtypes, as in PyTorch.
     """
     if dtype.numpy.kind == "b" or not array.size:
         return
@@ -215,6 +216,7 @@ def check_range(array: np.ndarray, dtype: dtypes.dtype) -> None:
 
 
 def overflow_error(dtype: dtypes.dtype) -> ValueRangeError:
+    """Make the error for a value that a dtype cannot represent."""
     return ValueRangeError(
         "tensor", f"value cannot be converted to type {dtype.name} without overflow",
         hint="a type with more bits, or float64, holds larger numbers",

@@ -1,6 +1,6 @@
-"""The bell curve's tails, logarithms and inverse, and the entropy.
+"""The normal distribution function, its logarithm and inverse, and entropy terms.
 
-Everything here rests on erfcx(x) = eˣ² erfc(x), which stays between 0 and 1 for
+Everything here is based on erfcx(x) = eˣ² erfc(x), which stays between 0 and 1 for
 positive x, however small erfc itself becomes.
 """
 
@@ -22,7 +22,7 @@ ROOT_TWO_PI = math.sqrt(2 * math.pi)
 @elementwise(method=False, dtypes="bif", node="SpecialErfcxBackward0")
 @in_float64
 def erfcx(xp: Any, input: Array) -> Array:
-    """erfc without its decay: y = eˣ² erfc(x), about 1 / (x √π) for large x.
+    """The scaled complementary error function: y = eˣ² erfc(x), about 1 / (x √π) for large x.
 
     Below 0: y = 2 eˣ² - erfcx(-x).
 
@@ -42,7 +42,7 @@ erfcx.vjp(
 @elementwise(method=False, dtypes="bif")
 @in_float64
 def ndtr(xp: Any, input: Array) -> Array:
-    """The part of the standard bell curve below x: y = Φ(x) = ½ erfc(-x / √2).
+    """The standard normal distribution function: y = Φ(x) = ½ erfc(-x / √2).
 
     >>> edutorch.special.ndtr(tensor([-1.0, 0.0, 1.0]))
     tensor([0.1587, 0.5000, 0.8413])
@@ -57,6 +57,7 @@ ndtr.vjp(
 
 
 def log_of_ndtr(xp: Any, x: Array) -> Array:
+    """The logarithm of `ndtr` for arrays, see `log_ndtr`."""
     low = x < -1
     t = xp.where(low, -x, 1.0) * ROOT_HALF
     tail = xp.log(scaled_erfc(xp, t) / 2) - t * t
@@ -67,7 +68,7 @@ def log_of_ndtr(xp: Any, x: Array) -> Array:
 @elementwise(method=False, dtypes="bif", node="SpecialLogNdtrBackward0")
 @in_float64
 def log_ndtr(xp: Any, input: Array) -> Array:
-    """The logarithm of `ndtr`, finite also where that is 0 in floating point.
+    """The logarithm of `ndtr`, finite also where that underflows to 0.
 
     Below -1: ln(erfcx(-x / √2) / 2) - x² / 2; above: ln(1 - ½ erfc(x / √2)).
 
@@ -86,12 +87,12 @@ log_ndtr.vjp(
 @elementwise(method=False, dtypes="bif", node="SpecialNdtriBackward0")
 @in_float64
 def ndtri(xp: Any, input: Array) -> Array:
-    """The number whose `ndtr` it is: -∞ at 0, ∞ at 1, NaN outside.
+    """The inverse of `ndtr`: -∞ at 0, ∞ at 1, NaN outside.
 
-    A quotient of polynomials is right to three digits (for p up to ½; above, the curve is
-    mirrored). Newton's steps on ln Φ(z) = ln p, which is nearly a parabola, do the rest.
+    A rational approximation is accurate to three digits (for p up to ½; above by symmetry).
+    Newton's steps on ln Φ(z) = ln p, which is nearly a parabola, give the rest.
 
-    Paper: Abramowitz and Stegun, 26.2.23, for the start.
+    Paper: Abramowitz and Stegun, 26.2.23, for the initial value.
 
     >>> edutorch.special.ndtri(tensor([0.1587, 0.5, 0.975]))
     tensor([-0.9998,  0.0000,  1.9600])
@@ -121,7 +122,7 @@ ndtri.vjp(
 
 @elementwise(method=False, dtypes="bif", node="SpecialEntrBackward0")
 def entr(xp: Any, input: Array) -> Array:
-    """What a probability adds to an entropy: y = -x ln x, 0 at 0, -∞ below.
+    """The entropy term of a probability: y = -x ln x, 0 at 0, -∞ below.
 
     >>> edutorch.special.entr(tensor([0.0, 0.5, 1.0]))
     tensor([0.0000, 0.3466, 0.0000])

@@ -1,4 +1,4 @@
-"""The size of vectors and matrices; the sum behind that of vectors is in statistics.py."""
+"""Norms of vectors and matrices; the op behind vector norms is in statistics.py."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .statistics import vector_norm as length
 
 
 def cast_for_norm(A: Tensor, dtype: Any) -> Tensor:
-    """A in the type that a norm is computed in.
+    """Return A in the dtype that a norm is computed in.
 
-    Raises: DTypeError: it is real and the numbers are not, or the other way round.
+    Raises: DTypeError: one of the dtypes is complex and the other is not.
     """
     dtype = dtypes.as_dtype(dtype)
     if dtype.category < 2 or dtype.is_complex != A.is_complex():
@@ -36,11 +36,11 @@ def cast_for_norm(A: Tensor, dtype: Any) -> Tensor:
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """The length of vectors: (Σ |x|ᵖ)^(1/p) with p = ord; ∞: the largest |x|, 0: how many ≠ 0.
+    """The p-norm of vectors: (Σ |x|ᵖ)^(1/p), p = ord; ∞: the largest |x|, 0: the number of x ≠ 0.
 
     Args:
-        dim: along which axes; all numbers are one vector without it.
-        dtype: compute in this type.
+        dim: the axes of the vectors; by default all elements form one vector.
+        dtype: the dtype to compute in.
 
     >>> x = tensor([3.0, -4.0])
     >>> edutorch.linalg.vector_norm(x), edutorch.linalg.vector_norm(x, math.inf)
@@ -60,13 +60,13 @@ def matrix_norm(
     *,
     dtype: Any = None,
 ) -> Tensor:
-    """The size of matrices.
+    """The norm of matrices.
 
     Args:
         ord: "fro": √Σ x²; "nuc": the sum of the singular values; 2, -2: the largest, the
-            smallest of them; 1, -1: the largest, the smallest sum of a column's |x|;
-            inf, -inf: of a row's.
-        dtype: compute in this type.
+            smallest of them; 1, -1: the largest, the smallest column sum of |x|;
+            inf, -inf: row sum.
+        dtype: the dtype to compute in.
 
     >>> x = tensor([[1.0, -2.0], [3.0, 4.0]])
     >>> edutorch.linalg.matrix_norm(x, 1), edutorch.linalg.matrix_norm(x, math.inf)
@@ -103,7 +103,7 @@ def matrix_norm(
 
 
 def _extreme(x: Tensor, largest: bool) -> Tensor:
-    """The largest or the smallest along the last axis; the size of nothing is 0."""
+    """The maximum or minimum along the last axis; the maximum of an empty axis is 0."""
     if not x.shape[-1] and largest:
         return sum(x, -1)
     return amax(x, -1) if largest else amin(x, -1)
@@ -113,10 +113,10 @@ def _extreme(x: Tensor, largest: bool) -> Tensor:
 def norm(
     A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """The size of a vector, or of a matrix: `vector_norm` or `matrix_norm`.
+    """The norm of a vector or a matrix: `vector_norm` or `matrix_norm`.
 
     Without `ord` it is √Σ x² over `dim`, or over all. With it, two axes in `dim` (or a
-    tensor with two axes) ask for the norm of matrices.
+    tensor with two axes) give the norm of matrices.
 
     >>> edutorch.linalg.norm(tensor([3.0, 4.0])), edutorch.linalg.norm(eye(2), "nuc")
     (tensor(5.), tensor(2.))

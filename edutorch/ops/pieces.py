@@ -1,7 +1,7 @@
-"""One tensor cut into several: views with one node for all of them.
+"""Ops that split a tensor into several views with one node for all of them.
 
-The gradient of the whole is the gradients of the pieces put together again, once.
-(`joining.py` has the functions that call these.)
+The gradient of the input is the concatenation of the gradients of the views.
+(`joining.py` has the public functions.)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..errors import ShapeError
 
 @multi_view
 def split(xp: Any, input: Array, split_size: int, dim: int = 0) -> tuple[Array, ...]:
-    """Cut along an axis into pieces of one size; the last may be smaller.
+    """Split along an axis into chunks of one size; the last may be smaller.
 
     >>> split(tensor([1, 2, 3]), 2)
     (tensor([1, 2]), tensor([3]))
@@ -37,7 +37,7 @@ split.vjp(input=lambda g, dim: cat(g, dim), latex=r"\mathrm{cat}(g_0, g_1, \dots
 def split_with_sizes(
     xp: Any, input: Array, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Array, ...]:
-    """Cut along an axis into pieces of given sizes.
+    """Split along an axis into chunks of the given sizes.
 
     >>> split_with_sizes(tensor([1, 2, 3]), (1, 2))
     (tensor([1]), tensor([2, 3]))
@@ -76,7 +76,7 @@ def unbind(xp: Any, input: Array, dim: int = 0) -> tuple[Array, ...]:
 def single_view_ops(
     name: str, shapes: Sequence[Any], dim: int, **settings: Any
 ) -> list[tuple[str, Any]]:
-    """Return for each piece of a cut the op that shows it alone, and that op's settings."""
+    """Return for each view of a split the op that returns it alone, and that op's settings."""
     if name == "unbind":
         return [("select", {"dim": dim, "index": index}) for index in range(len(shapes))]
     parts, start = [], 0

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials, each by its recurrence: the next from the last two.
+"""Orthogonal polynomials, computed by their three-term recurrences.
 
     T, U, V, W   pₖ₊₁ = 2x pₖ - pₖ₋₁                   (Chebyshev; `shifted` ones take 2x - 1)
     H            pₖ₊₁ = 2x pₖ - 2k pₖ₋₁                (Hermite, the physicists')
@@ -6,13 +6,13 @@
     L            (k+1) pₖ₊₁ = (2k+1-x) pₖ - k pₖ₋₁     (Laguerre)
     P            (k+1) pₖ₊₁ = (2k+1) x pₖ - k pₖ₋₁     (Legendre)
 
-All begin with p₀ = 1 and differ in p₁. The degree n may be a tensor, too: each number then
-keeps the polynomial of its own degree. A degree below 0 gives 0, a broken one loses its
-fraction. As in PyTorch, no gradient comes through.
+All begin with p₀ = 1 and differ in p₁. The degree n may be a tensor, with one degree per
+element. A degree below 0 gives 0, a fractional one is truncated. As in PyTorch, these are not
+differentiable.
 
-A recurrence of 10³⁰ steps would never end. Chebyshev's polynomials of a high degree are computed
-from their definition by angles; the others are refused beyond a degree of 100,000, unless all
-their numbers are too large for float64 before.
+A recurrence of 10³⁰ steps would never end. Chebyshev polynomials of a high degree are computed
+from their trigonometric definition; the others raise an error beyond a degree of 100,000, unless
+all values overflow float64 before.
 
 Paper: Abramowitz and Stegun, 22.7 (the recurrences), 22.3.15 (V and W: DLMF 18.9.8).
 """
@@ -31,13 +31,13 @@ Step = Callable[[Array, int, Array, Array], Array]
 polynomial = elementwise(method=False, dtypes="bif")
 
 MAX_DEGREE = 100_000
-"""The degree up to which there is a recurrence: a second of computing for one number."""
+"""The degree up to which the recurrence is computed: about a second for one element."""
 
 MAX_TRIED_STEPS = 1000
-"""So many steps of a higher one are made: mostly the numbers have left the range by then."""
+"""The steps that are tried for a higher degree: usually all values overflow before."""
 
 CHECK_EVERY = 64
-"""After so many steps it is looked whether any number is still finite."""
+"""The number of steps between checks whether any value is still finite."""
 
 
 def evaluate_recurrence(
@@ -66,8 +66,8 @@ def evaluate_recurrence(
 
 
 CLOSED_FORM_DEGREE = 1000
-"""From this degree on Chebyshev's polynomials are computed by their angle: fewer steps, and
-fewer roundings than the recurrence has made by then."""
+"""The degree from which Chebyshev polynomials are computed by their angle: faster, and with
+fewer roundings than the recurrence."""
 
 
 def chebyshev(xp: Any, x: Array, n: Array, first: Array, kind: str) -> Array:
@@ -87,14 +87,14 @@ def chebyshev_by_angle(xp: Any, x: Array, n: Array, kind: str) -> Array:
                      xp.arccos(xp.clip(x, -1.0, 1.0)))  # fmt: skip
     odd = xp.where(n % 2 == 1, -1.0, 1.0)
     sign = xp.where(far & (x < 0), odd, 1.0)
-    # The hyperbolic functions and those of an angle are the same ones of a complex number.
+    # cos and cosh are the same function of a complex argument, and so are sin and sinh.
     cos, sin = (xp.where(far, hyperbolic(theta * n), circular(theta * n)) for hyperbolic, circular
                 in ((xp.cosh, xp.cos), (xp.sinh, xp.sin)))  # fmt: skip
     half_cos = xp.where(far, xp.cosh(theta / 2), xp.cos(theta / 2))
     half_sin = xp.where(far, xp.sinh(theta / 2), xp.sin(theta / 2))
     if kind == "T":
         return sign * cos
-    # Left of -1, V and W change places: Vₙ(-x) = (-1)ⁿ Wₙ(x).
+    # Left of -1, V and W are exchanged: Vₙ(-x) = (-1)ⁿ Wₙ(x).
     ratio = sin * half_cos / half_sin  # U: sin((n+1)θ) / sin θ = cos nθ + sin nθ · cos θ / sin θ
     inverse = sin * half_sin / half_cos
     at_1, at_minus_1 = xp.abs(half_sin) == 0, (xp.abs(half_cos) < 1e-16) & ~far
@@ -159,7 +159,7 @@ def chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
 @polynomial
 @in_float64
 def shifted_chebyshev_polynomial_t(xp: Any, x: Array, n: Array) -> Array:
-    """Chebyshev's T, stretched to the numbers from 0 to 1: Tₙ(2x - 1).
+    """The shifted Chebyshev polynomial on [0, 1]: Tₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_t(tensor([0.5, 2.0]), 2)
     tensor([-1., 17.])
@@ -170,7 +170,7 @@ def shifted_chebyshev_polynomial_t(xp: Any, x: Array, n: Array) -> Array:
 @polynomial
 @in_float64
 def shifted_chebyshev_polynomial_u(xp: Any, x: Array, n: Array) -> Array:
-    """Chebyshev's U, stretched to the numbers from 0 to 1: Uₙ(2x - 1).
+    """The shifted Chebyshev polynomial on [0, 1]: Uₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_u(tensor([0.5, 2.0]), 2)
     tensor([-1., 35.])
@@ -181,7 +181,7 @@ def shifted_chebyshev_polynomial_u(xp: Any, x: Array, n: Array) -> Array:
 @polynomial
 @in_float64
 def shifted_chebyshev_polynomial_v(xp: Any, x: Array, n: Array) -> Array:
-    """Chebyshev's V, stretched to the numbers from 0 to 1: Vₙ(2x - 1).
+    """The shifted Chebyshev polynomial on [0, 1]: Vₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_v(tensor([0.5, 2.0]), 2)
     tensor([-1., 29.])
@@ -192,7 +192,7 @@ def shifted_chebyshev_polynomial_v(xp: Any, x: Array, n: Array) -> Array:
 @polynomial
 @in_float64
 def shifted_chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
-    """Chebyshev's W, stretched to the numbers from 0 to 1: Wₙ(2x - 1).
+    """The shifted Chebyshev polynomial on [0, 1]: Wₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_w(tensor([0.5, 2.0]), 2)
     tensor([-1., 41.])
@@ -203,7 +203,7 @@ def shifted_chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
 @polynomial
 @in_float64
 def hermite_polynomial_h(xp: Any, x: Array, n: Array) -> Array:
-    """Hermite's polynomial as physicists write it: H₂ = 4x² - 2.
+    """The physicist's Hermite polynomial: H₂ = 4x² - 2.
 
     >>> edutorch.special.hermite_polynomial_h(tensor([0.5, 2.0]), 2)
     tensor([-1., 14.])
@@ -216,7 +216,7 @@ def hermite_polynomial_h(xp: Any, x: Array, n: Array) -> Array:
 @polynomial
 @in_float64
 def hermite_polynomial_he(xp: Any, x: Array, n: Array) -> Array:
-    """Hermite's polynomial as statisticians write it: He₂ = x² - 1.
+    """The probabilist's Hermite polynomial: He₂ = x² - 1.
 
     >>> edutorch.special.hermite_polynomial_he(tensor([0.5, 2.0]), 2)
     tensor([-0.7500,  3.0000])
@@ -227,7 +227,7 @@ def hermite_polynomial_he(xp: Any, x: Array, n: Array) -> Array:
 @polynomial
 @in_float64
 def laguerre_polynomial_l(xp: Any, x: Array, n: Array) -> Array:
-    """Laguerre's polynomial: L₂ = ½ (x² - 4x + 2).
+    """The Laguerre polynomial: L₂ = ½ (x² - 4x + 2).
 
     >>> edutorch.special.laguerre_polynomial_l(tensor([0.5, 2.0]), 2)
     tensor([ 0.1250, -1.0000])
@@ -242,7 +242,7 @@ def laguerre_polynomial_l(xp: Any, x: Array, n: Array) -> Array:
 @polynomial
 @in_float64
 def legendre_polynomial_p(xp: Any, x: Array, n: Array) -> Array:
-    """Legendre's polynomial: P₂ = ½ (3x² - 1).
+    """The Legendre polynomial: P₂ = ½ (3x² - 1).
 
     >>> edutorch.special.legendre_polynomial_p(tensor([0.5, 2.0]), 2)
     tensor([-0.1250,  5.5000])

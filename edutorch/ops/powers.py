@@ -1,4 +1,4 @@
-"""Powers of two tensors, or of a tensor and a number, element by element."""
+"""Elementwise powers of two tensors, or of a tensor and a scalar."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..errors import DTypeError
 def pow(xp: Any, input: Array, exponent: Array) -> Array:
     """The power: y = input ** exponent.
 
-    Integers to the power of a tensor of integers stay integers: what is below 1 is cut off to 0.
+    Integers to the power of a tensor of integers stay integers, truncated towards 0.
 
     >>> pow(tensor([1.0, 2.0, 3.0]), 2)
     tensor([1., 4., 9.])
@@ -31,7 +31,7 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
         return simple(input)
     try:
         y = input**exponent
-    except (ValueError, OverflowError) as error:  # bytes: -1 is out of their bounds
+    except (ValueError, OverflowError) as error:  # uint8 cannot represent -1
         if not hasattr(exponent, "shape") and exponent < 0:
             raise DTypeError(
                 "pow", "Integers to negative integer powers are not allowed", hint="use x.float()"
@@ -44,12 +44,12 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
 
 
 def truncated_power(xp: Any, input: Any, exponent: Array) -> Array:
-    """Integers to the power of integers that may be negative: 2⁻¹ is cut off to 0, (-1)⁻³ is -1."""
+    """Integer powers with exponents that may be negative: 2⁻¹ is truncated to 0, (-1)⁻³ is -1."""
     return input ** xp.abs(exponent) * ((exponent >= 0) | (xp.abs(input) == 1))
 
 
 def fast_power(xp: Any, input: Any, exponent: Any) -> Any:
-    """Return a function that gives x³ or √x in a tenth of the time; None for other powers."""
+    """Return a ten times faster function for x³ or √x; None for other powers."""
     if exponent.__class__ is ndarray and not exponent.ndim:
         exponent = exponent.item()
     if exponent.__class__ not in (int, float) or getattr(input, "dtype", None) is None:

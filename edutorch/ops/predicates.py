@@ -1,4 +1,4 @@
-"""Functions that say something about a tensor: what PyTorch also offers outside its methods."""
+"""Predicates and properties of tensors that PyTorch also has as functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import ShapeError
 
 
 def is_tensor(obj: Any) -> bool:
-    """Say whether it is a tensor.
+    """Return True if `obj` is a tensor.
 
     >>> is_tensor(ones(2)), is_tensor([1, 2])
     (True, False)
@@ -20,7 +20,7 @@ def is_tensor(obj: Any) -> bool:
 
 
 def numel(input: Tensor) -> int:
-    """Return how many numbers there are.
+    """Return the number of elements.
 
     >>> numel(ones(2, 3))
     6
@@ -29,7 +29,7 @@ def numel(input: Tensor) -> int:
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Say whether the numbers are real floating ones.
+    """Return True if the dtype is floating-point (and not complex).
 
     >>> is_floating_point(ones(2))
     True
@@ -38,7 +38,7 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
-    """Say whether the numbers are complex.
+    """Return True if the dtype is complex.
 
     >>> is_complex(ones(2))
     False
@@ -48,9 +48,9 @@ def is_complex(input: Tensor) -> bool:
 
 @as_method
 def is_nonzero(input: Tensor) -> bool:
-    """Say whether the only number is not zero.
+    """Return True if the only element is not zero.
 
-    Raises: ShapeError: there is not exactly one.
+    Raises: ShapeError: there is not exactly one element.
 
     >>> is_nonzero(tensor(5))
     True
@@ -61,7 +61,7 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def is_signed(input: Tensor) -> bool:
-    """Say whether the type of the numbers has negative ones.
+    """Return True if the dtype is signed.
 
     >>> is_signed(tensor([1])), is_signed(tensor([True]))
     (True, False)
@@ -70,7 +70,7 @@ def is_signed(input: Tensor) -> bool:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Say whether two tensors have the same shape.
+    """Return True if two tensors have the same shape.
 
     >>> is_same_size(zeros(2, 3), ones(2, 3))
     True
@@ -80,7 +80,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def is_distributed(input: Tensor) -> bool:
-    """Say whether the numbers are spread over processes: never.
+    """Return False: tensors are never distributed over processes here.
 
     >>> is_distributed(ones(2))
     False
@@ -89,7 +89,7 @@ def is_distributed(input: Tensor) -> bool:
 
 
 def get_device(input: Tensor) -> int:
-    """Return the number of the GPU that the numbers are on, -1 for the CPU.
+    """Return the index of the GPU that holds the tensor, -1 for the CPU.
 
     >>> get_device(ones(2, device="cpu"))
     -1
@@ -98,7 +98,7 @@ def get_device(input: Tensor) -> int:
 
 
 def is_inference(input: Tensor) -> bool:
-    """Say whether it was made in inference mode.
+    """Return True if the tensor was created in inference mode.
 
     >>> is_inference(ones(2))
     False

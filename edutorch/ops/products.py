@@ -1,4 +1,4 @@
-"""Further products and sizes of vectors and matrices, composed of those in linalg.py."""
+"""Further products and distances of vectors and matrices, composed of those in linalg.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..errors import DTypeError, ShapeError, ValueRangeError
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """The sum of a batch of products and something on top: y = beta · input + alpha · Σ b1 @ b2.
+    """The sum of a batch of matrix products added to `input`: y = beta · input + alpha · Σ b1 @ b2.
 
     >>> addbmm(tensor(1.0), ones(3, 1, 2), ones(3, 2, 1))
     tensor([[7.]])
@@ -37,7 +37,7 @@ def addbmm(
 @composed_in_float32
 @recorded_as("AddrBackward0")
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """All products of two vectors' numbers, on top: y = beta · input + alpha · vec1 ⊗ vec2.
+    """An outer product added to `input`: y = beta · input + alpha · vec1 ⊗ vec2.
 
     >>> addr(tensor(1.0), tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor([[4., 5.],
@@ -50,7 +50,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
                 "addr", f"for integral tensors, {name} must not be a float, got {factor}",
                 hint="convert the tensors first: x.float()",
             )  # fmt: skip
-    if not input.dtype is vec1.dtype is vec2.dtype:  # a 0-d input decides, too
+    if not input.dtype is vec1.dtype is vec2.dtype:  # a 0-d input is promoted as a tensor too
         input, vec1, vec2 = input.to(dtype), vec1.to(dtype), vec2.to(dtype)
     return add_scaled_product(input, outer(vec1, vec2), beta, alpha)
 
@@ -71,7 +71,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 @takes_out
 @recorded_as("VdotBackward0")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """The product of two vectors, the first one conjugated: y = Σ āᵢ bᵢ.
+    """The dot product of two vectors, the first one conjugated: y = Σ āᵢ bᵢ.
 
     >>> vdot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
     tensor(11.)
@@ -81,7 +81,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 @as_method
 def adjoint(input: Tensor) -> Tensor:
-    """The conjugate transpose of each matrix: of real numbers the transpose.
+    """The conjugate transpose of each matrix; for real ones the transpose.
 
     >>> adjoint(tensor([[1.0, 2.0]]))
     tensor([[1.],
@@ -114,7 +114,7 @@ Tensor.mH = property(adjoint)  # type: ignore[attr-defined]
 @as_method
 @recorded_as("DistBackward0")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """How far apart two tensors are: the p-norm of their difference.
+    """The distance of two tensors: the p-norm of their difference.
 
     >>> dist(tensor([3.0, 4.0]), tensor([0.0, 0.0]))
     tensor(5.)
@@ -128,7 +128,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 @composed_in_float32
 @recorded_as("RenormBackward0")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Shorten each slice along `dim` whose p-norm is above `maxnorm` to that norm.
+    """Scale each slice along `dim` whose p-norm exceeds `maxnorm` to that norm.
 
     Raises: DTypeError: integers.
 
@@ -156,7 +156,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 @recorded_as("BlockDiagBackward0")
 def block_diag(*tensors: Tensor) -> Tensor:
-    """One matrix with the given ones on its diagonal, and 0 elsewhere.
+    """A block-diagonal matrix of the given ones.
 
     >>> block_diag(tensor([[1, 2]]), tensor([[3]]))
     tensor([[1, 2, 0],

@@ -1,4 +1,4 @@
-"""The number below which a share of all numbers lies, and the one in the middle."""
+"""Quantiles and medians."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..dtypes import bfloat16, iinfo, of
 from ..errors import DTypeError, InvalidValueError, ShapeError
 
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
-"""What is taken between two numbers."""
+"""The interpolation modes between two neighbouring elements."""
 
 
 @as_method
@@ -26,11 +26,11 @@ def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Tensor:  # fmt: skip
-    """The number below which a share q of the numbers lies, between two if need be.
+    """The q-quantiles along `dim`, interpolated between neighbouring elements.
 
-    With a vector of shares there is a result for each, along a new first axis. NaN
-    among the numbers gives NaN; an infinity counts where it is reached. (PyTorch's answer is
-    NaN as soon as one stands beside the place, or at it.)
+    With a vector q there is a result for each, along a new first axis. NaN among the elements
+    gives NaN; an infinite neighbour with weight 0 is ignored. (PyTorch returns NaN where a
+    neighbour is infinite.)
 
     Raises: ValueError: q is not in [0, 1]. DTypeError: not float32 or float64.
 
@@ -46,7 +46,7 @@ def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Tensor:  # fmt: skip
-    """The same as `quantile`, of the numbers that are not NaN.
+    """As `quantile`, ignoring NaN.
 
     >>> nanquantile(tensor([1.0, math.nan, 4.0]), 0.5)
     tensor(2.5000)
@@ -57,7 +57,7 @@ def nanquantile(
 def compute_quantile(
     name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str
 ) -> Tensor:
-    """Sort, and take what stands at q · (n - 1) of each row."""
+    """Sort each row and interpolate at position q · (n - 1)."""
     q = check_quantiles(name, input, q)
     if interpolation not in INTERPOLATIONS:
         raise InvalidValueError(
@@ -82,7 +82,7 @@ def compute_quantile(
 
 
 def check_quantiles(name: str, input: Tensor, q: Any) -> Tensor:
-    """Return q as a tensor like `input`; see `quantile` for what is wrong with others."""
+    """Return q as a tensor of the dtype of `input`; see `quantile` for the errors."""
     if input.dtype.name not in ("float32", "float64"):
         raise DTypeError(
             name, "expected numbers of float32 or float64", {"input": str(input.dtype)},
@@ -100,7 +100,7 @@ def check_quantiles(name: str, input: Tensor, q: Any) -> Tensor:
 
 
 def interpolate_sorted(ordered: Tensor, position: Tensor, interpolation: str) -> Tensor:
-    """The numbers at places of an ordered last axis, which may lie between two."""
+    """Interpolate at fractional positions along a sorted last axis."""
     rounded = {"lower": floor, "higher": ceil, "nearest": round}
     if interpolation in rounded:
         return gather(ordered, -1, rounded[interpolation](position).long())
@@ -110,24 +110,23 @@ def interpolate_sorted(ordered: Tensor, position: Tensor, interpolation: str) ->
     is_endless = isinf(below) | isinf(above)
     if not backends.of(is_endless._array).level and not is_endless._array.any():
         return lerp(below, above, weight)
-    # Next to an infinity: nothing of it is nothing, not 0 · ∞, and more than nothing is all of it.
+    # With an infinite neighbour: weight 0 ignores it (no 0 · ∞), any other weight gives ∞.
     endless = where(weight == 0, below, below * (1 - weight) + above * weight)
     inside = (where(is_endless, 0.0, neighbor) for neighbor in (below, above))
     return where(is_endless, endless, lerp(*inside, weight))
 
 
-# The middle --------------------------------------------------------------------------------------
+# The median --------------------------------------------------------------------------------------
 
 
 @as_method
 @takes_out
 @recorded_as(lambda input, dim=None, *_, **__: f"MedianBackward{int(dim is not None)}")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The number in the middle (the lower of two); with `dim`, also where it is.
+    """The median (the lower of two); with `dim`, also its index.
 
-    NaN counts as the middle of everything. Without `dim` equal numbers share the gradient evenly;
-    with it, the one at the index that is returned gets it (which of equal ones that is, is not
-    laid down).
+    NaN propagates. Without `dim` equal elements share the gradient evenly; with it, the element
+    at the returned index gets it (which of several equal ones that is, is unspecified).
 
     >>> median(tensor([3.0, 1.0, 2.0, 9.0]))
     tensor(2.)
@@ -139,7 +138,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 @takes_out
 @recorded_as(lambda input, dim=None, *_, **__: f"NanmedianBackward{int(dim is not None)}")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The number in the middle (the lower of two) of all that are not NaN; with `dim`, also where.
+    """The median (the lower of two), ignoring NaN; with `dim`, also its index.
 
     >>> nanmedian(tensor([1.0, math.nan, 3.0, 2.0]))
     tensor(2.)
@@ -148,7 +147,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 
 def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> Any:
-    """Sort (NaN comes last), and take the middle of those that count."""
+    """Sort (NaN comes last) and take the middle element."""
     refuse_bools(name, input)
     if dim is None:
         return median_forward(input, name == "nanmedian")
@@ -174,7 +173,7 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     node="NanmedianBackward0 if skips_nan else MedianBackward0",
 )
 def median_forward(xp: Any, input: Array, skips_nan: bool) -> Array:
-    """The number in the middle of all: see `median`. Of no numbers it is NaN."""
+    """The median of all elements: see `median`. NaN for an empty tensor."""
     if not input.size:
         return xp.full((), empty_median(input.dtype)).astype(input.dtype)
     wide = input.astype("float32") if input.dtype == bfloat16.numpy else input  # NaN comes last
@@ -197,7 +196,7 @@ median_forward.vjp(
 
 
 def empty_median(dtype: Any) -> Any:
-    """The median of no numbers: NaN, or for integers what processors make of NaN."""
+    """The median of an empty tensor: NaN, or for integers the result of casting NaN."""
     if dtype.kind not in "iub":
         return float("nan")
     return 0 if dtype.itemsize < 4 else iinfo(of(dtype)).min

@@ -1,6 +1,6 @@
-"""Random tensors. Each device has one source of numbers; `manual_seed` restarts all.
+"""Random tensors. Each device has a default generator; `manual_seed` seeds all of them.
 
-The same seed on the same device gives the same numbers, run after run.
+The same seed on the same device gives the same values in every run.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends import Backend
-from ..backends.batching_random import drawn_inside
+from ..backends.batching_random import batched_generator
 from ..backends.device import backend_for
-from ..core.allocation import check_room
+from ..core.allocation import check_memory
 from ..core.autograd.node_names import recorded_as
-from ..core.out_variants import into, takes_out
+from ..core.out_variants import takes_out, write_into
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import as_method
@@ -38,7 +38,7 @@ from .creation import parse_size, require_strided, scalar_of, wrap_new
 
 
 def normalize_seed(seed: Any) -> int:
-    """Read a seed: an integer of 64 bits, negative ones counted from the top.
+    """Return a seed as an unsigned 64-bit integer; negative ones wrap around.
 
     Raises: ValueError: it needs more bits.
     """
@@ -49,7 +49,7 @@ def normalize_seed(seed: Any) -> int:
 
 
 class Generator:
-    """A source of random numbers on one device.
+    """A random number generator on one device.
 
     >>> Generator().manual_seed(3).initial_seed()
     3
@@ -61,36 +61,36 @@ class Generator:
 
     @property
     def device(self) -> str:
-        """The name of the device its numbers are made on."""
+        """The name of its device."""
         return self._backend.name
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start again from `seed`: the same numbers follow."""
+        """Restart from `seed`, which determines all following values."""
         self._seed = normalize_seed(seed)
         self.random = self._backend.generator(self._seed % 2**63)
         return self
 
     def seed(self) -> int:
-        """Start again from a seed nobody knows, and return it."""
+        """Restart from a nondeterministic seed, and return it."""
         self.manual_seed(int.from_bytes(os.urandom(7), "little"))
         return self._seed
 
     def initial_seed(self) -> int:
-        """Return the seed of the last start."""
+        """Return the seed it was last started from."""
         return self._seed
 
     def clone_state(self) -> Generator:
-        """Return another generator that stands where this one does."""
+        """Return a new generator with the same state."""
         return Generator(self.device).set_state(self.get_state())
 
     def get_state(self) -> Tensor:
-        """Return where it stands, as a tensor of bytes on the CPU (the text of a JSON object)."""
+        """Return the state as a CPU tensor of bytes (the text of a JSON object)."""
         known = {"seed": self._seed, "random": self.random.get_state()}
         text = json.dumps(known, default=lambda array: [str(array.dtype), array.tolist()])
         return wrap(np.frombuffer(text.encode(), np.uint8).copy())
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Go on from a state that `get_state` returned.
+        """Restore a state that `get_state` returned.
 
         Raises: TypeError: not a tensor of bytes.
         """
@@ -105,7 +105,7 @@ class Generator:
 
 
 def decode_arrays(value: Any) -> Any:
-    """Make arrays of what `Generator.get_state` wrote as their type and numbers."""
+    """Decode the arrays that `Generator.get_state` wrote as dtype and values."""
     if isinstance(value, dict):
         return {key: decode_arrays(item) for key, item in value.items()}
     return np.asarray(value[1], value[0]) if isinstance(value, list) else value
@@ -116,7 +116,7 @@ _seed: int | None = None
 
 
 def default_generator(backend: Backend) -> Generator:
-    """Return the generator that is used when none is named."""
+    """Return the default generator of a device."""
     generator = _GENERATORS.get(backend.name)
     if generator is None:
         generator = _GENERATORS[backend.name] = Generator(backend.name)
@@ -126,7 +126,7 @@ def default_generator(backend: Backend) -> Generator:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Restart the generators of all devices from one seed; returns the CPU's.
+    """Seed the generators of all devices, and return the CPU's.
 
     >>> _ = manual_seed(0); first = rand(2)
     >>> _ = manual_seed(0); equal(first, rand(2))
@@ -149,7 +149,7 @@ def initial_seed() -> int:
 
 
 def seed() -> int:
-    """Restart the generators of all devices from a seed nobody knows, and return it.
+    """Seed the generators of all devices nondeterministically, and return the seed.
 
     >>> before = seed()
     >>> initial_seed() == before
@@ -166,11 +166,14 @@ def random_source(generator: Generator | None, backend: Backend) -> Any:
         type_name = type(chosen).__name__
         raise ArgumentError("random", f"argument `generator` must be a Generator, not {type_name}")
     levels = current().batches
-    return drawn_inside(chosen.random, levels) if levels else chosen.random
+    return batched_generator(chosen.random, levels) if levels else chosen.random
 
 
 def floating_dtype(name: str, dtype: Any) -> Any:
-    """Return the type to draw: integers between 0 and 1 would all be 0."""
+    """Return the dtype to draw.
+
+    Raises: DTypeError: not floating-point: integers from [0, 1) would all be 0.
+    """
     array_dtype = dtypes.array_type(dtype or dtypes.get_default_dtype())
     if array_dtype not in dtypes.DIFFERENTIABLE:
         raise DTypeError(
@@ -180,7 +183,7 @@ def floating_dtype(name: str, dtype: Any) -> Any:
 
 
 def draw(random: Any, distribution: str, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Numbers from a source; of complex ones both parts, together of variance 1."""
+    """Draw values of a distribution; both parts of complex ones, of total variance 1."""
     if dtype.kind != "c":
         return getattr(random, distribution)(shape, dtype)
     parts = getattr(random, distribution)((*shape, 2), dtypes.of(dtype).to_real().numpy)
@@ -191,15 +194,15 @@ def draw_tensor(
     name: str, distribution: str, size: Any, dtype: Any, device: Any, generator: Generator | None,
     out: Any, layout: Any, requires_grad: bool,
 ) -> Tensor:  # fmt: skip
-    """What `rand` and `randn` share: the shape, the type and the place of the numbers."""
+    """The common implementation of `rand` and `randn`."""
     require_strided(name, layout)
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
     shape, array_dtype = parse_size(name, size), floating_dtype(name, dtype)
-    check_room(name, shape, array_dtype)
+    check_memory(name, shape, array_dtype)
     drawn = draw(random_source(generator, backend), distribution, shape, array_dtype)
-    return wrap_new(drawn, requires_grad) if out is None else into(name, out, wrap(drawn))
+    return wrap_new(drawn, requires_grad) if out is None else write_into(name, out, wrap(drawn))
 
 
 def rand(
@@ -207,7 +210,7 @@ def rand(
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Numbers from the uniform distribution on [0, 1).
+    """Samples from the uniform distribution on [0, 1).
 
     >>> rand(2, 3).shape
     torch.Size([2, 3])
@@ -223,7 +226,7 @@ def randn(
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Numbers from the normal distribution with mean 0 and variance 1.
+    """Samples from the normal distribution with mean 0 and variance 1.
 
     >>> randn(2, 3).shape
     torch.Size([2, 3])
@@ -239,7 +242,7 @@ def randint(
     out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
     requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Integers from low (0 if only one bound is given) up to but without high.
+    """Random integers from low (0 if only one bound is given) up to but excluding high.
 
     >>> (randint(3, (10,)) < 3).all()
     tensor(True)
@@ -259,14 +262,16 @@ def randint(
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
     shape = parse_size("randint", (size,))
-    check_room("randint", shape, np.dtype(np.int64))
+    check_memory("randint", shape, np.dtype(np.int64))
     drawn = random_source(generator, backend).integers(low, high, shape)
     drawn = drawn if dtype is None else drawn.astype(dtypes.array_type(dtype))
-    return wrap_new(drawn, requires_grad) if out is None else into("randint", out, wrap(drawn))
+    return (
+        wrap_new(drawn, requires_grad) if out is None else write_into("randint", out, wrap(drawn))
+    )
 
 
 def check_bounds(name: str, low: int, high: int, dtype: Any) -> None:
-    """Raise ValueRangeError if a type of integers has no such numbers."""
+    """Raise ValueRangeError if a dtype cannot represent the range [low, high)."""
     if dtype.is_floating_point or dtype.name == "bool":
         least, most = (0, 1) if dtype.name == "bool" else (-math.inf, math.inf)
     else:
@@ -281,7 +286,7 @@ def randperm(
     n: int, *, generator: Generator | None = None, out: Any = None, dtype: Any = None,
     layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The numbers 0 … n-1 in random order.
+    """A random permutation of 0 … n-1.
 
     >>> randperm(4).sum()
     tensor(6)
@@ -293,13 +298,15 @@ def randperm(
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
-    check_room("randperm", (n,), np.dtype(np.int64))
+    check_memory("randperm", (n,), np.dtype(np.int64))
     drawn = (
         random_source(generator, backend)
         .permutation(n)
         .astype(dtypes.array_type(dtype or dtypes.int64))
     )
-    return wrap_new(drawn, requires_grad) if out is None else into("randperm", out, wrap(drawn))
+    return (
+        wrap_new(drawn, requires_grad) if out is None else write_into("randperm", out, wrap(drawn))
+    )
 
 
 # Distributions -----------------------------------------------------------------------------------
@@ -310,11 +317,11 @@ def normal(
     generator: Generator | None = None, out: Any = None, dtype: Any = None, layout: Any = None,
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Normal numbers with the given mean and standard deviation (numbers or tensors).
+    """Normal samples with the given mean and standard deviation (scalars or tensors).
 
-    No gradient reaches these (it is 0): write mean + std * randn_like(std) to have one.
+    Their gradient is 0: use mean + std * randn_like(std) for the reparametrized one.
 
-    Raises: ShapeError: numbers without a size. ValueRangeError: std is negative.
+    Raises: ShapeError: scalars without a size. ValueRangeError: std is negative.
 
     >>> normal(0.0, 1.0, (3,)).shape
     torch.Size([3])
@@ -342,7 +349,7 @@ def normal(
     with no_grad():
         drawn = noise * std + mean
     if out is not None:
-        return into("normal", out, drawn)
+        return write_into("normal", out, drawn)
     for moment in moments:
         if moment.requires_grad:  # as in PyTorch, its gradient is 0
             drawn = drawn + where(zeros_like(moment, dtype=dtypes.bool), moment, 0.0)
@@ -355,7 +362,7 @@ def normal(
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
-    """1 with the probability that the input (or p) says, else 0. Its gradient is 0.
+    """1 with the probability given by the input (or p), else 0. Its gradient is 0.
 
     Raises: ValueRangeError: a probability is not in [0, 1].
 
@@ -383,9 +390,9 @@ def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *,
     generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
-    """Indices drawn with the given weights (each row by itself).
+    """Indices sampled with the given weights, per row.
 
-    Without replacement by the Gumbel trick: the largest of log(weight) + noise.
+    Without replacement by the Gumbel top-k trick: the largest of log(weight) + noise.
 
     Raises: ShapeError: more samples than positive weights, without replacement.
 
@@ -429,5 +436,5 @@ def multinomial(
     return wrap(backends.of(input._array).from_numpy(np.ascontiguousarray(indices)))
 
 
-from .comparison import where  # noqa: E402  (gradients of 0)
+from .comparison import where  # noqa: E402
 from .like import zeros_like  # noqa: E402

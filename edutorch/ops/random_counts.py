@@ -1,7 +1,7 @@
-"""Random counts: how many events in a time, how many successes in a number of tries.
+"""Samples of the Poisson and the binomial distribution.
 
-Drawn on the host in double precision. Small expectations by adding up probabilities until
-they pass a uniform number; large ones by rejection, whose cost does not grow.
+Drawn on the host in double precision: for small expectations by inversion of the cumulative
+distribution, for large ones by rejection, whose cost does not grow.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ..errors import DTypeError, ValueRangeError
 from .random import Generator, random_source
 
 REJECTION_FROM = 10.0
-"""From this expectation on numbers are drawn by rejection."""
+"""The expectation from which samples are drawn by rejection."""
 
 _log_factorial = np.vectorize(lambda n: math.lgamma(n + 1), otypes=[np.float64])
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """How many events happen where `input` are expected: P(k) = λᵏ exp(-λ) / k!.
+    """Samples of the Poisson distribution with rates `input`: P(k) = λᵏ exp(-λ) / k!.
 
-    Raises: ValueRangeError: a negative expectation.
+    Raises: ValueRangeError: a negative rate.
 
     Paper: W. Hörmann, The transformed rejection method for generating Poisson random
     variables, 1993.
@@ -59,7 +59,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
-    """How many of `count` tries succeed, each with probability `prob`.
+    """Samples of the binomial distribution: successes in `count` trials of probability `prob`.
 
     Raises: ValueRangeError: a negative count, or a probability outside [0, 1].
 
@@ -98,7 +98,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
 
 
 def to_host(name: str, input: Tensor) -> np.ndarray:
-    """Bring parameters to the host, in double precision."""
+    """Copy parameters to the host, in double precision."""
     if not input.is_floating_point():
         raise DTypeError(
             name, "expected floating numbers", {"input": str(input.dtype)}, "x.float()"
@@ -107,17 +107,18 @@ def to_host(name: str, input: Tensor) -> np.ndarray:
 
 
 def from_host(drawn: np.ndarray, like: Tensor) -> Tensor:
-    """Return counts in the type and on the device of a parameter."""
+    """Return counts in the dtype and on the device of a parameter."""
     return wrap(backends.of(like._array).from_numpy(drawn.astype(like._array.dtype)))
 
 
 def uniform_source(generator: Generator | None) -> Callable[[int], np.ndarray]:
+    """Return a function that draws a number of uniform samples on the host."""
     random = random_source(generator, backends.CPU)
     return lambda count: np.asarray(random.uniform((count,), np.dtype(np.float64)))
 
 
 def invert_cdf(uniform: Callable[[int], np.ndarray], first: np.ndarray, ratio: Any) -> np.ndarray:
-    """Add up P(0) = first, P(k) = P(k-1) · ratio(k), until a uniform number is passed."""
+    """Sum P(0) = first, P(k) = P(k-1) · ratio(k), until the sum exceeds a uniform sample."""
     wanted = uniform(first.size)
     chance, total, counts, k = first.copy(), first.copy(), np.zeros(first.shape), 0
     while k < 200 and (open_ := wanted > total).any():
@@ -132,7 +133,7 @@ def sample_by_rejection(
     uniform: Callable[[int], np.ndarray], centre: Any, a: Any, b: Any, bound: Any, most: Any,
     height: Callable[[Any, Any], Any],
 ) -> np.ndarray:  # fmt: skip
-    """Draw under a hat that is easy to draw from, until each number lies under its own curve."""
+    """Transformed rejection: draw from a hat function until each sample is accepted."""
     drawn, left = np.zeros(centre.shape), np.arange(centre.size)
     while left.size:
         u, v = uniform(left.size) - 0.5, uniform(left.size)
@@ -145,7 +146,7 @@ def sample_by_rejection(
         at = left[test]
         hat = np.log(np.maximum(v[test], 1e-300)) - np.log(a[at] / side[test] ** 2 + b[at])
         taken = possible & sure
-        # v times the hat's height, against the curve's
+        # accept where v times the hat is below the density
         taken[test] = hat <= height(k[test], at)
         drawn[left[taken]] = k[taken]
         left = left[~taken]

@@ -1,4 +1,4 @@
-"""A tensor overwritten with random numbers, each a function of uniform or normal ones."""
+"""In-place sampling: tensors overwritten with samples of a distribution."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .random import Generator, check_bounds, rand, randint, randn
 
 
 def accept_from_keyword(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Let a method take PyTorch's `from=`, which Python only passes as **{"from": 1}."""
+    """Make a method accept PyTorch's `from=`, a Python keyword, as **{"from": 1}."""
 
     @functools.wraps(function)
     def method(*args: Any, **named: Any) -> Tensor:
@@ -30,17 +30,17 @@ def accept_from_keyword(function: Callable[..., Tensor]) -> Callable[..., Tensor
 
 
 def check_floating(name: str, input: Tensor, complex_too: bool = False) -> None:
-    """Raise DTypeError for a tensor that cannot hold numbers of a continuous distribution."""
+    """Raise DTypeError unless the tensor is floating-point (or complex, with `complex_too`)."""
     if not (input.is_floating_point() or (complex_too and input.is_complex())):
         rows = {"input": str(input.dtype)}
         raise DTypeError(name, "fills tensors of floating numbers", rows, "x.float()")
 
 
 def fill_with(input: Tensor, values: Tensor, name: str) -> Tensor:
-    """Overwrite with random numbers.
+    """Overwrite a tensor with samples.
 
-    Where no gradient ends by that, it is only a write to whoever listens: the numbers come from
-    nowhere.
+    Unless it is recorded for a gradient, listeners are only notified of a write, without an op
+    that would have the samples as its input.
     """
     modes = current()
     is_recorded = modes.grad and input.requires_grad
@@ -56,7 +56,7 @@ def fill_with(input: Tensor, values: Tensor, name: str) -> Tensor:
 def uniform_(
     input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Overwrite with uniform numbers on [from, to); of complex numbers both parts.
+    """Fill with uniform samples on [from, to); both parts of complex ones.
 
     Raises: ValueRangeError: from is above to. DTypeError: a tensor of integers.
 
@@ -76,9 +76,9 @@ def uniform_(
 def normal_(
     input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Overwrite with normal numbers; each part of complex ones has half the variance.
+    """Fill with normal samples; each part of complex ones has half the variance.
 
-    The mean of complex ones is real. (PyTorch adds it to the imaginary part, too.)
+    The mean of complex samples is real. (PyTorch adds it to the imaginary part too.)
 
     Raises: ValueRangeError: std is negative. DTypeError: a tensor of integers.
 
@@ -94,10 +94,10 @@ def normal_(
 
 @as_method
 def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with 1 (probability p) or 0.
+    """Fill with 1 (probability p) or 0.
 
     Args:
-        p: the probability, or a tensor of one for each number.
+        p: the probability, or a tensor of one per element.
 
     Raises: ValueRangeError: a probability is not in [0, 1].
 
@@ -116,11 +116,11 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
 def random_(
     input: Tensor, *bounds: int | None, generator: Generator | None = None, **named: int | None
 ) -> Tensor:
-    """Overwrite with integers from [from, to); one bound alone is the upper one.
+    """Fill with random integers from [from, to); a single bound is the upper one.
 
-    Without an upper bound up to the largest that the type counts to without a gap.
+    The default upper bound is the largest integer up to which the dtype represents all.
 
-    Raises: ValueRangeError: from is not below to, or the type has no such numbers.
+    Raises: ValueRangeError: from is not below to, or out of the range of the dtype.
 
     >>> (random_(zeros(4), 2, 3) == 2).all()
     tensor(True)
@@ -152,11 +152,11 @@ LARGEST = {
 }  # fmt: skip
 
 
-# Waiting times, tails and products ---------------------------------------------------------------
+# Other distributions ----------------------------------------------------------------------------
 
 
 def _uniform(input: Tensor, generator: Generator | None) -> Tensor:
-    """Numbers in (0, 1], whose logarithm is finite; in float32 at least, for their tails."""
+    """Uniform samples in (0, 1], whose logarithm is finite; at least float32, for the tails."""
     dtype = dtypes.float64 if input.dtype is dtypes.float64 else dtypes.float32
     return 1 - rand(*input.shape, dtype=dtype, device=input.device, generator=generator)
 
@@ -168,7 +168,7 @@ def _check_positive(name: str, what: str, value: float) -> None:
 
 @as_method
 def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with waiting times, exponentially distributed: p(x) = λ exp(-λx).
+    """Fill with samples of the exponential distribution: p(x) = λ exp(-λx).
 
     Raises: ValueRangeError: lambd is not positive.
 
@@ -182,7 +182,7 @@ def exponential_(input: Tensor, lambd: float = 1, *, generator: Generator | None
 
 @as_method
 def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
-    """Overwrite with how many tries the first success takes, each with probability p.
+    """Fill with samples of the geometric distribution: trials up to the first success.
 
     Raises: ValueRangeError: p is not in (0, 1).
 
@@ -200,7 +200,7 @@ def geometric_(input: Tensor, p: float, *, generator: Generator | None = None) -
 def cauchy_(
     input: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
-    """Overwrite with Cauchy numbers: so wide that they have no mean.
+    """Fill with samples of the Cauchy distribution.
 
     Raises: ValueRangeError: sigma is not positive.
 
@@ -217,7 +217,7 @@ def cauchy_(
 def log_normal_(
     input: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
 ) -> Tensor:
-    """Overwrite with numbers whose logarithm is normal, of this mean and deviation.
+    """Fill with samples whose logarithm is normal with this mean and standard deviation.
 
     Raises: ValueRangeError: std is not positive.
 

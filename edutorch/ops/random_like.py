@@ -1,4 +1,4 @@
-"""Random tensors in the shape, the type and on the device of another one."""
+"""Random tensors with the shape, dtype and device of another one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def rand_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Uniform numbers on [0, 1) in the shape of another tensor.
+    """Uniform samples on [0, 1) in the shape of another tensor.
 
     >>> rand_like(zeros(2)).shape
     torch.Size([2])
@@ -30,7 +30,7 @@ def randn_like(
     input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
     device: Any = None, requires_grad: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Standard normal numbers in the shape of another tensor.
+    """Standard normal samples in the shape of another tensor.
 
     >>> randn_like(zeros(2)).shape
     torch.Size([2])
@@ -47,7 +47,7 @@ def randint_like(
     dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
     memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Integers from [low, high), or [0, low), in the shape and type of another tensor.
+    """Random integers from [low, high), or [0, low), in the shape and dtype of another tensor.
 
     >>> (randint_like(zeros(4), 2, 3) == 2).all()
     tensor(True)
@@ -61,9 +61,9 @@ def randint_like(
 
 
 def lay_out_like(input: Tensor, drawn: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
-    """The numbers, in the order in memory that `empty_like` gives."""
+    """Return the samples in the memory order of `empty_like`."""
     if backends.of(drawn._array).level:
-        return drawn.requires_grad_(requires_grad)  # inside of vmap nobody asks for an order
+        return drawn.requires_grad_(requires_grad)  # inside vmap the memory order is irrelevant
     y = empty_like(
         input, dtype=drawn.dtype, device=drawn.device, requires_grad=False,
         memory_format=memory_format,

@@ -1,4 +1,4 @@
-"""Where the random generators stand: kept, and gone back to."""
+"""Saving and restoring the state of the random generators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .random import default_generator
 
 
 def get_rng_state() -> Tensor:
-    """Return where the CPU's generator stands, as a tensor of bytes.
+    """Return the state of the CPU's generator as a tensor of bytes.
 
     >>> state = get_rng_state(); first = rand(2)
     >>> set_rng_state(state); equal(first, rand(2))
@@ -23,7 +23,7 @@ def get_rng_state() -> Tensor:
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Let the CPU's generator go on from a state that `get_rng_state` returned.
+    """Restore the CPU's generator to a state that `get_rng_state` returned.
 
     Raises: TypeError: not a tensor of bytes.
 
@@ -37,11 +37,11 @@ def fork_rng(
     devices: Sequence[Any] | None = None, enabled: bool = True, _caller: str = "fork_rng",
     _devices_kw: str = "devices", device_type: str = "cuda",
 ) -> Iterator[None]:  # fmt: skip
-    """Draw random numbers inside `with` as if none had been drawn, seen from behind it.
+    """Restore the state of the generators after the `with` block.
 
     Args:
-        devices: those to keep besides the CPU.
-        enabled: False to do nothing, so that one line serves both.
+        devices: those to restore besides the CPU.
+        enabled: False to do nothing.
 
     >>> state = get_rng_state()
     >>> with edutorch.random.fork_rng():

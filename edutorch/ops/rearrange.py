@@ -1,4 +1,4 @@
-"""Numbers in another order, several times over, or only some of them: copies, not views."""
+"""Flips, rolls, repeats, triangles, diagonals and grids: copies, not views."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.device import backend_for
 from ..backends.numpy import Array
-from ..core.allocation import check_room
+from ..core.allocation import check_memory
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out
@@ -29,7 +29,9 @@ def flip(xp: Any, input: Array, dims: Sequence[int]) -> Array:
     tensor([3, 2, 1])
     """
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
-    row = input if input.ndim else input.reshape(1)  # a number is a row of one
+    row = (
+        input if input.ndim else input.reshape(1)
+    )  # a 0-d tensor counts as a vector of one element
     return xp.flip(row, dims).copy().reshape(input.shape)
 
 
@@ -38,7 +40,7 @@ flip.vjp(input=lambda g, dims: flip(g, dims), latex=r"\mathrm{flip}(g)")
 
 @op(linear=True)
 def roll(xp: Any, input: Array, shifts: Any, dims: Any = None) -> Array:
-    """Numbers shifted along an axis; those that fall off come in at the other end.
+    """Elements shifted cyclically along axes.
 
     >>> roll(tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
@@ -98,7 +100,7 @@ triu.vjp(input=lambda g, diagonal: triu(g, diagonal), latex=r"\mathrm{triu}(g)")
 
 @op(linear=True)
 def repeat(xp: Any, input: Array, repeats: Sequence[int]) -> Array:
-    """The tensor laid out several times along each axis (new axes come in front).
+    """The tensor repeated along each axis (new axes come first).
 
     >>> repeat(tensor([1, 2]), (2, 2))
     tensor([[1, 2, 1, 2],
@@ -111,7 +113,9 @@ def repeat(xp: Any, input: Array, repeats: Sequence[int]) -> Array:
         )  # fmt: skip
     added = len(repeats) - input.ndim
     sizes = (1,) * added + tuple(input.shape)
-    check_room("repeat", [size * times for size, times in zip(sizes, repeats, strict=True)], input)
+    check_memory(
+        "repeat", [size * times for size, times in zip(sizes, repeats, strict=True)], input
+    )
     return xp.tile(input, tuple(repeats))
 
 
@@ -125,7 +129,7 @@ repeat.vjp(
 
 
 def pad_shape(shape: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """Put sizes of 1 in front until there are `ndim`."""
+    """Prepend sizes of 1 up to `ndim`."""
     return (1,) * (ndim - len(shape)) + tuple(shape)
 
 
@@ -135,7 +139,7 @@ def interleave(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
 
 @as_method
 def tile(input: Tensor, dims: Sequence[int]) -> Tensor:
-    """The tensor laid out several times; missing numbers in front are 1.
+    """The tensor repeated along each axis; missing leading repeats are 1.
 
     >>> tile(tensor([[1, 2]]), (2,))
     tensor([[1, 2, 1, 2]])
@@ -148,10 +152,10 @@ def tile(input: Tensor, dims: Sequence[int]) -> Tensor:
 def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each number (or slice along `dim`) several times in a row.
+    """Each element (or slice along `dim`) repeated consecutively.
 
-    `repeats` is one number, or a tensor with a number for each; alone, it says how often
-    each of 0, 1, 2, … comes. `output_size` is for the GPU of PyTorch: how many that makes.
+    `repeats` is an integer, or a tensor with one per element; given alone, it is how often
+    each of 0, 1, 2, … occurs. `output_size` is ignored: PyTorch needs it on the GPU.
 
     >>> repeat_interleave(tensor([1, 2]), 2), repeat_interleave(tensor([1, 2]), tensor([0, 3]))
     (tensor([1, 1, 2, 2]), tensor([2, 2, 2]))
@@ -163,13 +167,13 @@ def repeat_interleave(
     dim = normal_dim("repeat_interleave", dim, input.ndim)
     counts = repeats.tolist() if isinstance(repeats, Tensor) else repeats
     total = int(np.sum(counts)) if isinstance(counts, list) else counts * input.shape[dim]
-    check_room("repeat_interleave", (total,), np.dtype(np.int64))
+    check_memory("repeat_interleave", (total,), np.dtype(np.int64))
     positions = np.repeat(np.arange(input.shape[dim]), counts)
     return input.index_select(dim, _positions_like(input, positions))
 
 
 def _positions_like(input: Tensor, positions: np.ndarray) -> Tensor:
-    """Bring positions worked out on the host to the device of a tensor."""
+    """Move positions computed on the host to the device of a tensor."""
     return wrap_new(backends.of(input._array).from_numpy(positions))
 
 
@@ -183,7 +187,7 @@ def check_min_dims(name: str, input: Tensor, least: int) -> None:
 
 @as_method
 def fliplr(input: Tensor) -> Tensor:
-    """Left and right exchanged: the order along axis 1 reversed.
+    """The order along axis 1 reversed.
 
     >>> fliplr(tensor([[1, 2], [3, 4]]))
     tensor([[2, 1],
@@ -195,7 +199,7 @@ def fliplr(input: Tensor) -> Tensor:
 
 @as_method
 def flipud(input: Tensor) -> Tensor:
-    """Up and down exchanged: the order along axis 0 reversed.
+    """The order along axis 0 reversed.
 
     >>> flipud(tensor([[1, 2], [3, 4]]))
     tensor([[3, 4],
@@ -208,7 +212,7 @@ def flipud(input: Tensor) -> Tensor:
 @as_method
 @recorded_as("Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """The plane of two axes turned by k · 90°, from the first towards the second.
+    """Rotate by k · 90° in the plane of two axes, from the first towards the second.
 
     >>> rot90(tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
@@ -230,9 +234,9 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 @as_method
 @recorded_as("UnfoldBackward0")
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows along an axis, `step` apart, as a new last axis (`Tensor.unfold`).
+    """Sliding windows along an axis, `step` apart, as a new last axis (`Tensor.unfold`).
 
-    They show the memory of the input, so that windows may overlap.
+    The result is a view; windows may overlap.
 
     >>> unfold(arange(5), 0, 3, 2)
     tensor([[0, 1, 2],
@@ -302,7 +306,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 @as_method
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """The matrix of zeros with all numbers of a tensor on one of its diagonals.
+    """A matrix of zeros with the elements of a tensor on one of its diagonals.
 
     >>> diagflat(tensor([[1], [2]]))
     tensor([[1, 0],
@@ -324,7 +328,7 @@ def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None,
     device: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Where the lower triangle of a matrix is: its rows, and its columns.
+    """The row and column indices of the lower triangle of a matrix.
 
     >>> tril_indices(2, 2)
     tensor([[0, 1, 1],
@@ -337,7 +341,7 @@ def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None,
     device: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Where the upper triangle of a matrix is: its rows, and its columns.
+    """The row and column indices of the upper triangle of a matrix.
 
     >>> triu_indices(2, 2)
     tensor([[0, 0, 1],
@@ -347,9 +351,9 @@ def triu_indices(
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Coordinates on a grid: each vector spread along its own axis over all the others.
+    """Grid coordinates: each vector expanded along the axes of the others.
 
-    `indexing="xy"` exchanges the first two axes, as plots want them.
+    `indexing="xy"` exchanges the first two axes, as in plots.
 
     >>> meshgrid(tensor([1, 2]), tensor([3, 4]))[0]
     tensor([[1, 1],
@@ -370,7 +374,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """All tensors stretched to the shape that they broadcast to.
+    """All tensors expanded to their broadcast shape.
 
     >>> broadcast_tensors(tensor([1, 2]), tensor([[3]]))[1]
     tensor([[3, 3]])

@@ -1,7 +1,7 @@
-"""Many numbers become one: sums, means, extremes, along `dim` or over everything.
+"""Reductions along `dim` or over all elements: sums, means, products, extremes.
 
-In a rule, `g` and `y` still have the reduced dims, as size 1: they broadcast
-against the input, and no rule has to think of `keepdim`.
+In a rule, `g` and `y` have the reduced dims with size 1: they broadcast against the
+input, so no rule has to handle `keepdim`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Dims = int | tuple[int, ...] | None
 
 
 def reduced_count(shape: tuple[int, ...], dim: Dims) -> int:
-    """Return how many numbers go into each result."""
+    """Return the number of elements reduced into each result."""
     dims = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
     total = 1
     for axis in dims:
@@ -31,7 +31,7 @@ def reduced_count(shape: tuple[int, ...], dim: Dims) -> int:
 
 
 def check_inexact(name: str, input: Array) -> None:
-    """Raise DTypeError for integers, which have no mean."""
+    """Raise DTypeError for integers and bools."""
     if input.dtype.kind in "iub":
         raise DTypeError(
             name,
@@ -41,7 +41,7 @@ def check_inexact(name: str, input: Array) -> None:
 
 
 def sum_dtype(input: Array, dtype: Any) -> Any:
-    """Sums of bools and integers are int64, so that they do not overflow."""
+    """Return the dtype of a sum: int64 for bools and integers, which could overflow."""
     if dtype is not None:
         return dtypes.array_type(dtype)
     return dtypes.int64.numpy if input.dtype.kind in "iub" else input.dtype
@@ -67,8 +67,8 @@ def sum(
 
 
 def accumulate_sum(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
-    """Σ x: integers as int64, so that they do not overflow; 16-bit numbers added up in
-    float32, because a long sum would soon be too large for the next number to count."""
+    """Σ x: integers as int64, so that they do not overflow; 16-bit floats accumulated in
+    float32, because a large partial sum would absorb further elements."""
     if input.dtype.itemsize == 2 and input.dtype.kind not in "iu":
         y = xp.sum(input, axis=dim, keepdims=keepdim, dtype="float32")
         return y.astype(input.dtype)
@@ -116,7 +116,7 @@ def prod(
     """
     result_dtype = sum_dtype(input, dtype)
     if is_half(result_dtype):
-        real = in_float32(xp.real(input))  # what is imaginary is dropped first
+        real = in_float32(xp.real(input))  # the imaginary part is dropped first
         return xp.prod(real, axis=dim, keepdims=keepdim).astype(result_dtype)
     return xp.prod(input, axis=dim, keepdims=keepdim, dtype=result_dtype)
 
@@ -127,10 +127,10 @@ prod.vjp(
 
 
 def product_of_others(input: Any, dim: Dims) -> Any:
-    """For each number, the product of all the others along `dim`, zeros included.
+    """The product of all other elements along `dim`, for each element.
 
-    Dividing the whole product by the number fails at 0, so the products of those
-    before and of those behind it are taken instead.
+    Dividing the whole product by the element fails at 0, so the products of the elements
+    before and after it are multiplied instead.
     """
     flat = reshape(input, (-1,)) if dim is None else input
     axis = 0 if dim is None else dim if isinstance(dim, int) else dim[0]
@@ -150,9 +150,9 @@ def product_of_others(input: Any, dim: Dims) -> Any:
 
 @reduction(dtypes="bif", out="exact")
 def amax(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
-    """The largest number over `dim`; equal ones share the gradient evenly.
+    """The maximum over `dim`; equal elements share the gradient evenly.
 
-    With NaN it is NaN, and these share it. (PyTorch's is NaN everywhere, but in `max`.)
+    NaN propagates, and the NaN elements share the gradient. (PyTorch's gradient is all NaN.)
 
     >>> amax(tensor([[1.0, 5.0], [3.0, 2.0]]), 1)
     tensor([5., 3.])
@@ -165,7 +165,7 @@ amax.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"
 
 @reduction(dtypes="bif", out="exact")
 def amin(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
-    """The smallest number over `dim`; equal ones share the gradient evenly, as in `amax`.
+    """The minimum over `dim`; equal elements share the gradient evenly, as in `amax`.
 
     >>> amin(tensor([[1.0, 5.0], [3.0, 2.0]]), 1)
     tensor([1., 2.])
@@ -177,7 +177,7 @@ amin.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"
 
 
 def share_evenly(g: Any, y: Any, input: Any, dim: Dims) -> Any:
-    """g / k at each of the k numbers along `dim` that are y; where y is NaN, at those that are."""
+    """g / k at each of the k elements along `dim` equal to y; where y is NaN, at the NaN ones."""
     hits, array = input == y, array_of(y)
     if array.__class__ is not ndarray or isnan(array).any():
         hits = logical_or(hits, logical_and(input != input, y != y))
@@ -187,7 +187,7 @@ def share_evenly(g: Any, y: Any, input: Any, dim: Dims) -> Any:
 
 @reduction(promotion="float")
 def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
-    """log Σ exp(x) over `dim`, safe for large x: the peak is subtracted first.
+    """log Σ exp(x) over `dim`, without overflow: the maximum is subtracted first.
 
     Where all x are -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
 
@@ -197,7 +197,7 @@ def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
     if input.itemsize == 2:
         y = logsumexp.op.forward(xp, input.astype("float32"), dim, keepdim)
         return y.astype(input.dtype)
-    if not reduced_count(input.shape, dim):  # the sum of nothing is 0
+    if not reduced_count(input.shape, dim):  # an empty sum is 0
         return xp.log(xp.sum(input, axis=dim, keepdims=keepdim))
     peak = xp.max(xp.real(input), axis=dim, keepdims=True)
     peak = xp.where(xp.isfinite(peak), peak, xp.zeros_like(peak))
@@ -210,13 +210,13 @@ logsumexp.vjp(input=lambda g, y, input: g * exp(input - replace_neg_inf(y)), lat
 
 
 def replace_neg_inf(y: Any) -> Any:
-    """The logarithm of a sum, and 0 for that of no more than zeros: their shares are 0, not NaN."""
+    """Replace -∞ by 0, so that exp(x - y) is 0 instead of NaN where all x are -∞."""
     return where(y == -math.inf, 0.0, y)
 
 
 @reduction(out="exact")
 def all(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    """Is every number true (nonzero)?
+    """Whether all elements are true (nonzero).
 
     >>> all(tensor([True, False]))
     tensor(False)
@@ -225,13 +225,13 @@ def all(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
 
 
 def as_truth_dtype(result: Array, input: Array) -> Array:
-    """Bytes answer with bytes, as in PyTorch; all else with bools."""
+    """Convert a bool result to uint8 for a uint8 input, as in PyTorch."""
     return result.astype("uint8") if input.dtype == "uint8" else result
 
 
 @reduction(out="exact")
 def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    """Is at least one number true (nonzero)?
+    """Whether at least one element is true (nonzero).
 
     >>> any(tensor([True, False]))
     tensor(True)
@@ -241,7 +241,7 @@ def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
 
 @reduction(dtypes="if", out="exact")
 def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
-    """Where the largest number is: its index along `dim`, or in the flattened tensor.
+    """The index of the maximum along `dim`, or in the flattened tensor.
 
     >>> argmax(tensor([1.0, 5.0, 3.0]))
     tensor(1)
@@ -251,7 +251,7 @@ def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False)
 
 @reduction(dtypes="if", out="exact")
 def argmin(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
-    """Where the smallest number is: its index along `dim`, or in the flattened tensor.
+    """The index of the minimum along `dim`, or in the flattened tensor.
 
     >>> argmin(tensor([1.0, 5.0, 0.0]))
     tensor(2)
@@ -261,7 +261,7 @@ def argmin(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False)
 
 @reduction
 def count_nonzero(xp: Any, input: Array, dim: Dims = None) -> Array:
-    """How many numbers are not zero.
+    """The number of nonzero elements.
 
     >>> count_nonzero(tensor([1, 0, 2]))
     tensor(2)

@@ -1,6 +1,6 @@
-"""Steps: the sign and the neighbouring integers of each number.
+"""Rounding and sign.
 
-They are flat between their jumps, so no gradient comes through: it is 0.
+These functions are piecewise constant, so their gradient is 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..dtypes import finfo, of
 
 @elementwise(promotion="none", dtypes="bif")
 def sign(xp: Any, input: Array) -> Array:
-    """-1, 0 or 1 (0 for NaN). Flat, so its gradient is 0 everywhere.
+    """The sign: -1, 0 or 1 (0 for NaN). Its gradient is 0.
 
     >>> sign(tensor([3.0, 0.0, -0.1]))
     tensor([ 1.,  0., -1.])
@@ -30,7 +30,7 @@ sign.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 @elementwise(promotion="none", dtypes="if")
 def floor(xp: Any, input: Array) -> Array:
-    """The next integer below. Flat, so its gradient is 0.
+    """The largest integer not above. Its gradient is 0.
 
     >>> floor(tensor([1.7, -1.2]))
     tensor([ 1., -2.])
@@ -43,7 +43,7 @@ floor.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 @elementwise(promotion="none", dtypes="if")
 def ceil(xp: Any, input: Array) -> Array:
-    """The next integer above. Flat, so its gradient is 0.
+    """The smallest integer not below. Its gradient is 0.
 
     >>> ceil(tensor([1.2, -1.7]))
     tensor([ 2., -1.])
@@ -56,12 +56,12 @@ ceil.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 @elementwise(promotion="none", dtypes="if", node="RoundBackward1 if decimals else RoundBackward0")
 def round(xp: Any, input: Array, *, decimals: int = 0) -> Array:
-    """The nearest integer, halves to the even one. Flat, so its gradient is 0.
+    """The nearest integer, halves to even. Its gradient is 0.
 
     >>> round(tensor([0.5, 1.5, 2.4]))
     tensor([0., 2., 2.])
     """
-    if decimals and input.dtype == "float16":  # x · 10ⁿ may be too large for it
+    if decimals and input.dtype == "float16":  # x · 10ⁿ may overflow float16
         return xp.around(input.astype("float32"), decimals).astype("float16")
     return xp.around(input, decimals)
 
@@ -71,7 +71,7 @@ round.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 @elementwise(promotion="none", dtypes="if")
 def trunc(xp: Any, input: Array) -> Array:
-    """The integer part. Flat, so its gradient is 0.
+    """The integer part. Its gradient is 0.
 
     >>> trunc(tensor([1.7, -1.7]))
     tensor([ 1., -1.])
@@ -84,7 +84,7 @@ trunc.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 @elementwise(promotion="none", dtypes="f")
 def frac(xp: Any, input: Array) -> Array:
-    """What trunc cuts off: y = x - trunc(x).
+    """The fractional part: y = x - trunc(x).
 
     >>> frac(tensor([1.5, -1.25]))
     tensor([ 0.5000, -0.2500])
@@ -103,7 +103,7 @@ def nan_to_num(
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Array:
-    """Replace NaN and infinities by finite numbers (by default the type's limits).
+    """Replace NaN by `nan`, and infinities by finite values (by default the dtype's limits).
 
     >>> nan_to_num(tensor([math.nan, 1.0]))
     tensor([0., 1.])

@@ -1,4 +1,4 @@
-"""Putting along an axis where many numbers share one place: they are combined there."""
+"""Scatter with a reduction: elements scattered to one position are combined."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def scatter_reduce(
     xp: Any, input: Array, dim: int, index: Index, src: Array, reduce: str, *,
     include_self: bool = True,
 ) -> Array:  # fmt: skip
-    """A copy of `input` where all src put at one place are combined: sum, prod, mean, amax, amin.
+    """A copy of `input` with src reduced at its positions: sum, prod, mean, amax, amin.
 
-    With include_self=False the number that was there before does not count.
+    With include_self=False the element of `input` is excluded from the reduction.
 
     >>> scatter_reduce(ones(2), 0, tensor([1, 1]), tensor([5.0, 6.0]), "amax")
     tensor([1., 6.])
@@ -42,7 +42,7 @@ def scatter_reduce(
         raise ValueError(f"reduce must be one of {', '.join(REDUCTIONS)}, got {reduce!r}")
     index = index_array("scatter_reduce", index)
     dim = normal_dim("scatter_reduce", dim, input.ndim)
-    if not input.ndim:  # one number is a row of one
+    if not input.ndim:  # a 0-d tensor counts as a vector of one element
         row = (input.reshape(1), dim, index.reshape(-1), src.reshape(-1), reduce)
         return scatter_reduce.op.forward(xp, *row, include_self=include_self).reshape(())
     check_same_ndim("scatter_reduce", input, index, src)
@@ -64,7 +64,7 @@ def scatter_reduce(
 def scatter_sum(
     xp: Any, y: Array, where: Any, src: Array, average: bool, include_self: bool
 ) -> Array:
-    """Add `src` up at its places; for a mean, divide by how many numbers met there."""
+    """Sum `src` at its positions; for a mean, divide by the number of summands."""
     counts = xp.ones(y.shape, "int64")
     if not include_self:
         y[where] = xp.zeros((), y.dtype)
@@ -81,7 +81,7 @@ def scatter_sum(
 def combine_duplicates(
     xp: Any, positions: Array, values: Array, combine: Any
 ) -> tuple[Array, Array]:
-    """Combine the values of each place, neighbours in pairs, until one is left of each."""
+    """Combine the values of equal positions pairwise until the positions are unique."""
     order = xp.argsort(positions, kind="stable")
     positions, values = positions[order], values[order]
     while True:
@@ -89,14 +89,14 @@ def combine_duplicates(
         if bool(new.all()):
             return positions, values
         start = xp.nonzero(new)[0][xp.cumsum(new) - 1]
-        first = (xp.arange(positions.size) - start) % 2 == 0  # of its pair
+        first = (xp.arange(positions.size) - start) % 2 == 0  # first of its pair
         second = xp.nonzero(xp.logical_not(first))[0]
         values[second - 1] = combine(values[second - 1], values[second])
         positions, values = positions[first], values[first]
 
 
 def treat_scalar_as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a rule treat a 0-d tensor as a row of one, as the forward does."""
+    """Wrap a rule so that it treats 0-d tensors as vectors of one element, as the forward."""
 
     @functools.wraps(rule)
     def for_any(
@@ -115,7 +115,7 @@ def treat_scalar_as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
 def input_gradient(
     g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
 ) -> Any:
-    """How much of g belongs to the number that was there before."""
+    """The gradient of `input`."""
     if not include_self:
         return scatter(g, dim, index, zeros_like(gather(g, dim, index)))
     if reduce == "prod":
@@ -132,7 +132,7 @@ def input_gradient(
 def source_gradient(
     g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
 ) -> Any:
-    """How much of g belongs to each number of src; what the index leaves out gets none."""
+    """The gradient of `src`; elements that the index does not use get 0."""
     shape = tuple(src.shape)
     if reduce == "sum":
         return gather_source_gradient(g, shape, index, dim)
@@ -152,7 +152,7 @@ def source_gradient(
 
 
 def count_combined(like: Any, dim: int, index: Any, include_self: bool) -> Any:
-    """How many numbers were combined at each place; 1 where none was put."""
+    """Count the elements combined at each position; 1 where there is none."""
     ones = ones_like(like)
     source_ones = ones_like(gather(like, dim, index))
     if not include_self:
@@ -161,7 +161,7 @@ def count_combined(like: Any, dim: int, index: Any, include_self: bool) -> Any:
 
 
 def extreme_masks(y: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
-    """Which of the numbers are the extreme one, as 1 or 0, and how many share the honour."""
+    """Masks (1 or 0) of the elements equal to the extreme, and how many are."""
     input_mask = where(input == y, ones_like(y), zeros_like(y))
     src = used_part(src, tuple(index.shape))
     source_mask = where(src == gather(y, dim, index), ones_like(src), zeros_like(src))
@@ -172,10 +172,10 @@ def extreme_masks(y: Any, input: Any, dim: int, index: Any, src: Any, include_se
 
 
 def product_of_others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
-    """For each number of src: the product of all that it is multiplied by.
+    """For each element of src, the product of all other factors of its position.
 
-    That is product / number. A number that is the only 0 of its place is left out instead;
-    where there are several, each product of others holds another 0.
+    That is product / element. An element that is the only 0 of its position is left out
+    instead; where there are several zeros, each product of the others is 0.
     """
     zero = src == 0
     ones = ones_like(src)

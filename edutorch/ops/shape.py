@@ -1,4 +1,4 @@
-"""Axes joined, split, moved and added: composed of the views in `views.py`."""
+"""Flattening, moving and adding axes: composed of the views in `views.py`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 
 @as_method
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """The axes from start_dim to end_dim joined into one.
+    """Flatten the axes from start_dim to end_dim into one.
 
     >>> flatten(zeros(2, 3, 4), 1).shape
     torch.Size([2, 12])
@@ -43,7 +43,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @as_method
 def ravel(input: Tensor) -> Tensor:
-    """All numbers in one row.
+    """All elements as a vector.
 
     >>> ravel(tensor([[1, 2], [3, 4]]))
     tensor([1, 2, 3, 4])
@@ -59,7 +59,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     torch.Size([2, 3, 4])
     """
     dim = normal_dim("unflatten", dim, len(input.shape))
-    if -1 in sizes:  # read off this axis: in an empty tensor the others do not tell
+    if -1 in sizes:  # inferred from this axis: in an empty tensor reshape cannot infer it
         rest = -math.prod(sizes)
         if rest > 0 and input.shape[dim] % rest == 0:
             sizes = [input.shape[dim] // rest if size == -1 else size for size in sizes]
@@ -90,7 +90,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 @as_method
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Stretch to the shape of another tensor.
+    """Expand to the shape of another tensor.
 
     >>> expand_as(tensor([1]), zeros(3))
     tensor([1, 1, 1])
@@ -110,7 +110,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
 
 @as_method
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
-    """Stretch to a shape, as operands of arithmetic do.
+    """Broadcast to a shape.
 
     >>> broadcast_to(tensor([1]), (3,))
     tensor([1, 1, 1])
@@ -129,7 +129,7 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 def map_tensors(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
-    """Let a function of a tensor take several as well, or a list of them: for each a result."""
+    """Make a function of one tensor accept several, or a list of them, with a tuple of results."""
     name = function.__name__
 
     @functools.wraps(function)
@@ -153,7 +153,7 @@ def map_tensors(function: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
 
 @map_tensors
 def atleast_1d(input: Tensor) -> Tensor:
-    """A number becomes a vector; all else stays. Of several tensors each, in a tuple.
+    """Add an axis to a 0-d tensor; several tensors give a tuple.
 
     >>> atleast_1d(tensor(5))
     tensor([5])
@@ -163,7 +163,7 @@ def atleast_1d(input: Tensor) -> Tensor:
 
 @map_tensors
 def atleast_2d(input: Tensor) -> Tensor:
-    """A number or vector becomes a row; all else stays. Of several tensors each, in a tuple.
+    """Add leading axes up to two; several tensors give a tuple.
 
     >>> atleast_2d(tensor([5, 6]))
     tensor([[5, 6]])
@@ -173,7 +173,7 @@ def atleast_2d(input: Tensor) -> Tensor:
 
 @map_tensors
 def atleast_3d(input: Tensor) -> Tensor:
-    """A matrix gets a third axis, less becomes a matrix first; of several tensors each, in a tuple.
+    """Add axes up to three, the last one trailing; several tensors give a tuple.
 
     >>> atleast_3d(tensor([5, 6])).shape
     torch.Size([1, 2, 1])
@@ -181,11 +181,11 @@ def atleast_3d(input: Tensor) -> Tensor:
     return input if input.ndim > 2 else unsqueeze(atleast_2d(input), -1)
 
 
-# Properties that turn matrices over -----------------------------------------------------------
+# Properties that transpose -------------------------------------------------------------------
 
 
 def _reverse_axes(self: Tensor) -> Tensor:
-    """The axes in the opposite order: the transpose of a matrix."""
+    """The tensor with its axes reversed: the transpose of a matrix."""
     if self.ndim not in (0, 2):
         warn(
             f"T: The use of `x.T` on tensors of dimension other than 2 is deprecated: it turns "
@@ -195,7 +195,7 @@ def _reverse_axes(self: Tensor) -> Tensor:
 
 
 def _transpose_matrices(self: Tensor) -> Tensor:
-    """The transpose of each matrix in a batch: the last two axes exchanged."""
+    """The transpose of each matrix in a batch."""
     if self.ndim < 2:
         raise ShapeError(
             "mT", "only supported on matrices or batches of matrices",

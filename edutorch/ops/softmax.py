@@ -1,4 +1,4 @@
-"""Softmax and its logarithm: scores turned into probabilities along one axis."""
+"""Softmax and log-softmax along one axis."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from ..core.fast.lazy_gradients import OneHotGradient
 from ..core.op import op
 from ..core.shapes import normal_dim
 
-LOG_SOFTMAX_KERNEL = slot("softmax.log_softmax_spots", least=256)
+LOG_SOFTMAX_KERNEL = slot("softmax.log_softmax_spots", min_size=256)
 
 
 @op(promotion="float", dtypes="f", out=True)
 def softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
-    """Positive numbers that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
+    """Softmax: positive values that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
 
-    The peak is subtracted first: it changes nothing and keeps exp from overflowing.
+    The maximum is subtracted first, which keeps exp from overflowing.
 
     >>> softmax(tensor([0.0, 0.0]), 0)
     tensor([0.5000, 0.5000])
     """
     input = input if dtype is None else input.astype(dtypes.array_type(dtype))
-    if input.itemsize == 2:  # added up in float32, rounded once
+    if input.itemsize == 2:  # accumulated in float32, rounded once
         return softmax.op.forward(xp, input.astype("float32"), dim).astype(input.dtype)
     dim = normal_dim("softmax", dim, input.ndim)
     if not input.size or not input.ndim:
-        return xp.asarray(input - input + 1)  # NaN for what is not finite, as in a row
+        return xp.asarray(input - input + 1)  # NaN for non-finite elements
     y = xp.exp(input - xp.max(input, axis=dim, keepdims=True))
     y /= xp.sum(y, axis=dim, keepdims=True)
     return y
 
 
-# Raising one score lowers all probabilities a little: their gradients come back, weighted.
+# The Jacobian is diag(y) - y yᵀ.
 softmax.vjp(
     input=lambda g, y, dim: y * (g - sum(g * y, dim, True)),
     latex=r"y\,\left(g - \textstyle\sum g\,y\right)",
@@ -43,7 +43,7 @@ softmax.vjp(
 
 @op(promotion="float", dtypes="f", out=True)
 def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
-    """The logarithm of softmax, exact where softmax itself would round to 0.
+    """The logarithm of softmax, accurate where softmax itself would round to 0.
 
     y = x - log Σ exp(x)
 
@@ -51,7 +51,7 @@ def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
     tensor([-0.6931, -0.6931])
     """
     input = input if dtype is None else input.astype(dtypes.array_type(dtype))
-    if input.itemsize == 2:  # added up in float32, rounded once
+    if input.itemsize == 2:  # accumulated in float32, rounded once
         return log_softmax.op.forward(xp, input.astype("float32"), dim).astype(input.dtype)
     dim = normal_dim("log_softmax", dim, input.ndim)
     if not input.size or not input.ndim:
@@ -62,12 +62,12 @@ def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
 
 
 def log_softmax_gradient(g: Any, y: Any, dim: int) -> Any:
-    """g - eʸ Σ g; where g is 0 but for one number a row, nothing has to be summed up."""
+    """g - eʸ Σ g; for a one-hot gradient per row no sum is needed."""
     if g.__class__ is not OneHotGradient:
         return g - exp(y) * sum(g, dim, True)
     if dim not in (1, -1):
         return log_softmax_gradient(g.computed(), y, dim)
-    back = LOG_SOFTMAX_KERNEL(g, y) if y.size >= LOG_SOFTMAX_KERNEL.least else None
+    back = LOG_SOFTMAX_KERNEL(g, y) if y.size >= LOG_SOFTMAX_KERNEL.min_size else None
     if back is None:
         back = exp(y) * -g.values[:, None]
         g.add_to(back)

@@ -1,4 +1,4 @@
-"""Matrices undone: inverse, systems of equations, determinant."""
+"""Inverse, systems of linear equations, determinant."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     Args:
         B: matrices, or vectors: one (n,), or one for each matrix of A's batch.
 
-    Raises: LinAlgError: a matrix is singular. ShapeError: the shapes do not fit.
+    Raises: LinAlgError: a matrix is singular. ShapeError: the shapes do not match.
 
     >>> edutorch.linalg.solve(tensor([[2.0, 0.0], [0.0, 4.0]]), tensor([2.0, 2.0]))
     tensor([1.0000, 0.5000])
@@ -92,19 +92,19 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return X.squeeze(-1) if vector else X
 
 
-# With a number that says what went wrong, instead of an error -------------------------------------
+# With an error code instead of an exception -------------------------------------------------------
 
 
 def eye_like(A: Tensor) -> Tensor:
-    """The unit matrix, one for each matrix of A."""
+    """The identity matrix, expanded to the shape of A."""
     return eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
 
 
 def replace_singular(A: Tensor) -> tuple[Tensor, Tensor]:
-    """Return A with unit matrices for its singular ones, and where their first zero pivot is."""
+    """Return A with singular matrices replaced by the identity, and their first zero pivots."""
     A_now = A.detach()
     info = lu_factor_ex(A_now).info
-    for matrix in (A_now, matrix_transpose(A_now)):  # LAPACK may round a pivot to 0 that was none
+    for matrix in (A_now, matrix_transpose(A_now)):  # LAPACK may round a nonzero pivot to 0
         is_singular = logical_and(slogdet_forward(matrix)[1] == 0, info == 0)
         info = where(is_singular, A.shape[-1], info).to(info.dtype)
     return where((info > 0)[..., None, None], eye_like(A), A), info
@@ -112,9 +112,9 @@ def replace_singular(A: Tensor) -> tuple[Tensor, Tensor]:
 
 @takes_out
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
-    """As `inv`, with a number per matrix instead of an error.
+    """As `inv`, with an error code per matrix instead of an exception.
 
-    `info` is 0, or which pivot is the first 0: the inverse of such a matrix is infinite.
+    `info` is 0, or the position of the first zero pivot: the inverse is infinite there.
 
     >>> edutorch.linalg.inv_ex(ones(2, 2)).info
     tensor(2, dtype=torch.int32)
@@ -135,7 +135,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> return_types.linalg_solve_ex:
-    """As `solve`, with a number per matrix instead of an error; see `inv_ex`.
+    """As `solve`, with an error code per matrix instead of an exception; see `inv_ex`.
 
     >>> edutorch.linalg.solve_ex(ones(2, 2), ones(2)).info
     tensor(2, dtype=torch.int32)
@@ -158,7 +158,7 @@ def solve_ex(
 
 @op(method=False, out=True, node="LinalgDetBackward0")
 def det(xp: Any, A: Array) -> Array:
-    """The determinant: how much a matrix stretches volumes.
+    """The determinant.
 
     >>> edutorch.linalg.det(tensor([[2.0, 1.0], [0.0, 4.0]]))
     tensor(8.)
@@ -168,9 +168,9 @@ def det(xp: Any, A: Array) -> Array:
 
 
 def adjugate(A: Tensor) -> Tensor:
-    """det(A) A⁻¹ from products and traces alone, so that it has all derivatives everywhere.
+    """det(A) A⁻¹ from products and traces only, so it is differentiable everywhere.
 
-    Faddeev and LeVerrier: M₁ = 1, Mₖ₊₁ = A Mₖ - tr(A Mₖ) / k. Exact for small matrices only.
+    Faddeev and LeVerrier: M₁ = 1, Mₖ₊₁ = A Mₖ - tr(A Mₖ) / k. Accurate for small matrices only.
     """
     unit = eye_like(A)
     M = unit
@@ -188,8 +188,8 @@ SMALL = 8
 def cofactor_matrix(A: Any) -> Any:
     """det(A) A⁻ᵀ, for singular matrices too: with A = U S Vᴴ, the product of all other s.
 
-    It is accurate where the inverse is not. Where it has to have a derivative itself, a small
-    matrix takes `adjugate`: U and V have none where singular values are equal.
+    It is accurate where the inverse is not. Where it has to be differentiable itself, small
+    matrices use `adjugate`: U and V have no derivative where singular values are equal.
     """
     if isinstance(A, Tensor) and A.shape[-1] <= SMALL:
         return matrix_transpose(adjugate(A))
@@ -202,16 +202,16 @@ def cofactor_matrix(A: Any) -> Any:
 
 
 def det_gradient(y: Any, A: Any) -> Any:
-    """The derivative of the determinant by each number: y A⁻ᵀ where that is accurate."""
+    """The derivative of the determinant: y A⁻ᵀ where that is accurate, else the cofactors."""
     rows = vector_norm(A, 2, -1)
     tiny = math.sqrt(dtypes.finfo(dtypes.of(array_of(A).dtype)).eps)
-    bound = prod(rows, -1)  # Hadamard's: the determinant of orthogonal rows
+    bound = prod(rows, -1)  # Hadamard's bound: the determinant for orthogonal rows
     flat = (abs(y) <= tiny * bound) & (bound < math.inf)
     column = reshape(y, (*y.shape, 1, 1))
     if not bool(flat.any()):
         return column * matrix_transpose(inv(A))
     flat, ones = reshape(flat, column.shape), rows * 0 + 1
-    regular = where(flat, diag_embed(ones), A)  # in both, harmless ones for the others
+    regular = where(flat, diag_embed(ones), A)  # regular placeholders for the other matrices
     others = where(flat, A, diag_embed(cumsum(ones, -1)))
     return where(flat, cofactor_matrix(others), column * matrix_transpose(inv(regular)))
 
@@ -239,14 +239,14 @@ def slogdet_forward(xp: Any, input: Array) -> tuple[Array, Array]:
 
 
 def log_det_gradient(g: Any, input: Any, sign: Any) -> Any:
-    """g A⁻ᵀ; of a singular matrix the cofactors over 0: infinite, or NaN."""
+    """g A⁻ᵀ; for a singular matrix the cofactors over 0: infinite, or NaN."""
     column = reshape(g, (*g.shape, 1, 1))
     singular = reshape(sign == 0, column.shape)
     if not bool(singular.any()):
         return column * matrix_transpose(inv(input))
     ones = ones_like(diagonal(input, 0, -2, -1))
     slopes = matrix_transpose(inv(where(singular, diag_embed(ones), input)))
-    regular = diag_embed(cumsum(ones, -1))  # harmless for `cofactors`, all different
+    regular = diag_embed(cumsum(ones, -1))  # distinct singular values for `cofactor_matrix`
     slopes = where(singular, cofactor_matrix(where(singular, input, regular)) * math.inf, slopes)
     return where(logical_and(singular, column == 0), 0.0, slopes * column)
 
@@ -261,8 +261,8 @@ slogdet_forward.vjp(
 def slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """The determinant's sign and log |det A|, where the determinant itself would overflow.
 
-    The sign of complex numbers is det / |det|. Singular matrices have 0 and -inf, and infinite
-    derivatives (NaN where a cofactor is 0). With NaN in a matrix both results are NaN.
+    The sign of a complex determinant is det / |det|. Singular matrices have 0 and -inf, and
+    infinite derivatives (NaN where a cofactor is 0). With NaN in a matrix both results are NaN.
 
     >>> edutorch.linalg.slogdet(tensor([[0.0, 1.0], [1.0, 0.0]])).sign
     tensor(-1.)

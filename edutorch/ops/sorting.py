@@ -1,4 +1,4 @@
-"""Order: the largest along an axis, sorting, the k best."""
+"""Sorting, top-k, and maxima and minima with indices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..backends.numpy import Array
 from ..core import return_types
 from ..core.autograd.node_names import name_node, recorded_as
 from ..core.op import op
-from ..core.out_variants import into, takes_out
+from ..core.out_variants import takes_out, write_into
 from ..core.return_types import ValuesIndices
 from ..core.shapes import normal_dim
 from ..core.tensor import LEAF, Tensor, wrap
@@ -20,7 +20,7 @@ from ..errors import DTypeError, ShapeError
 
 
 def scatter_gradient(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
-    """Send the gradient of each value to the place it was taken from."""
+    """Scatter the gradient of each value to the index it was taken from."""
     dim = dim % len(shape) if shape else 0
     return index_put_forward(g, index_along(indices, dim), shape) if shape else g
 
@@ -35,15 +35,15 @@ def scatter_gradient(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> 
 def sort_forward(
     xp: Any, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> tuple[Array, Array]:
-    """The numbers in order along `dim`, and where each was: see `sort`."""
+    """The sorted elements along `dim`, and their indices: see `sort`."""
     dim = normal_dim("sort", dim, input.ndim)
     if not input.ndim:
         return input.copy(), xp.zeros((), "int64")
     source = xp.flip(input, (dim,)) if descending else input
-    if input.dtype == bfloat16.numpy:  # ml_dtypes would leave NaN where it is
+    if input.dtype == bfloat16.numpy:  # ml_dtypes does not sort NaN last
         source = source.astype("float32")
     indices = xp.argsort(source, axis=dim, kind="stable")
-    if descending:  # equal numbers keep their order in both directions
+    if descending:  # stable in both directions
         indices = xp.flip(input.shape[dim] - 1 - indices, (dim,))
     return input[index_along(indices, dim)], indices
 
@@ -64,7 +64,7 @@ sort_forward.vjp(
 def minmax_dim(
     xp: Any, input: Array, dim: int, keepdim: bool, largest: bool
 ) -> tuple[Array, Array]:
-    """The largest or smallest along `dim`, and where it is: see `max` and `min`."""
+    """The maximum or minimum along `dim`, and its index: see `max` and `min`."""
     name = "max" if largest else "min"
     dim = normal_dim(name, dim, input.ndim)
     if not input.ndim:
@@ -94,14 +94,14 @@ minmax_dim.vjp(
 
 
 def refuse_bools(name: str, input: Tensor) -> None:
-    """Raise DTypeError for bools, which have no order to speak of."""
+    """Raise DTypeError for bools, as PyTorch does."""
     if input.dtype.category == 0:
         rows = {"input": f"{tuple(input.shape)} {input.dtype}"}
         raise DTypeError(name, "not implemented for bools", rows, "x.int() computes with 0 and 1")
 
 
 WHOLE_NODES = {"max": "MaxBackward1", "min": "MinBackward1"}
-"""PyTorch's names for the largest and the smallest of all."""
+"""PyTorch's node names for the maximum and the minimum of all elements."""
 
 
 def _minmax(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
@@ -121,14 +121,14 @@ def _minmax(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
         return result
     values_indices = minmax_dim(input, dim, keepdim, name == "max")
     result = getattr(return_types, name)(*values_indices)
-    return result if out is None else into(name, out, result)
+    return result if out is None else write_into(name, out, result)
 
 
 @as_method
 def max(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
 ) -> Any:
-    """The largest number; with `dim`, also where; with a second tensor, elementwise.
+    """The maximum; with `dim`, also its indices; with a second tensor, elementwise.
 
     >>> max(tensor([[1, 5], [7, 3]]), 1).indices
     tensor([1, 0])
@@ -140,7 +140,7 @@ def max(
 def min(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None, out: Any = None
 ) -> Any:
-    """The smallest number; with `dim`, also where; with a second tensor, elementwise.
+    """The minimum; with `dim`, also its indices; with a second tensor, elementwise.
 
     >>> min(tensor([[1, 5], [7, 3]]), 1).values
     tensor([1, 3])
@@ -153,7 +153,7 @@ def min(
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> ValuesIndices:
-    """The numbers in order along `dim`, and where each was before. Equal ones keep their order.
+    """The elements sorted along `dim`, and their indices. The sort is stable.
 
     >>> sort(tensor([3, 1, 2])).values
     tensor([1, 2, 3])
@@ -164,7 +164,7 @@ def sort(
 @as_method
 @takes_out
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Where the numbers are, in order.
+    """The indices that sort the elements along `dim`.
 
     >>> argsort(tensor([3, 1, 2]))
     tensor([1, 2, 0])
@@ -178,7 +178,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 def topk(
     input: Tensor, k: int, dim: int | None = -1, largest: bool = True, sorted: bool = True
 ) -> ValuesIndices:
-    """The k largest (or smallest) along `dim`, and where they are.
+    """The k largest (or smallest) elements along `dim`, and their indices.
 
     >>> topk(tensor([3, 1, 2]), 2).values
     tensor([3, 2])
@@ -200,13 +200,13 @@ def topk(
 
 
 FEW, MANY = 8, 10_000
-"""Where at most one number in `FEW` is wanted of so `MANY`, not all of them are sorted."""
+"""Up to 1 / `FEW` of at least `MANY` elements are found by a partition, not by a sort."""
 
 
 def partial_topk(input: Tensor, k: int, dim: int, largest: bool) -> Tensor | None:
-    """Return where the k largest (or smallest) are, in order of place.
+    """Return the increasing indices of the k largest (or smallest) elements.
 
-    None where that is not clear: there are more as large as the last one, or there is NaN.
+    None where they are not unique: ties with the last one, or NaN.
     """
     x = input._array
     if x.__class__ is not ndarray or not x.ndim or x.dtype.kind not in "fiu":
@@ -228,7 +228,7 @@ def partial_topk(input: Tensor, k: int, dim: int, largest: bool) -> Tensor | Non
 @takes_out
 @recorded_as("SortBackward0")
 def msort(input: Tensor) -> Tensor:
-    """The numbers in order along the first axis.
+    """The elements sorted along the first axis.
 
     >>> msort(tensor([3, 1, 2]))
     tensor([1, 2, 3])
@@ -240,7 +240,7 @@ def msort(input: Tensor) -> Tensor:
 @takes_out
 @recorded_as("KthvalueBackward0")
 def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False) -> ValuesIndices:
-    """The k-th smallest along `dim` (the first is k = 1), and where it is.
+    """The k-th smallest along `dim` (counted from 1), and its index.
 
     >>> kthvalue(tensor([3, 1, 2]), 2).values
     tensor(2)

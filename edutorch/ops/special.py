@@ -1,8 +1,8 @@
-"""The area under the bell curve, which array libraries leave out, and its relatives.
+"""The error function and its relatives, which array libraries lack.
 
-The values of `erf` come from the C library's `erfc` at a few points (Chebyshev's); between
-them they are interpolated by a polynomial, here of a function that is smooth and flat:
-erfc(x) · exp(x²) over t = (x - 2) / (x + 2), which turns 0 … ∞ into -1 … 1.
+The values of `erf` come from the C library's `erfc` at a few Chebyshev nodes; a polynomial
+interpolates between them, of a smooth function: erfc(x) · exp(x²) over
+t = (x - 2) / (x + 2), which maps 0 … ∞ to -1 … 1.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..core.op import elementwise
 from .special_common import exp_of_minus_square, in_float64, power_series
 
 SMALL = 0.5
-LARGE = 6.0  # from here on the result is 1 in every type
+LARGE = 6.0  # from here on the result is 1 in every dtype
 
 
 @functools.cache
 def tail_coefficients(degree: int) -> list[float]:
-    """Return the polynomial in t, stretched to -1 … 1, that is erfc(x) · exp(x²) up to x = 6."""
+    """Return the polynomial in t, rescaled to -1 … 1, that is erfc(x) · exp(x²) up to x = 6."""
 
     def scaled(t: float) -> float:
         x = 2 * (1 + t) / (1 - t)
@@ -38,7 +38,7 @@ def tail_coefficients(degree: int) -> list[float]:
 
 
 def scale_argument(x: Array) -> Array:
-    """Return t, stretched so that x = 0 … 6 becomes -1 … 1."""
+    """Return t, rescaled so that x = 0 … 6 becomes -1 … 1."""
     end = (LARGE - 2) / (LARGE + 2)
     return (2 * (x - 2) / (x + 2) + 1 - end) / (end + 1)
 
@@ -52,7 +52,7 @@ def series_coefficients(terms: int) -> list[float]:
 
 @elementwise(dtypes="bif")
 def erf(xp: Any, input: Array) -> Array:
-    """The part of a bell curve within ±x: y = 2/√π ∫₀ˣ exp(-t²) dt.
+    """The error function: y = 2/√π ∫₀ˣ exp(-t²) dt.
 
     >>> erf(tensor([0.0, 1.0]))
     tensor([0.0000, 0.8427])
@@ -92,7 +92,7 @@ def scaled_erfc(xp: Any, x: Array) -> Array:
 @elementwise(dtypes="bif")
 @in_float64
 def erfc(xp: Any, input: Array) -> Array:
-    """What `erf` leaves of 1: y = 1 - erf(x), with all its digits also where it is tiny.
+    """The complementary error function: y = 1 - erf(x), accurate also where it is tiny.
 
     >>> erfc(tensor([0.0, 1.0]))
     tensor([1.0000, 0.1573])
@@ -111,9 +111,9 @@ erfc.vjp(
 
 @elementwise(dtypes="bif")
 def erfinv(xp: Any, input: Array) -> Array:
-    """The number whose `erf` it is: ∞ at 1, NaN beyond.
+    """The inverse of `erf`: ∞ at 1, NaN beyond.
 
-    Winitzki's formula is right to two digits; each of Halley's steps triples them.
+    Winitzki's formula is accurate to two digits; each of Halley's steps triples them.
 
     >>> erfinv(tensor([0.0, 0.5]))
     tensor([0.0000, 0.4769])

@@ -1,9 +1,8 @@
-"""What the special functions share: float64 inside, sums of powers, known coefficients.
+"""Helpers of the special functions: float64 evaluation, power series, coefficients.
 
 Array libraries have no gamma, Bessel or polygamma functions, so these are computed
-here by their definition: a power series near 0, an asymptotic series or an integral far
-away. Coefficients are worked out by exact fractions when they are first needed: no table
-has to be believed.
+here from their definition: a power series near 0, an asymptotic series or an integral far
+away. Coefficients are computed in exact fractions when first needed, instead of tables.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from ..errors import GradientError
 
 
 def in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a forward compute in float64, and round its result to the type it was given.
+    """Make a forward compute in float64, and round its result to the dtype of its input.
 
-    Formulas that are good to 16 digits need no second version for 7 or 3 digits, and
-    numbers on the way do not overflow float16 where the result would not.
+    Formulas accurate to 16 digits need no second version for 7 or 3 digits, and
+    intermediate values do not overflow float16 where the result does not.
     """
     parameters = list(inspect.signature(forward).parameters.values())[1:]
     names = [parameter.name for parameter in parameters]
@@ -41,7 +40,7 @@ def in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def refuse_derivative(name: str, input: str, hint: str) -> Callable[[Any], Any]:
-    """The rule for an input by which there is no derivative: asked for, it says so."""
+    """Make the rule of an input without a derivative: it raises GradientError."""
 
     def refuse(g: Any) -> Any:
         raise GradientError(
@@ -65,7 +64,7 @@ def power_series(x: Array, coefficients: Sequence[float]) -> Array:
 
 
 def exp_of_minus_square(xp: Any, x: Array) -> Array:
-    """exp(-x²), exact also for large x, where rounding x² alone would cost digits.
+    """exp(-x²), accurate also for large x, where the rounding of x² would cost digits.
 
     x is split into a coarse part, whose square is exact, and a small rest.
     """
@@ -89,7 +88,7 @@ def bernoulli_numbers(count: int) -> list[Fraction]:
 
 @functools.cache
 def zeta_minus_1(k: int) -> float:
-    """Return 2⁻ᵏ + 3⁻ᵏ + 4⁻ᵏ + …: twenty terms, and the rest by Euler and Maclaurin."""
+    """Return 2⁻ᵏ + 3⁻ᵏ + 4⁻ᵏ + …: twenty terms, and the rest by the Euler-Maclaurin formula."""
     end = 22
     first = math.fsum(n**-k for n in range(2, end))
     rest = [end ** (1 - k) / (k - 1), 0.5 * end**-k]

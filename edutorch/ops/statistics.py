@@ -1,6 +1,8 @@
-"""What describes many numbers: spread, size, middle. Composed functions return tensors
-of their own; `var` and `vector_norm` are blocks, because their derivatives are short.
-How `var` is called is in variance.py; the middle of numbers is in quantiles.py."""
+"""Variance, vector norms, and reductions that ignore NaN.
+
+`var` and `vector_norm` are ops, because their derivatives are short; the others are composed.
+The public signatures of `var` are in variance.py, medians in quantiles.py.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import reduction
 from ..core.out_variants import takes_out
-from ..core.precision import add_up, widened
+from ..core.precision import add_up, widen
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import DTypeError, InvalidValueError, ShapeError
@@ -25,7 +27,7 @@ def var(
 ) -> Array:
     """The variance: the mean squared distance from the mean, over n - correction.
 
-    Of complex numbers it is real: the distance is |x - mean|.
+    For complex elements it is real: the distance is |x - mean|.
 
     >>> var(tensor([1.0, 2.0, 3.0]))
     tensor(1.)
@@ -56,14 +58,14 @@ def divide_or_inf(a: float, b: float) -> float:
     return a / b if b else math.inf
 
 
-# The length of a vector ------------------------------------------------------------------------
+# Vector norms ----------------------------------------------------------------------------------
 
 
 @reduction(promotion="float", method=False, node="LinalgVectorNormBackward0")
 def vector_norm(
     xp: Any, input: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False
 ) -> Array:
-    """The length of vectors: y = (Σ |x|ᵖ)^(1/p) with p = ord; ∞: the largest |x|, 0: how many ≠ 0.
+    """The p-norm: y = (Σ |x|ᵖ)^(1/p) with p = ord; ∞: the largest |x|, 0: the number of x ≠ 0.
 
     >>> vector_norm(tensor([3.0, -4.0])), vector_norm(tensor([3.0, -4.0]), math.inf)
     (tensor(5.), tensor(4.))
@@ -92,7 +94,7 @@ vector_norm.vjp(
 
 
 def norm_gradient(g: Any, input: Any, y: Any, ord: float, dim: Dims, node: Any) -> Any:
-    """g · dy/dx; where the length is 0 it still has a derivative (see `lengths.py`)."""
+    """g · dy/dx; where the norm is 0 it still has a derivative (see `lengths.py`)."""
     if math.isinf(ord):
         return conj(sgn(input)) * share_evenly(g, y, abs(input), dim)
     gradient = g * norm_derivative(input, y, ord)
@@ -100,7 +102,7 @@ def norm_gradient(g: Any, input: Any, y: Any, ord: float, dim: Dims, node: Any) 
 
 
 def norm_derivative(input: Any, y: Any, ord: float) -> Any:
-    """dy/dx for a finite exponent. Where the length is 0 it has a corner: 0 is taken."""
+    """dy/dx for a finite exponent; 0 where the norm is 0, a kink."""
     turn = conj(sgn(input))
     if ord == 0:
         return zeros_like(input)
@@ -118,7 +120,7 @@ def norm_derivative(input: Any, y: Any, ord: float) -> Any:
 def norm(
     input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """The length of a tensor's numbers as one vector, or of vectors along `dim`.
+    """The norm of all elements as one vector, or of vectors along `dim`.
 
     Args:
         p: the exponent; "fro" is 2, and "nuc" the sum of a matrix's singular values.
@@ -141,14 +143,14 @@ def norm(
     return vector_norm(input, 2 if p in ("fro", None) else float(p), dim, keepdim)
 
 
-# NaN left out ------------------------------------------------------------------------------------
+# Ignoring NaN ------------------------------------------------------------------------------------
 
 
 @as_method
 @takes_out
 @recorded_as("NansumBackward0")
 def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum of all that is not NaN.
+    """The sum, ignoring NaN.
 
     >>> nansum(tensor([1.0, math.nan, 2.0]))
     tensor(3.)
@@ -161,17 +163,15 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any
 @as_method
 @takes_out
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The average of all that is not NaN.
+    """The mean, ignoring NaN.
 
     >>> nanmean(tensor([1.0, math.nan, 3.0]))
     tensor(2.)
     """
     check_inexact("nanmean", input._array)
     valid_count = sum(~isnan(input), dim, keepdim)
-    result_dtype = (
-        dtype or input.dtype
-    )  # a sum of float16 may be too large for it where the mean is not
-    return (nansum(widened(input.to(result_dtype)), dim, keepdim) / valid_count).to(result_dtype)
+    result_dtype = dtype or input.dtype  # a sum of float16 may overflow where the mean does not
+    return (nansum(widen(input.to(result_dtype)), dim, keepdim) / valid_count).to(result_dtype)
 
 
 @as_method
@@ -180,7 +180,7 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: An
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> return_types.aminmax:
-    """The smallest and the largest number.
+    """The minimum and the maximum.
 
     >>> aminmax(tensor([3, 1, 2])).max
     tensor(3)

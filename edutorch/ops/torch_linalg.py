@@ -1,8 +1,8 @@
-"""Linear algebra under the names that `torch` and Tensor have for it, some of them old.
+"""Linear algebra under the names of `torch` and `Tensor`, some of them deprecated.
 
     torch.inverse(A)   A.det()   torch.svd(A)
 
-What they do is written in the files that are imported here.
+The implementations are in the files that are imported here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from .. import dtypes
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
-from ..core.out_variants import into, takes_out
+from ..core.out_variants import takes_out, write_into
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import ShapeError
@@ -128,7 +128,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
 
     Args:
         some: False for square U and V.
-        compute_uv: False if only S is wanted: U and V are 0 then.
+        compute_uv: False to compute only S; U and V are 0 then.
 
     >>> svd(tensor([[0.0, 2.0], [3.0, 0.0]])).S
     tensor([3., 2.])
@@ -144,16 +144,16 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
 
 @as_method
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
-    """The factors of elimination in one matrix, and the pivots: the old `linalg.lu_factor`.
+    """The LU factors in one matrix, and the pivots: the old `linalg.lu_factor`.
 
     Args:
-        get_infos: return also which diagonal element of U is the first 0 (0: none is).
+        get_infos: whether to return the position of the first zero on U's diagonal too (or 0).
 
     >>> edutorch.lu(tensor([[1.0, 1.0], [2.0, 4.0]]))[1]
     tensor([2, 2], dtype=torch.int32)
     """
     factors = tuple(elimination.lu_factor_ex(A, pivot=pivot))[: 3 if get_infos else 2]
-    return factors if out is None else into("lu", out, factors)
+    return factors if out is None else write_into("lu", out, factors)
 
 
 @as_method
@@ -181,7 +181,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 @takes_out
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
-    """The sum of the singular values.
+    """The nuclear norm: the sum of the singular values.
 
     >>> nuclear_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(7.)
@@ -191,7 +191,7 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
 
 @takes_out
 def frobenius_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
-    """The root of the sum of all squares.
+    """The Frobenius norm: the root of the sum of squares.
 
     >>> frobenius_norm(tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
@@ -201,7 +201,7 @@ def frobenius_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) ->
 
 @takes_out
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers of each number, highest first unless `increasing`.
+    """The Vandermonde matrix: powers of each element, highest first unless `increasing`.
 
     >>> vander(tensor([2, 3]), 3)
     tensor([[4, 2, 1],
@@ -220,7 +220,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return y if increasing else y.flip(-1)
 
 
-# What PyTorch has removed, with its advice --------------------------------------------------------
+# Functions that PyTorch has removed ---------------------------------------------------------------
 
 ADVICE = {
     "symeig": "L, V = torch.symeig(A, eigenvectors=True) should be replaced with:\n"
@@ -240,7 +240,7 @@ ADVICE = {
 
 
 def make_removed(name: str) -> Callable[..., NoReturn]:
-    """A function that says what to write instead of it."""
+    """Make a function that raises an error with PyTorch's advice on its replacement."""
 
     def function(*_: Any, **__: Any) -> NoReturn:
         raise RuntimeError(

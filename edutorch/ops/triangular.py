@@ -1,4 +1,4 @@
-"""Systems of equations whose matrix is a triangle: solved row by row."""
+"""Triangular systems of equations, solved by substitution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .linalg_common import check_matrix, matrix_transpose
 def solve_triangular_forward(
     xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool
 ) -> Array:
-    """The X with A X = B for a triangle A, by substitution: see `linalg.solve_triangular`.
+    """The X with A X = B for a triangular A, by substitution: see `linalg.solve_triangular`.
 
     Each row has one unknown more than the row before: x[i] = (b[i] - Σⱼ a[i, j] x[j]) / a[i, i].
     """
@@ -39,7 +39,7 @@ def solve_triangular_forward(
 
 
 def triangle_of(x: Any, upper: bool, unitriangular: bool) -> Any:
-    """The part of a matrix that is read."""
+    """The triangle of a matrix that is read."""
     first = int(unitriangular)
     return triu(x, first) if upper else tril(x, -first)
 
@@ -67,11 +67,11 @@ solve_triangular_forward.vjp(
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
-    """The X with A X = B for a triangle A; with `left=False`, X A = B.
+    """The X with A X = B for a triangular A; with `left=False`, X A = B.
 
     Args:
-        upper: whether A is an upper triangle; the other half is not read.
-        unitriangular: take the diagonal to be all 1, whatever stands there.
+        upper: whether A is upper triangular; the other triangle is not read.
+        unitriangular: whether the diagonal is assumed to be all 1.
 
     >>> edutorch.linalg.solve_triangular(
     ...     tensor([[2.0, 0.0], [1.0, 1.0]]), tensor([[4.0], [5.0]]), upper=False)

@@ -1,4 +1,4 @@
-"""Angles, circles and hyperbolas: sine and its relatives. Angles are in radians."""
+"""Trigonometric and hyperbolic functions. Angles are in radians."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ tan.vjp(input=lambda g, y: g * (1 + y * y), latex=r"g\,(1+y^2)")
 
 @elementwise
 def asin(xp: Any, input: Array) -> Array:
-    """The angle whose sine it is, from -π/2 to π/2.
+    """The inverse sine, from -π/2 to π/2.
 
     >>> asin(tensor([0.0, 1.0]))
     tensor([0.0000, 1.5708])
@@ -63,7 +63,7 @@ asin.vjp(input=lambda g, input: g * rsqrt(1 - input * input), latex=r"\frac{g}{\
 
 @elementwise
 def acos(xp: Any, input: Array) -> Array:
-    """The angle whose cosine it is, from 0 to π.
+    """The inverse cosine, from 0 to π.
 
     >>> acos(tensor([1.0, 0.0]))
     tensor([0.0000, 1.5708])
@@ -76,7 +76,7 @@ acos.vjp(input=lambda g, input: -g * rsqrt(1 - input * input), latex=r"-\frac{g}
 
 @elementwise
 def atan(xp: Any, input: Array) -> Array:
-    """The angle whose tangent it is, from -π/2 to π/2.
+    """The inverse tangent, from -π/2 to π/2.
 
     >>> atan(tensor([0.0, 1.0]))
     tensor([0.0000, 0.7854])
@@ -89,7 +89,7 @@ atan.vjp(input=lambda g, input: g / (1 + input * input), latex=r"\frac{g}{1+x^2}
 
 @elementwise
 def tanh(xp: Any, input: Array) -> Array:
-    """An S-shaped curve from -1 to 1: y = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ).
+    """The hyperbolic tangent, from -1 to 1: y = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ).
 
     >>> tanh(tensor([0.0, 1.0]))
     tensor([0.0000, 0.7616])
@@ -128,7 +128,7 @@ cosh.vjp(input=lambda g, input: g * sinh(input), latex=r"g \sinh x")
 
 @elementwise
 def asinh(xp: Any, input: Array) -> Array:
-    """The number whose sinh it is.
+    """The inverse hyperbolic sine.
 
     >>> asinh(tensor([0.0, 1.0]))
     tensor([0.0000, 0.8814])
@@ -141,7 +141,7 @@ asinh.vjp(input=lambda g, input: g * rsqrt(input * input + 1), latex=r"\frac{g}{
 
 @elementwise
 def acosh(xp: Any, input: Array) -> Array:
-    """The positive number whose cosh it is; NaN below 1.
+    """The inverse hyperbolic cosine, not negative; NaN below 1.
 
     >>> acosh(tensor([1.0, 2.0]))
     tensor([0.0000, 1.3170])
@@ -149,8 +149,8 @@ def acosh(xp: Any, input: Array) -> Array:
     return xp.arccosh(input)
 
 
-# Two roots, not the root of the product: for complex x only they have the sign of the slope.
-# (And no x + 1, which would take the sign from an imaginary part of -0.)
+# Two roots, not the root of the product: for complex x only they have the right branch.
+# (And not x + 1, which would lose the sign of an imaginary part of -0.)
 acosh.vjp(
     input=lambda g, input: g * rsqrt(input - 1) * rsqrt(input - (-1)),
     latex=r"\frac{g}{\sqrt{x-1}\sqrt{x+1}}",
@@ -159,7 +159,7 @@ acosh.vjp(
 
 @elementwise
 def atanh(xp: Any, input: Array) -> Array:
-    """The number whose tanh it is.
+    """The inverse hyperbolic tangent.
 
     >>> atanh(tensor([0.0, 0.5]))
     tensor([0.0000, 0.5493])
@@ -178,14 +178,14 @@ def sinc(xp: Any, input: Array) -> Array:
     tensor([1.0000, 0.6366])
     """
     dtype = input.dtype
-    if dtype.itemsize == 2:  # π x needs more digits, and may be too large
+    if dtype.itemsize == 2:  # π x needs more digits, and may overflow
         input = input.astype("float32")
     angle = math.pi * xp.where(input == 0, input + 1, input)
     return xp.where(input == 0, xp.ones_like(input), xp.sin(angle) / angle).astype(dtype)
 
 
 def sinc_derivative(input: Any, y: Any) -> Any:
-    """(cos πx - y) / x, and near 0, where these cancel, its series."""
+    """(cos πx - y) / x, and its power series near 0, where the difference cancels."""
     near = abs(input) < SMALL
     small, away = where(near, input, 0.0), where(near, 1.0, input)
     square = math.pi**2 * (small * small)
@@ -199,7 +199,7 @@ SMALL = 0.15
 SINC_SERIES = [
     (-1) ** k * math.pi**2 * 2 * k / math.factorial(2 * k + 1) for k in range(1, 8)
 ]  # fmt: skip
-"""Of y' / x in powers of (πx)²."""
+"""The coefficients of y' / x in powers of (πx)²."""
 
 sinc.vjp(
     input=lambda g, y, input: g * sinc_derivative(input, y),

@@ -1,4 +1,4 @@
-"""Each number, or each slice, once. No gradients."""
+"""Unique elements or slices. No gradients."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """Each number once, in order; on request also which one each was, and how often it occurs.
+    """The sorted unique elements, and on request the inverse indices and the counts.
 
-    With `dim`, each slice along it once.
+    With `dim`, the unique slices along it.
 
     >>> unique(tensor([3, 1, 3]), return_counts=True)
     (tensor([1, 3]), tensor([1, 2]))
@@ -30,7 +30,7 @@ def unique(
     if dim is None:
         values, inverse, counts = xp.unique(
             in_float32(array), return_inverse=True, return_counts=True, equal_nan=False
-        )  # NumPy does not know where NaN of bfloat16 belongs
+        )  # NumPy does not sort NaN of bfloat16
         values = values.astype(array.dtype)
         inverse = inverse.reshape(array.shape)
     else:
@@ -51,7 +51,7 @@ def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """The first of each run of equal numbers, or of equal slices along `dim`.
+    """The first element of each run of equal ones, or the first slice along `dim`.
 
     >>> unique_consecutive(tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])
@@ -68,17 +68,19 @@ def unique_consecutive(
 
 
 def sort_slices(xp: Any, array: Array, dim: int) -> Array:
-    """Return the order of the slices along `dim`, compared number by number as words are."""
+    """Return the indices that sort the slices along `dim` lexicographically."""
     n = array.shape[dim]
     columns = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)
     order = xp.arange(n)
-    for column in range(columns.shape[1] - 1, -1, -1):  # a stable sort keeps what came before
+    for column in range(
+        columns.shape[1] - 1, -1, -1
+    ):  # least significant column first: the sort is stable
         order = order[xp.argsort(columns[order, column], kind="stable")]
     return order
 
 
 def find_runs(xp: Any, array: Array, dim: int) -> tuple[Array, Array, Array]:
-    """Return where runs of equal slices begin, in which run each slice is, and their lengths."""
+    """Return the start of each run of equal slices, the run of each slice, and the run lengths."""
     n = array.shape[dim]
     rows = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)
     new = xp.ones(n, "bool")
@@ -89,7 +91,7 @@ def find_runs(xp: Any, array: Array, dim: int) -> tuple[Array, Array, Array]:
 
 
 def pack_results(values: Array, inverse: Array, counts: Array, *wanted: bool) -> Any:
-    """Return the values alone, or a tuple with what else is wanted."""
+    """Return the values alone, or a tuple with the other requested results."""
     extras = [
         wrap(array.astype("int64"))
         for array, is_wanted in zip((inverse, counts), wanted, strict=True)

@@ -1,4 +1,4 @@
-"""How far numbers spread around their mean, with all of PyTorch's ways to ask."""
+"""Variance and standard deviation, with PyTorch's signatures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .. import dtypes
 from ..backends.numpy import Array
 from ..core.autograd.node_names import recorded_as
 from ..core.out_variants import takes_out
-from ..core.precision import is_half, widened
+from ..core.precision import is_half, widen
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method, with_aliases
 from ..errors import ArgumentError
@@ -28,9 +28,8 @@ def var(
     """The variance: the mean squared distance from the mean, over n - correction.
 
     Args:
-        correction: 1 unless said otherwise, for numbers that are a sample.
-        unbiased: the older way to say so: False is correction 0. It may stand alone in
-            the place of `dim`.
+        correction: subtracted from n; by default 1, Bessel's correction.
+        unbiased: the older form: False means correction 0. It may be given in place of `dim`.
 
     >>> var(tensor([1.0, 2.0, 3.0])), var(tensor([1.0, 3.0]), unbiased=False)
     (tensor(1.), tensor(1.))
@@ -48,14 +47,14 @@ def std(
 ) -> Tensor:  # fmt: skip
     """The standard deviation: the square root of the variance (see `var`).
 
-    Where it is 0 it has a corner, and the gradient 0 is taken.
+    Where it is 0, a kink, the gradient is taken as 0.
 
     >>> std(tensor([1.0, 2.0, 3.0]))
     tensor(1.)
     """
     dim, correction = read_correction("std", dim, unbiased, correction)
     statistics.check_inexact("std", input._array)
-    squared = statistics.var(widened(input), dim, keepdim, correction=correction)
+    squared = statistics.var(widen(input), dim, keepdim, correction=correction)
     if is_extreme(squared._array):
         dtype, wide_dtype = squared.dtype, dtypes.promote_types(input.dtype, dtypes.float64)
         squared = statistics.var(input.to(wide_dtype), dim, keepdim, correction=correction)
@@ -64,7 +63,7 @@ def std(
 
 
 def is_extreme(variance: Array) -> bool:
-    """Whether a float32 has no room for a variance that may have a root in it."""
+    """Return True if a float32 variance has under- or overflowed where its root need not."""
     if variance.__class__ is not numpy.ndarray or variance.itemsize != 4 or not variance.size:
         return False
     if variance.size == 1:
@@ -74,7 +73,7 @@ def is_extreme(variance: Array) -> bool:
 
 
 SMALLEST = 1e-30
-"""Below it squares in float32 lose digits, or are 0."""
+"""The variance below which squares in float32 lose digits, or are 0."""
 
 
 @with_aliases
@@ -112,7 +111,7 @@ def std_mean(
 def read_correction(
     name: str, dim: Any, unbiased: bool | None, correction: float | None
 ) -> tuple[Dims, float]:
-    """Read the older and the newer way to ask into `dim` and `correction`."""
+    """Return `dim` and `correction` from PyTorch's older and newer signatures."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:

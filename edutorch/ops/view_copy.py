@@ -1,7 +1,7 @@
-"""The views of this library as copies, and tensors with one such part replaced.
+"""The copying forms of the views, and the `_scatter` functions.
 
-`narrow_copy(x, …)` is `narrow(x, …)` in memory of its own; `select_scatter(x, src, …)` is
-a copy of x in which the part that `select(x, …)` would show holds the numbers of `src`.
+`narrow_copy(x, …)` is a copy of `narrow(x, …)`; `select_scatter(x, src, …)` is a copy of x
+in which the elements of `select(x, …)` are replaced by those of `src`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .views import (
 
 
 def detach(input: Tensor) -> Tensor:
-    """A tensor of the same memory that the graph does not know.
+    """A tensor that shares the memory but is detached from the graph.
 
     >>> detach(tensor([1.0], requires_grad=True)).requires_grad
     False
@@ -48,7 +48,7 @@ def detach(input: Tensor) -> Tensor:
 
 
 def detach_(input: Tensor) -> Tensor:
-    """Forget the graph behind the tensor: it becomes a leaf.
+    """Detach the tensor from the graph in place: it becomes a leaf.
 
     >>> x = tensor([1.0], requires_grad=True) * 2; detach_(x).is_leaf
     True
@@ -74,7 +74,7 @@ def _alias(input: Tensor) -> Tensor:
 
 
 def _make_copy_form(function: Callable[..., Any], example: str) -> Callable[..., Any]:
-    """Make the form of a view that copies; the example begins with its name."""
+    """Make the copying form of a view; the example begins with its name."""
     name = example.partition("(")[0]
     base = "".join(part.capitalize() for part in name.removesuffix("_copy").split("_"))
 
@@ -87,7 +87,7 @@ def _make_copy_form(function: Callable[..., Any], example: str) -> Callable[...,
 
     copy.__name__ = copy.__qualname__ = name
     copy.__module__ = __name__
-    copy.__doc__ = f"What `{name.removesuffix('_copy')}` shows, as a copy.\n\n>>> {example}\n"
+    copy.__doc__ = f"A copy of what `{name.removesuffix('_copy')}` returns.\n\n>>> {example}\n"
     copy.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return takes_out(copy)
 
@@ -96,7 +96,7 @@ alias_copy = _make_copy_form(_alias, "alias_copy(tensor([1, 2]))\ntensor([1, 2])
 as_strided_copy = _make_copy_form(
     as_strided, "as_strided_copy(arange(3), (2, 2), (1, 1))\ntensor([[0, 1],\n        [1, 2]])"
 )
-# In PyTorch too a gradient flows through it, whatever the name says.
+# As in PyTorch a gradient flows through it, in spite of the name.
 detach_copy = _make_copy_form(_alias, "detach_copy(tensor([1, 2]))\ntensor([1, 2])")
 diagonal_copy = _make_copy_form(diagonal, "diagonal_copy(tensor([[1, 2], [3, 4]]))\ntensor([1, 4])")
 expand_copy = _make_copy_form(expand, "expand_copy(tensor([1]), (2,))\ntensor([1, 1])")
@@ -131,7 +131,7 @@ view_as_real_copy = _make_copy_form(
 view_copy = _make_copy_form(view, "view_copy(tensor([[1, 2]]), (2,))\ntensor([1, 2])")
 
 
-# One part replaced --------------------------------------------------------------------------
+# Parts replaced -----------------------------------------------------------------------------
 
 
 def _replace_part(name: str, input: Tensor, src: Tensor, index: Any, shape: Any) -> Tensor:
@@ -146,9 +146,9 @@ def _replace_part(name: str, input: Tensor, src: Tensor, index: Any, shape: Any)
 @as_method
 @recorded_as("SelectScatterBackward0")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of `input` whose slice number `index` along `dim` is `src`.
+    """A copy of `input` whose slice `index` along `dim` is `src`.
 
-    Raises: ShapeError: src has not the shape of the slice.
+    Raises: ShapeError: src does not have the shape of the slice.
 
     >>> select_scatter(zeros(2, 2), ones(2), 0, 1)
     tensor([[0., 0.],
@@ -168,7 +168,7 @@ def slice_scatter(
 ) -> Tensor:  # fmt: skip
     """A copy of `input` in which input[start:end:step] along `dim` is `src`.
 
-    Raises: ShapeError: src has not the shape of the part.
+    Raises: ShapeError: src does not have the shape of that slice.
 
     >>> slice_scatter(zeros(4), ones(2), start=1, end=3)
     tensor([0., 1., 1., 0.])
@@ -184,7 +184,7 @@ def diagonal_scatter(
 ) -> Tensor:
     """A copy of `input` with `src` on its diagonal.
 
-    Raises: ShapeError: src has not the shape of the diagonal.
+    Raises: ShapeError: src does not have the shape of the diagonal.
 
     >>> diagonal_scatter(zeros(2, 2), ones(2))
     tensor([[1., 0.],
@@ -200,7 +200,7 @@ def slice_inverse(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The tensor `src` again, of which `input` is a slice: the memory around it.
+    """The view `src` of which `input` is a slice, rebuilt from the storage of `input`.
 
     >>> x = arange(4); slice_inverse(x[1:3], x, 0, 1, 3)
     tensor([0, 1, 2, 3])

@@ -1,7 +1,7 @@
-"""Other ways to look at the same numbers: views, which share the memory.
+"""Views: tensors with other shapes and strides that share the memory.
 
-Moving numbers is linear, so the gradient just moves back; where a value went to
-several places, the gradients from there are added.
+A view is linear, so its gradient is the transposed mapping: elements that occur several
+times in the result accumulate their gradients.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from .. import backends
 from ..backends.numpy import Array
 from ..core.autograd.view_tracking import layout_of
 from ..core.op import movement
-from ..core.shapes import normal_dim, whole
+from ..core.shapes import as_int, normal_dim
 from ..core.tensor import Tensor
 from ..errors import DimError, DTypeError, ShapeError
 
 
 @movement(node="ViewBackward0")
 def reshape(xp: Any, input: Array, shape: Sequence[int]) -> Array:
-    """The same numbers, row by row, in another shape; one size may be -1 (the rest).
+    """The elements in row-major order in another shape; one size may be -1 (inferred).
 
     >>> reshape(arange(6), (2, -1))
     tensor([[0, 1, 2],
@@ -39,6 +39,7 @@ reshape.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathr
 
 
 def size_mismatch(name: str, input: Array, shape: Sequence[int]) -> ShapeError:
+    """Make the error for a shape with another number of elements."""
     known = math.prod(size for size in shape if size != -1)
     hint = None
     if list(shape).count(-1) > 1:
@@ -55,9 +56,9 @@ def size_mismatch(name: str, input: Array, shape: Sequence[int]) -> ShapeError:
 
 @movement
 def view(xp: Any, input: Array, shape: Sequence[int]) -> Array:
-    """Like `reshape`, but always of the same memory.
+    """Like `reshape`, but never a copy.
 
-    Raises: ShapeError: the memory does not allow it; `reshape` would copy.
+    Raises: ShapeError: the strides do not allow it; `reshape` would copy.
 
     >>> view(arange(4), (2, 2))
     tensor([[0, 1],
@@ -73,7 +74,7 @@ view.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathrm{r
 
 
 def reshape_view(input: Array, shape: Sequence[int]) -> Array:
-    """Reshape memory that has gaps, refusing to copy."""
+    """Reshape a non-contiguous array, refusing to copy."""
     y = input.reshape(shape)
     if y.size and not (y.base is input or y.base is input.base is not None):
         raise ShapeError(
@@ -109,7 +110,7 @@ permute.vjp(
 
 
 def inverse_permutation(dims: Sequence[int]) -> tuple[int, ...]:
-    """Return the permutation that undoes another one."""
+    """Return the inverse of a permutation."""
     positions = [dim % len(dims) for dim in dims]
     return tuple(positions.index(axis) for axis in range(len(dims)))
 
@@ -187,7 +188,7 @@ squeeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathr
 
 @movement
 def expand(xp: Any, input: Array, size: Sequence[int]) -> Array:
-    """Axes of size 1 stretched (and new ones added in front) without copying.
+    """Expand axes of size 1 (and add leading axes) without copying.
 
     >>> expand(tensor([[1], [2]]), (2, 3))
     tensor([[1, 1, 1],
@@ -210,13 +211,13 @@ def expand(xp: Any, input: Array, size: Sequence[int]) -> Array:
         ) from None
 
 
-# The engine sums a gradient back over stretched axes by itself.
+# The engine sums a gradient over broadcast axes.
 expand.vjp(input=lambda g: g, latex=r"\textstyle\sum g\ \text{over stretched axes}")
 
 
 @movement(node="SliceBackward0")
 def narrow(xp: Any, input: Array, dim: int, start: int, length: int) -> Array:
-    """The part of an axis from `start`, `length` long.
+    """The slice of an axis from `start` with `length` elements.
 
     >>> narrow(tensor([1, 2, 3, 4]), 0, 1, 2)
     tensor([2, 3])
@@ -243,7 +244,7 @@ narrow.vjp(
 
 
 def scatter_slice(g: Any, shape: Sequence[int], dim: int, start: int, length: int) -> Any:
-    """Zeros of `shape` with `g` in the part that was taken."""
+    """Zeros of `shape` with `g` in the slice that was taken."""
     return index_put_forward(
         g, (slice(None),) * dim + (slice(start, start + length),), tuple(shape)
     )
@@ -258,8 +259,8 @@ def select(xp: Any, input: Array, dim: int, index: int) -> Array:
     """
     dim = normal_dim("select", dim, input.ndim)
     if index.__class__ is not int:
-        index = whole("select", index, "index")
-    return input[(*(slice(None),) * dim, index, ...)]  # with `...` it is a view even of one number
+        index = as_int("select", index, "index")
+    return input[(*(slice(None),) * dim, index, ...)]  # with `...` it is a view even if 0-d
 
 
 select.vjp(
@@ -272,7 +273,7 @@ select.vjp(
 
 @movement
 def diagonal(xp: Any, input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
-    """The diagonal of each matrix made by two axes, as a new last axis.
+    """The diagonal of the matrices formed by two axes, as a new last axis.
 
     >>> diagonal(tensor([[1, 2], [3, 4]]))
     tensor([1, 4])
@@ -290,7 +291,7 @@ diagonal.vjp(
 
 
 def diagonal_index(shape: Sequence[int], offset: int, dim1: int, dim2: int) -> tuple[Any, ...]:
-    """Return the index that picks a diagonal with its axis last, as `diagonal` does."""
+    """Return the index that selects a diagonal with its axis last, as `diagonal` does."""
     dim1, dim2 = dim1 % len(shape), dim2 % len(shape)
     length = max(0, min(shape[dim1] + min(offset, 0), shape[dim2] - max(offset, 0)))
     steps = np.arange(length)
@@ -302,17 +303,17 @@ def diagonal_index(shape: Sequence[int], offset: int, dim1: int, dim2: int) -> t
     return tuple(index)
 
 
-# The two for which it matters how the tensor itself lies in memory ------------------------------
+# The two that depend on the strides of the input ------------------------------------------------
 
 
 def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A view with free choice of size and step per axis, counted in numbers.
+    """A view with the given size and stride per axis, in elements.
 
     `storage_offset` counts from the start of the storage, not of the tensor.
 
-    Raises: ShapeError: the view would leave the storage.
+    Raises: ShapeError: the view would exceed the storage.
 
     >>> as_strided(arange(5), (3, 2), (1, 1))
     tensor([[0, 1],
@@ -330,7 +331,7 @@ def as_strided_scatter(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    """A copy of `input` in which the strided region holds the numbers of `src`.
+    """A copy of `input` in which the strided region holds the elements of `src`.
 
     >>> as_strided_scatter(zeros(4), ones(2), (2,), (2,))
     tensor([1., 0., 1., 0.])

@@ -1,7 +1,7 @@
-"""Windows: weights that let a piece of a signal fade in and out.
+"""Window functions, such as `torch.hann_window`.
 
-`symmetric` windows end as they begin. `periodic` ones leave out the last number, with which
-the next window would begin: that is what spectra need, so it is the default here. The same
+`symmetric` windows end as they begin. `periodic` ones omit the last sample, which is the first
+of the next period: that is right for spectra, so it is the default here. The same
 and more windows, symmetric by default, are in `edutorch.signal.windows`.
 """
 
@@ -18,12 +18,12 @@ from .creation import creation
 
 
 def sample_points(xp: Any, n: int, symmetric: bool) -> Array:
-    """Return `count` places from 0 to 1; without the 1, unless `symmetric`."""
+    """Return `n` sample points from 0 to 1; without the 1, unless `symmetric`."""
     return xp.arange(n) / max(n - 1 if symmetric else n, 1)
 
 
 def sum_of_cosines(xp: Any, count: int, symmetric: bool, weights: Sequence[float]) -> Array:
-    """Return w(t) = a₀ - a₁ cos(2πt) + a₂ cos(4πt) - …; one single number is 1."""
+    """Return w(t) = a₀ - a₁ cos(2πt) + a₂ cos(4πt) - …; a single sample is 1."""
     if count == 1:
         return xp.ones(1)
     t = sample_points(xp, count, symmetric)
@@ -34,12 +34,12 @@ def sum_of_cosines(xp: Any, count: int, symmetric: bool, weights: Sequence[float
 
 
 def triangle(xp: Any, count: int, symmetric: bool) -> Array:
-    """Return w(t) = 1 - |2t - 1|; one single number is 1."""
+    """Return w(t) = 1 - |2t - 1|; a single sample is 1."""
     return xp.ones(1) if count == 1 else 1 - abs(2 * sample_points(xp, count, symmetric) - 1)
 
 
 def kaiser_values(xp: Any, count: int, symmetric: bool, beta: float) -> Array:
-    """Return w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β); one single number is 1."""
+    """Return w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β); a single sample is 1."""
     if count <= 1:
         return xp.ones(count)
     from_middle = 2 * sample_points(xp, count, symmetric) - 1
@@ -48,9 +48,9 @@ def kaiser_values(xp: Any, count: int, symmetric: bool, beta: float) -> Array:
 
 
 def window_dtype(name: str, count: int, dtype: Any) -> Any:
-    """Return the type of a window of `count` numbers.
+    """Return the dtype of a window of `count` samples.
 
-    Raises: ShapeError: a negative count. DTypeError: not a floating type. TypeError: no integer.
+    Raises: ShapeError: a negative count. DTypeError: not floating-point. TypeError: no integer.
     """
     result_dtype = dtypes.get_default_dtype() if dtype is None else dtypes.of(dtype)
     if not result_dtype.is_floating_point:
@@ -64,7 +64,7 @@ def window_dtype(name: str, count: int, dtype: Any) -> Any:
 
 @creation
 def hann_window(xp: Any, window_length: int, periodic: bool = True, *, dtype: Any = None) -> Array:
-    """One hill of a cosine, from 0 to 0: w(t) = ½ - ½ cos(2πt).
+    """The Hann window: w(t) = ½ - ½ cos(2πt).
 
     >>> hann_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
@@ -83,7 +83,7 @@ def hamming_window(
     *,
     dtype: Any = None,
 ) -> Array:
-    """A hill of a cosine that does not quite reach 0: w(t) = alpha - beta · cos(2πt).
+    """The Hamming window: w(t) = alpha - beta · cos(2πt).
 
     >>> hamming_window(4)
     tensor([0.0800, 0.5400, 1.0000, 0.5400])
@@ -96,7 +96,7 @@ def hamming_window(
 def blackman_window(
     xp: Any, window_length: int, periodic: bool = True, *, dtype: Any = None
 ) -> Array:
-    """A narrower hill, of two cosines: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
+    """The Blackman window: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
 
     >>> blackman_window(4).abs().round(decimals=4)
     tensor([0.0000, 0.3400, 1.0000, 0.3400])
@@ -109,7 +109,7 @@ def blackman_window(
 def bartlett_window(
     xp: Any, window_length: int, periodic: bool = True, *, dtype: Any = None
 ) -> Array:
-    """A triangle: w(t) = 1 - |2t - 1|.
+    """The Bartlett window: w(t) = 1 - |2t - 1|.
 
     >>> bartlett_window(4)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
@@ -122,9 +122,9 @@ def bartlett_window(
 def kaiser_window(
     xp: Any, window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None
 ) -> Array:
-    """A hill whose width can be chosen: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
+    """The Kaiser window: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
 
-    I₀ is a Bessel function; the larger β, the narrower the hill, and β = 0 gives ones.
+    I₀ is a Bessel function; the larger β, the narrower the window, and β = 0 gives ones.
 
     >>> kaiser_window(4, beta=2.0)
     tensor([0.4387, 0.8348, 1.0000, 0.8348])

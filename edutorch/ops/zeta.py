@@ -1,4 +1,4 @@
-"""Sums of inverse powers: Hurwitz's zeta function, and the polygamma functions made of it."""
+"""The Hurwitz zeta function, and the polygamma functions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .special_common import bernoulli_numbers, in_float64, refuse_derivative
 
 
 def hurwitz_zeta(xp: Any, s: Array, q: Array) -> Array:
-    """Σ (q + k)⁻ˢ over k = 0, 1, …, for s > 1 and q > 0: ten terms, then Euler and Maclaurin.
+    """Σ (q + k)⁻ˢ over k = 0, 1, …, for s > 1 and q > 0: ten terms, then Euler-Maclaurin.
 
     The rest is ∫ = a¹⁻ˢ / (s - 1), half a term, and Σ B₂ⱼ / (2j)! · s (s+1) … (s+2j-2) a¹⁻ˢ⁻²ʲ,
-    where a is the first number left out.
+    where a is the first q + k left out.
     """
     first, count = q**-s, 10
     for k in range(1, count):
@@ -35,7 +35,7 @@ def zeta(xp: Any, input: Array, other: Array) -> Array:
     """Hurwitz's zeta function: y = Σ (q + k)⁻ˢ over k = 0, 1, …; Riemann's for q = 1.
 
     NaN for s < 1, ∞ for s = 1 and at q = 0, -1, -2, …; at other negative q only an integer s
-    has a real value. There the terms below 0 are a difference of two sums of the same kind.
+    has a real value. There the terms below 0 are a difference of two such sums.
 
     Paper: NIST Digital Library of Mathematical Functions, 25.11.1, 25.11.5 (Euler, Maclaurin).
 
@@ -63,7 +63,9 @@ def zeta(xp: Any, input: Array, other: Array) -> Array:
 
 zeta.vjp(
     input=refuse_derivative("zeta", "input", "only `other` may require grad; detach `input`"),
-    other=lambda g, input, other: -g * input * zeta(input + 1, other),  # -input: not of bytes
+    other=lambda g, input, other: (
+        -g * input * zeta(input + 1, other)
+    ),  # -input would wrap for uint8
     latex={"input": r"\text{none}", "other": r"-g\,s\,\zeta(s+1, q)"},
 )
 
@@ -73,7 +75,7 @@ zeta.vjp(
 def polygamma(xp: Any, input: Array, n: int) -> Array:
     """The n-th derivative of digamma: (-1)ⁿ⁺¹ n! ζ(n + 1, x).
 
-    In public its arguments have PyTorch's order: `polygamma(n, input)`, `input.polygamma(n)`.
+    The public function has PyTorch's argument order: `polygamma(n, input)`, `input.polygamma(n)`.
 
     Raises: ValueRangeError: n is negative.
 

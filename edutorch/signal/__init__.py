@@ -1,4 +1,4 @@
-"""Signals in time: windows, and spectra that change."""
+"""Signal processing: window functions and the short-time Fourier transform."""
 
 from __future__ import annotations
 

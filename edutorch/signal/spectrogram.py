@@ -1,4 +1,4 @@
-"""How the spectrum of a signal changes: pieces of it, each transformed, and back.
+"""The short-time Fourier transform and its inverse.
 
 S[k, t] = Σ_j window[j] · x[t · hop_length + j] · e^(-2πi jk/n_fft)
 """
@@ -6,7 +6,7 @@ S[k, t] = Σ_j window[j] · x[t · hop_length + j] · e^(-2πi jk/n_fft)
 from __future__ import annotations
 
 from .. import fft
-from ..core.argument_checks import tensors_only
+from ..core.argument_checks import with_argument_checks
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
@@ -19,11 +19,11 @@ __all__ = ["istft", "stft"]
 def _padded_window(
     name: str, input: Tensor, n_fft: int, win_length: int, window: Tensor | None
 ) -> Tensor:
-    """Return the weights of the n_fft numbers of a piece: the window in the middle, else 0.
+    """Return the window zero-padded on both sides to n_fft samples.
 
-    Warns where there is no window, as few people want that.
+    Warns where there is no window, which is rarely intended.
 
-    Raises: ShapeError: the window has not `win_length` numbers, or they are more than n_fft.
+    Raises: ShapeError: the window does not have `win_length` samples, or more than n_fft.
     """
     if not 0 < win_length <= n_fft:
         raise ShapeError(
@@ -49,7 +49,7 @@ def _padded_window(
 
 
 def _check_onesided(name: str, onesided: bool, *tensors: Tensor | None) -> None:
-    """Raise DTypeError where half a spectrum is asked for that does not repeat itself."""
+    """Raise DTypeError for a one-sided spectrum of a complex signal."""
     if onesided and any(tensor is not None and tensor.is_complex() for tensor in tensors):
         raise DTypeError(
             name, "Cannot have onesided output if window or input is complex",
@@ -58,7 +58,7 @@ def _check_onesided(name: str, onesided: bool, *tensors: Tensor | None) -> None:
 
 
 def _check_signal(input: Tensor, n_fft: int, hop_length: int) -> None:
-    """Raise ShapeError or DTypeError unless `input` can be cut into pieces of n_fft numbers."""
+    """Raise ShapeError or DTypeError unless `input` can be split into frames of n_fft samples."""
     rows = {"input": tuple(input.shape), "n_fft": n_fft}
     if input.ndim not in (1, 2):
         raise ShapeError(
@@ -74,14 +74,14 @@ def _check_signal(input: Tensor, n_fft: int, hop_length: int) -> None:
 
 
 def _pad_ends(input: Tensor, width: int, mode: str) -> Tensor:
-    """Return the signal with `width` numbers more at each end."""
+    """Return the signal padded by `width` samples at each end."""
     if input.ndim not in (1, 2):
-        return input  # to be refused
+        return input  # `_check_signal` raises the error
     padded = pad(input.reshape((*(1,) * (3 - input.ndim), *input.shape)), (width, width), mode)
     return padded.reshape(padded.shape[-input.ndim :])
 
 
-@tensors_only
+@with_argument_checks
 @as_method
 def stft(
     input: Tensor,
@@ -96,24 +96,24 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """The short-time Fourier transform: the spectrum of each piece of a signal.
+    """The short-time Fourier transform: the spectrum of each frame of a signal.
 
     Args:
         input: a signal, or a batch of signals.
-        n_fft: the numbers in a piece, and so the number of frequencies.
-        hop_length: from the start of a piece to that of the next; a quarter of n_fft.
-        win_length: the numbers of the window; n_fft.
-        window: weights of the numbers in a piece; ones.
-        center: piece t has its middle at t · hop_length; the signal is continued at both
-            ends by `pad_mode` for that. Else it begins there.
-        normalized: divide by √n_fft.
-        onesided: only the frequencies that do not repeat; so for real signals.
-        return_complex: a complex tensor; False gives pairs of real numbers instead.
-        align_to_window: without `center`: it is the window that begins there.
+        n_fft: the number of samples of a frame.
+        hop_length: the distance between frames; by default n_fft // 4.
+        win_length: the number of samples of the window; by default n_fft.
+        window: the weights of the samples of a frame; by default ones.
+        center: whether frame t is centred at t · hop_length, with the signal padded at both
+            ends by `pad_mode`; else it starts there.
+        normalized: whether to divide by √n_fft.
+        onesided: whether to return only the nonnegative frequencies; default for real input.
+        return_complex: whether to return a complex tensor instead of pairs of real elements.
+        align_to_window: without `center`, whether the window (not the frame) starts there.
 
-    Shape: (batch, frequencies, pieces), without batch for one signal.
+    Shape: (batch, frequencies, frames), without batch for one signal.
 
-    Raises: ShapeError, DTypeError, ValueRangeError: what is given does not fit together.
+    Raises: ShapeError, DTypeError, ValueRangeError: invalid arguments.
 
     >>> stft(ones(8), 4, window=hann_window(4), return_complex=True).abs()[:, :2]
     tensor([[2., 2.],
@@ -148,7 +148,10 @@ def stft(
 def _check_spectra(
     input: Tensor, n_fft: int, hop_length: int, win_length: int, onesided: bool | None
 ) -> bool:
-    """Return whether these are half spectra. Raises: ShapeError, DTypeError: they are none."""
+    """Return True for one-sided spectra.
+
+    Raises: ShapeError, DTypeError: the input is not a result of `stft`.
+    """
     rows = {"input (frequencies, pieces)": tuple(input.shape), "n_fft": n_fft}
     if not input.is_complex():
         raise DTypeError(
@@ -169,7 +172,7 @@ def _check_spectra(
 
 
 def _overlap_add(frames: Tensor, hop_length: int) -> Tensor:
-    """Lay pieces (batch, pieces, n) one after the other, `hop_length` apart, and add them."""
+    """Overlap-add: sum frames (batch, frames, n) at a distance of `hop_length`."""
     batch, count, n = frames.shape
     starts = arange(count, device=frames.device).unsqueeze(-1) * hop_length
     positions = (starts + arange(n, device=frames.device)).flatten()
@@ -178,7 +181,7 @@ def _overlap_add(frames: Tensor, hop_length: int) -> Tensor:
     return y.index_add(1, positions, frames.flatten(1))
 
 
-@tensors_only
+@with_argument_checks
 @as_method
 def istft(
     input: Tensor,
@@ -192,18 +195,18 @@ def istft(
     length: int | None = None,
     return_complex: bool = False,
 ) -> Tensor:
-    """The way back from `stft`: the signal whose pieces have these spectra.
+    """The inverse of `stft`: the signal whose frames have these spectra.
 
-    The pieces, each weighed by the window again, are added up, and divided by the sum of
-    the squares of the windows that lie over each number. (For spectra that no signal has,
-    this is the signal that comes closest.)
+    The frames, weighted by the window again, are overlap-added, and divided by the sum of the
+    squared windows at each sample. (For spectra that no signal has, this is the least-squares
+    estimate.)
 
     Args: as for `stft`, and
-        length: the numbers of the signal; else as many as the pieces reach.
-        return_complex: the signal is complex.
+        length: the number of samples of the signal; by default as many as the frames cover.
+        return_complex: whether the signal is complex.
 
-    Raises: ShapeError, DTypeError: what is given does not fit together. ValueRangeError: at
-        some number all windows are 0, so that nothing is known of it.
+    Raises: ShapeError, DTypeError: invalid arguments. ValueRangeError: at some sample all
+        windows are 0, so the signal cannot be recovered there.
 
     Paper: D. Griffin, J. Lim, "Signal estimation from modified short-time Fourier
     transform", 1984.
@@ -240,7 +243,7 @@ def istft(
 def _trim_and_normalize(
     signal: Tensor, squares: Tensor, start: int, length: int | None, center: bool
 ) -> Tensor:
-    """Cut the wanted part out of the pieces added up, and divide by the windows' squares."""
+    """Trim the overlap-added frames to the requested part and divide by the squared windows."""
     total = signal.shape[-1]
     end = start + length if length is not None else total - start
     signal, squares = signal[:, start:end], squares[:, start:end]

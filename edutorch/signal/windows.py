@@ -1,7 +1,7 @@
-"""Windows, symmetric by default: weights that let a piece of a signal fade in and out.
+"""Window functions, symmetric by default, as `torch.signal.windows`.
 
-`M` is how many numbers there are; `sym=False` leaves out the last of M + 1, with which the
-next window begins. t runs from 0 to 1 over the window.
+`M` is the number of samples; `sym=False` computes M + 1 and omits the last, for a periodic
+window. t runs from 0 to 1 over the window.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array
-from ..core.argument_checks import guard as _guard
+from ..core.argument_checks import wrap_functions as _guard
 from ..errors import ArgumentError, InvalidValueError
 from ..ops.creation import creation
 from ..ops.windows import kaiser_values, sum_of_cosines, triangle
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def _window_dtype(name: str, M: int, dtype: Any) -> Any:
-    """Return the type of a window of `M` numbers.
+    """Return the dtype of a window of `M` samples.
 
     Raises: ValueError: a negative count, or not float32 or float64. TypeError: no integer.
     """
@@ -66,7 +66,7 @@ def general_cosine(
 def general_hamming(
     xp: Any, M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None
 ) -> Array:
-    """A hill of a cosine on a step: w(t) = alpha - (1 - alpha) cos(2πt).
+    """The general Hamming window: w(t) = alpha - (1 - alpha) cos(2πt).
 
     >>> edutorch.signal.windows.general_hamming(3, alpha=0.75)
     tensor([0.5000, 1.0000, 0.5000])
@@ -77,7 +77,7 @@ def general_hamming(
 
 @creation
 def hamming(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
-    """A hill of a cosine that does not quite reach 0: w(t) = 0.54 - 0.46 cos(2πt).
+    """The Hamming window: w(t) = 0.54 - 0.46 cos(2πt).
 
     >>> edutorch.signal.windows.hamming(3)
     tensor([0.0800, 1.0000, 0.0800])
@@ -88,7 +88,7 @@ def hamming(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 @creation
 def hann(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
-    """One hill of a cosine, from 0 to 0: w(t) = ½ - ½ cos(2πt).
+    """The Hann window: w(t) = ½ - ½ cos(2πt).
 
     >>> edutorch.signal.windows.hann(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
@@ -99,7 +99,7 @@ def hann(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 @creation
 def blackman(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
-    """A narrower hill, of two cosines: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
+    """The Blackman window: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
 
     >>> edutorch.signal.windows.blackman(3).abs().round(decimals=4)
     tensor([0., 1., 0.])
@@ -110,7 +110,7 @@ def blackman(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 @creation
 def nuttall(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
-    """A hill of three cosines whose spectrum falls off very fast.
+    """The minimum 4-term Blackman-Harris window of Nuttall, whose side lobes are very low.
 
     Paper: A. Nuttall, "Some windows with very good sidelobe behavior", 1981.
 
@@ -125,7 +125,7 @@ def nuttall(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 @creation
 def bartlett(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
-    """A triangle: w(t) = 1 - |2t - 1|.
+    """The Bartlett window: w(t) = 1 - |2t - 1|.
 
     >>> edutorch.signal.windows.bartlett(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
@@ -136,7 +136,7 @@ def bartlett(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 @creation
 def cosine(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
-    """Half a wave: w[n] = sin(π (n + ½) / M), with M + 1 unless `sym`.
+    """The cosine window: w[n] = sin(π (n + ½) / M), with M + 1 unless `sym`.
 
     >>> edutorch.signal.windows.cosine(3)
     tensor([0.5000, 1.0000, 0.5000])
@@ -156,10 +156,10 @@ def exponential(
     sym: bool = True,
     dtype: Any = None,
 ) -> Array:
-    """A peak that decays to both sides: w[n] = exp(-|n - center| / tau).
+    """The exponential window: w[n] = exp(-|n - center| / tau).
 
     Args:
-        center: where the peak is, only without `sym`; the middle, if not given.
+        center: the position of the peak, only for sym=False; by default the middle.
 
     Raises: ValueError: tau is not positive; a center for a symmetric window.
 
@@ -177,7 +177,7 @@ def exponential(
 
 @creation
 def gaussian(xp: Any, M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None) -> Array:
-    """The bell: w[n] = exp(-½ ((n - middle) / std)²).
+    """The Gaussian window: w[n] = exp(-½ ((n - middle) / std)²).
 
     Raises: ValueError: std is not positive.
 
@@ -195,7 +195,7 @@ def gaussian(xp: Any, M: int, *, std: float = 1.0, sym: bool = True, dtype: Any 
 
 @creation
 def kaiser(xp: Any, M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None) -> Array:
-    """A hill whose width can be chosen: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
+    """The Kaiser window: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
 
     Raises: ValueError: beta is negative.
 
