@@ -11,7 +11,7 @@ from ..fx import Graph, GraphModule
 from ..fx.interpreter import run_on_arrays
 from ..fx.passes import standard
 
-__all__ = ["BACKENDS", "BackendError", "maker"]
+__all__ = ["BACKENDS", "BackendError", "graph_compiler"]
 
 Run = Callable[[list[Any]], list[Any]]
 
@@ -50,7 +50,7 @@ BACKENDS: dict[str, Callable[[Graph], Run]] = {
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
-def maker(settings: dict[str, Any]) -> Callable[[Graph], Run]:
+def graph_compiler(settings: dict[str, Any]) -> Callable[[Graph], Run]:
     """Return what turns a captured graph into a function of arrays.
 
     Raises: BackendError: the backend or the mode is unknown.
@@ -76,7 +76,7 @@ def maker(settings: dict[str, Any]) -> Callable[[Graph], Run]:
         raise BackendError(
             "compile", f"`backend` must be a name or a function, got {type(backend).__name__}"
         )
-    return lambda graph: by_users_backend(backend, standard(graph))
+    return lambda graph: compile_by_user_backend(backend, standard(graph))
 
 
 class CapturedModule(GraphModule):
@@ -88,16 +88,16 @@ class CapturedModule(GraphModule):
             argument._array if isinstance(argument, Tensor) else argument for argument in args
         ]
         return tuple(
-            wrap(each) if hasattr(each, "dtype") else each
-            for each in run_on_arrays(self.graph)(arrays)
+            wrap(result) if hasattr(result, "dtype") else result
+            for result in run_on_arrays(self.graph)(arrays)
         )
 
 
-def by_users_backend(backend: Callable[..., Any], graph: Graph) -> Run:
+def compile_by_user_backend(backend: Callable[..., Any], graph: Graph) -> Run:
     """Let the user's backend compile: `backend(graph_module, example_inputs)`."""
     module = CapturedModule({}, graph)
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    examples = [example(node) for node in inputs]
+    examples = [example_input(node) for node in inputs]
     compiled = backend(module, examples)
     if not callable(compiled):
         raise BackendError(
@@ -105,15 +105,15 @@ def by_users_backend(backend: Callable[..., Any], graph: Graph) -> Run:
         )
 
     def run(arrays: list[Any]) -> list[Any]:
-        given = [wrap(array) if hasattr(array, "dtype") else array for array in arrays]
-        found = compiled(*given)
-        found = found if isinstance(found, tuple | list) else (found,)
-        return [each._array if isinstance(each, Tensor) else each for each in found]
+        inputs_ = [wrap(array) if hasattr(array, "dtype") else array for array in arrays]
+        results = compiled(*inputs_)
+        results = results if isinstance(results, tuple | list) else (results,)
+        return [result._array if isinstance(result, Tensor) else result for result in results]
 
     return run
 
 
-def example(node: Any) -> Any:
+def example_input(node: Any) -> Any:
     """Return a value that fits an input: zeros of its shape and type."""
     import numpy as np
 

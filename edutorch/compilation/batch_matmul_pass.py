@@ -21,47 +21,49 @@ from typing import Any
 
 import numpy as np
 
-from .symbols import view_of
-from .values import Program, Value, operands_of, steps_of
+from .symbols import make_view
+from .values import Program, Value, contiguous_steps, operands_of
 
-__all__ = ["stacked"]
+__all__ = ["stack_products"]
 
-LEAST = 3
+MIN_PRODUCTS = 3
 """So many products are worth a copy of what they multiply."""
-TALLEST = 512
+MAX_ROWS = 512
 """A product of more rows is large enough by itself."""
-LARGEST = 2**25
+MAX_STACK_BYTES = 2**25
 """So many bytes may be kept for a stack, or for its product."""
-FAR = 1 << 60
+LAST_POSITION = 1 << 60
 
 
-def stacked(program: Program) -> bool:
+def stack_products(program: Program) -> bool:
     """Join the products of a program that may be joined; say whether there were any."""
-    work = Stacking(program)
-    work.join_rows()
-    work.join_sums()
-    program.values = work.values
-    return work.changed
+    stacker = ProductStacker(program)
+    stacker.join_rows()
+    stacker.join_sums()
+    program.values = stacker.values
+    return stacker.changed
 
 
-class Stacking:
+class ProductStacker:
     """Looks for products that may be one. A value that is replaced becomes another one in place."""
 
     def __init__(self, program: Program) -> None:
         self.values = list(program.values)
-        places = enumerate((*program.inputs, *program.values))
-        self.place: dict[Value, tuple[int, int]] = {value: (i, 0) for i, value in places}
-        self.wanted = set(operands_of(program.outputs))
+        positions = enumerate((*program.inputs, *program.values))
+        self.position: dict[Value, tuple[int, int]] = {value: (i, 0) for i, value in positions}
+        self.outputs = set(operands_of(program.outputs))
         self.stacks: dict[frozenset[Any], tuple[list[Any], Value]] = {}
         self.like: Any = None  # what new values are made for
         self.changed = False
 
-    def keep(self, kind: str, function: Any, operands: tuple[Any, ...], shape: tuple[int, ...],
-             dtype: Any, settings: dict[str, Any] | None = None) -> Value:  # fmt: skip
+    def make_value(
+        self, kind: str, function: Any, operands: tuple[Any, ...], shape: tuple[int, ...],
+        dtype: Any, settings: dict[str, Any] | None = None,
+    ) -> Value:  # fmt: skip
         """Add a value, which is wanted just before the one that it is made for."""
         node = self.like.node
         value = Value(kind, function, tuple(operands), tuple(shape), dtype, settings or {}, node)
-        self.place[value] = self.place[self.like][0], len(self.values) - FAR
+        self.position[value] = self.position[self.like][0], len(self.values) - LAST_POSITION
         self.values.append(value)
         return value
 
@@ -71,59 +73,65 @@ class Stacking:
         """Join products with the same right factor whose left factors need none of them."""
         groups: dict[Any, list[Value]] = {}
         for value in self.values:
-            if value.kind == "product" and value.shape[0] <= TALLEST:
-                groups.setdefault(where_it_is(value.operands[1]), []).append(value)
+            if value.kind == "product" and value.shape[0] <= MAX_ROWS:
+                groups.setdefault(memory_key(value.operands[1]), []).append(value)
         for group in groups.values():
-            free = self.free_of(group) if len(group) >= LEAST else []
-            if len(free) >= LEAST:
-                self.one_product(free)
+            free = self.independent_products(group) if len(group) >= MIN_PRODUCTS else []
+            if len(free) >= MIN_PRODUCTS:
+                self.merge_products(free)
 
-    def free_of(self, group: list[Value]) -> list[Value]:
+    def independent_products(self, group: list[Value]) -> list[Value]:
         """Return the products whose left factors need none of the group."""
         inside = set(group)
-        late: set[Value] = set()
+        dependent: set[Value] = set()
         for value in self.values:
-            if any(each in inside or each in late for each in operands_of(value)):
-                late.add(value)
-        return [each for each in group if each.operands[0] not in late | inside]
+            if any(operand in inside or operand in dependent for operand in operands_of(value)):
+                dependent.add(value)
+        return [operand for operand in group if operand.operands[0] not in dependent | inside]
 
-    def one_product(self, products: list[Value]) -> None:
+    def merge_products(self, products: list[Value]) -> None:
         """Compute products with the same right factor as one; each becomes a part of its rows."""
         _, right = products[0].operands
         columns, dtype = right.shape[1], right.dtype
-        parts = sorted((product.operands[0] for product in products), key=self.place.__getitem__)
+        parts = sorted((product.operands[0] for product in products), key=self.position.__getitem__)
         self.like = products[0]
-        stack = self.stack(parts) if sum(product.bytes for product in products) <= LARGEST else None
+        stack = (
+            self.make_stack(parts)
+            if sum(product.bytes for product in products) <= MAX_STACK_BYTES
+            else None
+        )
         if stack is None:
             return
         rows, whole = stack
-        y = self.keep("product", "matmul", (whole, right), (whole.shape[0], columns), dtype)
-        bias, biased = self.bias_of(products)
+        y = self.make_value("product", "matmul", (whole, right), (whole.shape[0], columns), dtype)
+        bias, sums_with_bias = self.common_bias(products)
         if bias is not None:
-            y = self.keep("element", "add", (y, bias), y.shape, dtype)
-        for product, value in zip(products, products if bias is None else biased, strict=True):
-            first = rows[where_it_is(product.operands[0])]
+            y = self.make_value("element", "add", (y, bias), y.shape, dtype)
+        for product, value in zip(
+            products, products if bias is None else sums_with_bias, strict=True
+        ):
+            first = rows[memory_key(product.operands[0])]
             last = first + value.shape[0]
             value.kind, value.function, value.operands = "view", None, (y,)
             value.settings = {
-                "base": y, "offset": first * columns, "steps": steps_of(value.shape),
+                "base": y, "offset": first * columns, "steps": contiguous_steps(value.shape),
                 "text": f"{{}}[{first}:{last}]",
             }  # fmt: skip
         self.rebase()
-        self.values = in_order(self.values, self.place)
+        self.values = topological_order(self.values, self.position)
         self.changed = True
 
-    def bias_of(self, products: list[Value]) -> tuple[Value | None, list[Value]]:
+    def common_bias(self, products: list[Value]) -> tuple[Value | None, list[Value]]:
         """Return what is added to the rows of all products alike, and the sums; None: nothing."""
-        sums = [value.users[0] for value in products if self.free(value)]
+        sums = [value.users[0] for value in products if self.is_private(value)]
         fitting = [sum_ for sum_ in sums if sum_.function == "add" and sum_.kind == "element"]
         if len(fitting) < len(products):
             return None, []
-        found = {
+        candidates = {
             operand for value, product in zip(sums, products, strict=True)
             for operand in value.operands if operand is not product and value.shape == product.shape
         }  # fmt: skip
-        bias = found.pop() if len(found) == 1 else None
+        bias = candidates.pop() if len(candidates) == 1 else None
         flat = isinstance(bias, Value) and bias.kind == "input" and len(bias.shape) == 1
         return (bias, sums) if flat else (None, [])
 
@@ -133,51 +141,53 @@ class Stacking:
             if value.kind != "view" or value.base.kind != "view":
                 continue
             base = value.base
-            offset, steps = value.where
-            shift = {**value.settings, "base": base.base, "offset": base.where[0] + offset}
+            offset, steps = value.layout
+            shift = {**value.settings, "base": base.base, "offset": base.layout[0] + offset}
             value.settings = shift | {"steps": steps}  # parts of rows lie in order, as wholes do
 
     # Sums of products -------------------------------------------------------------------------
 
     def join_sums(self) -> None:
         """Join the terms of each long sum: products of matrices, and sums over rows."""
-        inner = {part for value in self.values if is_add(value) for part in self.parts(value)}
+        inner = {part for value in self.values if is_add(value) for part in self.inner_sums(value)}
         sums = [value for value in self.values if is_add(value) and value not in inner]
-        found = [(sum_, self.terms(sum_)) for sum_ in sums]
-        found.sort(key=lambda pair: pair[1][-1].kind != "product")  # their order counts: first
-        for value, terms in found:
-            if len(terms) >= LEAST:
+        long_sums = [(sum_, self.terms(sum_)) for sum_ in sums]
+        long_sums.sort(key=lambda pair: pair[1][-1].kind != "product")  # their order counts: first
+        for value, terms in long_sums:
+            if len(terms) >= MIN_PRODUCTS:
                 self.join_terms(value, terms)
-        self.values = in_order(self.values, self.place)
+        self.values = topological_order(self.values, self.position)
 
-    def parts(self, value: Value) -> list[Value]:
+    def inner_sums(self, value: Value) -> list[Value]:
         """The operands of a sum that are sums themselves, and needed for nothing else."""
         return [
-            each for each in operands_of(value)
-            if is_add(each) and each.shape == value.shape and self.free(each)
+            operand for operand in operands_of(value)
+            if is_add(operand) and operand.shape == value.shape and self.is_private(operand)
         ]  # fmt: skip
 
-    def free(self, value: Value) -> bool:
+    def is_private(self, value: Value) -> bool:
         """Say whether a value has one reader, and is no result."""
-        return len(value.users) == 1 and value not in self.wanted
+        return len(value.users) == 1 and value not in self.outputs
 
     def terms(self, value: Value) -> list[Value]:
         """Return what is added up, in order."""
-        found: list[Value] = []
-        waiting = [value]
-        while waiting:
-            each = waiting.pop()
-            if each is value or (is_add(each) and each.shape == value.shape and self.free(each)):
-                waiting += reversed(each.operands)
+        terms_: list[Value] = []
+        pending = [value]
+        while pending:
+            term = pending.pop()
+            if term is value or (
+                is_add(term) and term.shape == value.shape and self.is_private(term)
+            ):
+                pending += reversed(term.operands)
             else:
-                found.append(each)
-        return found
+                terms_.append(term)
+        return terms_
 
     def join_terms(self, total: Value, terms: list[Value]) -> None:
         """Replace terms that can be joined; what is left is added to them as before."""
         self.like = total
         known = set(terms)
-        for joined in (self.products, self.sums):
+        for joined in (self.join_products, self.join_row_sums):
             fitting, result = joined(terms)
             if result is not None:
                 terms = [result, *(term for term in terms if term not in fitting)]
@@ -192,63 +202,70 @@ class Stacking:
             return
         y = others[0]
         for other in others[1:]:
-            y = self.keep("element", "add", (y, other), total.shape, total.dtype)
+            y = self.make_value("element", "add", (y, other), total.shape, total.dtype)
         total.operands = (y, last)
 
-    def products(self, terms: list[Value]) -> tuple[list[Value], Value | None]:
+    def join_products(self, terms: list[Value]) -> tuple[list[Value], Value | None]:
         """Make one product of terms that are products, each needed here only."""
-        fitting = [term for term in terms if term.kind == "product" and self.free(term)]
-        if len(fitting) < LEAST or max(each.operands[1].shape[0] for each in fitting) > TALLEST:
+        fitting = [term for term in terms if term.kind == "product" and self.is_private(term)]
+        if (
+            len(fitting) < MIN_PRODUCTS
+            or max(product.operands[1].shape[0] for product in fitting) > MAX_ROWS
+        ):
             return [], None
-        fitting.sort(key=lambda each: self.place[each.operands[1]])
-        right = self.stack([each.operands[1] for each in fitting])
-        left = self.stack([self.turned(each.operands[0]) for each in fitting], ordered=True)
-        if right is None or left is None or not self.in_same_order(left, right, fitting):
+        fitting.sort(key=lambda product: self.position[product.operands[1]])
+        right = self.make_stack([product.operands[1] for product in fitting])
+        left = self.make_stack(
+            [self.transpose_of(product.operands[0]) for product in fitting], ordered=True
+        )
+        if right is None or left is None or not self.has_same_order(left, right, fitting):
             return [], None
         like = fitting[0]
-        factors = self.turned(left[1]), right[1]
-        return fitting, self.keep("product", "matmul", factors, like.shape, like.dtype)
+        factors = self.transpose_of(left[1]), right[1]
+        return fitting, self.make_value("product", "matmul", factors, like.shape, like.dtype)
 
-    def in_same_order(self, left: Any, right: Any, products: list[Value]) -> bool:
+    def has_same_order(self, left: Any, right: Any, products: list[Value]) -> bool:
         """Say whether the rows of both stacks belong together."""
         return all(
-            left[0].get(where_it_is(self.turned(product.operands[0])))
-            == right[0].get(where_it_is(product.operands[1]))
+            left[0].get(memory_key(self.transpose_of(product.operands[0])))
+            == right[0].get(memory_key(product.operands[1]))
             for product in products
         )
 
-    def sums(self, terms: list[Value]) -> tuple[list[Value], Value | None]:
+    def join_row_sums(self, terms: list[Value]) -> tuple[list[Value], Value | None]:
         """Make one sum over rows of terms that are such sums, each needed here only."""
         fitting = [
             term for term in terms
-            if term.kind == "reduce" and term.function == "sum" and self.free(term)
+            if term.kind == "reduce" and term.function == "sum" and self.is_private(term)
             and term.settings["axes"] == (0,) and not term.settings["keepdims"]
-            and len(term.operands[0].shape) == 2 and term.operands[0].shape[0] <= TALLEST
+            and len(term.operands[0].shape) == 2 and term.operands[0].shape[0] <= MAX_ROWS
         ]  # fmt: skip
-        if len(fitting) < LEAST:
+        if len(fitting) < MIN_PRODUCTS:
             return [], None
-        stack = self.stack([each.operands[0] for each in fitting])
+        stack = self.make_stack([row_sum.operands[0] for row_sum in fitting])
         if stack is None:
             return [], None
         like = fitting[0]
         settings = {**like.settings, "count": stack[1].shape[0]}
-        return fitting, self.keep("reduce", "sum", (stack[1],), like.shape, like.dtype, settings)
+        return fitting, self.make_value(
+            "reduce", "sum", (stack[1],), like.shape, like.dtype, settings
+        )
 
     # Stacks -------------------------------------------------------------------------------------
 
-    def turned(self, value: Value) -> Value:
+    def transpose_of(self, value: Value) -> Value:
         """Return the transpose of a matrix: what it is the transpose of, if it is one."""
         if value.kind == "view":
             (operand,) = value.operands
-            offset, steps = value.where
-            same = operand.where[0] == offset and operand.shape == value.shape[::-1]
-            if same and operand.where[1] == steps[::-1] and operand.base is value.base:
+            offset, steps = value.layout
+            same = operand.layout[0] == offset and operand.shape == value.shape[::-1]
+            if same and operand.layout[1] == steps[::-1] and operand.base is value.base:
                 return operand
-        view = view_of(self.keep, value, lambda x: x.transpose(), "{}.transpose()")
+        view = make_view(self.make_value, value, lambda x: x.transpose(), "{}.transpose()")
         assert view is not None
         return view
 
-    def stack(
+    def make_stack(
         self, parts: Sequence[Value], ordered: bool = False
     ) -> tuple[dict[Any, int], Value] | None:  # fmt: skip
         """Return matrices put below each other, and in which row each of them begins.
@@ -256,20 +273,20 @@ class Stacking:
         Args:
             ordered: only this order will do; else one that is there already is taken.
         """
-        names = [where_it_is(part) for part in parts]
+        names = [memory_key(part) for part in parts]
         key = frozenset(names)
         size = sum(part.bytes for part in parts)
-        if len(key) < len(names) or size > LARGEST:
+        if len(key) < len(names) or size > MAX_STACK_BYTES:
             return None
-        known = self.stacks.get(key)
-        if known is not None and (not ordered or known[0] == names):
-            names, value = known
-            heights = {where_it_is(part): part.shape[0] for part in parts}
+        existing = self.stacks.get(key)
+        if existing is not None and (not ordered or existing[0] == names):
+            names, value = existing
+            heights = {memory_key(part): part.shape[0] for part in parts}
         else:
             heights = {name: part.shape[0] for name, part in zip(names, parts, strict=True)}
             shape = sum(heights.values()), parts[0].shape[1]
-            given = [list(parts), {}]
-            value = self.keep("call", np.concatenate, tuple(given), shape, parts[0].dtype)
+            operands = [list(parts), {}]
+            value = self.make_value("call", np.concatenate, tuple(operands), shape, parts[0].dtype)
             self.stacks.setdefault(key, (names, value))
         rows, first = {}, 0
         for name in names:
@@ -291,30 +308,30 @@ def is_add(value: Value) -> bool:
     )
 
 
-def where_it_is(value: Value) -> Any:
+def memory_key(value: Value) -> Any:
     """What makes two values the same numbers: the memory that they show, and how."""
-    offset, steps = value.where
+    offset, steps = value.layout
     return id(value.base), offset, steps, value.shape
 
 
-def in_order(values: list[Value], place: dict[Value, tuple[int, int]]) -> list[Value]:
+def topological_order(values: list[Value], position: dict[Value, tuple[int, int]]) -> list[Value]:
     """Sort values so that each comes after what it needs; of those that can, the first."""
     known = set(values)
     users: dict[Value, list[Value]] = {value: [] for value in values}
-    missing = dict.fromkeys(values, 0)
+    missing_count = dict.fromkeys(values, 0)
     for value in values:
-        for each in dict.fromkeys(operands_of(value)):
-            if each in known:
-                users[each].append(value)
-                missing[value] += 1
-    ready = [(place[value], value) for value in values if not missing[value]]
+        for operand in dict.fromkeys(operands_of(value)):
+            if operand in known:
+                users[operand].append(value)
+                missing_count[value] += 1
+    ready = [(position[value], value) for value in values if not missing_count[value]]
     heapq.heapify(ready)
-    found = []
+    ordered = []
     while ready:
         _, value = heapq.heappop(ready)
-        found.append(value)
+        ordered.append(value)
         for user in users[value]:
-            missing[user] -= 1
-            if not missing[user]:
-                heapq.heappush(ready, (place[user], user))
-    return found
+            missing_count[user] -= 1
+            if not missing_count[user]:
+                heapq.heappush(ready, (position[user], user))
+    return ordered

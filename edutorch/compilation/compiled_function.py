@@ -22,8 +22,8 @@ from ..fx.capture_patches import current_tracer
 from ..fx.captured_graph import argument_names
 from ..modes import DEFAULT, NO_GRAD, Modes, current
 from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
-from .backends import maker
-from .compiled_version import Entry
+from .backends import graph_compiler
+from .compiled_version import CompiledVersion
 from .guards import Guards
 from .xla import XlaError
 
@@ -57,8 +57,8 @@ class Compiled:
         functools.update_wrapper(self, function)
         self.function, self.settings = function, settings
         self.title = getattr(function, "__name__", type(function).__name__)
-        self.fullgraph, self.make = settings.get("fullgraph", False), maker(settings)
-        self.entries: list[Entry] = []
+        self.fullgraph, self.make = settings.get("fullgraph", False), graph_compiler(settings)
+        self.entries: list[CompiledVersion] = []
         self.retraces: list[str] = []
         self.broken: list[str] = []
         self.count = 0
@@ -72,10 +72,10 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function: a compiled version, or as it is written."""
         mode = current()
-        usual = mode is DEFAULT or mode is NO_GRAD or is_usual(mode)
-        if not usual or self.given_up or current_tracer() or events._STEP_LISTENERS.get():
+        is_plain = mode is DEFAULT or mode is NO_GRAD or is_plain_mode(mode)
+        if not is_plain or self.given_up or current_tracer() or events._STEP_LISTENERS.get():
             return self.function(*args, **kwargs)
-        leaves, spec = flattened(args, kwargs)
+        leaves, spec = flatten_arguments(args, kwargs)
         for number, entry in enumerate(self.entries):
             if entry.guards.mismatch(leaves, spec) is None:
                 if number:
@@ -85,7 +85,7 @@ class Compiled:
                 return self.replay(entry, leaves, args, kwargs)
         return self.capture(leaves, spec, args, kwargs)
 
-    def replay(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
+    def replay(self, entry: CompiledVersion, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """Run a compiled version. What it raises is said by the function as it is written."""
         place = user_location() if entry.writes else None
         try:
@@ -94,7 +94,7 @@ class Compiled:
             if entry.writes:
                 raise
             result = self.function(*args, **kwargs)  # raises, if the mistake is the caller's
-            self.say(f"its compiled version failed: {str(error).splitlines()[0]}")
+            self.warn_once(f"its compiled version failed: {str(error).splitlines()[0]}")
             if isinstance(error, XlaError):  # as it would the next time
                 entry.reasons = [(str(error), "?")]
             return result
@@ -106,14 +106,16 @@ class Compiled:
                 why = self.entries[0].guards.mismatch(leaves, spec) or "its guards hold again"
                 self.retraces.append(why)
                 log.info("%s is captured again: %s", self.title, why)
-            if self.count >= limit():
+            if self.count >= max_versions():
                 self.give_up()
                 return self.function(*args, **kwargs)
-            if any(not is_ordinary(leaf) for leaf in leaves):
-                self.say(why_not(next(leaf for leaf in leaves if not is_ordinary(leaf))))
+            if any(not can_be_guarded(leaf) for leaf in leaves):
+                self.warn_once(
+                    unsupported_reason(next(leaf for leaf in leaves if not can_be_guarded(leaf)))
+                )
                 return self.function(*args, **kwargs)
             capturing_now = CaptureSession(self.function, args, kwargs)
-            guards_before = before(leaves)
+            guards_before = describe_arguments(leaves)
             try:
                 captured = capturing_now.run()
             except Exception:
@@ -123,14 +125,14 @@ class Compiled:
                 self.count += 1
                 self.retraces.append("an error inside, which only the capture had")
                 return result
-            if captured.again and self.prepared < 3:
+            if captured.copy_for and self.prepared < 3:
                 self.prepared += 1
                 return captured.result
             self.count += 1
             result = captured.result
             names = argument_names(self.function, args, kwargs)
             guards = Guards(captured, leaves, spec, names, guards_before)
-            self.entries.insert(0, Entry(self.title, captured, guards, self.make))
+            self.entries.insert(0, CompiledVersion(self.title, captured, guards, self.make))
             if captured.reasons:
                 self.report(captured.reasons)
                 self.given_up = captured.changes
@@ -149,9 +151,9 @@ class Compiled:
                 "compile", f"{self.title} cannot be captured whole: {text}",
                 hint="leave out fullgraph=True, or move this out of the function",
             )  # fmt: skip
-        self.say(text)
+        self.warn_once(text)
 
-    def say(self, text: str) -> None:
+    def warn_once(self, text: str) -> None:
         """Say once why the function runs as it is written."""
         if text not in self.broken:
             self.broken.append(text)
@@ -169,7 +171,7 @@ class Compiled:
         """Return what was compiled, fused, and not, and why, as text."""
         lines = [f"{self.title}: {len(self.entries)} version(s)"]
         lines += [f"captured again because of {retrace}" for retrace in self.retraces]
-        lines += [f"not compiled: {each}" for each in self.broken]
+        lines += [f"not compiled: {reason}" for reason in self.broken]
         for number, entry in enumerate(self.entries):
             for part in entry.parts():
                 lines += ["", f"version {number}, {part[0]}:", str(part[1])]
@@ -204,8 +206,8 @@ class Compiled:
         """Forget every compiled version."""
         self.entries, self.retraces, self.broken = [], [], []
         self.count, self.prepared, self.given_up = 0, 0, False
-        for each in self._bound.values():
-            each.reset()
+        for compiled_ in self._bound.values():
+            compiled_.reset()
 
     # As a method, and copied ------------------------------------------------------------------
 
@@ -213,20 +215,20 @@ class Compiled:
         """Be a method: each object has compiled versions of its own."""
         if instance is None:
             return self
-        found = self._bound.get(id(instance))
-        if found is None or found.function.__self__ is not instance:  # type: ignore[attr-defined]
-            found = Compiled(self.function.__get__(instance, owner), self.settings)  # type: ignore[attr-defined]
-            self._bound[id(instance)] = found
-        return found
+        bound = self._bound.get(id(instance))
+        if bound is None or bound.function.__self__ is not instance:  # type: ignore[attr-defined]
+            bound = Compiled(self.function.__get__(instance, owner), self.settings)  # type: ignore[attr-defined]
+            self._bound[id(instance)] = bound
+        return bound
 
-    def again(self, function: Any) -> Compiled:
+    def copy_for(self, function: Any) -> Compiled:
         """Return another function compiled with the same settings."""
         return Compiled(function, self.settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         import copy
 
-        return self.again(copy.deepcopy(self.function, memo))
+        return self.copy_for(copy.deepcopy(self.function, memo))
 
     def __reduce__(self) -> Any:
         return Compiled, (self.function, self.settings)
@@ -239,12 +241,12 @@ class Compiled:
         return f"<compiled {self.title}, {len(self.entries)} version(s)>"
 
 
-def limit() -> int:
+def max_versions() -> int:
     """Return how often a function is captured before it is left as it is written."""
     return min(config.recompile_limit, config.cache_size_limit)
 
 
-def flattened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
+def flatten_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
     """Return the leaves of the arguments and their tree, quickly where they are no containers."""
     if not kwargs:
         for argument in args:
@@ -260,14 +262,14 @@ def flat_spec(count: int) -> TreeSpec:
     return tree_flatten((tuple(range(count)), {}))[1]
 
 
-def before(leaves: list[Any]) -> list[tuple[Any, ...]]:
+def describe_arguments(leaves: list[Any]) -> list[tuple[Any, ...]]:
     """Describe the arguments before the function runs, which may change them."""
     from .guards import describe
 
     return [describe(leaf) for leaf in leaves]
 
 
-def is_ordinary(value: Any) -> bool:
+def can_be_guarded(value: Any) -> bool:
     """Say whether an argument can be guarded: not a NumPy array, nor a tensor of another class."""
     from ..core.tensor import PLAIN_TENSORS
     from .guards import ARRAYS
@@ -277,15 +279,15 @@ def is_ordinary(value: Any) -> bool:
     return not hasattr(value, "__array__")
 
 
-def why_not(value: Any) -> str:
+def unsupported_reason(value: Any) -> str:
     """Say why an argument for which `is_ordinary` is false keeps a function from compilation."""
     if isinstance(value, Tensor) and value.device.type != "cpu":
         return f"a tensor is on the device {value.device}; only those on the CPU are compiled for"
-    kind = type(value).__name__
-    return f"an argument is of the class {kind}; only plain tensors are compiled for"
+    class_name = type(value).__name__
+    return f"an argument is of the class {class_name}; only plain tensors are compiled for"
 
 
-def is_usual(mode: Modes) -> bool:
+def is_plain_mode(mode: Modes) -> bool:
     """Say whether only gradients and inference mode are switched: else somebody watches."""
     return (
         not mode.listeners
@@ -298,5 +300,5 @@ def is_usual(mode: Modes) -> bool:
 
 def reset() -> None:
     """Forget everything that was compiled."""
-    for each in list(ALL):
-        each.reset()
+    for compiled_ in list(ALL):
+        compiled_.reset()

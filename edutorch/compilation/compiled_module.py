@@ -51,7 +51,7 @@ class OptimizedModule(Module):
         import copy
 
         module = copy.deepcopy(self._orig_mod, memo)
-        return OptimizedModule(module, self.__dict__["_compiled"].again(module))
+        return OptimizedModule(module, self.__dict__["_compiled"].copy_for(module))
 
     def __reduce__(self) -> Any:
         return OptimizedModule.rebuilt, (self._orig_mod, self.__dict__["_compiled"].settings)

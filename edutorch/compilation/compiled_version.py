@@ -15,16 +15,16 @@ from ..core.source_location import CodeLocation
 from ..core.tensor import Tensor, attach_view, share_version, wrap, writes_of
 from ..fx.captured_graph import Captured
 from ..utils._pytree import tree_unflatten
-from ..utils.deferred_interrupts import hold, release
-from .graph_node import attach
+from ..utils.deferred_interrupts import hold_interrupts, release_interrupts
+from .graph_node import attach_node
 from .guards import Guards
 
-__all__ = ["Entry"]
+__all__ = ["CompiledVersion"]
 
 Run = Callable[[list[Any]], list[Any]]
 
 
-class Entry:
+class CompiledVersion:
     """A captured graph that was compiled, with its guards.
 
     `run(leaves)` does what the function does for these arguments. Where `reasons` is not
@@ -35,12 +35,12 @@ class Entry:
         self.title, self.captured, self.guards = title, captured, guards
         self.reasons = captured.reasons
         if self.reasons:
-            self.forget()
+            self.release_first_call()
             return
         self.inputs = captured.inputs
         self.forward: Run = make(captured.graph)
-        back = captured.backward
-        self.backward: Run | None = None if back is None else make(back.graph)
+        backward = captured.backward
+        self.backward: Run | None = None if backward is None else make(backward.graph)
         self.writes = sorted(captured.graph.writes.items())
         self.results = [
             (position, output) for position, output in enumerate(captured.outputs)
@@ -50,12 +50,12 @@ class Entry:
             (position, output.tensor) for position, output in enumerate(captured.outputs)
             if output.kind == "grad"
         ]  # fmt: skip
-        self.others_out = [
+        self.non_gradient_outputs = [
             position for position, output in enumerate(captured.outputs) if output.kind != "grad"
         ]
         self.leaf_results = {
-            each.index for _, each in self.results
-            if each.tensor is not None and each.tensor._node is LEAF
+            output_.index for _, output_ in self.results
+            if output_.tensor is not None and output_.tensor._node is LEAF
         }  # fmt: skip
         self.simple = (
             len(captured.leaves) == 1
@@ -64,13 +64,13 @@ class Entry:
         )
         self.plan_gradients()
         self.plan_inputs()
-        held = {id(input_.tensor) for input_ in self.inputs if input_.kind == "grad"}
-        self.replaced = [tensor for _, tensor in self.grads if id(tensor) not in held]
-        if self.replaced and hasattr(self.forward, "call_before_gradients"):
+        kept_grads = {id(input_.tensor) for input_ in self.inputs if input_.kind == "grad"}
+        self.replaced_grads = [tensor for _, tensor in self.grads if id(tensor) not in kept_grads]
+        if self.replaced_grads and hasattr(self.forward, "call_before_gradients"):
             self.forward.call_before_gradients(self.drop_gradients)  # type: ignore[attr-defined]
-        self.forget()
+        self.release_first_call()
 
-    def forget(self) -> None:
+    def release_first_call(self) -> None:
         """Let go of the tensors of the first call."""
         captured = self.captured
         captured.result = None
@@ -92,49 +92,51 @@ class Entry:
             if number in back.targets:
                 self.wanting.append(number)
                 self.positions.append(back.targets.index(number))
-            elif input_.kind in ("argument", "tensor") and self.guards.wants_gradient(number):
+            elif input_.kind in ("argument", "tensor") and self.guards.needs_gradient(number):
                 self.wanting.append(number)
                 self.positions.append(None)
-        self.saved_inputs = [number for kind, number in back.saved if kind == "input"]
+        self.saved_inputs = [number for saved_kind, number in back.saved if saved_kind == "input"]
 
-    def parts(self) -> list[tuple[str, Any]]:
+    def explanations(self) -> list[tuple[str, Any]]:
         """Return what the backend says of the forward graph and of that of the gradients."""
         if self.reasons:
             return []
-        found = [("function", self.forward), ("gradients", self.backward)]
-        return [(name, each.explain()) for name, each in found if hasattr(each, "explain")]  # type: ignore[union-attr]
+        runs_ = [("function", self.forward), ("gradients", self.backward)]
+        return [(name, run_.explain()) for name, run_ in runs_ if hasattr(run_, "explain")]  # type: ignore[union-attr]
 
     def runs(self) -> list[tuple[str, Any]]:
         """Return the forward graph and that of the gradients, where their steps can be timed."""
-        found = [] if self.reasons else [("function", self.forward), ("gradients", self.backward)]
-        return [(name, each) for name, each in found if hasattr(each, "timed")]
+        runs_ = [] if self.reasons else [("function", self.forward), ("gradients", self.backward)]
+        return [(name, run_) for name, run_ in runs_ if hasattr(run_, "timed")]
 
     # Running --------------------------------------------------------------------------------
 
     def plan_inputs(self) -> None:
         """Work out once where the tensors come from: most are always the same."""
-        self.always = [input_.tensor if input_.kind == "tensor" else None for input_ in self.inputs]
-        self.given = [
+        self.fixed_tensors_ = [
+            input_.tensor if input_.kind == "tensor" else None for input_ in self.inputs
+        ]
+        self.argument_positions = [
             (position, input_.index) for position, input_ in enumerate(self.inputs)
             if input_.kind == "argument"
         ]  # fmt: skip
-        self.others = [
+        self.other_inputs = [
             (position, input_) for position, input_ in enumerate(self.inputs)
             if input_.kind in ("grad", "number")
         ]  # fmt: skip
 
     def gather(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return the tensors behind the inputs (None for numbers), and their arrays."""
-        tensors = self.always.copy()
-        for position, index in self.given:
+        tensors = self.fixed_tensors_.copy()
+        for position, index in self.argument_positions:
             tensors[position] = leaves[index]
         arrays: list[Any] = [None if tensor is None else tensor._array for tensor in tensors]
-        for position, each in self.others:
-            if each.kind == "number":
-                arrays[position] = each.holder[each.key]
+        for position, input_ in self.other_inputs:
+            if input_.kind == "number":
+                arrays[position] = input_.holder[input_.key]
             else:
-                held: Any = each.tensor._grad
-                tensors[position], arrays[position] = held, held._array
+                grad: Any = input_.tensor._grad
+                tensors[position], arrays[position] = grad, grad._array
         for position, array in enumerate(arrays):
             if array.__class__ is not np.ndarray and isinstance(array, np.ndarray):
                 arrays[position] = as_plain_array(array)
@@ -143,132 +145,133 @@ class Entry:
     def run(self, leaves: list[Any], place: CodeLocation) -> Any:
         """Compute, write back, and return what the function returns."""
         tensors, arrays = self.gather(leaves)
-        token = hold() if self.writes or self.grads else None
+        token = hold_interrupts() if self.writes or self.grads else None
         try:
-            found = self.forward(arrays)
+            outputs = self.forward(arrays)
             for position, number in self.writes:
-                if found[position] is not arrays[number]:
-                    arrays[number][...] = found[position]
+                if outputs[position] is not arrays[number]:
+                    arrays[number][...] = outputs[position]
                 written = tensors[number]  # its `_bump`, without the calls
                 (written._writes or writes_of(written)).bump(place)
             if self.grads:
-                self.set_gradients(found, arrays)
+                self.set_gradients(outputs, arrays)
             for tensor in self.captured.dropped:
                 tensor._grad = None
         finally:
             if token is not None:
-                release(token)
+                release_interrupts(token)
         if self.simple and self.backward is None:
             ((_, output),) = self.results
             if output.shares >= 0:
-                made = shown_of(tensors[output.shares], output.view)
+                result = view_of_input(tensors[output.shares], output.view)
             else:
-                made = self.made(found[0])
+                result = self.wrap_result(outputs[0])
             if self.leaf_results:
-                made._node = LEAF
+                result._node = LEAF
             if self.captured.spent:
-                made._node = Spent.node()
-            return made
-        return self.outcome(found, tensors, arrays)
+                result._node = SpentNode.node()
+            return result
+        return self.build_result(outputs, tensors, arrays)
 
     def drop_gradients(self) -> None:
         """Let go of the gradients that will be replaced: the new ones get the same memory."""
-        for tensor in self.replaced:
+        for tensor in self.replaced_grads:
             tensor._grad = None
 
-    def set_gradients(self, found: list[Any], arrays: list[Any]) -> None:
+    def set_gradients(self, outputs: list[Any], arrays: list[Any]) -> None:
         """Give tensors their new gradients, each in memory of its own."""
         seen = set(map(id, arrays))
-        seen.update([id(found[position]) for position in self.others_out])
+        seen.update([id(outputs[position]) for position in self.non_gradient_outputs])
         for position, tensor in self.grads:
-            array = found[position]
+            array = outputs[position]
             if id(array) in seen or array.base is not None:
                 array = array.copy()
             seen.add(id(array))
             tensor._grad = wrap(array)
 
-    def made(self, array: Any) -> Tensor:
+    def wrap_result(self, array: Any) -> Tensor:
         """Make a tensor of a result; in inference mode it stays outside every graph."""
         tensor = wrap(array)
         if self.guards.mode.inference:
             tensor._writes = InferenceVersionCounter()
         return tensor
 
-    def outcome(self, found: list[Any], tensors: list[Any], arrays: list[Any]) -> Any:
+    def build_result(self, outputs: list[Any], tensors: list[Any], arrays: list[Any]) -> Any:
         """Build what the function returns out of the arrays."""
         captured = self.captured
-        made: list[Tensor] = []
+        results: list[Tensor] = []
         for position, output in self.results:
             if output.shares >= 0:
-                tensor = shown_of(tensors[output.shares], output.view)
+                tensor = view_of_input(tensors[output.shares], output.view)
             else:
-                tensor = self.made(found[position])
+                tensor = self.wrap_result(outputs[position])
                 if output.shares <= -2:
-                    earlier = made[-2 - output.shares]
+                    earlier = results[-2 - output.shares]
                     if np.may_share_memory(earlier._array, tensor._array):
                         share_version(tensor, earlier)
             if output.index in self.leaf_results:
                 tensor._node = LEAF
-            made.append(tensor)
+            results.append(tensor)
         if captured.backward is not None:
-            self.record(found, tensors, arrays, made)
+            self.record(outputs, tensors, arrays, results)
         for position in captured.spent:
-            made[position]._node = Spent.node()
+            results[position]._node = SpentNode.node()
         leaves: list[Any] = []
-        for kind, what in captured.leaves:
-            if kind == "tensor":
-                leaves.append(made[what])
-            elif kind == "input":
-                leaves.append(tensors[what])
+        for leaf_kind, leaf in captured.leaves:
+            if leaf_kind == "tensor":
+                leaves.append(results[leaf])
+            elif leaf_kind == "input":
+                leaves.append(tensors[leaf])
             else:
-                leaves.append(leaves[what] if kind == "same" else what)
+                leaves.append(leaves[leaf] if leaf_kind == "same" else leaf)
         return tree_unflatten(leaves, captured.spec)
 
     def record(
-        self, found: list[Any], tensors: list[Any], arrays: list[Any], made: list[Tensor]
+        self, outputs: list[Any], tensors: list[Any], arrays: list[Any], results: list[Tensor]
     ) -> None:
         """Leave one node behind for backward."""
         back = self.captured.backward
         assert back is not None
         assert self.backward is not None
         saved = [
-            arrays[number] if kind == "input" else found[number] for kind, number in back.saved
+            arrays[number] if saved_kind == "input" else outputs[number]
+            for saved_kind, number in back.saved
         ]
-        attach(
+        attach_node(
             self.title, self.backward, saved,
             [tensors[number] for number in self.wanting], self.positions,
-            [made[number] for number in back.roots],
+            [results[number] for number in back.roots],
             [tensors[number] for number in self.saved_inputs if tensors[number] is not None],
         )  # fmt: skip
 
 
-def shown_of(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:
+def view_of_input(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:
     """Return a view of an input, which lies in it as it did in the captured call."""
-    shape, strides, offset, kind = view
+    shape, strides, offset, dtype = view
     array = as_plain_array(tensor._array)
-    first = array.view(kind) if kind != array.dtype else array
-    made = wrap(CPU.as_strided(first, shape, strides, offset))
-    attach_view(made, tensor)
-    return made
+    first = array.view(dtype) if dtype != array.dtype else array
+    result = wrap(CPU.as_strided(first, shape, strides, offset))
+    attach_view(result, tensor)
+    return result
 
 
-class Spent(Node):
+class SpentNode(Node):
     """The past of a result whose graph was run backward inside the compiled function."""
 
     __slots__ = ("op",)
     holds = True
 
     @classmethod
-    def node(cls) -> Spent:
+    def node(cls) -> SpentNode:
         """Return such a node."""
         from ..core.autograd.graph import Description, clock
 
-        made = cls()
-        made.op = Description("compiled", ())  # type: ignore[assignment]
-        made.edges, made.saved, made.shape, made.dtype = (), None, (), np.dtype("float32")
-        made.hooks = made.writes = None
-        made._order = clock()
-        return made
+        spent = cls()
+        spent.op = Description("compiled", ())  # type: ignore[assignment]
+        spent.edges, spent.saved, spent.shape, spent.dtype = (), None, (), np.dtype("float32")
+        spent.hooks = spent.writes = None
+        spent._order = clock()
+        return spent
 
     def name(self) -> str:
         """Return the name of such a node."""

@@ -14,46 +14,54 @@ from typing import Any
 import numpy as np
 
 from ..nn.functional.loss.nll import are_classes, resolve_classes
-from .symbols import FLOATS, Kept, NotPlainError, Number, Symbol
+from .symbols import (
+    FLOAT_DTYPES,
+    SymbolicArray,
+    SymbolicNumber,
+    UnsupportedDefinitionError,
+    ValueMaker,
+)
 from .values import Value
 
-__all__ = ["OWN", "rows_that_count"]
+__all__ = ["DECOMPOSITIONS", "count_valid_rows"]
 
 
-def erf(keep: Kept, x: Any) -> Any:
+def erf(make_value: ValueMaker, x: Any) -> Any:
     """Note the function itself."""
-    return curve(keep, "erf", x)
+    return lower_function(make_value, "erf", x)
 
 
-def gelu(keep: Kept, x: Any, approximate: str) -> Any:
+def gelu(make_value: ValueMaker, x: Any, approximate: str) -> Any:
     """Note the curve itself."""
-    return curve(keep, "gelu" if approximate == "none" else "gelu_tanh", x)
+    return lower_function(make_value, "gelu" if approximate == "none" else "gelu_tanh", x)
 
 
-def gelu_gradient(keep: Kept, g: Any, x: Any, approximate: str) -> Any:
+def gelu_gradient(make_value: ValueMaker, g: Any, x: Any, approximate: str) -> Any:
     """Note g times the slope of the curve."""
     name = "gelu_slope" if approximate == "none" else "gelu_tanh_slope"
-    return floating(keep, g) * curve(keep, name, x)
+    return require_float(make_value, g) * lower_function(make_value, name, x)
 
 
-def curve(keep: Kept, name: str, x: Any) -> Any:
+def lower_function(make_value: ValueMaker, name: str, x: Any) -> Any:
     """Note a function of single numbers that kernels know by name."""
-    x = floating(keep, x)
-    return Symbol(keep("element", name, (x.value,), x.shape, x.dtype), keep)
+    x = require_float(make_value, x)
+    return SymbolicArray(make_value("element", name, (x.value,), x.shape, x.dtype), make_value)
 
 
-def floating(keep: Kept, x: Any) -> Any:
-    if not isinstance(x, Value) or x.dtype not in FLOATS:
-        raise NotPlainError("other numbers than float32 and float64 are left to the definition")
-    return Symbol(x, keep)
+def require_float(make_value: ValueMaker, x: Any) -> Any:
+    if not isinstance(x, Value) or x.dtype not in FLOAT_DTYPES:
+        raise UnsupportedDefinitionError(
+            "other numbers than float32 and float64 are left to the definition"
+        )
+    return SymbolicArray(x, make_value)
 
 
 def nll_loss(
-    keep: Kept, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
+    make_value: ValueMaker, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
 ) -> Any:  # fmt: skip
     """Note minus the sum of what a comparison with the right class picks."""
-    x = floating(keep, x)
-    hit, count = right_class(keep, target, weight, x.shape, ignore_index)
+    x = require_float(make_value, x)
+    hit, count = target_mask(make_value, target, weight, x.shape, ignore_index)
     picked = np.where(hit, -x, 0.0)
     if reduction == "none":
         return picked.sum(axis=1)
@@ -62,41 +70,46 @@ def nll_loss(
 
 
 def nll_spread(
-    keep: Kept, g: Any, target: Any, weight: Any, shape: Any, ignore_index: int, reduction: str
+    make_value: ValueMaker, g: Any, target: Any, weight: Any, shape: Any, ignore_index: int,
+    reduction: str,
 ) -> Any:  # fmt: skip
     """Note minus g (over the number of samples) at the right class, 0 elsewhere."""
-    g = floating(keep, g)
-    hit, count = right_class(keep, target, weight, shape, ignore_index)
+    g = require_float(make_value, g)
+    hit, count = target_mask(make_value, target, weight, shape, ignore_index)
     share = -g / count if reduction == "mean" else -g
     if share.ndim == 1:
         share = np.expand_dims(share, 1)
     return np.where(hit, share, 0.0)
 
 
-def right_class(
-    keep: Kept, target: Any, weight: Any, shape: Any, ignore_index: int
+def target_mask(
+    make_value: ValueMaker, target: Any, weight: Any, shape: Any, ignore_index: int
 ) -> tuple[Any, Any]:  # fmt: skip
     """Note where the right class of each row is, and how many rows count."""
     if weight is not None or len(shape) != 2 or not isinstance(target, Value) or not shape[0]:
-        raise NotPlainError("classes with weights, or of more than rows, are left to NumPy")
+        raise UnsupportedDefinitionError(
+            "classes with weights, or of more than rows, are left to NumPy"
+        )
     if target.dtype != np.int64 or target.shape != shape[:1]:
-        raise NotPlainError("these classes are left to the definition")
-    count = keep("number", rows_that_count, (target, tuple(shape), ignore_index, {}), (), None)
-    classes = keep("constant", numbers_up_to(shape[1]), (), (shape[1],), np.dtype("int64"))
-    column = np.expand_dims(Symbol(target, keep), 1)
-    hit = Symbol(classes, keep) == column
+        raise UnsupportedDefinitionError("these classes are left to the definition")
+    count = make_value(
+        "number", count_valid_rows, (target, tuple(shape), ignore_index, {}), (), None
+    )
+    classes = make_value("constant", class_indices(shape[1]), (), (shape[1],), np.dtype("int64"))
+    column = np.expand_dims(SymbolicArray(target, make_value), 1)
+    hit = SymbolicArray(classes, make_value) == column
     if 0 <= ignore_index < shape[1]:
         hit = hit & (column != ignore_index)
-    return hit, Number(count, keep)
+    return hit, SymbolicNumber(count, make_value)
 
 
 @functools.cache
-def numbers_up_to(count: int) -> np.ndarray:
+def class_indices(count: int) -> np.ndarray:
     """Return 0, 1, 2, …"""
     return np.arange(count)
 
 
-def rows_that_count(target: Any, shape: tuple[int, ...], ignore_index: int) -> float:
+def count_valid_rows(target: Any, shape: tuple[int, ...], ignore_index: int) -> float:
     """Return how many targets are not ignored; raise the definition's error for no class at all."""
     if not 0 <= ignore_index < shape[1] and are_classes(np.ascontiguousarray(target), shape[1]):
         return float(target.size)
@@ -104,7 +117,7 @@ def rows_that_count(target: Any, shape: tuple[int, ...], ignore_index: int) -> f
     return float(np.count_nonzero(target != ignore_index))
 
 
-OWN: dict[str, Callable[..., Any]] = {
+DECOMPOSITIONS: dict[str, Callable[..., Any]] = {
     "erf": erf, "gelu": gelu, "gelu/input": gelu_gradient, "nll_loss": nll_loss,
     "nll_grad": nll_spread,
 }  # fmt: skip

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .fusion_groups import Group, Unit
-from .memory_planning import peak_of
+from .memory_planning import peak_bytes
 from .values import Program, Value, operands_of
 
-__all__ = ["Explanation", "explained"]
+__all__ = ["Explanation", "explain_lowered"]
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Explanation:
     """
 
     fused: list[tuple[str, str, int, int, int, str]] = field(default_factory=list)
-    alone: list[tuple[str, str]] = field(default_factory=list)
+    unfused_steps: list[tuple[str, str]] = field(default_factory=list)
     moved: tuple[int, int] = (0, 0)
     peak: tuple[int, int] = (0, 0)
     written_over: int = 0
@@ -37,12 +37,17 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"{len(self.fused)} fused kernels"]
         if self.fused:
-            rows = [(a, ops, f"{n:,}", size(b), size(c), s) for a, ops, n, b, c, s in self.fused]
-            lines += table(("kernel", "ops", "numbers", "moved before", "after", "state"), rows)
+            rows = [
+                (a, ops, f"{n:,}", format_bytes(b), format_bytes(c), s)
+                for a, ops, n, b, c, s in self.fused
+            ]
+            lines += format_table(
+                ("kernel", "ops", "numbers", "moved before", "after", "state"), rows
+            )
         if self.alone:
             lines += ["", f"{len(self.alone)} steps are not fused"]
-            lines += table(("step", "because"), self.alone)
-        lines += ["", *(f"{what:<16} {size(a):>10} before {size(b):>10} after"
+            lines += format_table(("step", "because"), self.alone)
+        lines += ["", *(f"{what:<16} {format_bytes(a):>10} before {format_bytes(b):>10} after"
                         for what, (a, b) in self.sums().items())]  # fmt: skip
         lines.append(f"results written over an array that is needed no more: {self.written_over}")
         return "\n".join(lines)
@@ -54,16 +59,19 @@ class Explanation:
         return {"bytes moved": self.moved, "bytes at peak": self.peak}
 
     def _repr_html_(self) -> str:
-        def rows(head: tuple[str, ...], found: list[Any]) -> str:
-            cells = [[str(each) for each in row] for row in found]
+        def rows(head: tuple[str, ...], rows_: list[Any]) -> str:
+            cells = [[str(cell) for cell in row] for row in rows_]
             text = "".join(
-                "<tr>" + "".join(f"<td>{html.escape(each)}</td>" for each in row) + "</tr>"
+                "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
                 for row in cells
             )
-            return f"<table><tr>{''.join(f'<th>{each}</th>' for each in head)}</tr>{text}</table>"
+            return f"<table><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr>{text}</table>"
 
-        fused = [(a, ops, f"{n:,}", size(b), size(c), s) for a, ops, n, b, c, s in self.fused]
-        sums = [(what, size(a), size(b)) for what, (a, b) in self.sums().items()]
+        fused = [
+            (a, ops, f"{n:,}", format_bytes(b), format_bytes(c), s)
+            for a, ops, n, b, c, s in self.fused
+        ]
+        sums = [(what, format_bytes(a), format_bytes(b)) for what, (a, b) in self.sums().items()]
         return (
             rows(("kernel", "ops", "numbers", "moved before", "after", "state"), fused)
             + rows(("not fused", "because"), list(self.alone))
@@ -71,7 +79,7 @@ class Explanation:
         )
 
 
-def size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Write a number of bytes for people."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
@@ -80,68 +88,72 @@ def size(count: int) -> str:
     return f"{count:.1f} GiB"
 
 
-def table(head: tuple[str, ...], rows: list[Any]) -> list[str]:
+def format_table(head: tuple[str, ...], rows: list[Any]) -> list[str]:
     """Lay out rows under a head."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
 
     def line(row: Any) -> str:
-        return "  " + "  ".join(each.ljust(w) for each, w in zip(row, widths, strict=True)).rstrip()
+        return "  " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
 
     return [line(head), line(tuple("-" * width for width in widths)), *map(line, rows)]
 
 
-def traffic(value: Value) -> int:
+def count_traffic(value: Value) -> int:
     """How many bytes NumPy reads and writes for a value."""
     if value.kind in ("view", "constant", "number", "part", "input"):
         return 0
-    return value.bytes + sum(each.bytes for each in operands_of(value))
+    return value.bytes + sum(operand.bytes for operand in operands_of(value))
 
 
-def explained(lowered: Any) -> Explanation:
+def explain_lowered(lowered: Any) -> Explanation:
     """Put together what is known of a lowered graph."""
     program, units, plan = lowered.program, lowered.units, lowered.plan
-    found = Explanation()
+    explanation = Explanation()
     before = after = 0
-    states = {each.group: (each, lowered._kernels[each.name]) for each in lowered.fused}
+    states = {fused.group: (fused, lowered._kernels[fused.name]) for fused in lowered.fused}
     for unit in units:
-        single = sum(traffic(value) for value in unit.values)
-        before += single
+        op_bytes = sum(count_traffic(value) for value in unit.values)
+        before += op_bytes
         if not isinstance(unit, Group):
-            after += single
+            after += op_bytes
             continue
-        each, kernel = states[unit]
-        bases = {value.base: None for value in unit.outside()}
-        whole = sum(value.bytes for value in (*bases, *each.results))
-        after += whole
+        fused, kernel = states[unit]
+        bases = {value.base: None for value in unit.external_operands()}
+        kernel_bytes = sum(value.bytes for value in (*bases, *fused.results))
+        after += kernel_bytes
         state = "compiled" if kernel.run else kernel.failed or "being compiled"
         names = dict.fromkeys(node_name(value) for value in unit.values)
-        found.fused.append((each.name, short(list(names)), each.text.work, single, whole, state))
-    found.moved = before, after
-    found.alone = alone(program, units, lowered.reasons)
-    found.peak = peaks(program, units, plan)
-    over = sum(len(each) for each in plan.shared.values())
-    found.written_over = over + sum(1 for v in plan.written if not shared(plan, v))
-    return found
+        explanation.fused.append(
+            (fused.name, shorten(list(names)), fused.text.work, op_bytes, kernel_bytes, state)
+        )
+    explanation.moved = before, after
+    explanation.alone = unfused_steps(program, units, lowered.reasons)
+    explanation.peak = peak_memory(program, units, plan)
+    overwritten = sum(len(fused) for fused in plan.shared.values())
+    explanation.written_over = overwritten + sum(1 for v in plan.written if not is_shared(plan, v))
+    return explanation
 
 
-def shared(plan: Any, value: Value) -> bool:
-    return any(value in each for each in plan.shared.values())
+def is_shared(plan: Any, value: Value) -> bool:
+    return any(value in overwritten for overwritten in plan.shared.values())
 
 
 def node_name(value: Value) -> str:
     return value.node.name if value.node is not None else value.name
 
 
-def short(names: list[str]) -> str:
+def shorten(names: list[str]) -> str:
     """Write a list of ops, the middle of a long one left out."""
     if len(names) > 8:
         names = [*names[:4], f"… {len(names) - 7} more …", *names[-3:]]
     return " ".join(names)
 
 
-def alone(program: Program, units: list[Unit], reasons: dict[Value, str]) -> list[tuple[str, str]]:
+def unfused_steps(
+    program: Program, units: list[Unit], reasons: dict[Value, str]
+) -> list[tuple[str, str]]:
     """Say of each step that runs by itself why it does."""
-    found: dict[str, str] = {}
+    reasons_: dict[str, str] = {}
     for unit in units:
         for value in () if isinstance(unit, Group) else unit.values:
             if value.kind in ("constant", "part", "number"):
@@ -152,20 +164,20 @@ def alone(program: Program, units: list[Unit], reasons: dict[Value, str]) -> lis
                 reason = "a product of matrices is the library's own work"
             if value.kind == "call" and value.node.meta.get("random"):
                 reason = "it draws random numbers"
-            found.setdefault(name, reason or "nothing is fused without numba")
-    return list(found.items())
+            reasons_.setdefault(name, reason or "nothing is fused without numba")
+    return list(reasons_.items())
 
 
-def peaks(program: Program, units: list[Unit], plan: Any) -> tuple[int, int]:
+def peak_memory(program: Program, units: list[Unit], plan: Any) -> tuple[int, int]:
     """Return the bytes in use at most: one definition after the other, and as planned."""
-    single = [[value] for value in program.values if value.kind not in ("view", "constant")]
-    outputs = {each.base for each in operands_of(program.outputs)}
+    one_by_one = [[value] for value in program.values if value.kind not in ("view", "constant")]
+    outputs = {output.base for output in operands_of(program.outputs)}
     steps = []
     for unit in units:
         values = unit.results(outputs) if isinstance(unit, Group) else unit.values
         steps.append([
             value for value in values
-            if value.kind not in ("constant",) and value not in plan.place
+            if value.kind not in ("constant",) and value not in plan.buffer
             and value not in plan.written and value not in plan.inside
         ])  # fmt: skip
-    return peak_of(program, single), plan.bytes + peak_of(program, steps)
+    return peak_bytes(program, one_by_one), plan.bytes + peak_bytes(program, steps)

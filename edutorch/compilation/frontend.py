@@ -14,15 +14,10 @@ __all__ = ["compile"]
 
 
 def compile(
-    model: Any = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor",
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    disable: bool = False,
-) -> Any:
+    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor", mode: str | None = None,
+    options: dict[str, Any] | None = None, disable: bool = False,
+) -> Any:  # fmt: skip
     """See `edutorch.compile`: this is its body, loaded when it is first called."""
     settings = {
         "fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,

@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from .values import Value, operands_of, steps_of
+from .values import Value, contiguous_steps, operands_of
 
 __all__ = [
-    "Group", "Unit", "at_its_place", "in_order", "indented", "joined", "of_its_row",
-    "of_its_row_shape", "readers", "reduced_level", "stages", "steps_in",
+    "Group", "Unit", "is_aligned", "topological_order", "indent", "merge_axes", "is_one_per_row",
+    "is_row_shape", "readers", "reduction_level", "compute_stages", "steps_along",
 ]  # fmt: skip
 
-LONG_ROW = 8192
+MAX_ROW_SIZE = 8192
 """Longer rows are not one piece of work: a reduction over all of them is added up in parts."""
 
 
@@ -55,18 +55,18 @@ class Group(Unit):
     def size(self) -> int:
         return math.prod(self.domain)
 
-    def outside(self) -> list[Value]:
+    def external_operands(self) -> list[Value]:
         """The arrays and numbers that its values read from elsewhere, each once."""
         inside = set(self.values)
-        found = (each for value in self.values for each in operands_of(value))
-        return list(dict.fromkeys(each for each in found if each.base not in inside))
+        operands = (operand for value in self.values for operand in operands_of(value))
+        return list(dict.fromkeys(operand for operand in operands if operand.base not in inside))
 
-    def results(self, wanted: set[Value]) -> list[Value]:
+    def results(self, outputs: set[Value]) -> list[Value]:
         """The values that somebody outside reads."""
         inside = set(self.values)
         return [
             value for value in self.values
-            if value in wanted or any(reader not in inside for reader in readers(value))
+            if value in outputs or any(reader not in inside for reader in readers(value))
         ]  # fmt: skip
 
 
@@ -79,39 +79,44 @@ def readers(value: Value) -> Iterator[Value]:
             yield user
 
 
-def steps_in(value: Value, domain: tuple[int, ...]) -> tuple[int, ...] | None:
+def steps_along(value: Value, domain: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the steps of an operand along the axes of the domain (0 where it stretches)."""
-    _, steps = value.where
-    missing = len(domain) - len(value.shape)
-    if missing < 0:
+    _, steps = value.layout
+    missing_axes = len(domain) - len(value.shape)
+    if missing_axes < 0:
         return None
-    found = [0] * missing
-    for size, step, whole in zip(value.shape, steps, domain[missing:], strict=True):
+    result = [0] * missing_axes
+    for size, step, whole in zip(value.shape, steps, domain[missing_axes:], strict=True):
         if size != whole and size != 1:
             return None
-        found.append(0 if size == 1 else step)
-    return tuple(found)
+        result.append(0 if size == 1 else step)
+    return tuple(result)
 
 
-def at_its_place(value: Value, domain: tuple[int, ...]) -> bool:
+def is_aligned(value: Value, domain: tuple[int, ...]) -> bool:
     """Say whether an operand's number at each place is its base's number at that place."""
-    steps = steps_in(value, domain)
-    wanted = (0 if size == 1 else step
-              for size, step in zip(domain, steps_of(domain), strict=True))  # fmt: skip
-    return value.where[0] == 0 and steps == tuple(wanted) and value.base.size == math.prod(domain)
+    steps = steps_along(value, domain)
+    expected = (
+        0 if size == 1 else step
+        for size, step in zip(domain, contiguous_steps(domain), strict=True)
+    )
+    return (
+        value.layout[0] == 0 and steps == tuple(expected) and value.base.size == math.prod(domain)
+    )
 
 
-def of_its_row(value: Value, domain: tuple[int, ...], split: int) -> bool:
+def is_one_per_row(value: Value, domain: tuple[int, ...], split: int) -> bool:
     """Say whether an operand is one number for each row of the domain."""
-    steps = steps_in(value, domain)
+    steps = steps_along(value, domain)
     rows = domain[:split]
-    wanted = tuple(0 if size == 1 else step
-                   for size, step in zip(rows, steps_of(rows), strict=True))  # fmt: skip
-    fits = value.base.size == math.prod(rows) and value.where[0] == 0
-    return steps is not None and fits and steps == wanted + (0,) * (len(domain) - split)
+    expected = tuple(
+        0 if size == 1 else step for size, step in zip(rows, contiguous_steps(rows), strict=True)
+    )
+    covers_rows = value.base.size == math.prod(rows) and value.layout[0] == 0
+    return steps is not None and covers_rows and steps == expected + (0,) * (len(domain) - split)
 
 
-def of_its_row_shape(shape: tuple[int, ...], group: Group) -> bool:
+def is_row_shape(shape: tuple[int, ...], group: Group) -> bool:
     """Say whether a shape holds one number for each row."""
     assert group.split is not None
     rows = group.domain[: group.split]
@@ -119,27 +124,27 @@ def of_its_row_shape(shape: tuple[int, ...], group: Group) -> bool:
     return shape in (rows, rows + ones)
 
 
-def reduced_level(group: Group, value: Value) -> tuple[str | None, int | None]:
+def reduction_level(group: Group, value: Value) -> tuple[str | None, int | None]:
     """Return what a reduction is to a kernel, and how many axes then count rows."""
     axes, rank = value.settings["axes"], len(group.domain)
     if not rank:
         return "row", 0
-    first = axes == tuple(range(len(axes)))
-    rear = axes == tuple(range(rank - len(axes), rank))
+    are_leading = axes == tuple(range(len(axes)))
+    are_trailing = axes == tuple(range(rank - len(axes), rank))
     split = rank - len(axes)
     columns = math.prod(group.domain[split:])
-    if rear and group.split in (None, split) and columns <= LONG_ROW:
+    if are_trailing and group.split in (None, split) and columns <= MAX_ROW_SIZE:
         return "row", split
     if value.function != "sum":
         return None, group.split
     if len(axes) == rank:
         return "last", group.split
-    if first and group.split in (None, len(axes)):
+    if are_leading and group.split in (None, len(axes)):
         return "last", len(axes)
     return None, group.split
 
 
-def in_order(units: list[Unit]) -> list[Unit]:
+def topological_order(units: list[Unit]) -> list[Unit]:
     """Sort units so that each comes after those it needs; of those that can, the earliest."""
     waiting = {unit: len(unit.needs) for unit in units}
     users: dict[Unit, list[Unit]] = {unit: [] for unit in units}
@@ -148,33 +153,35 @@ def in_order(units: list[Unit]) -> list[Unit]:
             users[need].append(unit)
     ready: list[Any] = [(unit.last, i, unit) for i, unit in enumerate(units) if not waiting[unit]]
     heapq.heapify(ready)
-    found = []
+    ordered = []
     while ready:
         unit = heapq.heappop(ready)[2]
-        found.append(unit)
+        ordered.append(unit)
         for user in users[unit]:
             waiting[user] -= 1
             if not waiting[user]:
-                heapq.heappush(ready, (user.last, len(units) + len(found), user))
-    return found
+                heapq.heappush(ready, (user.last, len(units) + len(ordered), user))
+    return ordered
 
 
-def stages(group: Group) -> dict[Value, int]:
+def compute_stages(group: Group) -> dict[Value, int]:
     """Return of each value in (for a number of the row: before) which loop it is known."""
     stage: dict[Value, int] = {}
     for value in group.values:
-        found = [stage[each.base] for each in operands_of(value) if each.base in group.level]
+        operand_stages = [
+            stage[operand.base] for operand in operands_of(value) if operand.base in group.level
+        ]
         after = value.kind == "reduce" and group.level[value] == "row"
-        stage[value] = max(found, default=0) + after
+        stage[value] = max(operand_stages, default=0) + after
     return stage
 
 
-def indented(lines: list[str]) -> list[str]:
+def indent(lines: list[str]) -> list[str]:
     """Put lines into a block."""
     return [f"    {line}" for line in lines]
 
 
-def joined(sizes: tuple[int, ...], steps: tuple[int, ...]) -> list[tuple[int, int]]:
+def merge_axes(sizes: tuple[int, ...], steps: tuple[int, ...]) -> list[tuple[int, int]]:
     """Join axes that go on in even steps: pairs of a size and its step, no axis of size 1.
 
     >>> joined((2, 3, 4), (12, 4, 1)), joined((2, 3), (0, 1))

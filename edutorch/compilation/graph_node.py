@@ -13,18 +13,18 @@ from ..core.fast.lazy_gradients import OutputGradients
 from ..core.tensor import Tensor
 from ..errors import GradientError
 
-__all__ = ["CompiledNode", "attach"]
+__all__ = ["CompiledNode", "attach_node"]
 
 
 class CompiledNode(Node):
     """A call of a compiled function, whose gradients are a compiled graph too."""
 
-    __slots__ = ("gathers", "kinds", "op", "place", "positions", "run", "tensors", "title")
+    __slots__ = ("gathers", "op", "output_types", "place", "positions", "run", "tensors", "title")
 
     holds = True
     run: Callable[[list[Any]], list[Any]]
     positions: list[int | None]  # for each edge the number of its gradient
-    kinds: list[tuple[Any, Any]]  # shape and type of each root
+    output_types: list[tuple[Any, Any]]  # shape and type of each root
     tensors: list[tuple[Any, Any]]  # saved tensors of others, and how often they were written
     place: int
     title: str
@@ -51,19 +51,19 @@ class CompiledNode(Node):
             if tensor._version != count:
                 raise stale_value(self, "a tensor", tensor._writes)
         by_output = g.by_output if g.__class__ is OutputGradients else {self.place: g}
-        starts = [by_output.get(i) for i in range(len(self.kinds))]
-        for number, (shape, kind) in enumerate(self.kinds):
-            if starts[number] is None:
-                starts[number] = np.zeros(shape, kind)
-        found = self.run([*self.saved, *starts])
-        seen = {id(start) for start in starts}
-        for number, each in enumerate(found):
-            if id(each) in seen:  # gradients are added up in place
-                found[number] = each.copy()
-            seen.add(id(each))
+        starts = [by_output.get(i) for i in range(len(self.output_types))]
+        for index, (shape, dtype) in enumerate(self.output_types):
+            if starts[index] is None:
+                starts[index] = np.zeros(shape, dtype)
+        gradients = self.run([*self.saved, *starts])
+        seen_ids = {id(start) for start in starts}
+        for index, gradient in enumerate(gradients):
+            if id(gradient) in seen_ids:  # gradients are added up in place
+                gradients[index] = gradient.copy()
+            seen_ids.add(id(gradient))
         return [
-            None if number is None or edge is None else found[number]
-            for number, edge in zip(self.positions, edges, strict=True)
+            None if index is None or edge is None else gradients[index]
+            for index, edge in zip(self.positions, edges, strict=True)
         ]
 
     def maker(self, index: int, array: Any) -> Node:
@@ -71,23 +71,19 @@ class CompiledNode(Node):
         return output_node(self, index, array)  # type: ignore[arg-type]
 
 
-def attach(
-    title: str,
-    run: Callable[[list[Any]], list[Any]],
-    saved: list[Any] | None,
-    inputs: Sequence[Tensor],
-    positions: list[int | None],
-    outputs: Sequence[Tensor],
+def attach_node(
+    title: str, run: Callable[[list[Any]], list[Any]], saved: list[Any] | None,
+    inputs: Sequence[Tensor], positions: list[int | None], outputs: Sequence[Tensor],
     tensors: Sequence[Tensor],
-) -> None:
+) -> None:  # fmt: skip
     """Make one node the past of all `outputs`; `inputs` get gradients number `positions`."""
     node = CompiledNode()
     node.title, node.run, node.saved, node.positions = title, run, saved, positions  # type: ignore[assignment]
     node.edges = tuple(edge_of(input_) for input_ in inputs)
-    node.kinds = [(output._array.shape, output._array.dtype) for output in outputs]
+    node.output_types = [(output._array.shape, output._array.dtype) for output in outputs]
     node.tensors = [(tensor, tensor._version) for tensor in tensors]
     node.place, node.gathers = 0, len(outputs) > 1
-    node.shape, node.dtype = node.kinds[0]
+    node.shape, node.dtype = node.output_types[0]
     node.hooks = node.writes = None
     node._order = clock()
     node.op = Description(f"compiled {title}", tuple(f"input{i}" for i in range(len(inputs))))  # type: ignore[assignment]

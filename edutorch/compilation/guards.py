@@ -16,18 +16,18 @@ from ..backends.aliased_array import Exported, Shared, as_plain_array
 from ..backends.device import get_default_device
 from ..core.autograd.graph import LEAF
 from ..core.tensor import PLAIN_TENSORS, Tensor
-from ..fx.array_utils import same_view, base_array
+from ..fx.array_utils import base_array, same_view
 from ..fx.captured_graph import Captured
 from ..fx.captured_state import describe_value
 from ..modes import Modes, current
 
-__all__ = ["Guards", "flags"]
+__all__ = ["Guards", "current_flags"]
 
 ARRAYS = {np.ndarray, Shared, Exported}
 VALUES = (int, float, bool, str, bytes, complex, type(None))
 
 
-def flags() -> tuple[Any, ...]:
+def current_flags() -> tuple[Any, ...]:
     """Return the switches that ops look at."""
     return dtypes.get_default_dtype(), get_default_device()
 
@@ -48,69 +48,75 @@ class Guards:
     ) -> None:  # fmt: skip
         self.spec, self.names, self.reach = spec, names, captured.reach
         self.mode: Modes = current()
-        self.flags = flags()
+        self.flags = current_flags()
         self.leaves = described
-        self.fixed: list[list[Any]] = []  # name, tensor, what it was like, its array, its node
+        self.fixed_tensors: list[
+            list[Any]
+        ] = []  # name, tensor, what it was like, its array, its node
         self.captured = captured
-        known = {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)}
-        reached = captured.reach.tensors if captured.reach is not None else {}
+        argument_ids = {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)}
+        reachable = captured.reach.tensors if captured.reach is not None else {}
         self.identities = [
             (index, leaf) for index, leaf in enumerate(leaves)
-            if isinstance(leaf, Tensor) and id(leaf) in reached
+            if isinstance(leaf, Tensor) and id(leaf) in reachable
         ]  # fmt: skip
         for input_ in captured.inputs:
-            if input_.kind == "tensor" and id(input_.tensor) not in known:
+            if input_.kind == "tensor" and id(input_.tensor) not in argument_ids:
                 tensor = input_.tensor
-                self.fixed.append(
+                self.fixed_tensors.append(
                     [input_.name, tensor, describe(tensor), tensor._array, tensor._node]
                 )
         self.absent = [(tensor, before) for tensor, before in captured.grads]
-        self.same = twins(leaves)
+        self.overlaps = overlapping_arguments(leaves)
         writes = [captured.inputs[number] for number in captured.graph.writes.values()]
-        self.pairs = bool(self.same) or any(write.kind == "argument" for write in writes)
+        self.pairs = bool(self.overlaps) or any(write.kind == "argument" for write in writes)
         self.owners = {
-            id(base_array(as_plain_array(write.tensor._array))) for write in writes if write.kind == "tensor"
+            id(base_array(as_plain_array(write.tensor._array)))
+            for write in writes
+            if write.kind == "tensor"
         }
-        if self.owners & {id(each) for each in owners_of(leaves)}:
+        if self.owners & {id(owner) for owner in memory_owners(leaves)}:
             self.owners = set()  # so it was when the function was captured
 
-    def wants_gradient(self, number: int) -> bool:
+    def needs_gradient(self, number: int) -> bool:
         """Say whether an input of the graph wants a gradient."""
-        each = self.captured.inputs[number]
-        if each.kind == "argument":
-            return self.leaves[each.index][4] is not None
-        return each.kind == "tensor" and each.tensor._node is not None
+        input_ = self.captured.inputs[number]
+        if input_.kind == "argument":
+            return self.leaves[input_.index][4] is not None
+        return input_.kind == "tensor" and input_.tensor._node is not None
 
     def mismatch(self, leaves: list[Any], spec: Any) -> str | None:
         """Return what differs from the captured call; None: nothing."""
         mode = current()
         if mode is not self.mode and mode != self.mode:
-            return mode_difference(self.mode, mode)
+            return describe_mode_difference(self.mode, mode)
         if len(leaves) != len(self.leaves) or (spec is not self.spec and spec != self.spec):
             return "the arguments are put together in another way"
-        for index, (leaf, known) in enumerate(zip(leaves, self.leaves, strict=True)):
-            if not fits(leaf, known):
-                return f"argument {self.names[index]}: {difference(known, describe(leaf))}"
-        for each in self.fixed:
-            tensor = each[1]
-            if tensor._array is each[3] and tensor._node is each[4]:
+        for index, (leaf, expected) in enumerate(zip(leaves, self.leaves, strict=True)):
+            if not matches_description(leaf, expected):
+                return (
+                    f"argument {self.names[index]}: {describe_difference(expected, describe(leaf))}"
+                )
+        for fixed in self.fixed_tensors:
+            tensor = fixed[1]
+            if tensor._array is fixed[3] and tensor._node is fixed[4]:
                 continue  # nearly always: an update writes into the same array
-            if not fits(tensor, each[2]):
-                return f"{each[0]}: {difference(each[2], describe(tensor))}"
-            each[3], each[4] = tensor._array, tensor._node
-        if flags() != self.flags:
-            return f"the default type or device was {self.flags}, now it is {flags()}"
+            if not matches_description(tensor, fixed[2]):
+                return f"{fixed[0]}: {describe_difference(fixed[2], describe(tensor))}"
+            fixed[3], fixed[4] = tensor._array, tensor._node
+        if current_flags() != self.flags:
+            return f"the default type or device was {self.flags}, now it is {current_flags()}"
         for tensor, before in self.absent:
-            held = tensor._grad
-            if (held is None) is not (before is None):
+            grad = tensor._grad
+            if (grad is None) is not (before is None):
                 was, now = ("None", "a tensor") if before is None else ("a tensor", "None")
                 return f"a gradient was {was} before, now it is {now}"
         for index, tensor in self.identities:
             if leaves[index] is not tensor:
                 return f"argument {self.names[index]}: another tensor than one the function owns"
-        if self.pairs and len(leaves) > 1 and twins(leaves) != self.same:
+        if self.pairs and len(leaves) > 1 and overlapping_arguments(leaves) != self.overlaps:
             return "other arguments share their memory than before"
-        if self.owners and any(id(each) in self.owners for each in owners_of(leaves)):
+        if self.owners and any(id(fixed) in self.owners for fixed in memory_owners(leaves)):
             return "an argument shows memory that the function writes"
         if self.reach is not None:
             return self.reach.changed()
@@ -127,7 +133,7 @@ def describe(value: Any) -> tuple[Any, ...]:
     return (value.__class__, value)
 
 
-def fits(value: Any, known: tuple[Any, ...]) -> bool:
+def matches_description(value: Any, known: tuple[Any, ...]) -> bool:
     """Say whether an argument is as it was when the function was captured."""
     if value.__class__ is not known[0]:
         return False
@@ -144,7 +150,7 @@ def fits(value: Any, known: tuple[Any, ...]) -> bool:
     return value is known[1]
 
 
-def twins(leaves: list[Any]) -> list[tuple[int, int, bool]]:
+def overlapping_arguments(leaves: list[Any]) -> list[tuple[int, int, bool]]:
     """Return the pairs of arguments that overlap in memory, and whether they show the same."""
     arrays = [(i, leaf._array) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     return [
@@ -155,12 +161,12 @@ def twins(leaves: list[Any]) -> list[tuple[int, int, bool]]:
     ]
 
 
-def owners_of(leaves: list[Any]) -> list[Any]:
+def memory_owners(leaves: list[Any]) -> list[Any]:
     """Return the arrays that hold the memory of the arguments."""
     return [base_array(as_plain_array(leaf._array)) for leaf in leaves if isinstance(leaf, Tensor)]
 
 
-def difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:
+def describe_difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:
     """Return in words how an argument differs."""
     if known[0] is not now[0]:
         return f"a {known[0].__name__} before, now a {now[0].__name__}"
@@ -176,14 +182,14 @@ def difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:
     return f"{texts[known[4]]} before, now it {texts[now[4]]}"
 
 
-def state(on: bool) -> str:
+def on_off(on: bool) -> str:
     return "on" if on else "off"
 
 
-def mode_difference(before: Modes, now: Modes) -> str:
+def describe_mode_difference(before: Modes, after: Modes) -> str:
     """Return in words how the modes differ."""
-    if before.inference != now.inference:
-        return f"inference mode was {state(before.inference)}, now it is {state(now.inference)}"
-    if before.grad != now.grad:
-        return f"gradients were {state(before.grad)} before, now they are {state(now.grad)}"
+    if before.inference != after.inference:
+        return f"inference mode was {on_off(before.inference)}, now it is {on_off(after.inference)}"
+    if before.grad != after.grad:
+        return f"gradients were {on_off(before.grad)} before, now they are {on_off(after.grad)}"
     return "other modes are in force"

@@ -21,7 +21,7 @@ from ..errors import warn
 from ..utils.background_compile import compiler
 from .kernel_codegen import KernelText
 
-__all__ = ["Kernel", "available", "folder", "kernel_for", "wait_for_all"]
+__all__ = ["Kernel", "is_available", "cache_folder", "kernel_for", "wait_for_all"]
 
 HEAD = '''\
 """A kernel that edutorch.compile has written; see `print(compiled.code)`."""
@@ -34,9 +34,9 @@ from numba import njit
 from numpy import float32, float64, int64
 
 '''
-PLACES = {
+MODULES = {
     "exp": "vector_math", "log": "vector_math", "tanh": "vector_math", "erf": "vector_math",
-    "total": "row_reduce", "wide": "jit", "gelu": "scalar_functions",
+    "total": "row_reduce", "use_wide_vectors": "jit", "gelu": "scalar_functions",
     "gelu_slope": "scalar_functions", "gelu_tanh": "scalar_functions",
     "gelu_tanh_slope": "scalar_functions", "claim_range": "work_queue",
 }  # fmt: skip
@@ -57,13 +57,13 @@ class Kernel:
         self.run: Callable[..., None] | None = None
         self.failed: str | None = None
         self.done = threading.Event()
-        self.waiting: list[Callable[[Kernel], None]] = []
+        self.listeners: list[Callable[[Kernel], None]] = []
 
-    def tell(self, listener: Callable[[Kernel], None]) -> None:
+    def add_listener(self, listener: Callable[[Kernel], None]) -> None:
         """Call `listener` as soon as there is an end to it, perhaps at once."""
         with _lock:
             if not self.done.is_set():
-                self.waiting.append(listener)
+                self.listeners.append(listener)
                 return
         listener(self)
 
@@ -74,7 +74,7 @@ class Kernel:
         try:
             if compiler.broken:
                 raise RuntimeError("this process was forked while a compiler was at work")
-            self.run = module_of(self.source).kernel
+            self.run = import_source(self.source).kernel
         except (ImportError, OSError, RuntimeError, TypeError, ValueError, LookupError) as error:
             self.failed = f"{type(error).__name__}: {error}".splitlines()[0]
             warn(f"compile: a kernel cannot be made ({self.failed}): slower, the same results")
@@ -86,34 +86,34 @@ class Kernel:
         finally:
             with _lock:
                 self.done.set()
-                waiting, self.waiting = self.waiting, []
-            for each in waiting:
-                each(self)
+                listeners, self.listeners = self.listeners, []
+            for listener in listeners:
+                listener(self)
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Say whether there is something to compile with."""
     return importlib.util.find_spec("numba") is not None
 
 
 @functools.cache
-def folder() -> Path:
+def cache_folder() -> Path:
     """Where generated kernels are kept: in EDUTORCH_CACHE, or among the user's cached files."""
-    wanted = os.environ.get("EDUTORCH_CACHE")
+    setting = os.environ.get("EDUTORCH_CACHE")
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    place = Path(wanted or f"{home}/edutorch").expanduser()
-    place /= "compiled"
+    folder = Path(setting or f"{home}/edutorch").expanduser()
+    folder /= "compiled"
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        if not os.access(place, os.W_OK):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
             raise OSError("not writable")
     except OSError:
-        place = Path(tempfile.mkdtemp(prefix="edutorch-"))
-    return place
+        folder = Path(tempfile.mkdtemp(prefix="edutorch-"))
+    return folder
 
 
 @functools.cache
-def made_with() -> bytes:
+def toolchain_bytes() -> bytes:
     """What a compiled kernel depends on besides its own text."""
     import llvmlite
     import numba
@@ -125,24 +125,26 @@ def made_with() -> bytes:
     return b"".join([numba.__version__.encode(), llvmlite.__version__.encode(), *texts])
 
 
-def whole_text(text: KernelText) -> str:
+def file_text(text: KernelText) -> str:
     """Return the whole text of a kernel's file."""
     imports: dict[str, list[str]] = {}
     for name in sorted(text.needs - BUILT_IN):
-        imports.setdefault(PLACES.get(name, "select"), []).append(name)
+        imports.setdefault(MODULES.get(name, "select"), []).append(name)
     lines = [
-        f"from edutorch.kernels.cpu.{place} import {', '.join(names)}\n"
-        for place, names in sorted(imports.items())
+        f"from edutorch.kernels.cpu.{module} import {', '.join(names)}\n"
+        for module, names in sorted(imports.items())
     ]
     head = HEAD + "".join(lines) + ("\n" if lines else "")
-    return f"{head}\n@njit({text.signature!r}, {OPTIONS})\n{text.nameless}"
+    return f"{head}\n@njit({text.signature!r}, {OPTIONS})\n{text.anonymous_body}"
 
 
-def module_of(source: str) -> ModuleType:
+def import_source(source: str) -> ModuleType:
     """Import the file with this text, written first if it is not there."""
-    key = hashlib.sha256(source.encode() + made_with() + sys.version.encode()).hexdigest()[:24]
+    key = hashlib.sha256(source.encode() + toolchain_bytes() + sys.version.encode()).hexdigest()[
+        :24
+    ]
     name = f"edutorch_kernel_{key}"
-    path = folder() / f"{name}.py"
+    path = cache_folder() / f"{name}.py"
     if not path.exists():
         part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
         part.write_text(source, encoding="utf-8")
@@ -165,18 +167,18 @@ def kernel_for(text: KernelText, wait: bool = False) -> Kernel:
     Args:
         wait: compile it now. Otherwise a thread beside the program does.
     """
-    source = whole_text(text)
+    source = file_text(text)
     with _lock:
         kernel = _kernels.get(source)
-        fresh = kernel is None
+        is_new = kernel is None
         if kernel is None:
             kernel = _kernels[source] = Kernel(source)
     if wait:
-        if fresh:
+        if is_new:
             kernel.make()
         kernel.done.wait()
-    elif fresh:
-        compiler.do(kernel.make)
+    elif is_new:
+        compiler.submit(kernel.make)
     return kernel
 
 

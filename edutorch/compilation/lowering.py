@@ -10,44 +10,44 @@ import numpy as np
 
 from ..fx import primitives
 from ..ops import matmul
-from .batch_matmul_pass import stacked
-from .decompositions import OWN, rows_that_count
+from .batch_matmul_pass import stack_products
+from .decompositions import DECOMPOSITIONS, count_valid_rows
 from .scalar_functions import FUNCTIONS
 from .symbolic_eval import (
-    INSTEAD,
-    MISTAKES,
-    NUMBERS,
-    NotPlainError,
-    Symbol,
-    average,
-    reduced,
-    taken_apart,
-    view_of,
+    KERNEL_DTYPES,
+    REPLACEMENTS,
+    SYMBOLIC_ERRORS,
+    SymbolicArray,
+    UnsupportedDefinitionError,
+    evaluate_symbolically,
+    lower_mean,
+    lower_reduction,
+    make_view,
 )
 from .values import Program, Value
 
-__all__ = ["program_of"]
+__all__ = ["build_program"]
 
-KEPT_WHOLE = {"clone"}
+NEVER_DECOMPOSED = {"clone"}
 """Ops that mean what they say: a copy is wanted for its own sake."""
 
 
-PLAIN = {
+DECOMPOSABLE = {
     primitives.cast, primitives.take, np.matmul, np.where, np.sum, np.max, np.min, np.mean,
     np.zeros_like, np.ones_like, np.full_like, np.reshape, np.transpose, np.broadcast_to,
-    *(getattr(np, name, None) for name in FUNCTIONS), *INSTEAD,
+    *(getattr(np, name, None) for name in FUNCTIONS), *REPLACEMENTS,
 } - {None}  # fmt: skip
 """Functions of arrays in graphs that are no ops, and that symbols understand."""
 
 
-class Builder:
+class ProgramBuilder:
     """Walks along the nodes and notes the values of each."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
         self.program = Program()
-        self.of: dict[Any, Any] = {}  # by node
-        self.known: dict[Any, Value] = {}
+        self.value_of_node: dict[Any, Any] = {}  # by node
+        self.known_values: dict[Any, Value] = {}
         self.node: Any = None
 
     def build(self) -> Program:
@@ -55,25 +55,25 @@ class Builder:
         for node in self.graph.nodes:
             self.node = node
             if node.op == "placeholder":
-                self.of[node] = self.input(node)
+                self.value_of_node[node] = self.input(node)
             elif node.op == "get_attr":
-                self.of[node] = self.constant(node)
+                self.value_of_node[node] = self.constant(node)
             elif node.op == "output":
-                self.program.wanted = list(node.args[0])
+                self.program.output_nodes = list(node.args[0])
                 self.program.outputs = list(self.operands(node.args[0]))
             else:
-                self.of[node] = self.called(node)
+                self.value_of_node[node] = self.lower_call(node)
         self.program.writes = dict(getattr(self.graph, "writes", None) or {})
-        self.program.forget_the_unused()
-        if stacked(self.program):
-            self.program.forget_the_unused()
-        self.program.repeat_the_cheap()
-        self.program.forget_the_unused()
-        self.program.name_all()
+        self.program.remove_unused_values()
+        if stack_products(self.program):
+            self.program.remove_unused_values()
+        self.program.duplicate_cheap_values()
+        self.program.remove_unused_values()
+        self.program.assign_names()
         return self.program
 
     def input(self, node: Any) -> Value:
-        value = Value("input", node.target, (), *about(node), node=node)
+        value = Value("input", node.target, (), *shape_and_dtype(node), node=node)
         self.program.inputs.append(value)
         return value
 
@@ -81,16 +81,16 @@ class Builder:
         array = self.graph.constants[node.target]
         if not isinstance(array, np.ndarray):
             return array
-        if not array.ndim and array.dtype in NUMBERS:
-            return self.keep("element", "fill", (array[()],), (), array.dtype)
+        if not array.ndim and array.dtype in KERNEL_DTYPES:
+            return self.make_value("element", "fill", (array[()],), (), array.dtype)
         value = Value("constant", array, (), array.shape, array.dtype, node=node)
         self.program.values.append(value)
         return value
 
     def operands(self, args: Any) -> Any:
         """Return arguments with values in place of nodes, at any depth."""
-        if args in self.of if hasattr(args, "all_input_nodes") else False:
-            return self.of[args]
+        if args in self.value_of_node if hasattr(args, "all_input_nodes") else False:
+            return self.value_of_node[args]
         if isinstance(args, tuple | list):
             return type(args)(self.operands(argument) for argument in args)
         if isinstance(args, dict):
@@ -99,7 +99,7 @@ class Builder:
             return slice(*map(self.operands, (args.start, args.stop, args.step)))
         return args
 
-    def keep(
+    def make_value(
         self, kind: str, function: Any, operands: tuple[Any, ...], shape: tuple[int, ...],
         dtype: Any, settings: dict[str, Any] | None = None,
     ) -> Value:  # fmt: skip
@@ -107,111 +107,120 @@ class Builder:
         operands = tuple(operands)
         settings = settings or {}
         key = None
-        if kind in ("element", "reduce", "view", "product") or function is rows_that_count:
-            fixed = settings.get("axes"), settings.get("keepdims"), settings.get("text")
-            key = (kind, function, tuple(map(identity, operands)), shape, dtype, fixed)
-            if key in self.known:
-                return self.known[key]
+        if kind in ("element", "reduce", "view", "product") or function is count_valid_rows:
+            key_settings = settings.get("axes"), settings.get("keepdims"), settings.get("text")
+            key = (kind, function, tuple(map(operand_key, operands)), shape, dtype, key_settings)
+            if key in self.known_values:
+                return self.known_values[key]
         if kind == "constant":
             key = kind, id(function)
-            if key in self.known:
-                return self.known[key]
+            if key in self.known_values:
+                return self.known_values[key]
         value = Value(kind, function, operands, tuple(shape), dtype, settings, self.node)
         self.program.values.append(value)
         if key is not None:
-            self.known[key] = value
+            self.known_values[key] = value
         return value
 
-    def called(self, node: Any) -> Any:
+    def lower_call(self, node: Any) -> Any:
         """Note what a node computes."""
         args, kwargs = self.operands(node.args), self.operands(node.kwargs)
         if node.target is operator.getitem and isinstance(args[0], tuple):
             return args[0][args[1]]
         definition = getattr(node.target, "op", None)
-        if definition is None and (node.target in PLAIN or getattr(node.target, "rule", "") in OWN):
+        if definition is None and (
+            node.target in DECOMPOSABLE or getattr(node.target, "rule", "") in DECOMPOSITIONS
+        ):
             definition = node.target
-        fixed = (
+        is_fixed = (
             node.meta.get("random") or node.meta.get("number") or node.target is operator.getitem
         )
-        if definition is not None and not fixed:
+        if definition is not None and not is_fixed:
             before = len(self.program.values)
             try:
-                found = self.apart(node, definition, args, kwargs)
-            except NotPlainError as reason:
-                self.forget_after(before)
+                result = self.decompose(node, definition, args, kwargs)
+            except UnsupportedDefinitionError as reason:
+                self.discard_after(before)
                 self.program.reasons[node.name] = str(reason)
             else:
-                if fits(found, node):
-                    return found
-                self.forget_after(before)
+                if matches_meta(result, node):
+                    return result
+                self.discard_after(before)
                 self.program.reasons[node.name] = "its definition gives another type or shape"
-        elif not fixed:
-            own = hasattr(node.target, "rule")
+        elif not is_fixed:
+            is_rule = hasattr(node.target, "rule")
             self.program.reasons[node.name] = (
-                "one kernel computes all its gradients" if own else "it is no op of ours"
+                "one kernel computes all its gradients" if is_rule else "it is no op of ours"
             )
         if node.target is np.matmul:
-            return self.keep("call", matmul, (*args, kwargs), *about(node))
+            return self.make_value("call", matmul, (*args, kwargs), *shape_and_dtype(node))
         kind = "number" if node.meta.get("number") else "call"
         if node.target is operator.getitem:
             kind = "part"
-        return self.keep(kind, node.target, (*args, kwargs), *about(node))
+        return self.make_value(kind, node.target, (*args, kwargs), *shape_and_dtype(node))
 
-    def forget_after(self, count: int) -> None:
+    def discard_after(self, count: int) -> None:
         """Take back what was noted of a node that then could not be taken apart."""
-        gone = {id(value) for value in self.program.values[count:]}
+        discarded = {id(value) for value in self.program.values[count:]}
         del self.program.values[count:]
-        self.known = {key: each for key, each in self.known.items() if id(each) not in gone}
+        self.known_values = {
+            key: known_value
+            for key, known_value in self.known_values.items()
+            if id(known_value) not in discarded
+        }
 
-    def apart(self, node: Any, op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def decompose(self, node: Any, op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Return the value of a node in steps that can be fused.
 
         Raises: NotPlainError: there are none.
         """
         first: Any = args[0] if args else None
         if hasattr(op, "rule"):
-            return OWN[op.rule](self.keep, *args).value
+            return DECOMPOSITIONS[op.rule](self.make_value, *args).value
         if not hasattr(op, "family"):
-            return taken_apart(op, args, kwargs, self.keep)
+            return evaluate_symbolically(op, args, kwargs, self.make_value)
         if op.family == "movement" and isinstance(first, Value) and len(args) == 1:
-            return self.moved(node, op, first, kwargs)
-        if op.name in KEPT_WHOLE:
-            raise NotPlainError("a copy is wanted for its own sake")
+            return self.lower_view(node, op, first, kwargs)
+        if op.name in NEVER_DECOMPOSED:
+            raise UnsupportedDefinitionError("a copy is wanted for its own sake")
         if op.name in ("sum", "mean") and kwargs.get("dtype") is None:
             if first.size == 0:
-                raise NotPlainError("there are no numbers")
-            how = reduced if op.name == "sum" else average
+                raise UnsupportedDefinitionError("there are no numbers")
+            lower = lower_reduction if op.name == "sum" else lower_mean
             settings = {"axis": kwargs.get("dim"), "keepdims": kwargs.get("keepdim", False)}
-            y = Symbol(first, self.keep)
-            y = how(y, "sum", **settings) if how is reduced else how(y, **settings)
+            y = SymbolicArray(first, self.make_value)
+            y = lower(y, "sum", **settings) if lower is lower_reduction else lower(y, **settings)
             return y.value
-        if op.name in OWN:
+        if op.name in DECOMPOSITIONS:
             before = len(self.program.values)
-            given = dict(zip(op.inputs, args, strict=False)) | kwargs
+            arguments = dict(zip(op.inputs, args, strict=False)) | kwargs
             values = [
-                given.get(name, parameter.default)
+                arguments.get(name, parameter.default)
                 for name, parameter in op.signature.parameters.items()
             ]
             try:
-                return OWN[op.name](self.keep, *values).value
-            except NotPlainError:
-                self.forget_after(before)
-        return taken_apart(partial(op.forward, np), args, kwargs, self.keep)
+                return DECOMPOSITIONS[op.name](self.make_value, *values).value
+            except UnsupportedDefinitionError:
+                self.discard_after(before)
+        return evaluate_symbolically(partial(op.forward, np), args, kwargs, self.make_value)
 
-    def moved(self, node: Any, op: Any, value: Value, settings: dict[str, Any]) -> Value:
+    def lower_view(self, node: Any, op: Any, value: Value, settings: dict[str, Any]) -> Value:
         """Return a view, found by the op's own definition."""
         try:
-            found = view_of(
-                self.keep, value, lambda x: op.forward(np, x, **settings), f"{node.name}({{}})"
+            view = make_view(
+                self.make_value,
+                value,
+                lambda x: op.forward(np, x, **settings),
+                f"{node.name}({{}})",
             )
-        except MISTAKES as error:
-            raise NotPlainError(f"no view ({error})") from None
-        if found is None:
-            raise NotPlainError("it copies numbers into another order")
-        return found
+        except SYMBOLIC_ERRORS as error:
+            raise UnsupportedDefinitionError(f"no view ({error})") from None
+        if view is None:
+            raise UnsupportedDefinitionError("it copies numbers into another order")
+        return view
 
 
-def about(node: Any) -> tuple[tuple[int, ...], Any]:
+def shape_and_dtype(node: Any) -> tuple[tuple[int, ...], Any]:
     """Return the shape and type of a node's value; a number or a tuple has none."""
     meta = node.meta
     if meta.get("number") or meta.get("tuple") or "shape" not in meta:
@@ -219,15 +228,15 @@ def about(node: Any) -> tuple[tuple[int, ...], Any]:
     return tuple(meta["shape"]), np.dtype(meta["dtype"])
 
 
-def fits(found: Any, node: Any) -> bool:
+def matches_meta(result: Any, node: Any) -> bool:
     """Say whether a value has the shape and type that the graph promises."""
-    if isinstance(found, tuple):
+    if isinstance(result, tuple):
         return bool(node.meta.get("tuple"))
-    shape, dtype = about(node)
-    return found.shape == shape and found.dtype == dtype
+    shape, dtype = shape_and_dtype(node)
+    return result.shape == shape and result.dtype == dtype
 
 
-def identity(operand: Any) -> Any:
+def operand_key(operand: Any) -> Any:
     """What makes two operands the same one."""
     if isinstance(operand, Value):
         return id(operand)
@@ -236,7 +245,7 @@ def identity(operand: Any) -> Any:
     return type(operand), repr(operand)
 
 
-def program_of(graph: Any) -> Program:
+def build_program(graph: Any) -> Program:
     """Take a graph apart.
 
     >>> import edutorch
@@ -249,4 +258,4 @@ def program_of(graph: Any) -> Program:
     >>> [each.function for each in program_of(graph).values]
     ['negative', 'exp', 'add', 'reciprocal']
     """
-    return Builder(graph).build()
+    return ProgramBuilder(graph).build()

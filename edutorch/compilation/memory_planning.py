@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from ..fx import primitives
-from .fusion_groups import Group, Unit, stages
+from .fusion_groups import Group, Unit, compute_stages
 from .kernel_codegen import kernel_text
 from .values import Program, Value, operands_of
 
-__all__ = ["Plan", "peak_of", "planned"]
+__all__ = ["Plan", "peak_bytes", "plan_memory"]
 
-WORTH_A_PLACE = 16_384
+MIN_BUFFER_BYTES = 16_384
 """Below so many bytes NumPy has memory at hand, and a place of its own is not worth the words."""
-ALIGNED = 64
+ALIGNMENT = 64
 FOREVER = 1 << 60
 
 
@@ -40,8 +40,8 @@ class Plan:
         last: of each value, after which unit it is needed no more.
     """
 
-    places: list[int] = field(default_factory=list)
-    place: dict[Value, int] = field(default_factory=dict)
+    buffers: list[int] = field(default_factory=list)
+    buffer: dict[Value, int] = field(default_factory=dict)
     fresh: set[Value] = field(default_factory=set)
     written: dict[Value, Value] = field(default_factory=dict)
     shared: dict[Unit, dict[Value, Value]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Plan:
     @property
     def bytes(self) -> int:
         """The size of the workspace."""
-        return sum(self.places)
+        return sum(self.buffers)
 
 
 class Planner:
@@ -62,29 +62,31 @@ class Planner:
         self.program, self.units = program, units
         self.plan = Plan()
         self.free: set[int] = set()
-        self.number = {unit: i for i, unit in enumerate(units)}
+        self.position = {unit: i for i, unit in enumerate(units)}
         self.unit_of = {value: unit for unit in units for value in unit.values}
-        self.outputs = [each.base for each in operands_of(program.outputs)]
+        self.outputs = [output.base for output in operands_of(program.outputs)]
         self.plan.last = self.last_uses()
 
     def run(self) -> Plan:
-        self.find_written()
+        self.find_in_place_outputs()
         self.find_stacks()
-        for number, unit in enumerate(self.units):
-            for value in self.parts_of_stacks(unit):
+        for position, unit in enumerate(self.units):
+            for value in self.stack_parts(unit):
                 stack, _ = self.plan.inside[value]
-                if stack not in self.plan.place:
-                    self.plan.place[stack] = self.take(stack.bytes)
+                if stack not in self.plan.buffer:
+                    self.plan.buffer[stack] = self.allocate_buffer(stack.bytes)
             for value in self.results(unit):
                 if value in self.plan.fresh or value in self.plan.written:
                     continue
                 if value in self.plan.inside:
                     continue
-                self.plan.place[value] = self.place_for(unit, value, number)
+                self.plan.buffer[value] = self.choose_buffer(unit, value, position)
             if isinstance(unit, Group):
-                self.partial_places(unit)
-            done = [each for each in self.plan.place if self.plan.last[each] == number]
-            self.free |= {self.plan.place[each] for each in done}
+                self.allocate_partial_sums(unit)
+            done = [
+                finished for finished in self.plan.buffer if self.plan.last[finished] == position
+            ]
+            self.free |= {self.plan.buffer[finished] for finished in done}
         return self.plan
 
     def last_uses(self) -> dict[Value, int]:
@@ -94,34 +96,38 @@ class Planner:
         for value in reversed(values):
             if value.kind == "view":
                 continue
-            found = [self.number[self.unit_of[value]] if value in self.unit_of else -1]
-            found += [FOREVER] * (value in self.outputs)
+            uses = [self.position[self.unit_of[value]] if value in self.unit_of else -1]
+            uses += [FOREVER] * (value in self.outputs)
             for reader in self.readers(value):
-                found.append(self.number[self.unit_of[reader]])
-                if may_be_its_input(reader):
-                    found.append(last[reader])
-            last[value] = max(found)
+                uses.append(self.position[self.unit_of[reader]])
+                if may_alias_input(reader):
+                    uses.append(last[reader])
+            last[value] = max(uses)
         self.plan.fresh = {
             value for value in values if last.get(value) == FOREVER and value.kind != "input"
         }
         return last
 
     def readers(self, value: Value) -> list[Value]:
-        found = []
+        readers_ = []
         for user in value.users:
-            found += self.readers(user) if user.kind == "view" else [user]
-        return found
+            readers_ += self.readers(user) if user.kind == "view" else [user]
+        return readers_
 
     def results(self, unit: Unit) -> list[Value]:
         """The values of a unit that need memory from us."""
         if isinstance(unit, Group):
             return unit.results(set(self.outputs))
         (value,) = unit.values
-        large = value.bytes >= WORTH_A_PLACE
-        simple = value.kind == "element" and isinstance(getattr(np, value.function, None), np.ufunc)
-        return [value] if value.shape and (value.kind == "product" or (simple and large)) else []
+        is_large = value.bytes >= MIN_BUFFER_BYTES
+        is_ufunc = value.kind == "element" and isinstance(
+            getattr(np, value.function, None), np.ufunc
+        )
+        return (
+            [value] if value.shape and (value.kind == "product" or (is_ufunc and is_large)) else []
+        )
 
-    def find_written(self) -> None:
+    def find_in_place_outputs(self) -> None:
         """Find outputs that can be written into the input which they replace, at once."""
         taken: set[Value] = set()
         for position, target in self.program.writes.items():
@@ -129,16 +135,16 @@ class Planner:
             if not isinstance(value, Value) or value not in self.unit_of or into in taken:
                 continue
             unit = self.unit_of[value]
-            once = self.outputs.count(value) == 1 and into not in self.outputs
-            alike = value.shape == into.shape and value.dtype == into.dtype
-            if not (once and alike and value in self.results(unit)):
+            is_single = self.outputs.count(value) == 1 and into not in self.outputs
+            is_same_type = value.shape == into.shape and value.dtype == into.dtype
+            if not (is_single and is_same_type and value in self.results(unit)):
                 continue
             reads = [reader for reader in self.readers(into) if self.unit_of[reader] is unit]
-            if self.plan.last[into] > self.number[unit]:
+            if self.plan.last[into] > self.position[unit]:
                 continue
-            if reads and not (isinstance(unit, Group) and over(unit, value, into)):
+            if reads and not (isinstance(unit, Group) and can_write_over(unit, value, into)):
                 continue
-            if self.readers(value) and self.read_beside(unit, value):
+            if self.readers(value) and self.may_leak(unit, value):
                 continue
             taken.add(into)
             self.plan.written[value] = into
@@ -154,13 +160,13 @@ class Planner:
                 continue
             first = 0
             for part in stack.operands[0]:
-                if self.may_be_inside(part):
+                if self.can_be_inside(part):
                     self.plan.inside[part] = stack, first
                     last = self.plan.last
                     last[stack] = max(last[stack], last[part])
                 first += part.bytes
 
-    def may_be_inside(self, part: Value) -> bool:
+    def can_be_inside(self, part: Value) -> bool:
         """Say whether a part of a stack is written once, by us, and by nobody else's wish."""
         plan, unit = self.plan, self.unit_of.get(part)
         if unit is None or part in plan.inside or part in plan.written or part in self.outputs:
@@ -169,49 +175,57 @@ class Planner:
             return part in self.results(unit) and unit.level[part] == "full"
         return part.kind == "product" or is_cat(part)
 
-    def parts_of_stacks(self, unit: Unit) -> list[Value]:
+    def stack_parts(self, unit: Unit) -> list[Value]:
         """The values of a unit that are computed inside of a stack."""
         return [value for value in unit.values if value in self.plan.inside]
 
-    def read_beside(self, unit: Unit, value: Value) -> bool:
+    def may_leak(self, unit: Unit, value: Value) -> bool:
         """Say whether a call might keep a part of a value that is written into an input."""
-        return any(may_be_its_input(reader) for reader in self.readers(value))
+        return any(may_alias_input(reader) for reader in self.readers(value))
 
-    def place_for(self, unit: Unit, value: Value, number: int) -> int:
+    def choose_buffer(self, unit: Unit, value: Value, position: int) -> int:
         """Return a place: one that the kernel reads for the last time, a free one, or a new one."""
         if isinstance(unit, Group):
             shared = self.plan.shared.setdefault(unit, {})
-            for each in dict.fromkeys(each.base for each in unit.outside()):
-                if each in self.plan.place and each not in shared.values():
-                    alike = each.shape == value.shape and each.dtype == value.dtype
-                    if alike and self.plan.last[each] == number and over(unit, value, each):
-                        shared[value] = each
-                        self.plan.last[each] = -1  # its place is now the result's
-                        return self.plan.place[each]
-        return self.take(value.bytes)
+            for operand in dict.fromkeys(operand.base for operand in unit.external_operands()):
+                if operand in self.plan.buffer and operand not in shared.values():
+                    is_same_type = operand.shape == value.shape and operand.dtype == value.dtype
+                    if (
+                        is_same_type
+                        and self.plan.last[operand] == position
+                        and can_write_over(unit, value, operand)
+                    ):
+                        shared[value] = operand
+                        self.plan.last[operand] = -1  # its place is now the result's
+                        return self.plan.buffer[operand]
+        return self.allocate_buffer(value.bytes)
 
-    def take(self, size: int) -> int:
+    def allocate_buffer(self, size: int) -> int:
         """Return the smallest free place that is large enough, or else a new one."""
-        size = -(-size // ALIGNED) * ALIGNED
-        fitting = [each for each in self.free if size <= self.plan.places[each] <= 8 * size + 4096]
-        if fitting:
-            place = min(fitting, key=lambda each: self.plan.places[each])
-            self.free.discard(place)
-            return place
-        self.plan.places.append(size)
-        return len(self.plan.places) - 1
+        size = -(-size // ALIGNMENT) * ALIGNMENT
+        candidates = [
+            candidate
+            for candidate in self.free
+            if size <= self.plan.buffers[candidate] <= 8 * size + 4096
+        ]
+        if candidates:
+            buffer = min(candidates, key=lambda candidate: self.plan.buffers[candidate])
+            self.free.discard(buffer)
+            return buffer
+        self.plan.buffers.append(size)
+        return len(self.plan.buffers) - 1
 
-    def partial_places(self, unit: Group) -> None:
+    def allocate_partial_sums(self, unit: Group) -> None:
         """Give out places for the sums of parts of a kernel: until it has run."""
         if "last" not in unit.level.values():
             return
         text = kernel_text(unit, self.results(unit), self.plan.shared.get(unit, {}))
-        taken = []
+        buffers = []
         for value, shape in text.partial.items():
-            place = self.take(math.prod(shape) * 8)
-            self.plan.partial[value] = place, shape
-            taken.append(place)
-        self.free |= set(taken)
+            buffer = self.allocate_buffer(math.prod(shape) * 8)
+            self.plan.partial[value] = buffer, shape
+            buffers.append(buffer)
+        self.free |= set(buffers)
 
 
 ALWAYS_NEW = {
@@ -245,7 +259,7 @@ def is_cat(value: Value) -> bool:
     )  # fmt: skip
 
 
-def may_be_its_input(value: Value) -> bool:
+def may_alias_input(value: Value) -> bool:
     """Say whether a call may return an array that it was given, or a view of it."""
     if value.kind == "part":
         return True
@@ -259,48 +273,48 @@ def may_be_its_input(value: Value) -> bool:
     return op is None or op.family == "movement" or op.linear
 
 
-def over(group: Group, value: Value, read: Value) -> bool:
+def can_write_over(group: Group, value: Value, read: Value) -> bool:
     """Say whether a kernel may write a result over an array which it reads.
 
     Each number has to have been read at its own place, before the result is written there.
     """
     if group.level[value] != "full" or read.shape != group.domain:
         return False
-    stage = stages(group)
+    stage = compute_stages(group)
     order = {value: i for i, value in enumerate(group.values)}
     for user in group.values:
-        for each in operands_of(user):
-            if each.base is not read:
+        for operand in operands_of(user):
+            if operand.base is not read:
                 continue
-            if each is not read:
+            if operand is not read:
                 return False
             if user.kind == "reduce":
-                after = stage[user] - (group.level[user] == "row")
-                if after >= stage[value]:
+                reduction_stage = stage[user] - (group.level[user] == "row")
+                if reduction_stage >= stage[value]:
                     return False
             elif (stage[user], order[user]) > (stage[value], order[value]):
                 return False
     return True
 
 
-def planned(program: Program, units: list[Unit]) -> Plan:
+def plan_memory(program: Program, units: list[Unit]) -> Plan:
     """Plan the memory of units that run in this order."""
     return Planner(program, units).run()
 
 
-def peak_of(program: Program, made: list[list[Value]]) -> int:
+def peak_bytes(program: Program, made: list[list[Value]]) -> int:
     """Return how many bytes are in use at most when each step's results live until last read.
 
     Args:
         made: of each step, the values that get memory in it.
     """
-    number = {value.base: i for i, values in enumerate(made) for value in values}
-    outputs = {each.base for each in operands_of(program.outputs)}
+    step_of = {value.base: i for i, values in enumerate(made) for value in values}
+    outputs = {output.base for output in operands_of(program.outputs)}
     ends: dict[int, int] = {}
-    for value in number:
+    for value in step_of:
         stack: list[Any] = list(value.users)
         seen: set[Value] = set()
-        last = FOREVER if value in outputs else number[value]
+        last = FOREVER if value in outputs else step_of[value]
         while stack:
             user = stack.pop()
             if user in seen:
@@ -308,8 +322,8 @@ def peak_of(program: Program, made: list[list[Value]]) -> int:
             seen.add(user)
             if user.kind == "view":
                 stack += user.users
-            elif user in number:
-                last = max(last, number[user])
+            elif user in step_of:
+                last = max(last, step_of[user])
             else:  # inside a kernel: its results come at that time
                 stack += user.users
         ends[last] = ends.get(last, 0) + value.bytes

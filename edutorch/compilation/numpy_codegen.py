@@ -12,16 +12,16 @@ import numpy as np
 from ..core.precision import add_up
 from ..nn.functional.activation import gelu, gelu_derivative
 from ..ops.special import erf
-from .values import Value, text_of
+from .values import Value, literal_text
 
-__all__ = ["Names", "NumpyText", "with_kernel"]
+__all__ = ["Names", "NumpyWriter", "with_kernel"]
 
 INFIX = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "less": "<", "less_equal": "<=",
     "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!=", "power": "**",
     "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
 }  # fmt: skip
-NUMBERS_INFIX = {
+OPERATOR_INFIX = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
     operator.pow: "**", operator.floordiv: "//", operator.mod: "%",
 }  # fmt: skip
@@ -33,59 +33,64 @@ class Names:
     def __init__(self, taken: set[str]) -> None:
         self.taken = taken
         self.scope: dict[str, Any] = {"np": np, "inf": math.inf, "nan": math.nan, "math": math}
-        self.known: dict[int, str] = {}
+        self.known_names: dict[int, str] = {}
 
-    def name(self, thing: Any, wish: str) -> str:
+    def name(self, thing: Any, wanted: str) -> str:
         """Return the name of a function or setting; it gets one at first."""
-        if id(thing) in self.known:
-            return self.known[id(thing)]
-        wish = "".join(each if each.isalnum() else "_" for each in wish) or "thing"
-        name, number = wish, 0
+        if id(thing) in self.known_names:
+            return self.known_names[id(thing)]
+        wanted = (
+            "".join(character if character.isalnum() else "_" for character in wanted) or "thing"
+        )
+        name, suffix = wanted, 0
         while name in self.taken or name in self.scope:
-            number += 1
-            name = f"{wish}_{number}"
+            suffix += 1
+            name = f"{wanted}_{suffix}"
         self.scope[name] = thing
-        self.known[id(thing)] = name
+        self.known_names[id(thing)] = name
         return name
 
 
-class NumpyText:
+class NumpyWriter:
     """Writes single values.
 
     Args:
         own: by value, another text than its name: the parameter that it is in.
     """
 
-    def __init__(self, names: Names, own: dict[Value, str] | None = None) -> None:
+    def __init__(self, names: Names, names_of: dict[Value, str] | None = None) -> None:
         self.names = names
-        self.own = own or {}
+        self.names_of = names_of or {}
 
-    def of(self, x: Any) -> str:
+    def operand_text(self, operand: Any) -> str:
         """Write an operand: a value's name, a view, a number, a list of such."""
-        if isinstance(x, Value):
-            if x in self.own:
-                return self.own[x]
-            if x.kind == "view":
-                return self.view(x)
-            if x.kind == "constant":
-                return self.names.name(x.function, x.name)
-            return x.name
-        if isinstance(x, np.generic):
-            return text_of(x)
-        if x is None or x is ... or isinstance(x, bool | int | float | str):
-            return repr(x)
-        if type(x) is tuple:
-            return "(" + "".join(f"{self.of(each)}, " for each in x) + ")"
-        if type(x) is list:
-            return "[" + ", ".join(map(self.of, x)) + "]"
-        if type(x) is slice:
-            return f"slice({self.of(x.start)}, {self.of(x.stop)}, {self.of(x.step)})"
-        return self.names.name(x, getattr(x, "__name__", None) or str(x).rpartition(".")[2])
+        if isinstance(operand, Value):
+            if operand in self.names_of:
+                return self.names_of[operand]
+            if operand.kind == "view":
+                return self.view(operand)
+            if operand.kind == "constant":
+                return self.names.name(operand.function, operand.name)
+            return operand.name
+        if isinstance(operand, np.generic):
+            return literal_text(operand)
+        if operand is None or operand is ... or isinstance(operand, bool | int | float | str):
+            return repr(operand)
+        if type(operand) is tuple:
+            return "(" + "".join(f"{self.operand_text(item)}, " for item in operand) + ")"
+        if type(operand) is list:
+            return "[" + ", ".join(map(self.operand_text, operand)) + "]"
+        if type(operand) is slice:
+            bounds = map(self.operand_text, (operand.start, operand.stop, operand.step))
+            return f"slice({', '.join(bounds)})"
+        return self.names.name(
+            operand, getattr(operand, "__name__", None) or str(operand).rpartition(".")[2]
+        )
 
     def view(self, value: Value) -> str:
         """Write a view."""
         (operand,) = value.operands
-        inner, text = self.of(operand), value.settings["text"]
+        inner, text = self.operand_text(operand), value.settings["text"]
         head = text.partition("(")[0]
         if text.endswith("({})") and head.isidentifier():
             op = getattr(getattr(value.node, "target", None), "op", None)
@@ -102,19 +107,19 @@ class NumpyText:
         if value.kind == "reduce":
             return self.reduction(value)
         if value.kind == "product":
-            left, right, *bias = map(self.of, value.operands)
+            left, right, *bias = map(self.operand_text, value.operands)
             return " + ".join([f"{left} @ {right}", *bias])
         if value.kind in ("call", "number", "part"):
             return self.call(value)
-        name, texts = value.function, [self.of(operand) for operand in value.operands]
+        name, texts = value.function, [self.operand_text(operand) for operand in value.operands]
         if not any(isinstance(operand, Value) and operand.dtype for operand in value.operands):
             texts[0] = f"np.{value.dtype}({texts[0]})"  # Python's numbers alone would be float64
         if name == "cast":
             return f"{texts[0]}.astype(np.{value.dtype})"
         if name == "fill":
             return f"np.full({value.shape}, {texts[0]})"
-        if name in CURVES:
-            return f"{self.names.name(CURVES[name], name)}({texts[0]})"
+        if name in FUNCTION_DEFINITIONS:
+            return f"{self.names.name(FUNCTION_DEFINITIONS[name], name)}({texts[0]})"
         if out is not None:
             return f"np.{name}({', '.join(texts)}, out={out})"
         if name in INFIX:
@@ -123,41 +128,42 @@ class NumpyText:
 
     def reduction(self, value: Value) -> str:
         """Write a sum or an extreme along axes."""
-        text = self.of(value.operands[0])
+        text = self.operand_text(value.operands[0])
         axes, keep = value.settings["axes"], value.settings["keepdims"]
         axis = axes[0] if len(axes) == 1 else axes
         if value.function == "sum":
-            return f"{self.names.name(added_up, 'added_up')}({text}, {axis}, {keep})"
+            return f"{self.names.name(sum_along, 'sum_along')}({text}, {axis}, {keep})"
         return f"np.{value.function}({text}, axis={axis}, keepdims={keep})"
 
     def call(self, value: Value) -> str:
         """Write the call of a definition, or of another function."""
         *args, kwargs = value.operands
         function, op = value.function, getattr(value.function, "op", None)
-        if function in NUMBERS_INFIX and not kwargs:
-            return f"{self.of(args[0])} {NUMBERS_INFIX[function]} {self.of(args[1])}"
+        if function in OPERATOR_INFIX and not kwargs:
+            left, right = map(self.operand_text, args)
+            return f"{left} {OPERATOR_INFIX[function]} {right}"
         if function is operator.getitem:
-            return f"{self.of(args[0])}[{self.of(args[1])}]"
+            return f"{self.operand_text(args[0])}[{self.operand_text(args[1])}]"
         if op is None:
             name = self.names.name(function, getattr(function, "__name__", "function"))
-            pairs = [f"{key}={self.of(each)}" for key, each in kwargs.items()]
-            return f"{name}({', '.join([*map(self.of, args), *pairs])})"
-        given = dict(zip(op.inputs, args, strict=False)) | kwargs
-        found = []
+            pairs = [f"{key}={self.operand_text(argument)}" for key, argument in kwargs.items()]
+            return f"{name}({', '.join([*map(self.operand_text, args), *pairs])})"
+        arguments = dict(zip(op.inputs, args, strict=False)) | kwargs
+        texts = []
         for name, parameter in op.signature.parameters.items():
-            found.append(self.of(given.get(name, parameter.default)))
-        return f"{self.names.name(definition_of(op), op.name)}({', '.join(found)})"
+            texts.append(self.operand_text(arguments.get(name, parameter.default)))
+        return f"{self.names.name(definition_of(op), op.name)}({', '.join(texts)})"
 
 
 RESHAPES = {"reshape", "view", "unsqueeze", "squeeze", "flatten", "unflatten"}
 
 
-def added_up(x: Any, axis: Any, keepdims: bool) -> Any:
+def sum_along(x: Any, axis: Any, keepdims: bool) -> Any:
     """The sum that definitions take."""
     return add_up(np, x, axis, keepdims)
 
 
-CURVES: dict[str, Callable[..., Any]] = {
+FUNCTION_DEFINITIONS: dict[str, Callable[..., Any]] = {
     "erf": lambda x: erf.op.forward(np, x),
     "gelu": lambda x: gelu.op.forward(np, x),
     "gelu_tanh": lambda x: gelu.op.forward(np, x, "tanh"),
@@ -181,12 +187,12 @@ def with_kernel(op: Any) -> Callable[..., Any]:
     """Return the definition of an op, which asks for a kernel first if the op may have one."""
     from ..core.op import as_positional
 
-    forward, slot = positional(op.forward), op.slot
+    forward, slot = as_positional(op.forward), op.slot
     if slot is None or op.variadic:
         return lambda *arguments: forward(np, *arguments)
 
     def definition(first: Any, *others: Any) -> Any:
-        if first.size >= slot.least and first.__class__ is np.ndarray:
+        if first.size >= slot.min_size and first.__class__ is np.ndarray:
             y = slot(first, *others)
             if y is not None:
                 return y

@@ -9,63 +9,80 @@ from typing import Any
 import numpy as np
 
 from .scalar_functions import FUNCTIONS
-from .symbols import FLOATS, NUMBERS, Kept, NotPlainError, Number, Symbol
+from .symbols import (
+    FLOAT_DTYPES,
+    KERNEL_DTYPES,
+    SymbolicArray,
+    SymbolicNumber,
+    UnsupportedDefinitionError,
+    ValueMaker,
+)
 from .values import Value
 
-__all__ = ["INSTEAD", "average", "cast", "element", "filled", "product", "reduced", "where"]
+__all__ = [
+    "REPLACEMENTS", "lower_mean", "lower_cast", "lower_elementwise", "lower_fill", "lower_matmul",
+    "lower_reduction", "lower_where",
+]  # fmt: skip
 
 
-def operand(x: Any) -> Any:
+def lower_operand(x: Any) -> Any:
     """Return what a value keeps of an operand: a value, or a number."""
-    if isinstance(x, Number):
+    if isinstance(x, SymbolicNumber):
         value = x.value
         if value.base.kind == "element" and value.base.function == "fill":  # the same everywhere
             (number,) = value.base.operands
-            return number if not value.shape else filled(x, number, value.dtype, value.shape).value
+            return (
+                number if not value.shape else lower_fill(x, number, value.dtype, value.shape).value
+            )
         return value
     if isinstance(x, Value) or x.__class__ in (bool, int, float) or isinstance(x, np.generic):
         return x
     if isinstance(x, np.ndarray) and not x.ndim:
         return x[()]
-    raise NotPlainError(f"its definition computes with a {type(x).__name__}")
+    raise UnsupportedDefinitionError(f"its definition computes with a {type(x).__name__}")
 
 
-def kind_of(x: Any) -> Any:
+def dtype_of(x: Any) -> Any:
     """Return an operand's type; a Python number follows the others, as in NumPy."""
     if isinstance(x, Value):
         return float if x.dtype is None else x.dtype
     return x.dtype if isinstance(x, np.generic) else int if x.__class__ is bool else x.__class__
 
 
-def element(keep: Kept, ufunc: Any, inputs: tuple[Any, ...]) -> Symbol:
+def lower_elementwise(make_value: ValueMaker, ufunc: Any, inputs: tuple[Any, ...]) -> SymbolicArray:
     """Note one of NumPy's functions of single numbers."""
     name = ufunc.__name__
     if name not in FUNCTIONS:
-        raise NotPlainError(f"np.{name} has no place in a kernel")
-    operands = [operand(input_) for input_ in inputs]
-    kinds = [kind_of(operand) for operand in operands]
-    *wanted, result = ufunc.resolve_dtypes((*kinds, None))
-    for kind in (result, *wanted):
-        if kind not in NUMBERS or kind.kind not in TYPES.get(name, "f") + "b" * (kind is result):
-            raise NotPlainError(f"{name} of numbers of type {kind} is left to NumPy")
-    operands = [fitted(keep, operand, kind) for operand, kind in zip(operands, wanted, strict=True)]
-    if not any(isinstance(operand, Value) for operand in operands):
+        raise UnsupportedDefinitionError(f"np.{name} has no place in a kernel")
+    operands = [lower_operand(input_) for input_ in inputs]
+    dtypes = [dtype_of(lower_operand) for lower_operand in operands]
+    *wanted, result = ufunc.resolve_dtypes((*dtypes, None))
+    for dtype in (result, *wanted):
+        if dtype not in KERNEL_DTYPES or dtype.kind not in SUPPORTED_KINDS.get(name, "f") + "b" * (
+            dtype is result
+        ):
+            raise UnsupportedDefinitionError(f"{name} of numbers of type {dtype} is left to NumPy")
+    operands = [
+        cast_operand(make_value, lower_operand, dtype)
+        for lower_operand, dtype in zip(operands, wanted, strict=True)
+    ]
+    if not any(isinstance(lower_operand, Value) for lower_operand in operands):
         with np.errstate(all="ignore"):
-            return constant(keep, ufunc(*operands))
-    shapes = [operand.shape for operand in operands if isinstance(operand, Value)]
+            return lower_constant(make_value, ufunc(*operands))
+    shapes = [lower_operand.shape for lower_operand in operands if isinstance(lower_operand, Value)]
     shape = np.broadcast_shapes(*shapes)
-    return Symbol(keep("element", name, tuple(operands), shape, result), keep)
+    return SymbolicArray(make_value("element", name, tuple(operands), shape, result), make_value)
 
 
-BOOL = np.dtype(bool)
+BOOL_DTYPE = np.dtype(bool)
 
 
-def constant(keep: Kept, number: Any) -> Symbol:
+def lower_constant(make_value: ValueMaker, number: Any) -> SymbolicArray:
     """Note a number that is known now."""
-    return Symbol(keep("element", "fill", (number,), (), number.dtype), keep)
+    return SymbolicArray(make_value("element", "fill", (number,), (), number.dtype), make_value)
 
 
-TYPES = {
+SUPPORTED_KINDS = {
     **dict.fromkeys("bitwise_and bitwise_or bitwise_xor invert".split(), "b"),
     **dict.fromkeys("logical_and logical_or logical_not".split(), "b"),
     **dict.fromkeys("add subtract multiply negative positive absolute square sign".split(), "fi"),
@@ -75,123 +92,145 @@ TYPES = {
 """The types that kernels know a function for: f(loating), i(nteger), b(ool); else f."""
 
 
-def fitted(keep: Kept, x: Any, kind: np.dtype[Any]) -> Any:
+def cast_operand(make_value: ValueMaker, x: Any, dtype: np.dtype[Any]) -> Any:
     """Bring an operand to the type in which the function computes."""
     if not isinstance(x, Value):
-        return kind.type(x)
-    if x.dtype is None or x.dtype == kind:
+        return dtype.type(x)
+    if x.dtype is None or x.dtype == dtype:
         return x
-    return cast(Symbol(x, keep), kind).value
+    return lower_cast(SymbolicArray(x, make_value), dtype).value
 
 
-def cast(x: Symbol, dtype: np.dtype[Any]) -> Symbol:
+def lower_cast(x: SymbolicArray, dtype: np.dtype[Any]) -> SymbolicArray:
     """Note a conversion."""
     if x.dtype == dtype:
         return x
-    if dtype not in NUMBERS or x.dtype not in NUMBERS:
-        raise NotPlainError(f"numbers of type {dtype} are left to NumPy")
+    if dtype not in KERNEL_DTYPES or x.dtype not in KERNEL_DTYPES:
+        raise UnsupportedDefinitionError(f"numbers of type {dtype} are left to NumPy")
     if x.dtype.kind == "f" and dtype.kind != "f":
-        raise NotPlainError("rounding to integers is left to NumPy")
-    number = operand(x)
+        raise UnsupportedDefinitionError("rounding to integers is left to NumPy")
+    number = lower_operand(x)
     if not isinstance(number, Value):
-        return constant(x.keep, number.astype(dtype))
-    return Symbol(x.keep("element", "cast", (number,), x.shape, dtype), x.keep)
+        return lower_constant(x.make_value, number.astype(dtype))
+    return SymbolicArray(x.make_value("element", "cast", (number,), x.shape, dtype), x.make_value)
 
 
-def where(condition: Any, first: Any, second: Any) -> Symbol:
+def lower_where(condition: Any, first: Any, second: Any) -> SymbolicArray:
     """Note a choice between two."""
-    keep = next(each.keep for each in (condition, first, second) if isinstance(each, Symbol))
-    chosen = operand(condition)
-    if kind_of(chosen) != BOOL:
-        raise NotPlainError("a choice by numbers that are no bools is left to NumPy")
-    pair = [operand(first), operand(second)]
-    kinds = [kind_of(each) for each in pair]
-    if all(isinstance(kind, type) for kind in kinds):
-        kind = np.result_type(first, second)
+    make_value = next(
+        item.make_value for item in (condition, first, second) if isinstance(item, SymbolicArray)
+    )
+    condition_value = lower_operand(condition)
+    if dtype_of(condition_value) != BOOL_DTYPE:
+        raise UnsupportedDefinitionError("a choice by numbers that are no bools is left to NumPy")
+    pair = [lower_operand(first), lower_operand(second)]
+    dtypes = [dtype_of(item) for item in pair]
+    if all(isinstance(dtype, type) for dtype in dtypes):
+        dtype = np.result_type(first, second)
     else:
-        kind = np.add.resolve_dtypes((*kinds, None))[-1]
-    if kind not in NUMBERS:
-        raise NotPlainError(f"numbers of type {kind} are left to NumPy")
-    pair = [fitted(keep, each, kind) for each in pair]
-    if not any(isinstance(each, Value) for each in (chosen, *pair)):
-        return constant(keep, pair[0] if chosen else pair[1])
-    shapes = [each.shape for each in (chosen, *pair) if isinstance(each, Value)]
+        dtype = np.add.resolve_dtypes((*dtypes, None))[-1]
+    if dtype not in KERNEL_DTYPES:
+        raise UnsupportedDefinitionError(f"numbers of type {dtype} are left to NumPy")
+    pair = [cast_operand(make_value, item, dtype) for item in pair]
+    if not any(isinstance(item, Value) for item in (condition_value, *pair)):
+        return lower_constant(make_value, pair[0] if condition_value else pair[1])
+    shapes = [item.shape for item in (condition_value, *pair) if isinstance(item, Value)]
     shape = np.broadcast_shapes(*shapes)
-    return Symbol(keep("element", "where", (chosen, *pair), shape, kind), keep)
+    return SymbolicArray(
+        make_value("element", "where", (condition_value, *pair), shape, dtype), make_value
+    )
 
 
-def clip(x: Symbol, a_min: Any = None, a_max: Any = None) -> Any:
+def lower_clip(x: SymbolicArray, a_min: Any = None, a_max: Any = None) -> Any:
     """Note both limits."""
     y = x if a_min is None else np.maximum(x, a_min)
     return y if a_max is None else np.minimum(y, a_max)
 
 
-def filled(x: Any, number: Any, dtype: Any = None, shape: Any = None) -> Symbol:
+def lower_fill(x: Any, number: Any, dtype: Any = None, shape: Any = None) -> SymbolicArray:
     """Note an array of one number."""
-    kind = np.dtype(dtype) if dtype is not None else x.dtype
-    if kind not in NUMBERS:
-        raise NotPlainError(f"numbers of type {kind} are left to NumPy")
+    dtype_ = np.dtype(dtype) if dtype is not None else x.dtype
+    if dtype_ not in KERNEL_DTYPES:
+        raise UnsupportedDefinitionError(f"numbers of type {dtype_} are left to NumPy")
     shape = x.shape if shape is None else tuple(shape)
-    return Symbol(x.keep("element", "fill", (kind.type(number),), shape, kind), x.keep)
+    return SymbolicArray(
+        x.make_value("element", "fill", (dtype_.type(number),), shape, dtype_), x.make_value
+    )
 
 
-def reduced(x: Symbol, name: str, axis: Any = None, keepdims: bool = False, **more: Any) -> Symbol:
+def lower_reduction(
+    x: SymbolicArray, name: str, axis: Any = None, keepdims: bool = False, **more: Any
+) -> SymbolicArray:
     """Note a sum or an extreme along axes."""
-    if any(each is not None for each in more.values()):
-        raise NotPlainError(f"a reduction with {', '.join(more)} is left to NumPy")
+    if any(setting is not None for setting in more.values()):
+        raise UnsupportedDefinitionError(f"a reduction with {', '.join(more)} is left to NumPy")
     if not x.ndim:
         return x.copy()
-    if x.dtype not in FLOATS:
-        raise NotPlainError(f"reductions of type {x.dtype} are left to NumPy")
+    if x.dtype not in FLOAT_DTYPES:
+        raise UnsupportedDefinitionError(f"reductions of type {x.dtype} are left to NumPy")
     axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     axes = tuple(sorted(axis % x.ndim for axis in axes))
     kept = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
     shape = kept if keepdims else tuple(s for i, s in enumerate(x.shape) if i not in axes)
     count = math.prod(x.shape[i] for i in axes)
     if not count and name != "sum":
-        raise NotPlainError("an extreme of nothing is an error")
+        raise UnsupportedDefinitionError("an extreme of nothing is an error")
     settings = {"axes": axes, "keepdims": keepdims, "count": count}
-    return Symbol(x.keep("reduce", name, (x.value,), shape, x.dtype, settings), x.keep)
+    return SymbolicArray(
+        x.make_value("reduce", name, (x.value,), shape, x.dtype, settings), x.make_value
+    )
 
 
-def average(x: Symbol, axis: Any = None, keepdims: bool = False, **more: Any) -> Any:
+def lower_mean(x: SymbolicArray, axis: Any = None, keepdims: bool = False, **more: Any) -> Any:
     """Note a mean: the sum, divided."""
-    total = reduced(x, "sum", axis, keepdims, **more)
+    total = lower_reduction(x, "sum", axis, keepdims, **more)
     if not x.ndim:
         return total
-    return total / total.value.settings["count"] if total.value.settings["count"] else not_plain()
+    return (
+        total / total.value.settings["count"]
+        if total.value.settings["count"]
+        else raise_empty_mean()
+    )
 
 
-def not_plain() -> Any:
-    raise NotPlainError("a mean of nothing is left to NumPy")
+def raise_empty_mean() -> Any:
+    raise UnsupportedDefinitionError("a mean of nothing is left to NumPy")
 
 
-def product(like: Symbol, left: Any, right: Any) -> Symbol:
+def lower_matmul(like: SymbolicArray, left: Any, right: Any) -> SymbolicArray:
     """Note the product of two matrices."""
-    first, second = operand(left), operand(right)
-    for each in (first, second):
-        if not isinstance(each, Value) or each.dtype not in FLOATS or len(each.shape) != 2:
-            raise NotPlainError("products of other than two matrices are left to their definition")
+    first, second = lower_operand(left), lower_operand(right)
+    for factor in (first, second):
+        if (
+            not isinstance(factor, Value)
+            or factor.dtype not in FLOAT_DTYPES
+            or len(factor.shape) != 2
+        ):
+            raise UnsupportedDefinitionError(
+                "products of other than two matrices are left to their definition"
+            )
     if first.dtype != second.dtype:
-        raise NotPlainError("products of several types are left to their definition")
+        raise UnsupportedDefinitionError("products of several types are left to their definition")
     shape = (first.shape[0], second.shape[1])
-    value = like.keep("product", "matmul", (first, second), shape, first.dtype)
-    return Symbol(value, like.keep)
+    value = like.make_value("product", "matmul", (first, second), shape, first.dtype)
+    return SymbolicArray(value, like.make_value)
 
 
-def instead() -> dict[Any, Callable[..., Any]]:
+def numpy_replacements() -> dict[Any, Callable[..., Any]]:
     """What runs in the place of NumPy's functions of whole arrays."""
 
     def extreme(name: str) -> Callable[..., Any]:
-        return lambda a, axis=None, keepdims=False, **more: reduced(a, name, axis, keepdims, **more)
+        return lambda a, axis=None, keepdims=False, **more: lower_reduction(
+            a, name, axis, keepdims, **more
+        )
 
     return {
         np.sum: extreme("sum"), np.max: extreme("max"), np.amax: extreme("max"),
-        np.min: extreme("min"), np.amin: extreme("min"), np.mean: average,
-        np.where: where, np.clip: clip, np.real: lambda x: x,
-        np.zeros_like: lambda x, dtype=None: filled(x, 0, dtype),
-        np.ones_like: lambda x, dtype=None: filled(x, 1, dtype),
-        np.full_like: lambda x, number, dtype=None: filled(x, number, dtype),
+        np.min: extreme("min"), np.amin: extreme("min"), np.mean: lower_mean,
+        np.where: lower_where, np.clip: lower_clip, np.real: lambda x: x,
+        np.zeros_like: lambda x, dtype=None: lower_fill(x, 0, dtype),
+        np.ones_like: lambda x, dtype=None: lower_fill(x, 1, dtype),
+        np.full_like: lambda x, number, dtype=None: lower_fill(x, number, dtype),
         np.squeeze: lambda x, axis=None: x.squeeze(axis),
         np.reshape: lambda x, shape: x.reshape(shape),
         np.transpose: lambda x, axes=None: x.transpose(*([axes] if axes else [])),
@@ -205,4 +244,4 @@ def instead() -> dict[Any, Callable[..., Any]]:
     }  # fmt: skip
 
 
-INSTEAD = instead()
+REPLACEMENTS = numpy_replacements()

@@ -18,12 +18,12 @@ from ..backends import blas, reference_mode
 from ..kernels.cpu.parallel import MIN_WORK_PER_THREAD, parallel_for
 from ..settings import are_deterministic_algorithms_enabled
 from . import kernel_cache
-from .explain import Explanation, explained
-from .fusion import grouped
-from .lowering import program_of
-from .memory_planning import ALIGNED, planned
+from .explain import Explanation, explain_lowered
+from .fusion import group_values
+from .lowering import build_program
+from .memory_planning import ALIGNMENT, plan_memory
 from .program_codegen import Fused, program_text
-from .timing import Timing, timed
+from .timing import Timing, instrument
 
 __all__ = ["Lowered", "lower"]
 
@@ -38,9 +38,9 @@ class Lowered:
 
     def __init__(self, graph: Any, wait: bool = False, fuse: bool = True) -> None:
         self.graph, self._fuse = graph, fuse
-        self.program = program_of(graph)
-        self.units, self.reasons = grouped(self.program, fuse)
-        self.plan = planned(self.program, self.units)
+        self.program = build_program(graph)
+        self.units, self.reasons = group_values(self.program, fuse)
+        self.plan = plan_memory(self.program, self.units)
         text = program_text(self.program, self.units, self.plan)
         self.source, self.fused = text.source, text.fused
         self._arrays = text.arrays
@@ -49,9 +49,10 @@ class Lowered:
         scope |= {
             "spaces": [], "new_workspace": self._new_workspace, "before_gradients": lambda: None,
         }  # fmt: skip
-        for each in self.fused:
+        for fused in self.fused:
             exec(
-                compile(each.plain, f"<edutorch.compile: {each.name}, not compiled>", "exec"), scope
+                compile(fused.fallback, f"<edutorch.compile: {fused.name}, not compiled>", "exec"),
+                scope,
             )
         exec(compile(self.source, "<edutorch.compile>", "exec"), scope)
         self._scope = scope
@@ -73,25 +74,27 @@ class Lowered:
 
     def _new_workspace(self) -> tuple[np.ndarray, ...]:
         """Make the memory for results that nobody keeps; a call that runs at a time has its own."""
-        places = [np.empty(size + ALIGNED, np.uint8) for size in self.plan.places]
-        found = []
-        for place, shape, dtype, first in self._arrays:
-            memory = places[place]
-            start = first + -memory.__array_interface__["data"][0] % ALIGNED
-            found.append(np.ndarray(shape, dtype, memory, start))
-        return tuple(found)
+        buffers = [np.empty(size + ALIGNMENT, np.uint8) for size in self.plan.buffers]
+        arrays = []
+        for buffer, shape, dtype, first in self._arrays:
+            memory = buffers[buffer]
+            start = first + -memory.__array_interface__["data"][0] % ALIGNMENT
+            arrays.append(np.ndarray(shape, dtype, memory, start))
+        return tuple(arrays)
 
     # Kernels --------------------------------------------------------------------------------
 
     def _make_kernels(self, wait: bool) -> None:
         if self._fuse:
-            blas.hold()  # its threads and those of the kernels would be in each other's way
-        for each in self.fused:
-            kernel = kernel_cache.kernel_for(each.text, wait)
-            self._kernels[each.name] = kernel
-            kernel.tell(lambda kernel, fused=each: self._put(fused, kernel))
+            blas.limit_threads()  # its threads would compete with those of the kernels
+        for fused_kernel in self.fused:
+            kernel = kernel_cache.kernel_for(fused_kernel.text, wait)
+            self._kernels[fused_kernel.name] = kernel
+            kernel.add_listener(
+                lambda kernel, fused=fused_kernel: self._install_kernel(fused, kernel)
+            )
 
-    def _put(self, fused: Fused, kernel: kernel_cache.Kernel) -> None:
+    def _install_kernel(self, fused: Fused, kernel: kernel_cache.Kernel) -> None:
         """Let the compiled kernel stand in for the calls of NumPy from now on."""
         run = kernel.run
         if run is None:
@@ -99,10 +102,10 @@ class Lowered:
         work = fused.text.work
         if work >= 2 * MIN_WORK_PER_THREAD and fused.text.count > 1:
 
-            def shared(start: int, stop: int, *arguments: Any) -> None:
+            def run_parallel(start: int, stop: int, *arguments: Any) -> None:
                 parallel_for(run, stop, *arguments, work=work)
 
-            self._scope[fused.name] = shared
+            self._scope[fused.name] = run_parallel
         else:
             self._scope[fused.name] = run
 
@@ -123,19 +126,19 @@ class Lowered:
     def code(self) -> str:
         """The text that runs, and the kernels that it calls."""
         parts = [self.source]
-        for each in self.fused:
-            parts.append(each.text.body.replace("def kernel(", f"def {each.name}(", 1))
+        for fused in self.fused:
+            parts.append(fused.text.body.replace("def kernel(", f"def {fused.name}(", 1))
         return "\n\n".join(parts)
 
     def explain(self) -> Explanation:
         """Say what was fused, what was not and why, and what that saves."""
-        return explained(self)
+        return explain_lowered(self)
 
     @contextmanager
-    def timed(self, title: str = "run") -> Iterator[Timing]:
+    def instrument(self, title: str = "run") -> Iterator[Timing]:
         """Note how long each step takes, of all calls inside the block."""
         usual = self._run
-        self._run, timing = timed(self.source, self._scope, title)
+        self._run, timing = instrument(self.source, self._scope, title)
         try:
             yield timing
         finally:
@@ -164,9 +167,9 @@ def lower(graph: Any, wait: bool | None = None, fuse: bool | None = None) -> Low
     >>> lower(graph)([np.array([1, 2], "float32")])
     [array([2., 4.], dtype=float32)]
     """
-    wish = os.environ.get("EDUTORCH_KERNELS", "beside")
+    mode = os.environ.get("EDUTORCH_KERNELS", "beside")
     if fuse is None:
-        fuse = wish != "off" and kernel_cache.available() and not reference_mode._references
+        fuse = mode != "off" and kernel_cache.is_available() and not reference_mode.is_active()
     if wait is None:
-        wait = wish == "wait" or are_deterministic_algorithms_enabled()
+        wait = mode == "wait" or are_deterministic_algorithms_enabled()
     return Lowered(graph, wait, fuse)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fusion_groups import indented, joined, steps_in
+from .fusion_groups import indent, merge_axes, steps_along
 from .scalar_functions import REDUCTIONS
 from .values import Value, operands_of
 
@@ -16,45 +16,45 @@ __all__ = ["row_lines"]
 
 def row_lines(writer: Any) -> list[str]:
     """Return the loops of a kernel over its rows, chunks, or blocks of rows."""
-    return Rows(writer).lines()
+    return RowWriter(writer).write()
 
 
-class Rows:
+class RowWriter:
     """Writes what happens to one row, and the loop around it."""
 
     def __init__(self, writer: Any) -> None:
         self.writer = writer
         self.group, self.inside = writer.group, writer.inside
         self.level, self.stage = writer.group.level, writer.stage
-        self.once: list[str] = []  # before all rows
-        self.before: list[str] = []  # at the start of each row
-        self.body: list[str] = []
-        self.numbers: dict[Value, str] = {}  # what is one number for each row, or for all
+        self.before_loop: list[str] = []  # before all rows
+        self.row_prologue: list[str] = []  # at the start of each row
+        self.row_body: list[str] = []
+        self.row_scalars: dict[Value, str] = {}  # what is one number for each row, or for all
         self.rows: dict[Value, str] = {}  # what is a row
         self.scratch = set(writer.scratch())
         self.stored = self.scratch | set(writer.results)
 
-    def lines(self) -> list[str]:
+    def write(self) -> list[str]:
         """Write the whole."""
         writer = self.writer
         for value in writer.results:
             if self.level[value] == "last":
                 continue
-            writer.made.outputs.append(value)
+            writer.kernel.outputs.append(value)
             if self.level[value] == "full":
-                self.before.append(
-                    f"{writer.row_name(value)} = {self.own_row(writer.array(value))}"
+                self.row_prologue.append(
+                    f"{writer.row_name(value)} = {self.row_slice(writer.array_name(value))}"
                 )
         last = max(self.stage.values(), default=0)
         for stage in range(last + 1):
-            self.one_stage(stage)
+            self.write_stage(stage)
         for value in writer.lasts:
-            shape = self.parts()
-            shape = (shape, writer.columns) if not writer.whole(value) else (shape,)
-            writer.made.partial[value] = shape
-        return self.around([*dict.fromkeys(self.before), *self.body])
+            shape = self.count_parts()
+            shape = (shape, writer.columns) if not writer.is_full_sum(value) else (shape,)
+            writer.kernel.partial[value] = shape
+        return self.wrap_loop([*dict.fromkeys(self.row_prologue), *self.row_body])
 
-    def parts(self) -> int:
+    def count_parts(self) -> int:
         """How many rows, chunks or blocks of rows there are."""
         from .kernel_codegen import CHUNK, ROWS
 
@@ -63,28 +63,31 @@ class Rows:
             return -(-writer.rows * writer.columns // CHUNK)
         return writer.rows if writer.mode == "rows" else -(-writer.rows // ROWS)
 
-    def around(self, row: list[str]) -> list[str]:
+    def wrap_loop(self, row: list[str]) -> list[str]:
         """Put the loop around the lines of one row."""
         from .kernel_codegen import CHUNK, ROWS
 
         writer = self.writer
-        writer.made.count = self.parts()
-        once = list(dict.fromkeys(self.once))
+        writer.kernel.count = self.count_parts()
+        before_loop = list(dict.fromkeys(self.before_loop))
         if writer.mode == "chunks":
             head = [f"first = r * {CHUNK}", f"columns = min({CHUNK}, size - first)"]
-            return [*once, "for r in range(start, stop):", *indented([*head, *row])]
+            return [*before_loop, "for r in range(start, stop):", *indent([*head, *row])]
         if writer.mode == "rows":
-            return [*once, "for r in range(start, stop):", *indented(row)]
-        fresh = []
+            return [*before_loop, "for r in range(start, stop):", *indent(row)]
+        initialization = []
         for value in writer.lasts:
-            if writer.whole(value):
-                fresh.append(f"{value.name}[c] = 0")
+            if writer.is_full_sum(value):
+                initialization.append(f"{value.name}[c] = 0")
             else:
-                fresh += [f"{value.name}_row = {value.name}[c]", f"{value.name}_row[:] = 0"]
-        inner = [f"for r in range(c * {ROWS}, min(rows, (c + 1) * {ROWS})):", *indented(row)]
-        return [*once, "for c in range(start, stop):", *indented([*fresh, *inner])]
+                initialization += [
+                    f"{value.name}_row = {value.name}[c]",
+                    f"{value.name}_row[:] = 0",
+                ]
+        inner = [f"for r in range(c * {ROWS}, min(rows, (c + 1) * {ROWS})):", *indent(row)]
+        return [*before_loop, "for c in range(start, stop):", *indent([*initialization, *inner])]
 
-    def own_row(self, array: str) -> str:
+    def row_slice(self, array: str) -> str:
         """The part of an array that is laid out like the domain that belongs to a row."""
         if self.writer.mode == "chunks":
             return f"{array}[first:first + columns]"
@@ -92,126 +95,126 @@ class Rows:
 
     # One stage ------------------------------------------------------------------------------
 
-    def one_stage(self, stage: int) -> None:
+    def write_stage(self, stage: int) -> None:
         """Numbers of the row from the stage before, then the loop, then its reductions."""
         for value in self.group.values:
             if self.level[value] == "row" and self.stage[value] == stage:
-                self.row_number(value)
-        loop = Loop(self, stage)
+                self.write_row_scalar(value)
+        loop = ElementLoop(self, stage)
         for value in self.group.values:
             if self.stage[value] != stage:
                 continue
             if self.level[value] == "full":
                 loop.compute(value)
-            elif self.level[value] == "last" and not self.writer.whole(value):
+            elif self.level[value] == "last" and not self.writer.is_full_sum(value):
                 loop.add_to_columns(value)
         for value in self.group.values:
-            reduces = value.kind == "reduce" and self.base_stage(value) == stage
-            outside = reduces and value.operands[0].base not in self.inside
-            if outside and value.operands[0] in self.scratch and value not in loop.done:
+            reduces = value.kind == "reduce" and self.reduction_stage(value) == stage
+            is_external = reduces and value.operands[0].base not in self.inside
+            if is_external and value.operands[0] in self.scratch and value not in loop.done:
                 loop.copy(value.operands[0])
-        self.body += loop.lines()
+        self.row_body += loop.write()
         for value in self.writer.lasts:
-            if self.stage[value] == stage and self.writer.whole(value):
+            if self.stage[value] == stage and self.writer.is_full_sum(value):
                 plus = "+=" if self.writer.mode == "blocks" else "="
                 place = "c" if self.writer.mode == "blocks" else "r"
-                self.body.append(f"{value.name}[{place}] {plus} {self.reduction(value)}")
+                self.row_body.append(f"{value.name}[{place}] {plus} {self.reduction(value)}")
 
-    def base_stage(self, value: Value) -> int:
+    def reduction_stage(self, value: Value) -> int:
         return self.stage[value] - (self.level[value] == "row")
 
-    def row_number(self, value: Value) -> None:
+    def write_row_scalar(self, value: Value) -> None:
         """Compute what is one number for the row."""
         name = f"{value.name}_r"
         if value.kind == "reduce":
             text = self.reduction(value)
             if value.function == "sum":
-                self.writer.made.needs.add(str(value.dtype))
+                self.writer.kernel.needs.add(str(value.dtype))
                 text = f"{value.dtype}({text})"
-            self.body.append(f"{name} = {text}")
+            self.row_body.append(f"{name} = {text}")
         else:
-            at = {each: self.number(each, value) for each in operands_of(value)}
-            self.body.append(f"{name} = {self.writer.expression(value, at)}")
-        self.numbers[value] = name
+            at = {operand: self.scalar_operand(operand, value) for operand in operands_of(value)}
+            self.row_body.append(f"{name} = {self.writer.expression(value, at)}")
+        self.row_scalars[value] = name
         if value in self.writer.results:
             place = "r" if value.shape else "()"
-            self.body.append(f"{self.writer.array(value)}[{place}] = {name}")
+            self.row_body.append(f"{self.writer.array_name(value)}[{place}] = {name}")
 
     def reduction(self, value: Value) -> str:
         function = REDUCTIONS[value.function]
-        self.writer.made.needs.add(function)
+        self.writer.kernel.needs.add(function)
         (operand,) = value.operands
         if operand.base in self.inside:
-            row = self.kept_row(operand.base)
+            row = self.row_buffer(operand.base)
         elif operand in self.scratch:
             row = f"{operand.name}_row"
         else:
-            row = self.outside_row(operand)
+            row = self.external_row(operand)
         cut = "[:columns]" if self.writer.mode == "chunks" and self.is_scratch(operand) else ""
         return f"{function}({row}{cut})"
 
     def is_scratch(self, operand: Value) -> bool:
         return operand in self.scratch or operand.base in self.scratch
 
-    def kept_row(self, value: Value) -> str:
+    def row_buffer(self, value: Value) -> str:
         return f"{value.name}_row" if value in self.scratch else self.writer.row_name(value)
 
     # Operands --------------------------------------------------------------------------------
 
-    def number(self, operand: Value, user: Value) -> str:
+    def scalar_operand(self, operand: Value, user: Value) -> str:
         """Return an operand of a number of the row."""
         if operand.base in self.inside:
-            return self.numbers[operand.base]
+            return self.row_scalars[operand.base]
         if operand.dtype is None:
-            return self.writer.parameter(operand)
-        return self.at_row(operand, user.shape)
+            return self.writer.add_parameter(operand)
+        return self.read_row_scalar(operand, user.shape)
 
-    def at_row(self, operand: Value, shape: tuple[int, ...]) -> str:
+    def read_row_scalar(self, operand: Value, shape: tuple[int, ...]) -> str:
         """Read one number for the row from an array from outside."""
-        name = self.writer.parameter(operand)
+        name = self.writer.add_parameter(operand)
         split = self.writer.split
-        offset, steps = operand.where[0], steps_in(operand, shape) or ()
-        place = self.place(offset, steps[:split])
+        offset, steps = operand.layout[0], steps_along(operand, shape) or ()
+        offset_text = self.row_offset(offset, steps[:split])
         if not operand.base.shape:
-            place = "()"
-        text = f"{name}[{place}]"
-        if "r" not in place:
-            self.once.append(f"{name}_at{offset} = {text}")
+            offset_text = "()"
+        text = f"{name}[{offset_text}]"
+        if "r" not in offset_text:
+            self.before_loop.append(f"{name}_at{offset} = {text}")
             return f"{name}_at{offset}"
         return text
 
-    def place(self, offset: int, steps: tuple[int, ...]) -> str:
+    def row_offset(self, offset: int, steps: tuple[int, ...]) -> str:
         """Write where the row r of an array from outside begins."""
 
         writer = self.writer
         rows = writer.domain[: writer.split]
         parts, below = [], 1
-        for size, step in reversed(joined(rows, steps)):
+        for size, step in reversed(merge_axes(rows, steps)):
             count = "r" if below == 1 else f"r // {below}"
             above = writer.rows // below
             count = count if size == above else f"{count} % {size}"
             if step:
                 count = f"({count})" if " " in count else count
-                parts.append(count if step == 1 else f"{count} * {self.size(step)}")
+                parts.append(count if step == 1 else f"{count} * {self.size_text(step)}")
             below *= size
         if offset or not parts:
             parts.append(str(offset))
         return " + ".join(parts)
 
-    def size(self, step: int) -> str:
+    def size_text(self, step: int) -> str:
         return "columns" if step == self.writer.columns and step > 1 else str(step)
 
-    def outside_row(self, value: Value) -> str:
+    def external_row(self, value: Value) -> str:
         """Take the row of an array from outside; return its name."""
         if value in self.rows:
             return self.rows[value]
 
         writer = self.writer
-        operand, value = value, writer.real(value)
-        name = writer.parameter(value)
-        offset, steps = writer.steps(value)
+        operand, value = value, writer.readable_operand(value)
+        name = writer.add_parameter(value)
+        offset, steps = writer.full_steps(value)
         split = writer.split
-        step = joined(writer.domain[split:], steps[split:])[0][1]
+        step = merge_axes(writer.domain[split:], steps[split:])[0][1]
         tag = value.name
         if writer.mode == "chunks":
             plus = f"{offset} + " if offset else ""
@@ -219,31 +222,31 @@ class Rows:
             if step == 1:
                 begin, end = f"{plus}first", f"{plus}first + columns"
         else:
-            begin = self.place(offset, steps[:split])
+            begin = self.row_offset(offset, steps[:split])
             length = "columns" if step == 1 else f"(columns - 1) * {step} + 1"
             end = f"{begin} + {length}"
             if begin == "r * columns":
                 end = "(r + 1) * columns"
             begin, end = ("", "columns") if begin == "0" and step == 1 else (begin, end)
         cut = f"{begin}:{end}" + (f":{step}" if step != 1 else "")
-        place = self.before if "r" in cut or "first" in cut else self.once
-        place.append(f"{tag}_row = {name}[{cut}]")
+        destination = self.row_prologue if "r" in cut or "first" in cut else self.before_loop
+        destination.append(f"{tag}_row = {name}[{cut}]")
         self.rows[operand] = f"{tag}_row"
         return self.rows[operand]
 
 
-class Loop:
+class ElementLoop:
     """One loop over the numbers of a row."""
 
-    def __init__(self, rows: Rows, stage: int) -> None:
+    def __init__(self, rows: RowWriter, stage: int) -> None:
         self.rows, self.stage = rows, stage
         self.at: dict[Value, str] = {}
         self.text: list[str] = []
         self.done: set[Value] = set()
 
-    def lines(self) -> list[str]:
+    def write(self) -> list[str]:
 
-        return ["for j in range(columns):", *indented(self.text)] if self.text else []
+        return ["for j in range(columns):", *indent(self.text)] if self.text else []
 
     def operand(self, value: Value) -> str:
         """Return the text of an operand at a place of the row."""
@@ -253,16 +256,16 @@ class Loop:
         base = value.base
         if base in rows.inside:
             if rows.level[base] == "row":
-                return rows.numbers[base]
+                return rows.row_scalars[base]
             if base not in self.at:
                 self.at[base] = f"{base.name}_j"
-                self.text.append(f"{base.name}_j = {rows.kept_row(base)}[j]")
+                self.text.append(f"{base.name}_j = {rows.row_buffer(base)}[j]")
             return self.at[base]
         if value.dtype is None:
-            return writer.parameter(value)
+            return writer.add_parameter(value)
         if writer.row_level(value) != "row":
-            return rows.at_row(value, writer.domain)
-        row = rows.outside_row(value)
+            return rows.read_row_scalar(value, writer.domain)
+        row = rows.external_row(value)
         self.at[value] = f"{row.removesuffix('_row')}_j"
         self.text.append(f"{self.at[value]} = {row}[j]")
         return self.at[value]
@@ -270,11 +273,11 @@ class Loop:
     def compute(self, value: Value) -> None:
         """Compute a value at a place, and keep it where it is needed later."""
         rows, writer = self.rows, self.rows.writer
-        at = {each: self.operand(each) for each in operands_of(value)}
+        at = {operand: self.operand(operand) for operand in operands_of(value)}
         self.text.append(f"{value.name}_j = {writer.expression(value, at)}")
         self.at[value] = f"{value.name}_j"
         if value in rows.stored:
-            self.text.append(f"{rows.kept_row(value)}[j] = {value.name}_j")
+            self.text.append(f"{rows.row_buffer(value)}[j] = {value.name}_j")
 
     def add_to_columns(self, value: Value) -> None:
         """Add a row to the sums of the columns."""

@@ -11,42 +11,58 @@ from __future__ import annotations
 
 from typing import Any
 
-from .numpy_lowering import INSTEAD, average, reduced
-from .symbols import NUMBERS, Kept, NotPlainError, Number, Symbol, view_of
+from .numpy_lowering import REPLACEMENTS, lower_mean, lower_reduction
+from .symbols import (
+    KERNEL_DTYPES,
+    SymbolicArray,
+    SymbolicNumber,
+    UnsupportedDefinitionError,
+    ValueMaker,
+    make_view,
+)
 from .values import Value
 
 __all__ = [
-    "INSTEAD", "MISTAKES", "NUMBERS", "NotPlainError", "Symbol", "average", "reduced",
-    "taken_apart", "view_of",
+    "REPLACEMENTS", "SYMBOLIC_ERRORS", "KERNEL_DTYPES", "UnsupportedDefinitionError",
+    "SymbolicArray", "lower_mean", "lower_reduction", "evaluate_symbolically", "make_view",
 ]  # fmt: skip
 
-MISTAKES = (TypeError, ValueError, AttributeError, LookupError, RuntimeError)
+SYMBOLIC_ERRORS = (TypeError, ValueError, AttributeError, LookupError, RuntimeError)
 """What a definition raises when it meets a symbol where only an array will do."""
 
 
-def taken_apart(function: Any, args: Any, settings: dict[str, Any], keep: Kept) -> Any:
+def evaluate_symbolically(
+    function: Any, args: Any, settings: dict[str, Any], make_value: ValueMaker
+) -> Any:
     """Run a definition, or a function of NumPy, on symbols.
 
     Returns: the value of its result, or a tuple of them.
 
     Raises: NotPlainError: it cannot be taken apart; the message says why.
     """
-    given = [
-        symbol(argument, keep) if isinstance(argument, Value) else argument for argument in args
+    arguments = [
+        make_symbol(argument, make_value) if isinstance(argument, Value) else argument
+        for argument in args
     ]
     try:
-        y = function(*given, **settings)
-    except NotPlainError:
+        y = function(*arguments, **settings)
+    except UnsupportedDefinitionError:
         raise
-    except MISTAKES as error:
-        raise NotPlainError(f"its definition cannot be taken apart ({error})") from None
+    except SYMBOLIC_ERRORS as error:
+        raise UnsupportedDefinitionError(
+            f"its definition cannot be taken apart ({error})"
+        ) from None
     parts = y if isinstance(y, tuple) else (y,)
-    if not all(isinstance(part, Symbol) for part in parts):
-        raise NotPlainError("its result does not depend on numbers alone")
+    if not all(isinstance(part, SymbolicArray) for part in parts):
+        raise UnsupportedDefinitionError("its result does not depend on numbers alone")
     values = tuple(part.value for part in parts)
     return values if isinstance(y, tuple) else values[0]
 
 
-def symbol(value: Value, keep: Kept) -> Number:
+def make_symbol(value: Value, make_value: ValueMaker) -> SymbolicNumber:
     """Return what stands for a value in a definition."""
-    return Number(value, keep) if value.dtype is None else Symbol(value, keep)
+    return (
+        SymbolicNumber(value, make_value)
+        if value.dtype is None
+        else SymbolicArray(value, make_value)
+    )

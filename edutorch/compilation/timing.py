@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from .explain import table
+from .explain import format_table
 
-__all__ = ["Timing", "timed"]
+__all__ = ["Timing", "instrument"]
 
 
 @dataclass
@@ -31,8 +31,8 @@ class Timing:
     @property
     def medians(self) -> dict[str, float]:
         """The median of each step in seconds, the slowest first."""
-        found = {line: median(step) for line, step in self.steps.items() if step}
-        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+        medians_ = {line: median(step) for line, step in self.steps.items() if step}
+        return dict(sorted(medians_.items(), key=lambda pair: -pair[1]))
 
     def __str__(self) -> str:
         medians = self.medians
@@ -40,15 +40,15 @@ class Timing:
         calls = max(map(len, self.steps.values()), default=0)
         lines = [f"{self.title}: {whole * 1e3:.3f} ms in {len(medians)} steps (median of {calls})"]
         rows = [
-            (f"{seconds * 1e3:.3f}", f"{seconds / whole:.0%}", short(line))
+            (f"{seconds * 1e3:.3f}", f"{seconds / whole:.0%}", shorten(line))
             for line, seconds in list(medians.items())[: self.shown]
         ]
-        return "\n".join([*lines, *table(("ms", "share", "step"), rows)])
+        return "\n".join([*lines, *format_table(("ms", "share", "step"), rows)])
 
     __repr__ = __str__
 
 
-def short(line: str, width: int = 100) -> str:
+def shorten(line: str, width: int = 100) -> str:
     """Cut a long line; of a kernel's call, show what it computes."""
     call, _, computes = line.partition("  # ")
     if computes:
@@ -56,7 +56,7 @@ def short(line: str, width: int = 100) -> str:
     return line if len(line) <= width else f"{line[: width - 2]} …"
 
 
-def timed(
+def instrument(
     source: str, scope: dict[str, Any], title: str
 ) -> tuple[Callable[[Sequence[Any]], list[Any]], Timing]:  # fmt: skip
     """Return a program that measures how long each of its lines takes, and where it notes that.

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Program", "Value", "operands_of", "text_of"]
+__all__ = ["Program", "Value", "operands_of", "literal_text"]
 
-NAMES = {"input", "constant", "number", "element", "reduce", "view", "product", "call", "part"}
+KINDS = {"input", "constant", "number", "element", "reduce", "view", "product", "call", "part"}
 
 
 @dataclass(eq=False, slots=True)
@@ -60,17 +60,17 @@ class Value:
         return self.settings["base"] if self.kind == "view" else self
 
     @property
-    def where(self) -> tuple[int, tuple[int, ...]]:
+    def layout(self) -> tuple[int, tuple[int, ...]]:
         """Where its numbers are in its base: the first one, and the steps along each axis."""
         if self.kind == "view":
             return self.settings["offset"], self.settings["steps"]
-        return 0, steps_of(self.shape)
+        return 0, contiguous_steps(self.shape)
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name} {self.shape}>"
 
 
-def steps_of(shape: tuple[int, ...]) -> tuple[int, ...]:
+def contiguous_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return how many numbers lie between neighbours along each axis, when all lie in order."""
     steps, step = [], 1
     for size in reversed(shape):
@@ -104,30 +104,30 @@ class Program:
     inputs: list[Value] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
-    wanted: list[Any] = field(default_factory=list)  # the nodes of the outputs
+    output_nodes: list[Any] = field(default_factory=list)  # the nodes of the outputs
     writes: dict[int, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
 
-    def forget_the_unused(self) -> None:
+    def remove_unused_values(self) -> None:
         """Drop values that nothing wanted needs, and note of each who uses it."""
-        wanted: set[int] = set()
+        needed: set[int] = set()
         stack = list(operands_of(self.outputs))
         while stack:
             value = stack.pop()
-            if id(value) not in wanted:
-                wanted.add(id(value))
+            if id(value) not in needed:
+                needed.add(id(value))
                 stack += operands_of(value)
         self.values = [
             value for value in self.values
-            if id(value) in wanted or (value.node is not None and value.node.meta.get("random"))
+            if id(value) in needed or (value.node is not None and value.node.meta.get("random"))
         ]  # fmt: skip
         for input_ in (*self.inputs, *self.values):
             input_.users = []
-        for each in self.values:
-            for operand in dict.fromkeys(operands_of(each)):
-                operand.users.append(each)
+        for reader in self.values:
+            for operand in dict.fromkeys(operands_of(reader)):
+                operand.users.append(reader)
 
-    def repeat_the_cheap(self) -> None:
+    def duplicate_cheap_values(self) -> None:
         """Let each reader of a mask or a constant compute it anew: that is less than to keep it.
 
         A mask is one comparison. Kept for a later kernel, it is written and read; computed again
@@ -137,36 +137,40 @@ class Program:
         copies: dict[tuple[int, int], Value] = {}
         for value in self.values:
             changed = tuple(
-                self.own_copy(operand, value, values, copies)
+                self.copy_for_reader(operand, value, values, copies)
                 if isinstance(operand, Value)
                 else operand
                 for operand in value.operands
             )
-            if value.kind in ("element", "reduce") and value.function not in CHEAP:
+            if value.kind in ("element", "reduce") and value.function not in CHEAP_FUNCTIONS:
                 value.operands = changed
             values.append(value)
         self.values = values
 
-    def own_copy(
+    def copy_for_reader(
         self, value: Value, reader: Value, values: list[Value], copies: dict[tuple[int, int], Value]
     ) -> Value:  # fmt: skip
         """Return a reader's own copy of a cheap value, or the value itself."""
-        cheap = value.kind == "element" and value.function in CHEAP and value.shape
-        if not cheap or reader.kind not in ("element", "reduce") or reader.function in CHEAP:
+        cheap = value.kind == "element" and value.function in CHEAP_FUNCTIONS and value.shape
+        if (
+            not cheap
+            or reader.kind not in ("element", "reduce")
+            or reader.function in CHEAP_FUNCTIONS
+        ):
             return value
-        return self.copied(value, reader, values, copies)
+        return self.copy_chain(value, reader, values, copies)
 
-    def copied(
+    def copy_chain(
         self, value: Value, reader: Value, values: list[Value], copies: dict[tuple[int, int], Value]
     ) -> Value:  # fmt: skip
         """Return a reader's own copy of a value, made of copies of what is cheap."""
         key = id(value), id(reader)
         if key not in copies:
             operands = tuple(
-                self.copied(operand, reader, values, copies)
+                self.copy_chain(operand, reader, values, copies)
                 if isinstance(operand, Value)
                 and operand.kind == "element"
-                and operand.function in CHEAP
+                and operand.function in CHEAP_FUNCTIONS
                 else operand
                 for operand in value.operands
             )
@@ -176,22 +180,22 @@ class Program:
             values.append(copy)
         return copies[key]
 
-    def name_all(self) -> None:
+    def assign_names(self) -> None:
         """Give each value a name that Python can read: its node's, with a number if shared."""
         taken: set[str] = set(RESERVED)
         for value in (*self.inputs, *self.values):
             stem = value.node.name if value.node is not None else "value"
-            stem = "".join(each if each.isalnum() else "_" for each in stem)
+            stem = "".join(character if character.isalnum() else "_" for character in stem)
             stem = f"v{stem}" if not stem or stem[0].isdigit() else stem
-            name, number = stem, 0
+            name, suffix = stem, 0
             while name in taken:
-                number += 1
-                name = f"{stem}_{number}"
+                suffix += 1
+                name = f"{stem}_{suffix}"
             taken.add(name)
             value.name = name
 
 
-CHEAP = {
+CHEAP_FUNCTIONS = {
     "fill", "cast", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal",
     "logical_not", "invert", "logical_and", "bitwise_and",
 }  # fmt: skip
@@ -203,15 +207,15 @@ RESERVED = (
     "largest", "smallest", "operator", "and", "or", "not", "if", "else", "is", "in", "for", "del",
     "from", "import", "lambda", "return", "pass", "while", "with", "yield", "None", "True", "False",
     "maximum", "minimum", "sign", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite",
-    "parallel_for", "contiguous", "workspace", "run", "kernel", "max", "min", "sum", "first", "last",
-    "empty", "sin", "cos", "log1p", "expm1", "exp2", "log2", "log10", "logaddexp", "power", "begin",
-    "assert", "async", "await", "break", "class", "continue", "def", "elif", "except", "finally",
-    "global", "nonlocal", "raise", "try", "copysign", "atan2", "compiled", "chunk", "range",
-    "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
+    "parallel_for", "contiguous", "workspace", "run", "kernel", "max", "min", "sum", "first",
+    "last", "empty", "sin", "cos", "log1p", "expm1", "exp2", "log2", "log10", "logaddexp", "power",
+    "begin", "assert", "async", "await", "break", "class", "continue", "def", "elif", "except",
+    "finally", "global", "nonlocal", "raise", "try", "copysign", "atan2", "compiled", "chunk",
+    "range", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
 )  # fmt: skip
 
 
-def text_of(number: Any) -> str:
+def literal_text(number: Any) -> str:
     """Write a Python number so that Python reads the same one."""
     if isinstance(number, np.generic):
         number = number.item()

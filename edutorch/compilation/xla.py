@@ -24,7 +24,7 @@ class XlaError(EdutorchError, NotImplementedError):
     """A graph does something that is not done by XLA."""
 
 
-def jax_itself() -> Any:
+def import_jax() -> Any:
     """Return JAX.
 
     Raises: MissingExtraError: it is not installed.
@@ -58,18 +58,18 @@ class Cell:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.array, name)
         return (
-            (lambda *a, **k: packed(method(*opened(a), **opened(k))))
+            (lambda *a, **k: wrap_cells(method(*unwrap(a), **unwrap(k))))
             if callable(method)
             else method
         )
 
     def __getitem__(self, index: Any) -> Cell:
-        return Cell(self.array[opened(index)], is_view=True)
+        return Cell(self.array[unwrap(index)], is_view=True)
 
     def __setitem__(self, index: Any, values: Any) -> None:
         if self.is_view:
             raise XlaError("compile", "a definition writes into a part of an array")
-        self.array = self.array.at[opened(index)].set(opened(values))
+        self.array = self.array.at[unwrap(index)].set(unwrap(values))
 
     def __len__(self) -> int:
         return len(self.array)
@@ -81,39 +81,39 @@ class Cell:
 def _operators() -> None:
     for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
         function = getattr(operator, f"__{name}__")
-        setattr(Cell, f"__{name}__", lambda a, b, f=function: packed(f(a.array, opened(b))))
-        setattr(Cell, f"__r{name}__", lambda a, b, f=function: packed(f(opened(b), a.array)))
+        setattr(Cell, f"__{name}__", lambda a, b, f=function: wrap_cells(f(a.array, unwrap(b))))
+        setattr(Cell, f"__r{name}__", lambda a, b, f=function: wrap_cells(f(unwrap(b), a.array)))
     for name in "lt le gt ge eq ne".split():
         function = getattr(operator, name)
-        setattr(Cell, f"__{name}__", lambda a, b, f=function: packed(f(a.array, opened(b))))
+        setattr(Cell, f"__{name}__", lambda a, b, f=function: wrap_cells(f(a.array, unwrap(b))))
     for name in "neg pos abs invert".split():
         function = getattr(operator, name)
-        setattr(Cell, f"__{name}__", lambda a, f=function: packed(f(a.array)))
+        setattr(Cell, f"__{name}__", lambda a, f=function: wrap_cells(f(a.array)))
 
 
 _operators()
 
 
-def opened(x: Any) -> Any:
+def unwrap(x: Any) -> Any:
     """Take arrays out of their cells, at any depth."""
     if isinstance(x, Cell):
         return x.array
     if isinstance(x, tuple | list):
-        return rebuilt(x, map(opened, x))
+        return rebuild_container(x, map(unwrap, x))
     if isinstance(x, dict):
-        return {name: opened(each) for name, each in x.items()}
+        return {name: unwrap(item) for name, item in x.items()}
     return x
 
 
-def rebuilt(like: Any, parts: Any) -> Any:
+def rebuild_container(like: Any, parts: Any) -> Any:
     """Return parts as a list, a tuple, or a named tuple like SVDResult."""
     return like._make(parts) if hasattr(like, "_make") else type(like)(parts)
 
 
-def packed(x: Any) -> Any:
+def wrap_cells(x: Any) -> Any:
     """Put arrays into cells."""
     if isinstance(x, tuple | list):
-        return rebuilt(x, map(packed, x))
+        return rebuild_container(x, map(wrap_cells, x))
     if isinstance(x, Cell):
         return x
     return Cell(x) if hasattr(x, "dtype") and hasattr(x, "shape") else x
@@ -126,10 +126,10 @@ class Functions:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._library, name)
-        if isinstance(found, type) or not callable(found):
-            return Functions(found) if type(found).__name__ == "module" else found
-        return Function(found)
+        attribute = getattr(self._library, name)
+        if isinstance(attribute, type) or not callable(attribute):
+            return Functions(attribute) if type(attribute).__name__ == "module" else attribute
+        return Function(attribute)
 
 
 class Function:
@@ -139,11 +139,11 @@ class Function:
         self.function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return packed(self.function(*opened(args), **opened(kwargs)))
+        return wrap_cells(self.function(*unwrap(args), **unwrap(kwargs)))
 
     def reduce(self, *args: Any, **kwargs: Any) -> Any:
         """Combine the numbers along an axis."""
-        return packed(self.function.reduce(*opened(args), **opened(kwargs)))
+        return wrap_cells(self.function.reduce(*unwrap(args), **unwrap(kwargs)))
 
 
 class Xla:
@@ -154,7 +154,7 @@ class Xla:
     """
 
     def __init__(self, graph: Any) -> None:
-        self.jax = jax_itself()
+        self.jax = import_jax()
         self.graph = graph
         for node in graph.nodes:
             if node.meta.get("random"):
@@ -169,17 +169,17 @@ class Xla:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Compute the outputs, each an array of NumPy's."""
-        with wide_numbers(self.jax):  # or JAX would make float32 of float64
+        with enable_x64(self.jax):  # or JAX would make float32 of float64
             outputs = self._compiled(list(inputs))
             wanted = self.graph.output_node().args[0]
-            return [given(output, node) for output, node in zip(outputs, wanted, strict=True)]
+            return [as_numpy(output, node) for output, node in zip(outputs, wanted, strict=True)]
 
     run = __call__
 
     @property
     def code(self) -> str:
         """What XLA was told: the graph as JAX sees it."""
-        with wide_numbers(self.jax):
+        with enable_x64(self.jax):
             examples = [
                 0.0 if node.meta.get("number")
                 else self.jax.ShapeDtypeStruct(node.meta["shape"], node.meta["dtype"])
@@ -194,15 +194,15 @@ class Xla:
     def _traced(self, inputs: list[Any]) -> list[Any]:
         """Run the graph's definitions once, on what JAX traces."""
         values: dict[Any, Any] = {}
-        given = iter(inputs)
+        arguments = iter(inputs)
         for node in self.graph.nodes:
             if node.op == "placeholder":
-                value = next(given)
+                value = next(arguments)
                 values[node] = value if node.meta.get("number") else Cell(value)
             elif node.op == "get_attr":
-                values[node] = packed(self.jax.numpy.asarray(self.graph.constants[node.target]))
+                values[node] = wrap_cells(self.jax.numpy.asarray(self.graph.constants[node.target]))
             elif node.op == "output":
-                return [opened(self._at(values, argument)) for argument in node.args[0]]
+                return [unwrap(self._at(values, argument)) for argument in node.args[0]]
             else:
                 values[node] = self._node(node, values)
         raise XlaError("compile", "the graph has no output")
@@ -217,15 +217,15 @@ class Xla:
         op = getattr(node.target, "op", None)
         try:
             if op is not None and op.name == "getitem":
-                return Cell(args[0].array[opened(kwargs["index"])])
-            if op is not None and op.name in SHAPED:
+                return Cell(args[0].array[unwrap(kwargs["index"])])
+            if op is not None and op.name in SHAPE_OPS:
                 return Cell(
-                    SHAPED[op.name](self.jax.numpy, args[0].array, tuple(node.meta["shape"]))
+                    SHAPE_OPS[op.name](self.jax.numpy, args[0].array, tuple(node.meta["shape"]))
                 )
             if op is not None:
-                return packed(op.forward(self._xp, *args, **kwargs))
-            return packed(self._function(node.target)(*args, **kwargs))
-        except (*MISTAKES, self.jax.errors.JAXTypeError) as error:
+                return wrap_cells(op.forward(self._xp, *args, **kwargs))
+            return wrap_cells(self._function(node.target)(*args, **kwargs))
+        except (*JAX_ERRORS, self.jax.errors.JAXTypeError) as error:
             reason = str(error).splitlines()[0]
             raise XlaError(
                 "compile",
@@ -236,13 +236,13 @@ class Xla:
 
     def _function(self, target: Any) -> Callable[..., Any]:
         """Return what stands for a function that is no op."""
-        own = OWN.get(target)
-        if own is not None:
-            return own
+        replacement = JAX_PRIMITIVES.get(target)
+        if replacement is not None:
+            return replacement
         if hasattr(target, "rule"):
             return target.definition
         if target is operator.getitem or target.__module__ in ("_operator", "operator"):
-            return lambda *args: packed(target(*opened(args)))
+            return lambda *args: wrap_cells(target(*unwrap(args)))
         if (
             target.__module__ == "math"
             or isinstance(target, np.ufunc)
@@ -252,9 +252,9 @@ class Xla:
         raise XlaError("compile", f"{target.__name__} has no counterpart in JAX")
 
 
-MISTAKES = (TypeError, AttributeError, NotImplementedError, LookupError, ValueError)
+JAX_ERRORS = (TypeError, AttributeError, NotImplementedError, LookupError, ValueError)
 MATH = {"pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan"}
-SHAPED: dict[str, Callable[..., Any]] = {
+SHAPE_OPS: dict[str, Callable[..., Any]] = {
     "expand": lambda xp, x, shape: xp.broadcast_to(x, shape),
     **dict.fromkeys(
         ("reshape", "view", "unsqueeze", "squeeze", "flatten"),
@@ -264,37 +264,37 @@ SHAPED: dict[str, Callable[..., Any]] = {
 """Ops whose definition asks NumPy about memory; the graph knows the shape of the result."""
 
 
-def written(x: Cell, index: Any, values: Any) -> Cell:
+def copy_with(x: Cell, index: Any, values: Any) -> Cell:
     """A copy in which values stand at an index."""
-    return Cell(x.array.at[opened(index)].set(opened(values)))
+    return Cell(x.array.at[unwrap(index)].set(unwrap(values)))
 
 
-def added_at(x: Cell, index: Any, values: Any) -> Cell:
+def copy_with_added(x: Cell, index: Any, values: Any) -> Cell:
     """A copy with values added at an index, as often as it occurs."""
-    return Cell(x.array.at[opened(index)].add(opened(values)))
+    return Cell(x.array.at[unwrap(index)].add(unwrap(values)))
 
 
-OWN: dict[Any, Callable[..., Any]] = {
-    primitives.set_item: written,
-    primitives.scatter_add: added_at,
-    primitives.take: lambda x, index: Cell(x.array[opened(index)]),
+JAX_PRIMITIVES: dict[Any, Callable[..., Any]] = {
+    primitives.set_item: copy_with,
+    primitives.scatter_add: copy_with_added,
+    primitives.take: lambda x, index: Cell(x.array[unwrap(index)]),
     primitives.copy: lambda x: Cell(x.array),
     primitives.cast: lambda x, dtype: Cell(x.array.astype(dtype)),
-    primitives.fill_like: lambda x, values: Cell(0 * x.array + opened(values)),
+    primitives.fill_like: lambda x, values: Cell(0 * x.array + unwrap(values)),
     primitives.item: lambda x: x.array.reshape(()),
-    primitives.as_array: lambda number, dtype: Cell(0 * np.zeros((), dtype) + opened(number)),
+    primitives.as_array: lambda number, dtype: Cell(0 * np.zeros((), dtype) + unwrap(number)),
     math.pow: operator.pow,
 }
 """What stands for the functions of graphs that are no ops."""
 
 
-def given(value: Any, node: Any) -> Any:
+def as_numpy(value: Any, node: Any) -> Any:
     """Return an output as NumPy's; a copy, because JAX's memory cannot be written."""
     meta = getattr(node, "meta", {})
     return value.item() if meta.get("number") else np.array(value)
 
 
-def wide_numbers(jax: Any) -> Any:
+def enable_x64(jax: Any) -> Any:
     """Let JAX compute with float64 and int64 inside the block."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)

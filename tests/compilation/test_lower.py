@@ -48,7 +48,7 @@ def test_code_is_straight_line_python():
 
 
 def test_without_numba_it_works_and_says_so(monkeypatch):
-    monkeypatch.setattr(kernel_cache, "available", lambda: False)
+    monkeypatch.setattr(kernel_cache, "is_available", lambda: False)
     lowered = lower(graph_of(scores, SPECS))
     assert not lowered.fused
     assert lowered.ready
@@ -148,7 +148,7 @@ def test_numbers_are_computed_in_each_call():
     for node in (y, z):
         node.meta.update(x.meta)
     graph.output((z, root))
-    for fuse in (False, kernel_cache.available()):
+    for fuse in (False, kernel_cache.is_available()):
         lowered = lower(graph, wait=True, fuse=fuse)
         for count in (1.0, 5.0):
             inputs = [np.arange(4, dtype="float32"), np.array(count, "float32"), 0.25]

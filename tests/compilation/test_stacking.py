@@ -12,12 +12,12 @@ from edutorch import nn
 from edutorch.compilation import kernel_cache
 
 fusing = pytest.mark.skipif(
-    not kernel_cache.available() or os.environ.get("EDUTORCH_KERNELS") == "off",
+    not kernel_cache.is_available() or os.environ.get("EDUTORCH_KERNELS") == "off",
     reason="nothing is fused without numba",
 )
 
 
-def steps_of(make, calls=20, **settings):
+def contiguous_steps(make, calls=20, **settings):
     """Train a model eager and compiled alike; return the compiled step."""
     results = []
     for compiled in (False, True):
@@ -64,7 +64,7 @@ def products(code):
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_loop_over_time(bias):
-    step = steps_of(lambda: (Recurrent(bias), [torch.randn(3, 6, 5)]))
+    step = contiguous_steps(lambda: (Recurrent(bias), [torch.randn(3, 6, 5)]))
     # all inputs at once, each state by itself and its gradient too, two weights' gradients
     assert products(step.code) == 1 + 6 + 5 + 2
     assert "concatenate(" in step.code
@@ -82,7 +82,7 @@ def test_what_depends_on_itself_stays_apart():
             late = [self.a(part + 1) for part in parts]  # the same weights, one product later
             return torch.stack([self.b(state.sin()) for state in late]).sum(0)
 
-    steps_of(lambda: (Twice(), [torch.randn(4, 3, 4)]))
+    contiguous_steps(lambda: (Twice(), [torch.randn(4, 3, 4)]))
 
 
 def test_other_terms_of_a_sum_stay():
@@ -95,7 +95,7 @@ def test_other_terms_of_a_sum_stay():
             y = sum((x[i] @ self.w) * (i + 1) for i in range(4))
             return y + self.w.sum() + (self.w * self.w).mean() * x[0]
 
-    steps_of(lambda: (Mixed(), [torch.randn(4, 3, 4)]))
+    contiguous_steps(lambda: (Mixed(), [torch.randn(4, 3, 4)]))
 
 
 def test_rows_of_several_heights():
@@ -107,7 +107,7 @@ def test_rows_of_several_heights():
         def forward(self, *inputs):
             return torch.cat([self.layer(input_).tanh() for input_ in inputs])
 
-    step = steps_of(lambda: (Heights(), [torch.randn(n, 3) for n in (1, 4, 2, 3)]))
+    step = contiguous_steps(lambda: (Heights(), [torch.randn(n, 3) for n in (1, 4, 2, 3)]))
     assert products(step.code) == 2
 
 
@@ -146,7 +146,7 @@ def test_random_nets_that_share_weights(seed, monkeypatch):
                 known.append(torch.tanh(self.layers[layer](known[first])) + known[second])
             return torch.stack(known[-3:]).sum(0)
 
-    steps_of(lambda: (Net(), [torch.randn(4, 2, 4)]), calls=8)
+    contiguous_steps(lambda: (Net(), [torch.randn(4, 2, 4)]), calls=8)
 
 
 # Biases and whole rules ---------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class Attention(nn.Module):
 
 @pytest.mark.parametrize("backend", ["edutorch", "aot_eager"])
 def test_gradients_of_attention_are_one_step(backend):
-    step = steps_of(lambda: (Attention(), [torch.randn(4, 12, 16)]), backend=backend)
+    step = contiguous_steps(lambda: (Attention(), [torch.randn(4, 12, 16)]), backend=backend)
     if backend == "edutorch":
         assert "attend_gradients" in step.code
         assert "one kernel computes all its gradients" in step.explain()
@@ -204,7 +204,7 @@ def test_recurrent_layers(network):
                 h, c = self.layer(tensor, (h, c))
             return h
 
-    steps_of(lambda: (Net(), [torch.randn(4, 3, 5)]), calls=8)
+    contiguous_steps(lambda: (Net(), [torch.randn(4, 3, 5)]), calls=8)
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])

@@ -16,7 +16,7 @@ import pytest
 
 import edutorch as torch
 from edutorch import fx
-from edutorch.compilation.xla import Cell, Function, Functions, XlaError, lower_jax, opened, packed
+from edutorch.compilation.xla import Cell, Function, Functions, XlaError, lower_jax, unwrap, wrap_cells
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
 from tests.compilation.graphs import Random, graph_of
@@ -241,11 +241,11 @@ def test_writing_into_a_cell_puts_another_array():
 def test_arrays_are_put_in_and_taken_out_at_any_depth():
     array = immutable(ROW)
     deep = [(array, 1), {"a": 2}]
-    closed = packed(deep[:1])
+    closed = wrap_cells(deep[:1])
     assert type(closed[0][0]) is Cell and closed[0][1] == 1
-    assert packed(closed[0][0]) is closed[0][0]
-    assert opened({"a": closed, "b": (Cell(array),)})["b"][0] is array
-    assert opened(closed)[0][0] is array
+    assert wrap_cells(closed[0][0]) is closed[0][0]
+    assert unwrap({"a": closed, "b": (Cell(array),)})["b"][0] is array
+    assert unwrap(closed)[0][0] is array
 
 
 def test_functions_of_the_library_take_cells_and_the_rest_is_itself():
@@ -257,7 +257,7 @@ def test_functions_of_the_library_take_cells_and_the_rest_is_itself():
     np.testing.assert_array_equal(xp.add.reduce(Cell(array), axis=1).array, array.sum(1))
     pair = xp.linalg.slogdet(Cell(array))
     assert type(pair) is type(np.linalg.slogdet(np.eye(2)))
-    assert opened(pair) == np.linalg.slogdet(np.asarray(array))
+    assert unwrap(pair) == np.linalg.slogdet(np.asarray(array))
     assert pair[0].array == -1 and pair[1].array == pytest.approx(math.log(2))
 
 
