@@ -85,7 +85,7 @@ class EdutorchError(Exception):
         return type(self), (self.op, self.message, self.arguments, self.hint), self.__dict__
 
 
-def running(names: tuple[str, ...]) -> str:
+def running_function(names: tuple[str, ...]) -> str:
     """Say where an error happened, as the user knows it: the public function that was called.
 
     It is the outermost that is running without the user's own code in between. If it is none

@@ -58,7 +58,7 @@ _CURRENT: ContextVar[Modes] = ContextVar("edutorch_modes", default=DEFAULT)
 current = _CURRENT.get
 
 
-def _normal(modes: Modes) -> Modes:
+def _canonical(modes: Modes) -> Modes:
     """Return the one `DEFAULT` or `NO_GRAD` object for such modes, so that `is` can test it."""
     unusual = (
         modes.inference or modes.levels or modes.saving is not None
@@ -79,7 +79,7 @@ def _fields(modes: Modes) -> dict[str, Any]:
 
 def switch(before: Modes, **changes: Any) -> None:
     """Put `before`, with some fields changed, in force in this thread from now on."""
-    _CURRENT.set(_normal(replace(before, **changes)))
+    _CURRENT.set(_canonical(replace(before, **changes)))
 
 
 def set_op_recorder(before: Modes, recorder: Any) -> None:
@@ -148,7 +148,7 @@ class ModeContext:
 
     def after(self, before: Modes) -> Modes:
         """Return the modes inside, given those outside."""
-        return _normal(replace(before, **self.changes(before)))
+        return _canonical(replace(before, **self.changes(before)))
 
     def __enter__(self) -> Any:
         replaced = defer_sigint()

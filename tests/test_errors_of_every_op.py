@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from edutorch import errors
-from edutorch.core.error_messages import FOREIGN
+from edutorch.core.error_messages import LIBRARY_WORDS
 from edutorch.core.op import Op
 from tests.op_calls import arguments, call, ops, oracle
 from tests.op_cases import CASES, INTERNAL, Case
@@ -111,7 +111,7 @@ def test_messages_name_the_op_and_quote_no_array_library(op):
         assert isinstance(error, errors.EdutorchError | BUILTIN), f"{wrong}: {error!r}"
         assert names_op(op, headline), f"{wrong}: {error!r}"
         said = headline.replace("cannot be broadcast together", "").replace("operands", "")
-        assert not [word for word in FOREIGN if word in said], f"{wrong}: {error!r}"
+        assert not [word for word in LIBRARY_WORDS if word in said], f"{wrong}: {error!r}"
 
 
 ACCEPTED: dict[str, str] = {

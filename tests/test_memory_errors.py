@@ -11,7 +11,7 @@ import pytest
 import edutorch
 from edutorch import ones, zeros
 from edutorch.core import allocation
-from edutorch.core.allocation import in_words
+from edutorch.core.allocation import format_bytes
 from edutorch.errors import OutOfMemory
 
 N = 10**12
@@ -116,7 +116,7 @@ def test_its_names_and_classes():
 
 
 def test_a_system_that_grants_what_it_does_not_have(monkeypatch):
-    monkeypatch.setattr(allocation, "ROOM", 2**30)
+    monkeypatch.setattr(allocation, "TOTAL_MEMORY", 2**30)
     with pytest.raises(OutOfMemory, match=r"memory\s+= 1.0 GiB"):
         zeros(2**28, 2)
     assert zeros(3).tolist() == [0, 0, 0]
@@ -124,5 +124,5 @@ def test_a_system_that_grants_what_it_does_not_have(monkeypatch):
 
 def test_sizes_in_words():
     sizes = {0: "0 bytes", 1023: "1023 bytes", 1024: "1.0 KiB", 8 * 10**12: "7.3 TiB"}
-    assert {size: in_words(size) for size in sizes} == sizes
-    assert in_words(2**90).endswith("EiB")
+    assert {size: format_bytes(size) for size in sizes} == sizes
+    assert format_bytes(2**90).endswith("EiB")

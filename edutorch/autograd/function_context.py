@@ -1,4 +1,4 @@
-"""What a `Function` and its recorded node share: the `ctx` of forward and backward."""
+"""`Context`: the `ctx` of a `Function`'s forward and backward."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from weakref import ReferenceType
 
 from ..core.autograd.graph import VersionCounter, second_backward, stale_value
 from ..core.autograd.saved_tensors import PackedTensor
-from ..core.numpy_aliasing import kept_apart
+from ..core.numpy_aliasing import copy_if_shared
 from ..core.tensor import Tensor, restore_result
 from ..modes import current
 
 
 @dataclass(frozen=True, slots=True)
 class SavedOutput:
-    """An output saved as an array: the tensor itself would hold its node, which holds it."""
+    """An output saved as an array: saving the tensor would make a reference cycle with its node."""
 
     node: ReferenceType[Any]
     index: int
-    array: Any  # or what the user's hook made of it, packed
+    array: Any  # or the PackedTensor of a user's hook
     writes: VersionCounter
 
 
 class Context:
-    """The `ctx` of a `Function`: set any attribute on it in forward, read it in backward.
+    """The `ctx` of a `Function`: attributes set in forward can be read in backward.
 
-    `needs_input_grad` says for each argument of forward whether it wants a gradient.
+    `needs_input_grad` has a bool per argument of forward: whether it requires grad.
     """
 
     needs_input_grad: tuple[bool, ...] = ()
@@ -46,9 +46,9 @@ class Context:
         self.saved_for_forward: tuple[Tensor | None, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for backward, which finds them in `saved_tensors`.
+        """Save tensors for backward, which reads them from `saved_tensors`.
 
-        Raises: TypeError: something else than a tensor or None.
+        Raises: TypeError: a value is neither a tensor nor None.
         """
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
@@ -59,9 +59,9 @@ class Context:
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `jvp`, which finds them in `saved_tensors`.
+        """Save tensors for `jvp`, which reads them from `saved_tensors`.
 
-        Raises: TypeError: something else than a tensor or None.
+        Raises: TypeError: a value is neither a tensor nor None.
         """
         for tensor in tensors:
             if tensor is not None and not isinstance(tensor, Tensor):
@@ -73,7 +73,7 @@ class Context:
 
     @contextmanager
     def _forward_mode(self) -> Iterator[None]:
-        """Let `saved_tensors` be those saved for forward mode, while `jvp` runs."""
+        """Make `saved_tensors` return those saved for forward mode, while `jvp` runs."""
         self._in_forward_mode = bool(self.saved_for_forward)
         try:
             yield
@@ -93,62 +93,68 @@ class Context:
             return self._to_save
         if self._saved is None:
             raise second_backward(node)
-        found = []
-        for name, each in zip(self._names, self._saved, strict=True):
-            if isinstance(each, SavedOutput):
-                writes, name = each.writes, "the result"
+        tensors = []
+        for name, saved in zip(self._names, self._saved, strict=True):
+            if isinstance(saved, SavedOutput):
+                writes, name = saved.writes, "the result"
             else:
-                writes = getattr(each, "_writes", None)
-            if isinstance(each, PackedTensor):
-                each = each.restore(node, name)
-            elif isinstance(each, SavedOutput) and isinstance(each.array, PackedTensor):
-                array = each.array.restore(node, name)._array
-                each, writes = SavedOutput(each.node, each.index, array, VersionCounter()), None
-            array = each.array if isinstance(each, SavedOutput) else getattr(each, "_array", None)
+                writes = getattr(saved, "_writes", None)
+            if isinstance(saved, PackedTensor):
+                saved = saved.restore(node, name)
+            elif isinstance(saved, SavedOutput) and isinstance(saved.array, PackedTensor):
+                array = saved.array.restore(node, name)._array
+                saved, writes = SavedOutput(saved.node, saved.index, array, VersionCounter()), None
+            array = (
+                saved.array if isinstance(saved, SavedOutput) else getattr(saved, "_array", None)
+            )
             is_late = writes is not None and writes.time > self._time
-            if is_late and writes.reached(array, self._time):
+            if is_late and writes.may_have_changed(array, self._time):
                 raise stale_value(node, name, writes)
-            if isinstance(each, SavedOutput):
-                maker = each.node() or node.node_of_output(each.index, each.array)
-                maker.writes = each.writes
-                each = restore_result(maker, each.array)
-            found.append(each)
-        return tuple(found)
+            if isinstance(saved, SavedOutput):
+                output_node = saved.node() or node.node_of_output(saved.index, saved.array)
+                output_node.writes = saved.writes
+                saved = restore_result(output_node, saved.array)
+            tensors.append(saved)
+        return tuple(tensors)
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs forward has written to; it must return them."""
+        """Mark the inputs that forward has written to; it must return them."""
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say which outputs have no gradient, such as indices."""
+        """Mark the outputs that have no gradient, such as indices."""
         self._constant = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Say whether backward gets zeros (True) or None for outputs without a gradient."""
+        """Set whether backward gets zeros (True) or None for outputs without a gradient."""
         self._materialize = value
 
     def _save_tensors(
         self, node: Any, inputs: Sequence[Tensor], names: Sequence[str], makers: dict[int, Any]
     ) -> None:
-        """Save what was to be saved, now that `node` is there and every output has its maker."""
-        saved, called = [], []
+        """Save the tensors of `save_for_backward`, once the node of the call exists."""
+        saved, names_in_errors = [], []
         saving = current().saving
         hooks = saving if isinstance(saving, tuple) else None
-        for number, each in enumerate(self._to_save):
-            maker = makers.get(id(each))
-            if each is not None and maker is not None:
-                made = maker()
-                each._writes = each._writes or VersionCounter()
-                index = getattr(made, "index", 0)
-                array = PackedTensor(each.detach(), hooks) if hooks else each._array
-                saved.append(SavedOutput(maker, index, array, each._writes))
-                called.append("y" if made is node else f"output {number}")
+        for number, tensor in enumerate(self._to_save):
+            node_ref = makers.get(id(tensor))
+            if tensor is not None and node_ref is not None:
+                output_node = node_ref()
+                tensor._writes = tensor._writes or VersionCounter()
+                index = getattr(output_node, "index", 0)
+                array = PackedTensor(tensor.detach(), hooks) if hooks else tensor._array
+                saved.append(SavedOutput(node_ref, index, array, tensor._writes))
+                names_in_errors.append("y" if output_node is node else f"output {number}")
             else:
-                place = next((i for i, given in enumerate(inputs) if given is each), None)
-                each = kept_apart(each)
-                saved.append(PackedTensor(each, hooks) if hooks and each is not None else each)
-                called.append(f"saved tensor {number}" if place is None else names[place])
-        self._saved, self._names, self._to_save = tuple(saved), tuple(called), ()
+                position = next((i for i, input_ in enumerate(inputs) if input_ is tensor), None)
+                tensor = copy_if_shared(tensor)
+                saved.append(
+                    PackedTensor(tensor, hooks) if hooks and tensor is not None else tensor
+                )
+                names_in_errors.append(
+                    f"saved tensor {number}" if position is None else names[position]
+                )
+        self._saved, self._names, self._to_save = tuple(saved), tuple(names_in_errors), ()
 
 
 def identities(tensors: Sequence[Tensor]) -> set[int]:

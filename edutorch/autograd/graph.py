@@ -1,4 +1,4 @@
-"""Looking into the recorded graph: its nodes, its edges, and the values it saved."""
+"""The recorded graph: saved-tensor hooks, gradient edges, and hooks on several tensors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = [
 
 
 class saved_tensors_hooks(ModeContext):
-    """Inside the block, what is kept of a value saved for backward is `pack_hook(value)`.
+    """Inside the block, tensors saved for backward are packed by `pack_hook`.
 
-    Backward calls `unpack_hook` on it and gets the value back.
+    Backward calls `unpack_hook` on the result to restore the tensor.
 
     Args:
         pack_hook: takes a tensor, returns anything. It must not change the tensor.
-        unpack_hook: takes that, returns a tensor of the same numbers.
+        unpack_hook: takes that, returns a tensor with the same values.
 
     Raises: RuntimeError: hooks are disabled here.
 
@@ -58,15 +58,15 @@ class saved_tensors_hooks(ModeContext):
         super().__enter__()
 
     def clone(self) -> ModeContext:
-        """Return a fresh context with the same hooks."""
+        """Return a new context with the same hooks."""
         return saved_tensors_hooks(self.pack_hook, self.unpack_hook)
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keep the values that backward needs in the computer's memory instead of the GPU's.
+    """Store the tensors saved for backward in CPU memory instead of the GPU's.
 
     Args:
-        pin_memory: accepted; there is only one kind of memory here.
+        pin_memory: accepted, without effect.
 
     >>> x = tensor([2.0], requires_grad=True)
     >>> with autograd.graph.save_on_cpu():
@@ -109,14 +109,14 @@ class disable_saved_tensors_hooks(ModeContext):
         super().__enter__()
 
     def clone(self) -> ModeContext:
-        """Return a fresh context with the same message."""
+        """Return a new context with the same message."""
         return disable_saved_tensors_hooks(self.error_message)
 
 
 class allow_mutation_on_saved_tensors(saved_tensors_hooks):
-    """Inside the block, tensors saved for backward may be overwritten: copies are kept.
+    """Inside the block, tensors saved for backward may be overwritten: copies are saved.
 
-    (PyTorch copies a tensor at its first overwriting, this copies each one at once.)
+    (PyTorch copies a tensor when it is overwritten, edutorch when it is saved.)
 
     >>> x = tensor([2.0], requires_grad=True)
     >>> with autograd.graph.allow_mutation_on_saved_tensors():
@@ -133,7 +133,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
         super().__init__(pack, lambda packed: packed)
 
     def clone(self) -> ModeContext:
-        """Return a fresh context of the same kind."""
+        """Return a new context of the same kind."""
         return allow_mutation_on_saved_tensors()
 
 
@@ -141,7 +141,7 @@ class allow_mutation_on_saved_tensors(saved_tensors_hooks):
 
 
 class GradientEdge(NamedTuple):
-    """Where a gradient goes: a node of the graph, and which of its outputs it belongs to."""
+    """A target of gradients: a node of the graph, and the index of one of its outputs."""
 
     node: Any
     output_nr: int
@@ -150,7 +150,7 @@ class GradientEdge(NamedTuple):
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Return the edge along which the gradient of a tensor enters the graph.
 
-    Raises: GradientError: the tensor requires no gradient.
+    Raises: GradientError: the tensor does not require grad.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> autograd.graph.get_gradient_edge(x * 2)
@@ -162,30 +162,32 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             "get_gradient_edge", "It is not possible to get the gradient edge for a Tensor "
             "that does not require gradients",
         )  # fmt: skip
-    return GradientEdge(AccumulateGrad(tensor), 0) if node is LEAF else GradientEdge(*node.public_node())
+    if node is LEAF:
+        return GradientEdge(AccumulateGrad(tensor), 0)
+    return GradientEdge(*node.public_node())
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
-    """Note a write that this library could not see, so that backward does not use old values.
+    """Record a write that edutorch could not see, so that backward can detect stale values.
 
     >>> x = tensor(1.0); autograd.graph.increment_version(x); x._version
     1
     """
-    for each in [tensor] if isinstance(tensor, Tensor) else tensor:
-        each._bump()
+    for written in [tensor] if isinstance(tensor, Tensor) else tensor:
+        written._bump()
 
 
 # Hooks on several tensors --------------------------------------------------------------
 
 
 class _MultiHandle:
-    """The handle of a hook that hangs on several tensors."""
+    """The handle of a hook on several tensors."""
 
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
         self.handles = tuple(handles)
 
     def remove(self) -> None:
-        """Take the hook away everywhere."""
+        """Remove the hook from all tensors."""
         for handle in self.handles:
             handle.remove()
 
@@ -202,7 +204,7 @@ def register_multi_grad_hook(
     """Call `fn` when the gradients of several tensors have been computed.
 
     Args:
-        fn: gets the list of gradients, None for a tensor that got none in this backward
+        fn: takes the list of gradients, None for a tensor without one in this backward
             (with mode "any": the first gradient, once per backward).
         mode: "all" or "any".
 
@@ -221,7 +223,7 @@ def register_multi_grad_hook(
 
 
 class GradientCollector:
-    """The gradients of several tensors, as they come in during a backward pass."""
+    """Collects the gradients of several tensors during a backward pass."""
 
     def __init__(self, tensors: Sequence[Tensor], fn: Callable[[Any], None], mode: str) -> None:
         self.fn, self.mode, self.count = fn, mode, len(tensors)
@@ -231,20 +233,20 @@ class GradientCollector:
     def hook(self, index: int) -> Callable[[Tensor], None]:
         """Return the hook of one of the tensors."""
 
-        def arrived(gradient: Tensor) -> None:
+        def collect_gradient(gradient: Tensor) -> None:
             engine = running_engine()
             with self.lock:
-                found = self.by_pass.setdefault(engine, {})
-                first = not found
-                found[index] = gradient
-            if first and self.mode == "any":
+                gradients = self.by_pass.setdefault(engine, {})
+                is_first = not gradients
+                gradients[index] = gradient
+            if is_first and self.mode == "any":
                 self.fn(gradient)
-            elif first:
-                engine.at_end += (self.finish,)
+            elif is_first:
+                engine.end_callbacks += (self.finish,)
 
-        return arrived
+        return collect_gradient
 
     def finish(self, engine: Engine) -> None:
-        """Tell the user, once nothing more can come."""
-        found = self.by_pass.pop(engine)
-        self.fn([found.get(index) for index in range(self.count)])
+        """Call the user's function at the end of a backward pass."""
+        gradients = self.by_pass.pop(engine)
+        self.fn([gradients.get(index) for index in range(self.count)])

@@ -23,18 +23,18 @@ class Shared(np.ndarray):
         return plain[()] if return_scalar else plain
 
 
-class Lent(Shared):
+class Exported(Shared):
     """The memory of an ordinary tensor while arrays from `.numpy()` show it."""
 
     __slots__ = ()
 
 
-def plain(array: Any) -> Any:
+def as_plain_array(array: Any) -> Any:
     """Return a shared array as an ordinary one of the same memory; others as they are."""
     return array.view(np.ndarray) if isinstance(array, Shared) else array
 
 
-def same_place(array: np.ndarray, other: np.ndarray) -> bool:
+def has_same_layout(array: np.ndarray, other: np.ndarray) -> bool:
     """Say whether two arrays show the same memory in the same way."""
     return (
         array.shape == other.shape
@@ -44,10 +44,10 @@ def same_place(array: np.ndarray, other: np.ndarray) -> bool:
     )
 
 
-def shared(array: np.ndarray) -> np.ndarray:
+def mark_shared(array: np.ndarray) -> np.ndarray:
     """Mark the memory of an array from outside."""
     return array if isinstance(array, Shared) else array.view(Shared)
 
 
 register_type(Shared)
-register_type(Lent)
+register_type(Exported)

@@ -23,10 +23,10 @@ from . import batching_shape as batching_shape  # it has rules to enter
 from . import of as backend_of
 from . import register_type
 from .batching_array import BatchedArray
-from .batching_index import Plan
-from .batching_rules import BatchedModule, Values, axes_inside, joined, listed
+from .batching_index import IndexPlan
+from .batching_rules import BatchedModule, Values, axes_inside, list_arrays, stack_results
 from .numpy import Array, Backend
-from .vmap_errors import LOOPED, NotTogether, refused
+from .vmap_errors import LOOPED, NotBatchableError, unsupported_error
 
 __all__ = ["BatchedArray", "BatchedBackend"]
 
@@ -74,7 +74,7 @@ class BatchedBackend(Backend):
             return value._values
         return value[None] if hasattr(value, "dtype") else value
 
-    def lifted(self, array: Any) -> BatchedArray:
+    def lift(self, array: Any) -> BatchedArray:
         """Return an array from outside as one that all examples share."""
         if isinstance(array, BatchedArray) and array.backend is self:
             return array
@@ -122,15 +122,15 @@ class BatchedBackend(Backend):
         """Run a forward; once per example where its way depends on the numbers."""
         try:
             return forward(self.xp, **inputs, **settings)
-        except NotTogether:
+        except NotBatchableError:
             LOOPED[forward.__name__] += 1
         results = []
         for number in range(self.size):
             one = {name: self.example(input_, number) for name, input_ in inputs.items()}
             others = {name: self.example(setting, number) for name, setting in settings.items()}
-            arrays = [each for value in one.values() for each in listed(value)]
+            arrays = [each for value in one.values() for each in list_arrays(value)]
             results.append(self.highest(arrays).run(forward, one, others))
-        return joined(self, results)
+        return stack_results(self, results)
 
     def example(self, value: Any, number: int) -> Any:
         """Return what one example sees of a value."""
@@ -151,10 +151,10 @@ class BatchedBackend(Backend):
         return self.wrap(self.inner.from_numpy(array)[None])
 
     def to_numpy(self, array: BatchedArray) -> np.ndarray:
-        raise refused("numpy")
+        raise unsupported_error("numpy")
 
     def scatter_add(self, target: BatchedArray, index: Any, values: Array) -> None:
-        Plan(target, index).add(values)
+        IndexPlan(target, index).add(values)
 
     def as_strided(
         self, array: BatchedArray, shape: Sequence[int], strides: Sequence[int], offset: int
@@ -167,7 +167,7 @@ class BatchedBackend(Backend):
         return backend_of(array._values).storage(array._values)
 
     def memory(self, array: BatchedArray) -> Array:
-        raise refused("untyped_storage")
+        raise unsupported_error("untyped_storage")
 
     def shares_memory(self, view: Any, of: Any) -> bool:
         if not (isinstance(view, BatchedArray) and isinstance(of, BatchedArray)):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import of as backend_of
-from .batching_index import Plan
-from .vmap_errors import branching, not_in_place, refused
+from .batching_index import IndexPlan
+from .vmap_errors import branching_error, in_place_error, unsupported_error
 
 if TYPE_CHECKING:
     from .batching import BatchedBackend
@@ -22,11 +22,11 @@ class Flags:
     def __init__(self, array: BatchedArray) -> None:
         inside = array._values.flags
         self.owndata, self.writeable = inside.owndata, getattr(inside, "writeable", True)
-        self.c_contiguous = in_a_row(array, reversed(range(array.ndim)))
-        self.f_contiguous = in_a_row(array, range(array.ndim))
+        self.c_contiguous = is_dense(array, reversed(range(array.ndim)))
+        self.f_contiguous = is_dense(array, range(array.ndim))
 
 
-def in_a_row(array: BatchedArray, order: Any) -> bool:
+def is_dense(array: BatchedArray, order: Any) -> bool:
     """Say whether the axes, from the fastest on, lie in memory without gaps."""
     step, shape, strides = array.dtype.itemsize, array.shape, array.strides
     for axis in order:
@@ -154,7 +154,7 @@ class BatchedArray:
         self[...] = value
 
     def __getitem__(self, index: Any) -> BatchedArray:
-        return Plan(self, index).get()
+        return IndexPlan(self, index).get()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         alone = isinstance(index, tuple) and [x for x in index[1:] if x is not Ellipsis] == []
@@ -162,7 +162,7 @@ class BatchedArray:
         if isinstance(mask, BatchedArray) and mask.dtype.kind == "b" and not np.ndim(value):
             mask = mask.reshape(*mask.shape, *(1,) * (self.ndim - mask.ndim))
             index, value = ..., self.backend.xp.where(mask, value, self).astype(self.dtype)
-        Plan(self, index).set(value)
+        IndexPlan(self, index).set(value)
 
     def grow(self, others: Sequence[Any]) -> None:
         """Get memory for each example (and for the levels of `others`) before a write.
@@ -170,7 +170,7 @@ class BatchedArray:
         Raises: NotTogether: it shows the memory of another array, which cannot follow.
         """
         if self._values.base is not None:
-            raise not_in_place()
+            raise in_place_error()
         inside = self.backend.highest([self._values, *others])
         values = self._values
         if values.shape[0] != self.backend.size:
@@ -189,7 +189,7 @@ class BatchedArray:
 
     # Numbers that would leave it ---------------------------------------------------------
 
-    def agreed(self) -> Any:
+    def common_value(self) -> Any:
         """Return the one number that all examples have.
 
         Raises: NotTogether: they differ.
@@ -198,21 +198,21 @@ class BatchedArray:
             raise ValueError("the truth of an array with several numbers is ambiguous")
         values = self._values.reshape(self._values.shape[0])
         if values.shape[0] != 1 and not bool((values == values[0]).all()):
-            raise branching()
+            raise branching_error()
         first = values[0]
-        return first.agreed() if isinstance(first, BatchedArray) else first.item()
+        return first.common_value() if isinstance(first, BatchedArray) else first.item()
 
     def __bool__(self) -> bool:
-        return bool(self.agreed())
+        return bool(self.common_value())
 
     def __int__(self) -> int:
-        return int(self.agreed())
+        return int(self.common_value())
 
     def __float__(self) -> float:
-        return float(self.agreed())
+        return float(self.common_value())
 
     def __index__(self) -> int:
-        return int(self.agreed())
+        return int(self.common_value())
 
     def truth(self, asking: str) -> bool:
         """Say whether it is true, to the module that asks.
@@ -222,18 +222,18 @@ class BatchedArray:
         """
         if asking.startswith("edutorch."):
             return bool(self)
-        raise branching()
+        raise branching_error()
 
     def item(self) -> Any:
         """Refuse to be one number."""
-        raise refused("item")
+        raise unsupported_error("item")
 
     def tolist(self) -> Any:
         """Refuse to be a list."""
-        raise refused("tolist")
+        raise unsupported_error("tolist")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise not_in_place()
+        raise in_place_error()
 
     def __repr__(self) -> str:
         return f"BatchedArray(lvl={self.backend.depth}, shape={self.shape}, {self._values!r})"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import of as backend_of
-from .vmap_errors import dynamic, not_in_place
+from .vmap_errors import dynamic_shape_error, in_place_error
 
 if TYPE_CHECKING:
     from .batching import BatchedArray
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WHOLE = slice(None)
 
 
-class Plan:
+class IndexPlan:
     """What an index means for the array inside.
 
     `index` is the index of that array; `ndim` the axes of one example's result;
@@ -87,7 +87,7 @@ class Plan:
                 part = self.level.device.from_numpy(np.asarray(part))
             if getattr(getattr(part, "dtype", None), "kind", "") == "b" and part.ndim:
                 if self.is_own(part):
-                    raise dynamic("indexing with a boolean mask")
+                    raise dynamic_shape_error("indexing with a boolean mask")
                 mask = self.inside_mask(part)
                 found += backend_of(mask).xp.nonzero(mask)
             elif isinstance(part, bool):
@@ -120,7 +120,7 @@ class Plan:
         values = self.array._values
         backend = self.level.highest([values, *self.others])
         if backend is not backend_of(values) and backend.level:
-            values = backend.lifted(values)
+            values = backend.lift(values)
         y = values[self.index]
         if self.moves[0]:
             y = backend_of(y).xp.moveaxis(y, *self.moves)
@@ -132,7 +132,7 @@ class Plan:
             return given
         holder = getattr(given, "backend", None)
         if holder is not None and holder.level > self.level.level:
-            raise not_in_place()
+            raise in_place_error()
         values = self.level.inside(given)
         spare = values.ndim - 1 - self.ndim
         if spare > 0:

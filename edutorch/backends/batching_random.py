@@ -36,7 +36,7 @@ class BatchedRandom:
         return self.level.wrap(self.level.inner.xp.stack(orders))
 
 
-def drawn_inside(source: Any, levels: Sequence[BatchedBackend]) -> Any:
+def batched_generator(source: Any, levels: Sequence[BatchedBackend]) -> Any:
     """Return a source that obeys the `randomness` of each open level.
 
     Raises: VmapError: a level has randomness="error".

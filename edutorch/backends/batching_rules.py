@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .vmap_errors import LOOPED, different_shapes, dynamic
+from .vmap_errors import LOOPED, different_shapes_error, dynamic_shape_error
 
 if TYPE_CHECKING:
     from .batching import BatchedBackend
@@ -53,7 +53,7 @@ class BatchedModule:
         elif isinstance(getattr(np, name, None), np.ufunc) and not self._prefix:
             found = Ufunc(self._level, full)
         elif callable(found) and not isinstance(found, type):
-            found = partial(looped, self._level, full)
+            found = partial(run_per_example, self._level, full)
         setattr(self, name, found)
         return found
 
@@ -87,10 +87,10 @@ def with_axes(values: Any, ndim: int) -> Any:
     return values.reshape((values.shape[0], *(1,) * missing, *values.shape[1:]))
 
 
-def outside(level: BatchedBackend, result: Any) -> Any:
+def wrap_result(level: BatchedBackend, result: Any) -> Any:
     """Hide the first axis of each array in a result."""
     if isinstance(result, tuple):
-        parts = [outside(level, each) for each in result]
+        parts = [wrap_result(level, each) for each in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
     return level.wrap(result) if hasattr(result, "strides") else result
 
@@ -106,7 +106,7 @@ def axes_inside(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return tuple(axis % ndim + 1 for axis in axes)
 
 
-def inside(level: BatchedBackend, array: Any) -> tuple[Any, int, Callable[[str], Any]]:
+def unwrap(level: BatchedBackend, array: Any) -> tuple[Any, int, Callable[[str], Any]]:
     """Return an operand's array, the axes of one example, and how to find functions for it."""
     values = level.inside(array)
     xp = level.highest([values]).xp
@@ -123,11 +123,11 @@ def elementwise(
 ) -> Any:
     """Each number by itself: the operands broadcast behind their hidden axes."""
     if name == "where" and len(operands) == 1:
-        return looped(level, name, *operands)
+        return run_per_example(level, name, *operands)
     if not any(hasattr(operand, "strides") for operand in operands):
         return operator.attrgetter(name)(level.inner.xp)(*operands, **settings)
     values = Values(level, operands)
-    y = outside(level, values.find(name)(*values.arrays, **settings))
+    y = wrap_result(level, values.find(name)(*values.arrays, **settings))
     if out is None:
         return y
     out[...] = y
@@ -162,7 +162,7 @@ def reduction(
     **settings: Any,
 ) -> Any:  # fmt: skip
     """Axes of the examples combined; `axis=None` means all but the hidden one."""
-    values, ndim, find = inside(level, array)
+    values, ndim, find = unwrap(level, array)
     if keepdims and name != "count_nonzero":
         settings["keepdims"] = True
     if axis is None and name.endswith(".reduce") and ndim:
@@ -187,9 +187,9 @@ def cumulation(
     if name in positions and args:
         settings[positions[name]], *args = args  # type: ignore[assignment]
     axis = args[0] if args else axis
-    values, ndim, find = inside(level, array)
+    values, ndim, find = unwrap(level, array)
     if any(hasattr(setting, "strides") for setting in settings.values()):
-        return looped(level, name, array, axis=axis, **settings)
+        return run_per_example(level, name, array, axis=axis, **settings)
     if axis is None and name in ("sort", "argsort", "diff"):
         axis = -1
     if axis is None and name == "flip":
@@ -211,8 +211,8 @@ def cumulation(
       "linalg.slogdet", "linalg.pinv", "linalg.matrix_rank", "linalg.matrix_power")  # fmt: skip
 def native(level: BatchedBackend, name: str, array: Any, *args: Any, **settings: Any) -> Any:
     """Functions of the last axes, which take others in front as they are."""
-    values, _, find = inside(level, array)
-    return outside(level, find(name)(values, *args, **settings))
+    values, _, find = unwrap(level, array)
+    return wrap_result(level, find(name)(values, *args, **settings))
 
 
 @rule("linalg.solve")
@@ -230,7 +230,7 @@ def fourier(
     level: BatchedBackend, name: str, array: Any, n: Any = None, axis: int = -1, **settings: Any
 ) -> Any:
     """A transform along one axis."""
-    values, ndim, find = inside(level, array)
+    values, ndim, find = unwrap(level, array)
     return level.wrap(find(name)(values, n, axis=axes_inside((axis,), ndim)[0], **settings))
 
 
@@ -239,7 +239,7 @@ def fourier_of_several(
     level: BatchedBackend, name: str, array: Any, s: Any = None, axes: Any = None, **settings: Any
 ) -> Any:
     """A transform along several axes, the last ones if only their sizes are given."""
-    values, ndim, find = inside(level, array)
+    values, ndim, find = unwrap(level, array)
     if axes is None:
         axes = range(ndim if s is None else len(s))
         axes = [axis - len(axes) for axis in axes]
@@ -296,41 +296,41 @@ def einsum(level: BatchedBackend, name: str, equation: str, *operands: Any, **se
 # The general rule --------------------------------------------------------------------------
 
 
-def looped(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
+def run_per_example(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
     """Run a function once per example, or only once if all share what it is given."""
-    given = [each for value in (*args, *settings.values()) for each in listed(value)]
+    given = [each for value in (*args, *settings.values()) for each in list_arrays(value)]
     own = any(level.inside(each).shape[0] > 1 for each in given)
     if own and name in DYNAMIC:
-        raise dynamic(name)
+        raise dynamic_shape_error(name)
     LOOPED[name] += own
     results = []
     for number in range(level.size if own else 1):
         one = [level.example(argument, number) for argument in args]
         named = {key: level.example(setting, number) for key, setting in settings.items()}
-        arrays = [each for value in (*one, *named.values()) for each in listed(value)]
+        arrays = [each for value in (*one, *named.values()) for each in list_arrays(value)]
         results.append(operator.attrgetter(name)(level.highest(arrays).xp)(*one, **named))
-    return joined(level, results)
+    return stack_results(level, results)
 
 
 DYNAMIC = {"nonzero", "unique", "argwhere", "flatnonzero", "compress", "extract", "trim_zeros"}
 """Functions whose result has a size that depends on the numbers."""
 
 
-def listed(value: Any) -> list[Any]:
+def list_arrays(value: Any) -> list[Any]:
     """Return the arrays in a value or a sequence."""
     found = value if isinstance(value, (tuple, list)) else [value]
     return [each for each in found if hasattr(each, "strides") and not isinstance(each, np.generic)]
 
 
-def joined(level: BatchedBackend, results: Sequence[Any]) -> Any:
+def stack_results(level: BatchedBackend, results: Sequence[Any]) -> Any:
     """Stack what the examples gave."""
     first = results[0]
     if isinstance(first, (tuple, list)):
-        parts = [joined(level, each) for each in zip(*results, strict=True)]
+        parts = [stack_results(level, each) for each in zip(*results, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
     if not hasattr(first, "shape"):
         results = [level.inner.xp.asarray(result) for result in results]
     if len({result.shape for result in results}) > 1:
-        raise different_shapes([result.shape for result in results])
+        raise different_shapes_error([result.shape for result in results])
     backend = level.highest(results) if not isinstance(first, np.generic) else level.inner
     return level.wrap(backend.xp.stack([*results]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .batching_rules import Values, axes_inside, inside, looped, rule
+from .batching_rules import Values, axes_inside, rule, run_per_example, unwrap
 
 if TYPE_CHECKING:
     from .batching import BatchedBackend
@@ -42,7 +42,7 @@ def ravel(level: BatchedBackend, name: str, array: Any, *_: Any) -> Any:
 @rule("transpose")
 def transpose(level: BatchedBackend, name: str, array: Any, axes: Any = None) -> Any:
     """The axes in another order."""
-    values, ndim, _ = inside(level, array)
+    values, ndim, _ = unwrap(level, array)
     if axes is not None and len(axes) != ndim:
         raise ValueError("axes don't match array")
     order = tuple(range(ndim, 0, -1)) if axes is None else axes_inside(axes, ndim)
@@ -50,9 +50,9 @@ def transpose(level: BatchedBackend, name: str, array: Any, axes: Any = None) ->
 
 
 @rule("swapaxes", "moveaxis")
-def moved(level: BatchedBackend, name: str, array: Any, first: Any, second: Any) -> Any:
+def move_axes(level: BatchedBackend, name: str, array: Any, first: Any, second: Any) -> Any:
     """Axes exchanged, or moved to other places."""
-    values, ndim, find = inside(level, array)
+    values, ndim, find = unwrap(level, array)
     pairs = [(each,) if isinstance(each, int) else tuple(each) for each in (first, second)]
     places = [axes_inside(pair, ndim) for pair in pairs]
     if name == "swapaxes":
@@ -63,7 +63,7 @@ def moved(level: BatchedBackend, name: str, array: Any, first: Any, second: Any)
 @rule("expand_dims")
 def expand_dims(level: BatchedBackend, name: str, array: Any, axis: Any) -> Any:
     """New axes of size 1."""
-    values, ndim, find = inside(level, array)
+    values, ndim, find = unwrap(level, array)
     axes = axis if isinstance(axis, tuple) else (axis,)
     return level.wrap(find(name)(values, axes_inside(axes, ndim + len(axes))))
 
@@ -71,7 +71,7 @@ def expand_dims(level: BatchedBackend, name: str, array: Any, axis: Any) -> Any:
 @rule("squeeze")
 def squeeze(level: BatchedBackend, name: str, array: Any, axis: Any = None) -> Any:
     """Axes of size 1 removed."""
-    values, ndim, find = inside(level, array)
+    values, ndim, find = unwrap(level, array)
     if axis is None:
         axes = tuple(i + 1 for i, size in enumerate(values.shape[1:]) if size == 1)
     else:
@@ -93,7 +93,7 @@ def broadcast_arrays(level: BatchedBackend, name: str, *arrays: Any) -> Any:
 
 
 @rule("concatenate", "stack")
-def joined_along(
+def join_arrays(
     level: BatchedBackend, name: str, arrays: Sequence[Any], axis: int | None = 0, **settings: Any
 ) -> Any:
     """Several arrays behind each other, or along a new axis."""
@@ -103,7 +103,7 @@ def joined_along(
     ndim = values[0].ndim - 1 + (name == "stack")
     (axis,) = axes_inside((operator.index(axis or 0),), ndim)
     backend = level.highest(values)
-    values = [value if backend.level == 0 else backend.lifted(value) for value in values]
+    values = [value if backend.level == 0 else backend.lift(value) for value in values]
     return level.wrap(operator.attrgetter(name)(backend.xp)(values, axis=axis, **settings))
 
 
@@ -136,7 +136,7 @@ def diagonal(
 @rule("take")
 def take(level: BatchedBackend, name: str, array: Any, indices: Any, axis: Any = None) -> Any:
     """Slices along an axis."""
-    array = level.lifted(array) if not hasattr(array, "backend") else array
+    array = level.lift(array) if not hasattr(array, "backend") else array
     if axis is None:
         return ravel(level, name, array)[indices]
     return array[(slice(None),) * (axis % array.ndim) + (indices,)]
@@ -151,17 +151,17 @@ def take_along_axis(level: BatchedBackend, name: str, array: Any, indices: Any, 
 
 
 @rule("searchsorted", "isin")
-def looked_up(
+def look_up(
     level: BatchedBackend, name: str, first: Any, second: Any, *args: Any, **settings: Any
 ) -> Any:
     """Where numbers belong, or whether they occur, in one row that all examples share."""
     table, wanted = (first, second) if name == "searchsorted" else (second, first)
-    row = level.inside(level.lifted(table))
+    row = level.inside(level.lift(table))
     if row.shape[0] > 1 or any(
         hasattr(argument, "backend") for argument in (*args, *settings.values())
     ):
-        return looped(level, name, first, second, *args, **settings)
-    values = level.inside(level.lifted(wanted))
+        return run_per_example(level, name, first, second, *args, **settings)
+    values = level.inside(level.lift(wanted))
     pair = [row[0, ...], values.reshape(values.size)]
     find = operator.attrgetter(name)(level.highest(pair).xp)
     found = find(*(pair if name == "searchsorted" else pair[::-1]), *args, **settings)
@@ -169,11 +169,11 @@ def looked_up(
 
 
 @rule("zeros", "ones", "empty", "full")
-def made(level: BatchedBackend, name: str, shape: Any, *args: Any, **settings: Any) -> Any:
+def new_array(level: BatchedBackend, name: str, shape: Any, *args: Any, **settings: Any) -> Any:
     """A new array with memory for each example, to be written to."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(hasattr(argument, "strides") for argument in args):
-        y = made(level, "empty", shape, **{"dtype": args[0].dtype, **settings})
+        y = new_array(level, "empty", shape, **{"dtype": args[0].dtype, **settings})
         y[...] = args[0]
         return y
     find = getattr(level.inner.xp, name)
@@ -181,21 +181,21 @@ def made(level: BatchedBackend, name: str, shape: Any, *args: Any, **settings: A
 
 
 @rule("zeros_like", "ones_like", "empty_like", "full_like")
-def made_like(
+def new_array_like(
     level: BatchedBackend, name: str, array: Any, *args: Any, dtype: Any = None, shape: Any = None
 ) -> Any:
     """The same in the shape and the type of another array."""
     kind = array.dtype if dtype is None else dtype
     shape = array.shape if shape is None else shape
-    return made(level, name.removesuffix("_like"), shape, *args, dtype=kind)
+    return new_array(level, name.removesuffix("_like"), shape, *args, dtype=kind)
 
 
 @rule("arange", "linspace", "eye", "identity", "tri", "logspace")
-def shared(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
+def new_shared_array(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
     """A new array that all examples share."""
     if any(hasattr(argument, "backend") for argument in (*args, *settings.values())):
-        return looped(level, name, *args, **settings)
-    return level.lifted(getattr(level.inner.xp, name)(*args, **settings))
+        return run_per_example(level, name, *args, **settings)
+    return level.lift(getattr(level.inner.xp, name)(*args, **settings))
 
 
 @rule("asarray", "array", "asanyarray")
@@ -204,7 +204,7 @@ def asarray(
 ) -> Any:
     """An array of this level from whatever is given."""
     if not hasattr(value, "backend"):
-        return level.lifted(level.inner.xp.asarray(value, dtype=dtype))
+        return level.lift(level.inner.xp.asarray(value, dtype=dtype))
     y = level.wrap(level.inside(value))
     y = y if dtype is None else y.astype(dtype, copy=False)
     return y.copy() if name == "array" or copy else y
@@ -212,7 +212,7 @@ def asarray(
 
 @rule("result_type", "can_cast", "finfo", "iinfo", "iscomplexobj", "isrealobj", "isscalar", "ndim",
       "shape")  # fmt: skip
-def asked(level: BatchedBackend, name: str, *args: Any) -> Any:
+def query(level: BatchedBackend, name: str, *args: Any) -> Any:
     """Questions about types and shapes."""
     if name in ("ndim", "shape"):
         return getattr(args[0], name)

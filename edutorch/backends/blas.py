@@ -23,7 +23,15 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Blas", "all_threads", "blas", "hold", "let_go", "one_thread", "use_threads"]
+__all__ = [
+    "Blas",
+    "all_threads",
+    "blas",
+    "limit_threads",
+    "release_threads",
+    "one_thread",
+    "use_threads",
+]
 
 NAMES = (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", ""))
 """What builds put in front of the C names and behind them: NumPy's wheels use the first line."""
@@ -92,38 +100,38 @@ def blas() -> Blas | None:
 # Its threads ------------------------------------------------------------------------------------
 
 
-class Kept:
+class ThreadSetting:
     """What was told to the library: how many threads it may have while nobody holds it at one."""
 
     threads: int | None = None
     held = False
 
 
-def hold() -> None:
+def limit_threads() -> None:
     """From now on, compute each product with the thread that asks for it."""
     library = blas()
-    if Kept.held or library is None:
+    if ThreadSetting.held or library is None:
         return
-    if Kept.threads is None:
-        Kept.threads = library.get_num_threads()
-    Kept.held = True
+    if ThreadSetting.threads is None:
+        ThreadSetting.threads = library.get_num_threads()
+    ThreadSetting.held = True
     library.set_num_threads(1)
 
 
-def let_go() -> None:
+def release_threads() -> None:
     """Give the library its threads back."""
     library = blas()
-    if Kept.held and library is not None:
-        Kept.held = False
-        library.set_num_threads(Kept.threads or 1)
+    if ThreadSetting.held and library is not None:
+        ThreadSetting.held = False
+        library.set_num_threads(ThreadSetting.threads or 1)
 
 
 def use_threads(count: int) -> None:
     """Let one product use so many threads, as soon as nothing holds the library at one."""
     library = blas()
-    Kept.threads = count
+    ThreadSetting.threads = count
     if library is not None:
-        library.set_num_threads(1 if Kept.held else count)
+        library.set_num_threads(1 if ThreadSetting.held else count)
 
 
 @contextmanager
@@ -136,13 +144,13 @@ def all_threads() -> Iterator[None]:
     array([[2., 2.],
            [2., 2.]])
     """
-    held = Kept.held
-    let_go()
+    held = ThreadSetting.held
+    release_threads()
     try:
         yield
     finally:
         if held:
-            hold()
+            limit_threads()
 
 
 @contextmanager
@@ -152,13 +160,13 @@ def one_thread() -> Iterator[None]:
     >>> with backends.blas.one_thread():
     ...     pass
     """
-    held = Kept.held
-    hold()
+    held = ThreadSetting.held
+    limit_threads()
     try:
         yield
     finally:
         if not held:
-            let_go()
+            release_threads()
 
 
 # Where it is ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DeviceError
-from .numpy import MANTISSA_BITS, Array, Backend, drawn_in
+from .numpy import MANTISSA_BITS, Array, Backend, generator_dtype
 
 _DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _HINT = (
@@ -84,7 +84,7 @@ class CupyRandom:
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Numbers in [0, 1)."""
-        drawn = self._generator.random(shape, dtype=drawn_in(dtype))
+        drawn = self._generator.random(shape, dtype=generator_dtype(dtype))
         bits = MANTISSA_BITS.get(dtype.name)
         if bits:  # rounding up in the shorter type would give 1
             drawn = self._cupy.floor(drawn * 2**bits) / 2**bits
@@ -92,7 +92,7 @@ class CupyRandom:
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
         """Numbers from the standard normal distribution."""
-        drawn = self._generator.standard_normal(shape, dtype=drawn_in(dtype))
+        drawn = self._generator.standard_normal(shape, dtype=generator_dtype(dtype))
         return drawn.astype(dtype, copy=False)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Array:

@@ -15,10 +15,10 @@ __all__ = ["KERNELS", "Row"]
 
 
 class Row(NamedTuple):
-    """One kernel: for fewer numbers than `least` in its first array, it is not asked."""
+    """One kernel: for fewer numbers than `min_size` in its first array, it is not asked."""
 
     file: str
-    least: int
+    min_size: int
 
 
 KERNELS: dict[str, Row] = {

@@ -11,8 +11,8 @@ import numpy as np
 
 from .reference_mode import slot
 
-FAST = slot("scatter.add_at", least=4096)  # of numbers that are added
-UNIFORM = slot("random.uniform", least=16_384)
+ADD_AT = slot("scatter.add_at", min_size=4096)  # of numbers that are added
+UNIFORM = slot("random.uniform", min_size=16_384)
 
 Array = Annotated[Any, "Array"]
 """An array of some backend. Rules and forwards are written for all of them, and an
@@ -111,7 +111,7 @@ MANTISSA_BITS = {"float16": 11, "bfloat16": 8}
 """Significant bits of the types that generators do not draw themselves."""
 
 
-def drawn_in(dtype: np.dtype) -> Any:
+def generator_dtype(dtype: np.dtype) -> Any:
     """Return the type in which a generator draws numbers for `dtype`."""
     return np.float64 if dtype == np.float64 else np.float32
 
@@ -127,8 +127,10 @@ class NumpyRandom:
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Numbers in [0, 1)."""
-        kind = drawn_in(dtype)
-        drawn = UNIFORM(self._generator, shape, kind) if math.prod(shape) >= UNIFORM.least else None
+        kind = generator_dtype(dtype)
+        drawn = (
+            UNIFORM(self._generator, shape, kind) if math.prod(shape) >= UNIFORM.min_size else None
+        )
         if drawn is None:
             drawn = np.asarray(self._generator.random(shape, dtype=kind))
         bits = MANTISSA_BITS.get(dtype.name)
@@ -138,7 +140,7 @@ class NumpyRandom:
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Numbers from the standard normal distribution."""
-        drawn = np.asarray(self._generator.standard_normal(shape, dtype=drawn_in(dtype)))
+        drawn = np.asarray(self._generator.standard_normal(shape, dtype=generator_dtype(dtype)))
         return drawn.astype(dtype, copy=False)
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -167,7 +169,7 @@ def add_at(target: np.ndarray, index: Any, values: Array) -> None:
         wide = target.astype(np.float32)
         add_at(wide, index, np.asarray(values, np.float32))
         target[...] = wide
-    elif values.size < FAST.least or FAST(target, index, values) is None:
+    elif values.size < ADD_AT.min_size or ADD_AT(target, index, values) is None:
         np.add.at(target, index, values)
 
 
@@ -178,7 +180,7 @@ def owner(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def in_a_row(array: np.ndarray) -> np.ndarray:
+def in_memory_order(array: np.ndarray) -> np.ndarray:
     """View an array with its axes in the order in which they lie in memory."""
     order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
     return array.transpose(order)
@@ -189,12 +191,12 @@ def writable_view(array: np.ndarray) -> np.ndarray:
     whole = owner(array)
     if not whole.flags.writeable:
         raise ValueError("the memory is read-only")
-    memory = in_a_row(whole).reshape(-1).view(np.uint8)
+    memory = in_memory_order(whole).reshape(-1).view(np.uint8)
     offset = array.ctypes.data - whole.ctypes.data
     return np.ndarray(array.shape, array.dtype, memory, offset, array.strides)
 
 
-def inside(array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
+def is_inside(array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
     """Say whether such a view shows nothing but an array that lies in memory row by row."""
     if not array.flags.c_contiguous or offset < 0:
         return False
@@ -225,10 +227,10 @@ class NumpyBackend(Backend):
     def as_strided(
         self, array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int
     ) -> np.ndarray:
-        if not inside(array, shape, strides, offset):
+        if not is_inside(array, shape, strides, offset):
             whole = owner(array)
             offset += self.address(array) - self.address(whole)
-            array, kind = in_a_row(whole), array.dtype
+            array, kind = in_memory_order(whole), array.dtype
         else:
             kind = array.dtype
         memory = array.reshape(-1).view(np.uint8)  # bytes, because bfloat16 makes no buffer
@@ -239,7 +241,7 @@ class NumpyBackend(Backend):
         return whole.ctypes.data, whole.nbytes
 
     def memory(self, array: np.ndarray) -> np.ndarray:
-        return in_a_row(owner(array)).reshape(-1).view(np.uint8)
+        return in_memory_order(owner(array)).reshape(-1).view(np.uint8)
 
     def writable(self, array: np.ndarray) -> np.ndarray:
         return writable_view(array)

@@ -23,28 +23,28 @@ class Slot:
 
     Attributes:
         name: "file.maker", the function in `edutorch/kernels/cpu/` that makes it.
-        least: for fewer numbers than this, a kernel is not worth its call.
+        min_size: for fewer elements than this, a kernel is not worth its call.
     """
 
-    __slots__ = ("_filled", "asked", "least", "name", "run")
+    __slots__ = ("_filled", "min_size", "name", "requested", "run")
 
-    def __init__(self, name: str, least: int) -> None:
-        self.name, self.least = name, least
+    def __init__(self, name: str, min_size: int) -> None:
+        self.name, self.min_size = name, min_size
         self.run: Callable[..., Any] | None = None
-        self.asked = False
+        self.requested = False
         self._filled: Callable[..., Any] | None = None
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Have the kernel made, beside whatever runs; the first one who needs it asks."""
-        if not self.asked and not _references:
-            self.asked = True
+        if not self.requested and not _references:
+            self.requested = True
             maker(self)
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute by the kernel. None: there is none yet, or the case is not its own."""
         run = self.run
         if run is None:
-            self.ask()
+            self.request()
             run = self.run  # there already, where the asking waits for it
         return None if run is None else run(*arguments)
 
@@ -55,9 +55,9 @@ class Slot:
             self.run = kernel
 
 
-def slot(name: str, least: int) -> Slot:
+def slot(name: str, min_size: int) -> Slot:
     """Return the slot of this name, which exists once."""
-    return _slots.setdefault(name, Slot(name, least))
+    return _slots.setdefault(name, Slot(name, min_size))
 
 
 def slot_of(key: str) -> Slot | None:
@@ -68,7 +68,7 @@ def slot_of(key: str) -> Slot | None:
 def known_slot(key: str) -> Slot:
     """Return the slot of a row of the table of kernels."""
     row = KERNELS[key]
-    return slot(f"{row.file}.{key.replace('/', '_')}", row.least)
+    return slot(f"{row.file}.{key.replace('/', '_')}", row.min_size)
 
 
 def as_ndarray(value: Any) -> Any:
@@ -85,6 +85,9 @@ def slots() -> tuple[Slot, ...]:
 def reference_only() -> Iterator[None]:
     """Compute by definitions alone inside the block, in all threads.
 
+    No kernel runs, an op call takes its general path (`core/dispatch.py`), and backward is that of
+    the textbook (`core/autograd/reference.py`). So a breakpoint in a definition is hit.
+
     >>> with backends.reference_only():
     ...     ones(2).exp()
     tensor([2.7183, 2.7183])
@@ -92,14 +95,30 @@ def reference_only() -> Iterator[None]:
     global _references
     _references += 1
     try:
-        for slot in slots():
-            slot.run = None
+        if _references == 1:
+            switch(True)
         yield
     finally:
         _references -= 1
         if not _references:
-            for slot in slots():
-                slot.run = slot._filled
+            switch(False)
+
+
+def is_active() -> bool:
+    """Return True inside `reference_only()`."""
+    return _references > 0
+
+
+def switch(reference: bool) -> None:
+    """Take the kernels out of their slots, or put them back, and tell the ops."""
+    for slot in slots():
+        slot.run = None if reference else slot._filled
+    for function in on_switch:
+        function(reference)
+
+
+on_switch: list[Callable[[bool], None]] = []
+"""What else has a fast form: called with True at the beginning of reference mode, else False."""
 
 
 def no_kernels(slot: Slot) -> None:

@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 
 from . import cupy_names
-from .numpy import Backend, NumpyRandom, add_at, in_a_row, writable_view
+from .numpy import Backend, NumpyRandom, add_at, in_memory_order, writable_view
 from .strict_array import (
     WAITING,
     StrictArray,
+    call_numpy,
     call_ufunc,
-    checked_index,
-    computed,
-    inside,
+    check_index,
     no_synchronisation,
     owner,
     synchronisations,
+    unwrap,
     wait,
 )
 
@@ -114,7 +114,7 @@ def _strict_function(name: str, numpys: Callable[..., Any]) -> Callable[..., Any
             raise TypeError(f"CuPy's {name} needs an array of the device, got {kind}")
         if name in WAITING or (name == "where" and len(args) == 1):
             wait()
-        result = computed(numpys, name, args, keywords)
+        result = call_numpy(numpys, name, args, keywords)
         return StrictArray(np.asarray(result)) if isinstance(result, int) and on_device else result
 
     on_device = name in _ON_DEVICE
@@ -154,8 +154,8 @@ class StrictBackend(Backend):
         return array.get()
 
     def scatter_add(self, target: StrictArray, index: Any, values: Any) -> None:
-        parts, _ = checked_index(index)
-        add_at(target._values, parts, inside(values, "scatter_add"))
+        parts, _ = check_index(index)
+        add_at(target._values, parts, unwrap(values, "scatter_add"))
 
     def as_strided(
         self, array: StrictArray, shape: Sequence[int], strides: Sequence[int], offset: int
@@ -172,7 +172,7 @@ class StrictBackend(Backend):
         return whole.ctypes.data, whole.nbytes
 
     def memory(self, array: StrictArray) -> StrictArray:
-        flat = in_a_row(owner(array._values)).reshape(-1).view(np.uint8)
+        flat = in_memory_order(owner(array._values)).reshape(-1).view(np.uint8)
         return StrictArray(flat, array if array.base is None else array.base)
 
     def writable(self, array: StrictArray) -> StrictArray:

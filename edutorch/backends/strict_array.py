@@ -51,7 +51,7 @@ def wait() -> None:
 # Between the two worlds ----------------------------------------------------------------
 
 
-def inside(value: Any, where: str) -> Any:
+def unwrap(value: Any, where: str) -> Any:
     """Return the NumPy value behind an operand; a NumPy array itself is refused."""
     if isinstance(value, StrictArray):
         return value._values
@@ -60,11 +60,11 @@ def inside(value: Any, where: str) -> Any:
             f"strict: {where} got a NumPy array; CuPy refuses to mix it with arrays of the device"
         )
     if type(value) in (tuple, list):
-        return type(value)(inside(each, where) for each in value)
+        return type(value)(unwrap(each, where) for each in value)
     return value
 
 
-def outside(result: Any, sources: Sequence[Any]) -> Any:
+def wrap_result(result: Any, sources: Sequence[Any]) -> Any:
     """Wrap what NumPy returned. A view of a source's memory keeps that source as `base`."""
     if isinstance(result, np.generic):
         result = np.asarray(result)
@@ -78,9 +78,9 @@ def outside(result: Any, sources: Sequence[Any]) -> Any:
                     return StrictArray(result, source if source.base is None else source.base)
         return StrictArray(result)
     if isinstance(result, tuple):
-        return tuple(outside(each, sources) for each in result)
+        return tuple(wrap_result(each, sources) for each in result)
     if isinstance(result, list):
-        return [outside(each, sources) for each in result]
+        return [wrap_result(each, sources) for each in result]
     return result
 
 
@@ -93,18 +93,18 @@ def owner(values: Any) -> Any:
         values = below
 
 
-def computed(
+def call_numpy(
     function: Callable[..., Any], name: str, args: Sequence[Any], keywords: dict[str, Any]
 ) -> Any:
     """Call NumPy's `function`. A GPU does not warn of overflow or division by zero."""
-    plain = [inside(argument, name) for argument in args]
-    settings = {key: inside(value, name) for key, value in keywords.items()}
+    plain = [unwrap(argument, name) for argument in args]
+    settings = {key: unwrap(value, name) for key, value in keywords.items()}
     with np.errstate(all="ignore"):
         result = function(*plain, **settings)
     sources: list[Any] = []
     for value in (*args, *keywords.values()):
         sources += value if isinstance(value, (tuple, list)) else [value]
-    return outside(result, sources)
+    return wrap_result(result, sources)
 
 
 def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
@@ -114,14 +114,14 @@ def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
     kinds = tuple(
         input_.dtype if isinstance(input_, (StrictArray, np.generic)) else None for input_ in inputs
     )
-    if not accepted(name, kinds):
+    if not has_loop(name, kinds):
         shown = ", ".join(str(kind) for kind in kinds)
         raise TypeError(f"CuPy's ufunc {name} is not supported for the input types {shown}")
-    return computed(getattr(np, name), name, args, keywords)
+    return call_numpy(getattr(np, name), name, args, keywords)
 
 
 @functools.cache
-def accepted(name: str, kinds: tuple[np.dtype | None, ...]) -> bool:
+def has_loop(name: str, kinds: tuple[np.dtype | None, ...]) -> bool:
     """Say whether CuPy has compiled a ufunc for these number types."""
     return any(
         _accepts(loop, kinds) for loop in cupy_names.known()["ufuncs"][name]["types"].split()
@@ -166,7 +166,7 @@ class StrictArray:
 
     def __getattr__(self, name: str) -> Any:
         if name in cupy_names.known()["attributes"]:
-            return outside(getattr(self._values, name), (self,))
+            return wrap_result(getattr(self._values, name), (self,))
         how = cupy_names.method_signature(name)
         if how is None:
             raise AttributeError(f"CuPy's arrays have no {name!r}")
@@ -176,7 +176,7 @@ class StrictArray:
             if name in WAITING:
                 wait()
             unbound = getattr(np.ndarray, name)
-            return computed(unbound, name, (self, *args), keywords)
+            return call_numpy(unbound, name, (self, *args), keywords)
 
         return method
 
@@ -184,7 +184,7 @@ class StrictArray:
         if name in ("_values", "base"):
             object.__setattr__(self, name, value)
         elif name in ("real", "imag", "shape"):
-            setattr(self._values, name, inside(value, name))
+            setattr(self._values, name, unwrap(value, name))
         else:
             raise AttributeError(f"CuPy's arrays do not let {name!r} be set")
 
@@ -226,19 +226,19 @@ class StrictArray:
         return (self[index] for index in range(len(self)))
 
     def __getitem__(self, index: Any) -> StrictArray:
-        parts, arrays = checked_index(index)
+        parts, arrays = check_index(index)
         if arrays:  # a copy; NumPy would make a view for a 0-d index
             return StrictArray(np.array(self._values[parts]))
         if not any(part is Ellipsis for part in parts):
             parts = (*parts, Ellipsis)  # keeps a single element a 0-d view
-        return outside(self._values[parts], (self,))
+        return wrap_result(self._values[parts], (self,))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(value, (list, tuple)):
             raise TypeError("strict: assign a number or an array of the device, not a list")
-        parts, _ = checked_index(index)
+        parts, _ = check_index(index)
         with np.errstate(all="ignore"):
-            self._values[parts] = inside(value, "assignment")
+            self._values[parts] = unwrap(value, "assignment")
 
     def __bool__(self) -> bool:
         wait()
@@ -266,7 +266,7 @@ class StrictArray:
         return StrictArray(self._values.copy())
 
 
-def checked_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
+def check_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
     """Return an index as NumPy takes it, and the arrays in it, after checking it as CuPy does."""
     given = index if isinstance(index, tuple) else (index,)
     for part in given:
@@ -274,7 +274,7 @@ def checked_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
             bounds = (part.start, part.stop, part.step)
             if any(isinstance(bound, StrictArray) for bound in bounds):
                 raise TypeError("CuPy's arrays cannot be the bounds of a slice")
-    parts = tuple(inside(part, "an index") for part in given)
+    parts = tuple(unwrap(part, "an index") for part in given)
     arrays = [np.asarray(part) for part in parts if isinstance(part, (np.ndarray, list))]
     masks = sum(array.dtype == bool for array in arrays)
     if masks > 1:
@@ -304,7 +304,7 @@ def _apply(ufunc: str, first: Any, second: Any, **out: Any) -> Any:
         if not isinstance(operand, (StrictArray, np.ndarray, np.generic, int, float, complex)):
             return NotImplemented
     if ufunc == "matmul":
-        return computed(np.matmul, ufunc, (first, second), out)
+        return call_numpy(np.matmul, ufunc, (first, second), out)
     return call_ufunc(ufunc, (first, second), out)
 
 

@@ -14,11 +14,11 @@ class VmapError(EdutorchError, RuntimeError):
     """Something that cannot be done to a whole batch at once."""
 
 
-class NotTogether(VmapError):
+class NotBatchableError(VmapError):
     """Something that the examples have to do one by one: their numbers lead different ways."""
 
 
-def refused(op: str) -> VmapError:
+def unsupported_error(op: str) -> VmapError:
     return VmapError(
         op,
         f"vmap: It looks like you're calling .{op}() on a Tensor. We don't support vmap over "
@@ -29,8 +29,8 @@ def refused(op: str) -> VmapError:
     )
 
 
-def branching() -> NotTogether:
-    return NotTogether(
+def branching_error() -> NotBatchableError:
+    return NotBatchableError(
         "bool",
         "vmap: It looks like you're attempting to use a Tensor in some data-dependent control "
         "flow. We don't support that yet",
@@ -38,8 +38,8 @@ def branching() -> NotTogether:
     )
 
 
-def not_in_place() -> NotTogether:
-    return NotTogether(
+def in_place_error() -> NotBatchableError:
+    return NotBatchableError(
         "in-place",
         "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a "
         "Tensor `other` in extra_args that has more elements than `self`. This happened due to "
@@ -49,7 +49,7 @@ def not_in_place() -> NotTogether:
     )
 
 
-def dynamic(what: str) -> VmapError:
+def dynamic_shape_error(what: str) -> VmapError:
     return VmapError(
         "vmap",
         "vmap: We do not support batching operators that can support dynamic shape. Attempting "
@@ -59,7 +59,7 @@ def dynamic(what: str) -> VmapError:
     )
 
 
-def different_shapes(shapes: list[tuple[int, ...]]) -> VmapError:
+def different_shapes_error(shapes: list[tuple[int, ...]]) -> VmapError:
     return VmapError(
         "vmap",
         "vmap: the result has another shape for each example, and such results cannot be stacked",

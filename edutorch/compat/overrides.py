@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from edutorch.core.registry import REGISTRY
-from edutorch.core.subclasses import DisableTorchFunctionSubclass, ask, overriding
+from edutorch.core.subclasses import DisableTorchFunctionSubclass, call_override, find_overrides
 from edutorch.core.tensor import Tensor
 
 __all__ = [
@@ -35,7 +35,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     >>> overrides.has_torch_function((ones(2), 3))
     False
     """
-    return bool(overriding(relevant_args))
+    return bool(find_overrides(relevant_args))
 
 
 def has_torch_function_unary(tensor: Any) -> bool:
@@ -60,7 +60,7 @@ def handle_torch_function(
     >>> overrides.handle_torch_function(exp, (Five(),), Five())
     5
     """
-    return ask(public_api, overriding(relevant_args), args, kwargs)
+    return call_override(public_api, find_overrides(relevant_args), args, kwargs)
 
 
 def is_tensor_like(inp: Any) -> bool:

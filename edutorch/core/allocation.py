@@ -31,10 +31,10 @@ def physical_memory() -> int:
         return 2**62
 
 
-ROOM = physical_memory()
+TOTAL_MEMORY = physical_memory()
 
 
-def in_words(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Write a number of bytes as "7.3 TiB"."""
     if size < 1024:
         return f"{size} bytes"
@@ -52,23 +52,23 @@ def out_of_memory(
         return OutOfMemory(op, "out of memory", rows, HINT)
     kind = np.dtype(dtype)
     size = math.prod(shape) * kind.itemsize
-    rows |= {"result": f"{tuple(shape)} {name_of(kind)}", "needed": in_words(size)}
-    if ROOM < 2**62:
-        rows["memory"] = in_words(ROOM)
-    return OutOfMemory(op, f"out of memory: tried to allocate {in_words(size)}", rows, HINT)
+    rows |= {"result": f"{tuple(shape)} {dtype_name(kind)}", "needed": format_bytes(size)}
+    if TOTAL_MEMORY < 2**62:
+        rows["memory"] = format_bytes(TOTAL_MEMORY)
+    return OutOfMemory(op, f"out of memory: tried to allocate {format_bytes(size)}", rows, HINT)
 
 
 HINT = "was a size or an axis mixed up? smaller batches, or a smaller type, need less"
 
 
-def name_of(kind: Any) -> str:
+def dtype_name(kind: Any) -> str:
     try:
         return dtypes.of(kind).name
     except TypeError:
         return str(kind)
 
 
-def check_room(op: str, shape: Sequence[int], dtype: Any) -> None:
+def check_memory(op: str, shape: Sequence[int], dtype: Any) -> None:
     """Raise OutOfMemory if the computer cannot hold a tensor of this shape.
 
     Args:
@@ -76,7 +76,7 @@ def check_room(op: str, shape: Sequence[int], dtype: Any) -> None:
 
     Raises: OutOfMemory: it needs more than all the memory there is.
     """
-    if math.prod(shape) * dtype.itemsize > ROOM:
+    if math.prod(shape) * dtype.itemsize > TOTAL_MEMORY:
         raise out_of_memory(op, shape, getattr(dtype, "dtype", dtype))
 
 
@@ -87,7 +87,7 @@ def is_too_large(error: Exception) -> bool:
     return isinstance(error, ValueError) and any(each in str(error) for each in TOO_LARGE)
 
 
-def no_room(op: str, error: Exception, rows: Mapping[str, Any] | None = None) -> OutOfMemory:
+def memory_error(op: str, error: Exception, rows: Mapping[str, Any] | None = None) -> OutOfMemory:
     """Say what an array library's complaint about memory says, in our words."""
     if isinstance(error, OutOfMemory):
         return error

@@ -20,8 +20,8 @@ from typing import Any
 from ..errors import ArgumentError, DimError, EdutorchError, InvalidValueError, unknown_keyword
 from ..modes import current
 from .allocation import is_too_large
-from .argument_classes import ANY, by_name, classes_of, refuse_unusual
-from .error_messages import fits, is_foreign, no_tensor, wrong_argument
+from .argument_classes import ANY, arguments_by_name, classes_of, refuse_unusual
+from .error_messages import is_library_message, matches_annotation, no_tensor, wrong_argument
 from .tensor import Tensor
 
 TENSOR = ("Tensor", "Tensor | None")
@@ -31,7 +31,7 @@ FAILURES = (
 """What Python raises inside a function whose arguments are not what it takes for granted."""
 
 
-def complain(
+def check_arguments(
     name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any],
     settings_only: bool = False,
 ) -> None:  # fmt: skip
@@ -45,7 +45,7 @@ def complain(
             known = [parameter.name for parameter in parameters]
             if keyword not in known:
                 raise unknown_keyword(name, keyword, known)
-    passed = by_name(parameters, args, named)
+    passed = arguments_by_name(parameters, args, named)
     for parameter in parameters:
         if parameter.name not in passed or parameter.annotation is parameter.empty:
             continue
@@ -57,11 +57,11 @@ def complain(
                 and (value is not None or wanted == "Tensor")
             ):
                 raise no_tensor(name, parameter.name, value)
-        elif value is not parameter.default and not fits(value, wanted):
+        elif value is not parameter.default and not matches_annotation(value, wanted):
             raise wrong_argument(name, parameter.name, value, wanted)
 
 
-def explained(
+def explain_failure(
     name: str, error: Exception, parameters: Sequence[inspect.Parameter], args: Any, named: Any
 ) -> EdutorchError | None:
     """Turn what Python or NumPy said inside a function into an error that names it.
@@ -71,20 +71,20 @@ def explained(
     said = str(error)
     if isinstance(error, EdutorchError) or is_too_large(error) or not is_inside(error):
         return None
-    if type(error) is ValueError and not is_foreign(said):
+    if type(error) is ValueError and not is_library_message(said):
         return InvalidValueError(name, said.removeprefix(f"{name}: "))
     if type(error) is TypeError and error.__traceback__.tb_next is None:  # of the call itself
         return ArgumentError(name, said.removeprefix(f"{name}() "))
-    passed = by_name(parameters, args, named)
-    rows = {label: described(value) for label, value in passed.items()}
+    passed = arguments_by_name(parameters, args, named)
+    rows = {label: describe(value) for label, value in passed.items()}
     if isinstance(error, ZeroDivisionError):
         return InvalidValueError(name, "a size or a setting of 0 makes no sense here", rows)
     if isinstance(error, OverflowError):
         return InvalidValueError(name, "a number is too large for its type", rows)
     if isinstance(error, IndexError):
-        headline = "a dimension or an index is missing" if is_foreign(said) else said
+        headline = "a dimension or an index is missing" if is_library_message(said) else said
         return DimError(name, headline, rows)
-    if type(error) is TypeError and not is_foreign(said) and "' object " not in said:
+    if type(error) is TypeError and not is_library_message(said) and "' object " not in said:
         return ArgumentError(name, said.removeprefix(f"{name}: "))
     return ArgumentError(name, "the arguments do not fit together", rows)
 
@@ -100,8 +100,8 @@ def call_as(name: str, function: Callable[..., Any], args: Any, named: Any) -> A
         if isinstance(error, EdutorchError):
             raise
         parameters = list(inspect.signature(function).parameters.values())
-        complain(name, parameters, args, named)
-        better = explained(name, error, parameters, args, named)
+        check_arguments(name, parameters, args, named)
+        better = explain_failure(name, error, parameters, args, named)
         if better is None:
             raise
         raise better from error
@@ -128,11 +128,11 @@ def check_settings(
     for setting, wanted, default in settings:
         if setting in passed:
             value = passed[setting]
-            if value is not default and not fits(value, wanted):
+            if value is not default and not matches_annotation(value, wanted):
                 raise wrong_argument(name, setting, value, wanted)
 
 
-def described(value: Any) -> str:
+def describe(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"{tuple(value.shape)} {value.dtype}"
     text = repr(value)
@@ -151,7 +151,9 @@ def is_inside(error: Exception) -> bool:
     return True
 
 
-def tensors_only(function: Callable[..., Any], *, autocasts: bool = True) -> Callable[..., Any]:
+def with_argument_checks(
+    function: Callable[..., Any], *, autocasts: bool = True
+) -> Callable[..., Any]:
     """Wrap a composed function so that it names an argument that it cannot take.
 
     Args:
@@ -176,10 +178,10 @@ def tensors_only(function: Callable[..., Any], *, autocasts: bool = True) -> Cal
                     return autocast.call(function, name, args, named)
             return function(*args, **named)
         except (*FAILURES, EdutorchError) as error:
-            complain(name, parameters, args, named, isinstance(error, EdutorchError))
+            check_arguments(name, parameters, args, named, isinstance(error, EdutorchError))
             if isinstance(error, EdutorchError):
                 raise
-            better = explained(name, error, parameters, args, named)
+            better = explain_failure(name, error, parameters, args, named)
             if better is None:
                 raise
             raise better from error
@@ -192,12 +194,12 @@ def is_op(function: Any) -> bool:
     return getattr(getattr(function, "op", None), "function", None) is function
 
 
-def guard(face: dict[str, Any]) -> None:
+def wrap_functions(face: dict[str, Any]) -> None:
     """Wrap the composed functions among the names of a module."""
     for name, value in face.items():
         if name.startswith("_") or value.__class__ is not FunctionType or is_op(value):
             continue
         parameters = inspect.signature(value).parameters.values()
         takes_tensor = any(str(parameter.annotation) in TENSOR for parameter in parameters)
-        face[name] = tensors_only(value, autocasts=takes_tensor)
+        face[name] = with_argument_checks(value, autocasts=takes_tensor)
         face[name].__module__ = face["__name__"]  # where pickle finds it again

@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .error_messages import fits, is_flag, wrong_argument
+from .error_messages import is_flag, matches_annotation, wrong_argument
 from .shapes import Size
 
 Classes = frozenset[type] | None
@@ -76,7 +76,11 @@ def check_unusual(name: str, parameter: inspect.Parameter, value: Any) -> None:
     if is_flag(parameter):
         if value.__class__ is not bool and not (value is None and "None" in wanted):
             raise wrong_argument(name, parameter.name, value, "bool")
-    elif not (fits(value, wanted) or is_factor(parameter, value) or asks(value)):
+    elif not (
+        matches_annotation(value, wanted)
+        or is_factor(parameter, value)
+        or has_torch_function(value)
+    ):
         raise wrong_argument(name, parameter.name, value, wanted)
 
 
@@ -88,7 +92,7 @@ def is_factor(parameter: inspect.Parameter, value: Any) -> bool:
 FACTORS = {"alpha", "beta", "value", "fill_value", "other", "input", "self", "exponent"}
 
 
-def asks(value: Any) -> bool:
+def has_torch_function(value: Any) -> bool:
     """Return True for an object that takes part in calls by itself: a proxy while tracing."""
     return hasattr(type(value), "__torch_function__")
 
@@ -97,7 +101,7 @@ def refuse_unusual(
     name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any]
 ) -> None:
     """Raise ArgumentError for the first argument that is not what its annotation names."""
-    passed = by_name(parameters, args, named)
+    passed = arguments_by_name(parameters, args, named)
     for parameter in parameters:
         if parameter.name in passed and ordinary_classes(parameter) is not None:
             value = passed[parameter.name]
@@ -105,7 +109,9 @@ def refuse_unusual(
                 check_unusual(name, parameter, value)
 
 
-def by_name(parameters: Sequence[inspect.Parameter], args: Any, named: Any) -> dict[str, Any]:
+def arguments_by_name(
+    parameters: Sequence[inspect.Parameter], args: Any, named: Any
+) -> dict[str, Any]:
     """Return the arguments of a call by name, without those that `*args` takes."""
     ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
     return dict(zip((each.name for each in ordinary), args, strict=False)) | dict(named)

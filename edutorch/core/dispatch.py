@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.aliased_array import Shared, plain
+from ..backends.aliased_array import Shared, as_plain_array
 from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from ..events import OpApplied, emit, work
 from ..modes import ObservedModes, current, pause_listeners
 from .autograd.forward_mode import propagate
 from .autograd.graph import VersionCounter
-from .autograd.multi_output import wrap_views_in_modes, notify_views
+from .autograd.multi_output import notify_views, wrap_views_in_modes
 from .autograd.saved_tensors import PackedValues
 from .autograd.view_tracking import notify_write
 from .autograd.written_regions import write_stretched
@@ -28,24 +28,34 @@ from .error_messages import (
     has_overlap,
     no_tensor,
     operand_names,
-    overlapping,
+    overlap_error,
     sequence_of,
     wrong_operand,
 )  # fmt: skip
-from .numpy_aliasing import keep_apart, settle
+from .numpy_aliasing import copy_saved_shared, restore_ordinary
 from .precision import SCALING, is_half
-from .promotion import EXTENSION_TYPES, NO_BOOLS, promote, refuse_bools, refuse_types
+from .promotion import EXTENSION_DTYPES, NO_BOOLS, promote, refuse_bools, refuse_dtypes
 from .registry import op_function
 from .shapes import reduced_dims
 from .source_location import CodeLocation, user_location
-from .subclasses import ask_about, overriding, result_class, turned_into
+from .subclasses import call_op_override, cast_to_class, find_overrides, result_class
 from .tensor import PLAIN_TENSORS, Tensor, array_of, attach_view, wrap, writes_of
 
 if TYPE_CHECKING:
     from .op import Op
 
 
-ORDINARY = {int, float, bool, complex, type(None), np.ndarray, np.float64, np.float32, np.int64}
+ORDINARY_TYPES = {
+    int,
+    float,
+    bool,
+    complex,
+    type(None),
+    np.ndarray,
+    np.float64,
+    np.float32,
+    np.int64,
+}
 """Classes other than tensors whose objects do not ask to be heard (`subclasses.py`)."""
 
 
@@ -70,12 +80,12 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     tensors = [each for each in given if isinstance(each, Tensor)]
     special = [
         each for each in given
-        if each.__class__ not in PLAIN_TENSORS and each.__class__ not in ORDINARY
+        if each.__class__ not in PLAIN_TENSORS and each.__class__ not in ORDINARY_TYPES
     ]  # fmt: skip
     if special:
-        asked = overriding(special)
+        asked = find_overrides(special)
         if asked:
-            return ask_about(op, asked, inputs, settings, out)
+            return call_op_override(op, asked, inputs, settings, out)
     if (
         op.allow_unbatched
         and op.contract
@@ -98,7 +108,7 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
         backend, given = enter_batch(backend, given, settings)
         tensors = [each for each in given if isinstance(each, Tensor)]
     for tensor in tensors:
-        settle(tensor)
+        restore_ordinary(tensor)
     if not tensors or not current().listeners:
         return execute(op, backend, tuple(given), settings, out, tensors, special)
     given = tuple(given)
@@ -108,7 +118,9 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     return notify(op, given, settings, result)
 
 
-def execute_observed(op: Op, inputs: tuple[Any, ...], given: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+def execute_observed(
+    op: Op, inputs: tuple[Any, ...], given: tuple[Any, ...], settings: dict[str, Any]
+) -> Any:
     """Run `op` as if nobody listened, and tell of it before and after."""
     with work("op", op, given) as around, pause_listeners():
         named = dict(zip(op.inputs, inputs, strict=True))
@@ -144,13 +156,13 @@ def execute(
         refuse_bools(op, operands)
     arrays = promote(op, operands, settings, backend)
     if op.dtypes != "bifc" and settings.get("dtype") is None:
-        refuse_types(op, operands if op.promotion == "float" else arrays)
+        refuse_dtypes(op, operands if op.promotion == "float" else arrays)
     y = compute(op, backend, arrays, settings)
     if not tensors:
         return y
     if op.family == "multi_view":
         outputs = wrap_views_in_modes(op, tensors[0], y, settings)
-        return turned_into(result_class(tensors) or Tensor, outputs, tensors)
+        return cast_to_class(result_class(tensors) or Tensor, outputs, tensors)
     outputs = tuple(wrap(each) for each in (y if isinstance(y, tuple) else (y,)))
     output = outputs[0]
     modes = current()
@@ -169,7 +181,7 @@ def execute(
         propagate(op, given, settings, output)
     kind = result_class(tensors) if special else None
     if kind is not None:
-        turned_into(kind, outputs, tensors)
+        cast_to_class(kind, outputs, tensors)
     return outputs if len(op.outputs) > 1 else write_out(op, out, output)
 
 
@@ -184,7 +196,7 @@ def record(
     arguments = (given,) if op.variadic else given
     op.record(output, output._array, *arguments, *values, *(extra._array for extra in extras))
     if any(isinstance(array_of(each), Shared) for each in given):
-        keep_apart(output._node)
+        copy_saved_shared(output._node)
     modes = current()
     saving = modes.saving
     if saving.__class__ is tuple:
@@ -279,7 +291,7 @@ def enter_batch(
 
 def as_operand(op: Op, name: str, value: Any, backend: backends.Backend) -> Any:
     """Return what a forward computes with: an array of the device, a number, or None."""
-    value = plain(array_of(value))
+    value = as_plain_array(array_of(value))
     if isinstance(value, np.generic):
         value = value.item()
     if value is None and name in op.optional:
@@ -319,7 +331,7 @@ def run_kernel(
     if op.slot is None or op.variadic or backend is not backends.CPU:
         return None
     first = arrays[op.inputs[0]]
-    if first.__class__ is not np.ndarray or first.size < op.slot.least:
+    if first.__class__ is not np.ndarray or first.size < op.slot.min_size:
         return None
     values = {**arrays, **settings}
     return op.slot(*(values[name] for name in op.signature.parameters))
@@ -331,7 +343,7 @@ def round_result(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
     if op.name in SCALING and y.dtype == np.float32:  # a number beside 16-bit floats is float32
         kinds = {kind for kind in kinds if is_half(kind)}
         return y.astype(kinds.pop()) if kinds else y
-    if y.dtype == np.float32 and kinds and kinds <= EXTENSION_TYPES:
+    if y.dtype == np.float32 and kinds and kinds <= EXTENSION_DTYPES:
         return y.astype(kinds.pop())
     return y
 
@@ -367,7 +379,7 @@ def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
         out._array = output._array.astype(out._array.dtype)
     else:
         if has_overlap(out._array):
-            raise overlapping(op.title, out)
+            raise overlap_error(op.title, out)
         try:
             out._array[...] = output._array
         except ValueError:

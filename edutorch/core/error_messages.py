@@ -23,13 +23,13 @@ from ..errors import (
     NotForTypesError,
     ShapeError,
 )  # fmt: skip
-from .allocation import is_too_large, no_room
+from .allocation import is_too_large, memory_error
 from .shapes import no_such_dim, shape_of
 
 if TYPE_CHECKING:
     from .op import Op
 
-FOREIGN = (
+LIBRARY_WORDS = (
     "array", "ufunc", "core dim", "newaxis", "numpy", "operand", "broadcast", "zip()", "np.",
     "tuple index", "unpack", "convert string", "no len()", "axes don't match", "invalid literal",
 )  # fmt: skip
@@ -56,14 +56,14 @@ def explain(
     named = arguments_of(op, arrays, settings)
     rows = {name: shape_of(each) for name, each in named.items()}
     if is_too_large(error):
-        return no_room(op.title, error, rows)
+        return memory_error(op.title, error, rows)
     if isinstance(error, TypeError):
         return wrong_types(op, named, error)
     if isinstance(error, AxisError) and error.axis is not None and error.ndim is not None:
         return no_such_dim(op.title, error.axis, error.ndim)
     said = str(error)
     if isinstance(error, IndexError):
-        headline = "a dimension is missing" if is_foreign(said) else said
+        headline = "a dimension is missing" if is_library_message(said) else said
         return DimError(op.title, headline, rows, valid_indices(said))
     if "convert string" in said or "invalid literal" in said:
         for name, value in settings.items():
@@ -73,12 +73,12 @@ def explain(
         misfit = _misfit(named)
         if misfit is not None:
             return ShapeError(op.title, misfit, rows, _broadcast_hint(list(named.values())))
-        if not is_foreign(said):  # the forward itself objects, for example to a setting
+        if not is_library_message(said):  # the forward itself objects, for example to a setting
             return InvalidValueError(op.title, said)
     if op.family == "reduction" and 0 in shape_of(arrays[0]):
         hint = "reduce over an axis that is not empty, or leave empty tensors out"
-        return NothingToChooseError(op.title, "there is no number to choose from", rows, hint)
-    if is_foreign(said):
+        return EmptyReductionError(op.title, "there is no number to choose from", rows, hint)
+    if is_library_message(said):
         said = "the arguments do not fit together"
         rows |= {name: value for name, value in settings.items() if name not in rows}
     return ShapeError(op.title, said, rows)
@@ -93,12 +93,12 @@ def valid_indices(said: str) -> str | None:
     return f"valid indices are {-count} to {count - 1}" if count else "it has no elements"
 
 
-class NothingToChooseError(ShapeError, IndexError):
+class EmptyReductionError(ShapeError, IndexError):
     """A maximum of nothing was asked for. (PyTorch raises an IndexError here.)"""
 
 
-def is_foreign(text: str) -> bool:
-    return any(word in text for word in FOREIGN)
+def is_library_message(text: str) -> bool:
+    return any(word in text for word in LIBRARY_WORDS)
 
 
 def arguments_of(op: Op, arrays: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,13 +132,13 @@ def wrong_types(op: Op, named: Mapping[str, Any], error: TypeError) -> Exception
             {name: shape_of(each) for name, each in named.items()},
             "~x, x ^ y and logical_not answer for bools; x.int() computes with 0 and 1",
         )  # fmt: skip
-    if is_foreign(said) or "not supported for the input types" in said:
-        kinds = {name: _kind(each) for name, each in named.items()}
+    if is_library_message(said) or "not supported for the input types" in said:
+        kinds = {name: _dtype_name(each) for name, each in named.items()}
         return NotForTypesError(op.title, "not implemented for these types", kinds)
     return ArgumentError(op.title, said)
 
 
-def _kind(value: Any) -> str:
+def _dtype_name(value: Any) -> str:
     return str(getattr(value, "dtype", type(value).__name__))
 
 
@@ -151,7 +151,9 @@ def wrong_setting(op: Op, settings: Mapping[str, Any]) -> ArgumentError | None:
         if name == "dtype" and not is_dtype(value):
             return wrong_argument(op.title, name, value, "a dtype")
         wanted = str(op.signature.parameters[name].annotation)
-        if value is not op.signature.parameters[name].default and not fits(value, wanted):
+        if value is not op.signature.parameters[name].default and not matches_annotation(
+            value, wanted
+        ):
             return wrong_argument(op.title, name, value, wanted)
     return None
 
@@ -162,7 +164,7 @@ def is_dtype(value: Any) -> bool:
     return value is None or isinstance(value, dtypes.dtype) or is_python
 
 
-def fits(value: Any, wanted: str) -> bool:
+def matches_annotation(value: Any, wanted: str) -> bool:
     """Say whether a value can be what an annotation names; in doubt, it can.
 
     >>> from edutorch.core.error_messages import fits
@@ -181,7 +183,9 @@ def fits(value: Any, wanted: str) -> bool:
         return True
     if words & SEVERAL and isinstance(value, list | tuple | range):
         wanted = " | ".join((words & NUMBERS or {"int"}) | words & {"None"})
-        return all(fits(each, wanted) for each in value if not isinstance(each, list | tuple))
+        return all(
+            matches_annotation(each, wanted) for each in value if not isinstance(each, list | tuple)
+        )
     if getattr(value, "ndim", 0) or not words & (NUMBERS | SEVERAL):
         return False
     if isinstance(value, bool):
@@ -303,7 +307,7 @@ def sequence_of(op: Op, value: Any) -> tuple[Any, ...]:
     )
 
 
-def described(value: Any) -> str:
+def describe_array(value: Any) -> str:
     """A tensor as errors show it: its shape and its type."""
     return f"{shape_of(value)} {dtypes.of(value.dtype)}"
 
@@ -315,7 +319,7 @@ def has_overlap(array: Any) -> bool:
     )
 
 
-def overlapping(op: str, target: Any) -> ShapeError:
+def overlap_error(op: str, target: Any) -> ShapeError:
     """Make the error for a write into an expanded tensor."""
     return ShapeError(
         op,

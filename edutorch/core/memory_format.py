@@ -75,7 +75,7 @@ strided = layout()
 """Numbers at regular steps in memory."""
 
 
-def kept_order(array: Any) -> tuple[int, ...] | None:
+def memory_order(array: Any) -> tuple[int, ...] | None:
     """Return the order of the axes in memory that a copy keeps; None: row by row."""
     if array.flags.c_contiguous:
         return None
@@ -86,7 +86,7 @@ def kept_order(array: Any) -> tuple[int, ...] | None:
     return None if order == sorted(order) else tuple(order)
 
 
-def laid_out(
+def make_in_order(
     make: Callable[[tuple[int, ...]], Any], shape: Sequence[int], order: tuple[int, ...] | None
 ) -> Any:
     """Return `make(shape)` with its axes in this order in memory."""

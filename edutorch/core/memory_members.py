@@ -176,13 +176,13 @@ class MemoryMembers:
         )
 
 
-NEVER = (
+ABSENT = (
     "mps xpu xla hpu ipu maia mtia mkldnn vulkan meta nested quantized sparse sparse_csr".split()
 )
 """Kinds of tensors that PyTorch has and this library has not: `x.is_<kind>` is False."""
 
 
-def _never(kind: str) -> property:
+def _absent_flag(kind: str) -> property:
     def flag(self: MemoryMembers) -> bool:
         return False
 
@@ -190,5 +190,5 @@ def _never(kind: str) -> property:
     return property(flag)
 
 
-for _kind in NEVER:
-    setattr(MemoryMembers, f"is_{_kind}", _never(_kind))
+for _kind in ABSENT:
+    setattr(MemoryMembers, f"is_{_kind}", _absent_flag(_kind))

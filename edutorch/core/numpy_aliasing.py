@@ -21,7 +21,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.aliased_array import Lent, Shared, plain, same_place, shared
+from ..backends.aliased_array import Exported, Shared, as_plain_array, has_same_layout, mark_shared
 from ..modes import current
 from .autograd.forward_mode import with_tangents
 from .autograd.graph import LEAF, VersionCounter, clock
@@ -31,7 +31,7 @@ from .tensor import Tensor, fill, writes_of
 # Arrays from outside that nobody holds any more ---------------------------------------------
 
 
-def holders(array: Any) -> int:
+def count_references(array: Any) -> int:
     """Return the largest number of references to an array or to one that it is a view of."""
     most = sys.getrefcount(array)
     while array.base is not None:
@@ -42,38 +42,38 @@ def holders(array: Any) -> int:
     return most
 
 
-def _alone() -> int:
-    array = shared(np.zeros(1))
-    return holders(array.base)
+def _count_own_references() -> int:
+    array = mark_shared(np.zeros(1))
+    return count_references(array.base)
 
 
-ALONE = _alone()
+OWN_REFERENCES = _count_own_references()
 """What `holders` says of an array that only our own one refers to."""
 
 
-def settle(tensor: Tensor) -> None:
+def restore_ordinary(tensor: Tensor) -> None:
     """Make a tensor ordinary again if the array it came from is held by nobody else."""
     array = tensor._array
-    if array.__class__ is Lent:
+    if array.__class__ is Exported:
         writes: Any = tensor._writes
-        if writes.__class__ is ExportedVersionCounter and not writes.lent:
-            tensor._array = plain(array)
-            writes.settled.append(ref(tensor))
+        if writes.__class__ is ExportedVersionCounter and not writes.export_count:
+            tensor._array = as_plain_array(array)
+            writes.restored.append(ref(tensor))
         return
     if array.__class__ is not Shared or array.base.__class__ is not np.ndarray:
         return
-    if holders(array.base) <= ALONE and same_place(array.base, array):
+    if count_references(array.base) <= OWN_REFERENCES and has_same_layout(array.base, array):
         tensor._array = array.base
 
 
 # What a node keeps of a shared tensor -----------------------------------------------------------
 
 
-def kept_apart(value: Any) -> Any:
+def copy_if_shared(value: Any) -> Any:
     """Return a tensor of the same past with numbers of its own, if `value` is a shared tensor."""
     if not isinstance(value, Tensor) or not isinstance(value._array, Shared):
         return value
-    copied = fill(object.__new__(Tensor), plain(value._array).copy("K"))
+    copied = fill(object.__new__(Tensor), as_plain_array(value._array).copy("K"))
     if value._node is LEAF:  # one step away from it, for second derivatives
         REGISTRY["convert_dtype"].record(copied, copied._array, value, value.dtype)
     else:
@@ -81,13 +81,13 @@ def kept_apart(value: Any) -> Any:
     return with_tangents(copied, value) if current().levels else copied
 
 
-def keep_apart(node: Any) -> None:
+def copy_saved_shared(node: Any) -> None:
     """Replace the shared tensors that a new node has saved."""
     if node is not None and node.saved:
         node.saved = tuple(
-            tuple(kept_apart(each) for each in value)
+            tuple(copy_if_shared(each) for each in value)
             if value.__class__ is tuple
-            else kept_apart(value)
+            else copy_if_shared(value)
             for value in node.saved
         )
 
@@ -96,23 +96,23 @@ UNCHANGING = {int, slice, bool, type(None), type(...)}
 """Classes of indices that nobody can write into."""
 
 
-def kept(value: Any) -> Any:
+def copy_mutable(value: Any) -> Any:
     """Return a copy of an index, a mask or a second result: nobody watches writes into those."""
     if value.__class__ in UNCHANGING:
         return value
     if value.__class__ is tuple or value.__class__ is list:
         if value.__class__ is tuple and UNCHANGING.issuperset(map(type, value)):
             return value
-        return tuple(kept(each) for each in value)
+        return tuple(copy_mutable(each) for each in value)
     if isinstance(value, Tensor):
-        return fill(object.__new__(Tensor), plain(value._array).copy())
-    return plain(value).copy() if hasattr(value, "dtype") else value
+        return fill(object.__new__(Tensor), as_plain_array(value._array).copy())
+    return as_plain_array(value).copy() if hasattr(value, "dtype") else value
 
 
 # Memory of our own, seen by NumPy ----------------------------------------------------------------
 
 
-FEW = 8
+FEW_VIEWS = 8
 """So many tensors are made ordinary at once when the last array is gone, more when they are used:
 whoever takes n views to NumPy one by one would otherwise look n times at all of them."""
 
@@ -127,9 +127,9 @@ class ExportedVersionCounter(VersionCounter):
         marked: how many of the views in `marked_views` are held as `Lent`.
     """
 
-    lent = 0
+    export_count = 0
     watched: dict[int, tuple[np.ndarray, int]]
-    settled: list[Any]
+    restored: list[Any]
     marked = 0
     marked_views: Any = None
 
@@ -160,7 +160,7 @@ class ExportedVersionCounter(VersionCounter):
 
         While memory is lent it counts as one into all of it: NumPy's are hidden.
         """
-        if self.lent:
+        if self.export_count:
             super().bump(place)
         else:
             super().bump(place, array, index)
@@ -169,39 +169,39 @@ class ExportedVersionCounter(VersionCounter):
         """Count a write if the numbers are not what they were when they were lent."""
         for array, noted in tuple(self.watched.values()):
             if checksum(array) != noted:
-                self.note_outside()
+                self.record_outside_write()
                 return
 
-    def note_outside(self) -> None:
+    def record_outside_write(self) -> None:
         """Count a write that no tensor has made."""
         self.outside = self.time = clock()
         self._count += 1
 
-    def mark(self) -> None:
+    def mark_exported(self) -> None:
         """Hold the memory of all tensors as `Lent`, but of those where that is known."""
         views = self.views
         fresh = views[self.marked :] if views is self.marked_views else views
-        for tensor in living(self, (self.owner, *self.settled, *fresh)):
+        for tensor in living_tensors(self, (self.owner, *self.restored, *fresh)):
             if tensor._array.__class__ is np.ndarray:
-                tensor._array = tensor._array.view(Lent)
-        self.marked_views, self.marked, self.settled = views, len(views), []
+                tensor._array = tensor._array.view(Exported)
+        self.marked_views, self.marked, self.restored = views, len(views), []
 
-    def given_back(self, key: int) -> None:
+    def release_export(self, key: int) -> None:
         """Note that one of the arrays is gone; after the last one the tensors are ordinary."""
         watched = self.watched.pop(key, None)
         if watched is not None and checksum(watched[0]) != watched[1]:
-            self.note_outside()
-        self.lent -= 1
-        if self.lent or len(self.views) > FEW:
+            self.record_outside_write()
+        self.export_count -= 1
+        if self.export_count or len(self.views) > FEW_VIEWS:
             return
         time, count = self._time, self._count
         for name in ("lent", "marked", "marked_views", "watched", "settled", "_time", "_count"):
             self.__dict__.pop(name, None)
         self.__class__ = VersionCounter  # type: ignore[assignment]
         self.time, self.count = time, count
-        for tensor in living(self, (self.owner, *self.views)):
-            if tensor._array.__class__ is Lent:
-                tensor._array = plain(tensor._array)
+        for tensor in living_tensors(self, (self.owner, *self.views)):
+            if tensor._array.__class__ is Exported:
+                tensor._array = as_plain_array(tensor._array)
 
 
 def checksum(array: np.ndarray) -> int:
@@ -211,13 +211,13 @@ def checksum(array: np.ndarray) -> int:
     return zlib.crc32(numbers)
 
 
-def living(writes: VersionCounter, references: Iterable[Any]) -> list[Tensor]:
+def living_tensors(writes: VersionCounter, references: Iterable[Any]) -> list[Tensor]:
     """Return those tensors that still live and whose memory these writes are about."""
     found = (None if reference is None else reference() for reference in references)
     return [tensor for tensor in found if tensor is not None and tensor._writes is writes]
 
 
-class Holder:
+class ExportHandle:
     """What the arrays that are handed out refer to: it lives as long as one of them does."""
 
     __slots__ = ("array", "writes")
@@ -229,25 +229,31 @@ class Holder:
     def __array_struct__(self) -> Any:
         """Describe the memory to NumPy (which does not know bfloat16: as integers)."""
         array = self.array
-        return (array.view(f"u{array.itemsize}") if is_foreign(array) else array).__array_struct__
+        return (
+            array.view(f"u{array.itemsize}") if is_extension_dtype(array) else array
+        ).__array_struct__
 
     def __del__(self) -> None:
-        self.writes.given_back(id(self))
+        self.writes.release_export(id(self))
 
 
-def is_foreign(array: np.ndarray) -> bool:
+def is_extension_dtype(array: np.ndarray) -> bool:
     """Say whether its numbers are of a type that NumPy cannot name by itself."""
     return array.dtype.kind == "V"
 
 
-def lend(tensor: Any) -> np.ndarray:
+def export_array(tensor: Any) -> np.ndarray:
     """Return a NumPy array of a tensor's memory, and watch that memory while the array lives."""
-    settle(tensor)
+    restore_ordinary(tensor)
     held = tensor._array
     if held.__class__ is Shared:
         base = held.base  # perhaps the very array it was made from
-        return base if base.__class__ is np.ndarray and same_place(held, base) else plain(held)
-    array = plain(held)
+        return (
+            base
+            if base.__class__ is np.ndarray and has_same_layout(held, base)
+            else as_plain_array(held)
+        )
+    array = as_plain_array(held)
     is_lent = tensor._writes.__class__ is ExportedVersionCounter
     if not array.size or (not is_lent and tensor.is_inference()):
         return array
@@ -258,12 +264,12 @@ def lend(tensor: Any) -> np.ndarray:
         time, count = writes.time, writes.count
         writes.__dict__.pop("time", None)
         writes.__dict__.pop("count", None)
-        writes.watched, writes.settled, writes._time, writes._count = {}, [], time, count
+        writes.watched, writes.restored, writes._time, writes._count = {}, [], time, count
         writes.__class__ = ExportedVersionCounter
-    if not writes.lent:
-        writes.mark()
-    holder = Holder(array, writes)
-    writes.lent += 1
+    if not writes.export_count:
+        writes.mark_exported()
+    holder = ExportHandle(array, writes)
+    writes.export_count += 1
     writes.watched[id(holder)] = array, checksum(array)
     shown = np.asarray(holder)
-    return shown.view(array.dtype) if is_foreign(array) else shown
+    return shown.view(array.dtype) if is_extension_dtype(array) else shown

@@ -30,18 +30,28 @@ from typing import Any, Protocol
 import numpy
 
 from .. import dtypes, modes
-from ..backends.reference_mode import Slot, slot_of, as_ndarray
-from ..errors import running
+from ..backends import reference_mode
+from ..backends.reference_mode import Slot, as_ndarray, slot_of
+from ..errors import running_function
 from .autograd import graph
 from .autograd.multi_output import MultiViewNode, wrap_views
 from .error_messages import check_flag, explain
 from .fast import call_codegen
 from .fast.backward_codegen import backward_source
 from .fast.inlining import expression_of, free_names
-from .precision import rounded_once, widened
+from .precision import accumulate_in_float32, widen
 from .registry import REGISTRY
-from .shapes import Contract, kept_shape, reduced_dims, whole
-from .tensor import LEAF, PLAIN_TENSORS, Tensor, array_of, attach_view, node_of, restore_result, wrap
+from .shapes import Contract, as_int, keepdim_shape, reduced_dims
+from .tensor import (
+    LEAF,
+    PLAIN_TENSORS,
+    Tensor,
+    array_of,
+    attach_view,
+    node_of,
+    restore_result,
+    wrap,
+)
 
 AxisError = numpy.exceptions.AxisError
 ARRAY_ERRORS = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
@@ -71,6 +81,10 @@ class Rule:
     parameters: tuple[str, ...]
     latex: str
 
+    def apply(self, values: dict[str, Any]) -> Any:
+        """Return the gradient of the input, given everything that the rule names."""
+        return self.function(*(values[name] for name in self.parameters))
+
     @property
     def needs(self) -> tuple[str, ...]:
         """What has to be saved for it."""
@@ -99,7 +113,7 @@ class Op:
     """
 
     takes_one_hot = False  # whether its rule takes a gradient as `OneHotGradient`
-    asks_node = False  # whether a rule asks for the node, to look at the graph of `g`
+    needs_node = False  # whether a rule asks for the node, to look at the graph of `g`
     joint_vjp: Callable[..., Any] | None = None  # one rule for all inputs
     composed: Callable[..., Any] | None = None  # what takes operands of another form, or None
 
@@ -123,7 +137,7 @@ class Op:
         node: str = "",
     ) -> None:
         if accumulates:
-            forward = functools.wraps(forward)(rounded_once(as_positional(forward)))
+            forward = functools.wraps(forward)(accumulate_in_float32(as_positional(forward)))
         self.forward, self.allow_unbatched = forward, allow_unbatched
         self.name = forward.__name__
         self.doc = inspect.getdoc(forward) or ""
@@ -168,11 +182,11 @@ class Op:
         self.formulas: dict[str, str] = {}  # the LaTeX of each rule that has one, by input
         self.saved: tuple[str, ...] = ()
         self._name_nodes(node)
-        self.function = self._dress(FunctionType(_first_call.__code__, {}))
-        self.operator = self._dress(FunctionType(_first_call.__code__, {}))  # for `x * y`
+        self.function = self._add_metadata(FunctionType(_first_call.__code__, {}))
+        self.operator = self._add_metadata(FunctionType(_first_call.__code__, {}))  # for `x * y`
         self.expression: ast.expr | None = None  # see `inlining.py`
         self.slot = slot_of(self.name)  # of the kernel that may stand in for `forward`
-        self._wait()
+        self._defer_build()
         REGISTRY[self.name] = self
 
     def vjp(
@@ -206,18 +220,18 @@ class Op:
                 )
             self.rules[name] = Rule(function, parameters, formulas.get(name, ""))
         self.formulas = {name: rule.latex for name, rule in self.rules.items() if rule.latex}
-        self.asks_node = any("node" in rule.parameters for rule in self.rules.values())
+        self.needs_node = any("node" in rule.parameters for rule in self.rules.values())
         needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
         if self.family == "reduction":
             needed |= dict.fromkeys(("input_shape", "dim"))
         self.saved = self.settings if self.family == "multi_view" else tuple(needed)
-        self._wait()
+        self._defer_build()
         return self.function
 
     @property
     def title(self) -> str:
         """The name that users know it by, which may be that of an op it is half of."""
-        return running(self.public)
+        return running_function(self.public)
 
     @property
     def public_name(self) -> str:
@@ -230,7 +244,7 @@ class Op:
         return self.name if self.public == (self.name,) else self.title.rpartition(": ")[2]
 
     @property
-    def names_unknown(self) -> bool:
+    def rejects_unknown_keywords(self) -> bool:
         """Whether it says itself that a keyword is unknown; an operator's op leaves it to Python.
 
         Those are called too often for a question that costs 20 ns.
@@ -243,7 +257,7 @@ class Op:
         """Take PyTorch's name of the node; the first of several is that of the base type."""
         self.node_types: dict[str, type[graph.Node]] = {}
         self.node = node or self._node_name()
-        self.node_type = self.node_named(NODE_NAME.findall(self.node)[0])
+        self.node_type = self.node_type_named(NODE_NAME.findall(self.node)[0])
 
     def _node_name(self) -> str:
         """Return what PyTorch calls the node of an op: LogSoftmaxBackward0."""
@@ -253,7 +267,7 @@ class Op:
         title = "".join(part.capitalize() for part in name.replace(".", "_").split("_"))
         return f"{title}Backward0"
 
-    def node_named(self, name: str) -> type[graph.Node]:
+    def node_type_named(self, name: str) -> type[graph.Node]:
         """Return the type of the nodes of this op that are called so."""
         made = self.node_types.get(name)
         if made is None:
@@ -265,7 +279,7 @@ class Op:
             made = self.node_types[name] = type(name, (base,), members)
         return made
 
-    def _wait(self) -> None:
+    def _defer_build(self) -> None:
         """Write and compile the call path at its first use only: there are hundreds of ops."""
         for function in (self.function, self.operator):
             function.__code__ = _first_call.__code__
@@ -281,8 +295,8 @@ class Op:
 
     def build(self) -> None:
         """Write and compile the call path: `source`, `record` and the node's `backward`."""
-        from .dispatch import apply, apply_operator
-        from .numpy_aliasing import kept
+        from .dispatch import apply
+        from .numpy_aliasing import copy_mutable
 
         scope = {
             "OP": self, "forward": as_positional(self.forward), "apply": apply,
@@ -295,18 +309,18 @@ class Op:
             "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
             "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
             "clock": graph.clock, "ARRAY_ERRORS": ARRAY_ERRORS, "explain": explain,
-            "reduced_dims": reduced_dims, "kept_shape": kept_shape, "attach_view": attach_view,
-            "check_flag": check_flag, "whole": whole, "missing": call_codegen.missing,
+            "reduced_dims": reduced_dims, "keepdim_shape": keepdim_shape, "attach_view": attach_view,
+            "check_flag": check_flag, "as_int": as_int, "missing": call_codegen.missing,
             "unknown_keyword": call_codegen.unknown_keyword,
             "array_of": array_of, "node_of": node_of,
-            "edge_of": graph.edge_of, "result_again": restore_result,
+            "edge_of": graph.edge_of, "restore_result": restore_result,
             "second_backward": graph.second_backward, "stale_value": graph.stale_value,
-            "kept": kept, "capture_rule": capture_rule, "KERNEL": self.slot, "wrap_views": wrap_views,
-            "as_ndarray": as_ndarray, "widened": widened,
+            "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot, "wrap_views": wrap_views,
+            "as_ndarray": as_ndarray, "widen": widen,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
             "__name__": self.forward.__module__,
         }  # fmt: skip
-        scope |= {name: self.node_named(name) for name in NODE_NAME.findall(self.node)}
+        scope |= {name: self.node_type_named(name) for name in NODE_NAME.findall(self.node)}
         scope |= {name: self.forward.__globals__[name] for name in NODE_CHOICE.findall(self.node)}
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
         scope["rule_joint_vjp"] = self.joint_vjp
@@ -322,12 +336,24 @@ class Op:
         exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
         if recorded:
             self.record = scope["record"]
-            self.node_type.backward = scope["backward"]  # type: ignore[method-assign]
+            self.generated_backward = scope["backward"]
+            self.node_type.backward = self.generated_backward  # type: ignore[method-assign]
             self.node_type.holds = any(name == "y" or name in self.inputs for name in self.saved)
+        self.scope = scope
+        self.choose_path(reference_mode.is_active(), scope[self.name])
+
+    def choose_path(self, reference: bool, fast: Any = None) -> None:
+        """Give the op's functions their call path: the fast one, or the general one alone."""
+        from .dispatch import apply_operator
+
+        scope = self.scope
+        if reference or fast is None:
+            source = call_codegen.call_source(self, fast=not reference)
+            exec(compile(source, f"<edutorch op {self.name}>", "exec"), scope)
         written = scope[self.name]
-        self._finish(self.function, written, scope)
+        self._install(self.function, written, scope)
         # The same code finds another `apply` among its globals: no wrapper has to be called.
-        self._finish(self.operator, as_positional(written), {**scope, "apply": apply_operator})
+        self._install(self.operator, as_positional(written), {**scope, "apply": apply_operator})
 
     @property
     def rule_slots(self) -> dict[str, Slot]:
@@ -336,14 +362,14 @@ class Op:
         found = {name: slot_of(f"{self.name}/{name}") for name in names}
         return {name: slot for name, slot in found.items() if slot is not None}
 
-    def _finish(self, function: Any, written: Any, scope: dict[str, Any]) -> None:
+    def _install(self, function: Any, written: Any, scope: dict[str, Any]) -> None:
         """Give a function that waits its body. Its code comes last: another thread may call it."""
         function.__globals__.update(scope)
         function.__defaults__ = written.__defaults__
         function.__kwdefaults__ = written.__kwdefaults__
         function.__code__ = written.__code__
 
-    def _dress(self, function: Any) -> Any:
+    def _add_metadata(self, function: Any) -> Any:
         function.__name__ = function.__qualname__ = self.name
         function.op, function.vjp = self, self.vjp
         function.__doc__ = self.doc
@@ -427,6 +453,16 @@ def _family(family: str, **fixed: Any) -> Any:
         return lambda forward: register(Op(forward, family, **{**fixed, **options}))
 
     return decorator
+
+
+def choose_paths(reference: bool) -> None:
+    """Let all ops that have been called take their general path, or the fast one again."""
+    for op in REGISTRY.values():
+        if "scope" in op.__dict__:
+            op.choose_path(reference)
+
+
+reference_mode.on_switch.append(choose_paths)
 
 
 def register(op: Op) -> Any:

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from ..errors import ArgumentError
-from ..modes import override_modes, current
+from ..modes import current, override_modes
 from .argument_checks import call_as
 from .dispatch import write_out
 from .tensor import Tensor
-from .tensor_methods import overwrite, refuse_leaf, alias_with_history
+from .tensor_methods import alias_with_history, overwrite, refuse_leaf
 
 CASTING = set(
     """arange linspace logspace clamp_max clamp_min max min addr diff ldexp float_power
@@ -37,7 +37,7 @@ def takes_out(function: F) -> F:
     @functools.wraps(function)
     def wrapped(*args: Any, out: Any = None, **named: Any) -> Any:
         result = function(*args, **named)
-        return result if out is None else into(name, out, result)
+        return result if out is None else write_into(name, out, result)
 
     shown = inspect.signature(function)
     parameters = list(shown.parameters.values())
@@ -48,7 +48,7 @@ def takes_out(function: F) -> F:
     return wrapped  # type: ignore[return-value]
 
 
-def into(name: str, out: Any, result: Any) -> Any:
+def write_into(name: str, out: Any, result: Any) -> Any:
     """Write one result, or each of several, into the tensors given for them."""
     op: Any = SimpleNamespace(name=name, title=name, casts_out=name in CASTING)
     if not isinstance(result, tuple):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.aliased_array import Lent, Shared, plain
+from ..backends.aliased_array import Exported, Shared, as_plain_array
 from ..backends.numpy import owner
 from ..errors import GradientError, warn
 from .autograd.graph import LEAF
@@ -53,7 +53,7 @@ class Pickling(OperatorTypes):
                 "deepcopy protocol at the moment",
                 hint="use x.clone(), which stays in the graph, or x.detach().clone()",
             )
-        array = copied_with_storage(self, memo)
+        array = copy_with_storage(self, memo)
         made = memo[id(self)] = rebuild(type(self), array, self._node is LEAF, None)
         made._grad = copy.deepcopy(self._grad, memo)
         made.__dict__.update(copy.deepcopy(attributes(self), memo))
@@ -70,8 +70,8 @@ class Pickling(OperatorTypes):
         if backend is not backends.CPU:
             array = np.asarray(backend.to_numpy(self._array), order="C")
             return rebuild, (type(self), array, wanted, backend.name), state
-        whole, array = storage_of(self), plain(self._array)
-        if whole is not self._array and whole.flags.c_contiguous and inside(array, whole):
+        whole, array = storage_of(self), as_plain_array(self._array)
+        if whole is not self._array and whole.flags.c_contiguous and lies_within(array, whole):
             place = array.shape, array.strides, array.ctypes.data - whole.ctypes.data
             return rebuild_part, (type(self), whole, array.dtype, place, wanted), state
         return rebuild, (type(self), np.asarray(array, order="C"), wanted, "cpu"), state
@@ -90,26 +90,26 @@ def storage_of(tensor: Any) -> np.ndarray:
     array = tensor._array
     if array.__class__ is Shared:
         root = array if tensor._base is None else tensor._base._array
-        return plain(root) if root.base is None else root.base
-    return owner(array.base if array.__class__ is Lent else array)
+        return as_plain_array(root) if root.base is None else root.base
+    return owner(array.base if array.__class__ is Exported else array)
 
 
-def inside(array: np.ndarray, whole: np.ndarray) -> bool:
+def lies_within(array: np.ndarray, whole: np.ndarray) -> bool:
     """Say whether all of an array lies in another one."""
     low, high = np.lib.array_utils.byte_bounds(array)
     start, end = np.lib.array_utils.byte_bounds(whole)
     return start <= low and high <= end
 
 
-def copied_with_storage(tensor: Any, memo: dict[int, Any]) -> Any:
+def copy_with_storage(tensor: Any, memo: dict[int, Any]) -> Any:
     """Copy a tensor's array; tensors that share memory share it in the copy, too."""
     array = tensor._array
     backend = backends.of(array)
     if backend is not backends.CPU:
-        return copied_elsewhere(backend, array, memo)
-    whole, array = storage_of(tensor), plain(array)
+        return copy_device_array(backend, array, memo)
+    whole, array = storage_of(tensor), as_plain_array(array)
     made = copy.deepcopy(whole, memo)
-    if made.strides != whole.strides or not inside(array, whole):
+    if made.strides != whole.strides or not lies_within(array, whole):
         return array.copy("K")
     flat = np.ndarray(made.nbytes, np.uint8, bytes_of(made))
     place = array.ctypes.data - whole.ctypes.data
@@ -122,7 +122,7 @@ def bytes_of(array: np.ndarray) -> np.ndarray:
     return array.transpose(order).reshape(-1).view(np.uint8)
 
 
-def copied_elsewhere(backend: Any, array: Any, memo: dict[int, Any]) -> Any:
+def copy_device_array(backend: Any, array: Any, memo: dict[int, Any]) -> Any:
     """Copy an array of another device."""
     whole = array.base
     if type(whole) is not type(array):

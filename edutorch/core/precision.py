@@ -18,18 +18,35 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import dtypes
 from ..modes import current
 from .registry import op_function
 
+if TYPE_CHECKING:
+    from .op import Op
+
 SCALING = {"mul", "div", "lerp"}
 """Ops whose number is not rounded to 16 bits: it may be too large for a float16 (x / 70000), or a
 weight whose digits count (lerp)."""
 
-ROUNDED_OFTEN = {"gelu", "silu_forward", "mish_forward", "hardswish_forward", "sinc"}
+MULTI_STEP = {"gelu", "silu_forward", "mish_forward", "hardswish_forward", "sinc"}
 """Elementwise ops whose rules take several steps, so that 16 bits would lose digits in each."""
+
+
+def names_to_widen(op: Op) -> tuple[str, ...]:
+    """Return what the rules of an op take in float32 where it is of 16 bits, as they may add up.
+
+    The rules of views and of most elementwise ops do not; nor does one that sees only `g`. The
+    engine rounds their result.
+    """
+    needed = {need for rule in op.rules.values() for need in rule.needs}
+    is_one_step = op.family == "elementwise" and op.name not in MULTI_STEP
+    if is_one_step or op.family == "movement" or not needed:
+        return ()
+    values = {"y", *op.inputs, *op.outputs[1:]}
+    return ("g", *(name for name in op.saved if name in values))
 
 
 def is_half(dtype: Any) -> bool:
@@ -37,17 +54,17 @@ def is_half(dtype: Any) -> bool:
     return getattr(dtype, "numpy", dtype).char in "eE"
 
 
-def widened(value: Any) -> Any:
+def widen(value: Any) -> Any:
     """Return 16-bit floats as float32: an array, a tensor, or those in a list; else `value`."""
     if value.__class__ in (list, tuple):
-        return type(value)(map(widened, value))
+        return type(value)(map(widen, value))
     dtype = getattr(value, "dtype", None)
     if dtype is None or not is_half(dtype):
         return value
     return op_function("convert_dtype")(value, dtypes.float32)
 
 
-def rounded_once(forward: Callable[..., Any]) -> Callable[..., Any]:
+def accumulate_in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Let a forward compute with 16-bit floats in float32, and round its result."""
 
     def wide(xp: Any, *inputs: Any, **named: Any) -> Any:
@@ -81,7 +98,7 @@ def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
         if dtype is None or not is_half(dtype) or current().autocast is not None:
             return function(*args, **named)  # autocast chooses the types itself
         kinds = [getattr(value, "dtype", dtype) for value in (*args, *named.values())]
-        y = function(*widened(args), **{name: widened(value) for name, value in named.items()})
+        y = function(*widen(args), **{name: widen(value) for name, value in named.items()})
         is_wider = any(kind.category >= 2 and kind is not dtype for kind in kinds)
         return y if is_wider else y.to(dtype)
 
@@ -112,15 +129,17 @@ class WideSum:
 
     def __init__(self, first: Any) -> None:
         self.shape, self.kind = first.shape, first.dtype
-        self.sum = widened(first)
+        self.sum = widen(first)
 
     def __iadd__(self, other: Any) -> WideSum:
-        self.sum = self.sum + widened(other)
+        self.sum = self.sum + widen(other)
         return self
 
     def materialize(self) -> Any:
         """Return the sum in the type of the tensor."""
-        return op_function("convert_dtype")(self.sum, dtypes.of(getattr(self.kind, "numpy", self.kind)))
+        return op_function("convert_dtype")(
+            self.sum, dtypes.of(getattr(self.kind, "numpy", self.kind))
+        )
 
 
 LONG = 1000

@@ -9,18 +9,18 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..errors import DTypeError, NotForTypesError, TooLargeError
-from .error_messages import conversion_hint, described, operand_names
+from .error_messages import conversion_hint, describe_array, operand_names
 from .precision import SCALING, is_half
 
 if TYPE_CHECKING:
     from .op import Op
 
 
-EXTENSION_TYPES = {dtypes.bfloat16.numpy}
+EXTENSION_DTYPES = {dtypes.bfloat16.numpy}
 """Types that NumPy does not know by itself: a Python number next to them becomes float64."""
 
 
-NEGATIVE_NUMBERS = {"pow"}
+NEGATIVE_EXPONENTS = {"pow"}
 """Ops whose last operand may be a negative int that is not what a tensor of it is: x ** -1 is
 refused for integers."""
 
@@ -36,7 +36,10 @@ def refuse_bools(op: Op, operands: Sequence[Any]) -> None:
             raise NotForTypesError(
                 op.title,
                 "Subtraction, the `-` operator, with a bool tensor is not supported",
-                {name: described(each) if hasattr(each, "dtype") else each for name, each in rows},
+                {
+                    name: describe_array(each) if hasattr(each, "dtype") else each
+                    for name, each in rows
+                },
                 "~mask or logical_not(mask) inverts a mask; mask.int() computes with 0 and 1",
             )
 
@@ -61,7 +64,7 @@ def promote(
         [each for each in deciding if each is not None and not hasattr(each, "dtype")],
     )
     if promotion == "same":
-        check_same_type(op, operands)
+        check_same_dtype(op, operands)
         if op.family != "elementwise":
             return operands
     if promotion == "float" and kind.category < 2:
@@ -69,7 +72,7 @@ def promote(
 
     scales = op.name in SCALING and is_half(kind.numpy)  # by numbers that need not be halves
     scales = scales and any(array.dtype == kind.numpy for array in arrays)
-    following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_TYPES
+    following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_DTYPES
     wraps = kind.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch
 
     def converted(each: Any) -> Any:
@@ -80,7 +83,12 @@ def promote(
         # Python numbers follow the arrays, except where they decide the type themselves
         # and NumPy would decide otherwise.
         follows = each is None or (arrays and kind.numpy in following and not wraps)
-        if op.name in NEGATIVE_NUMBERS and each is operands[-1] and type(each) is int and each < 0:
+        if (
+            op.name in NEGATIVE_EXPONENTS
+            and each is operands[-1]
+            and type(each) is int
+            and each < 0
+        ):
             return each
         try:
             return each if follows else backend.asarray(each).astype(kind.numpy)
@@ -95,7 +103,7 @@ def promote(
     ]
 
 
-KINDS = {0: "b", 1: "i", 2: "f", 3: "c"}
+DTYPE_LETTERS = {0: "b", 1: "i", 2: "f", 3: "c"}
 REFUSED = {
     "b": ("bools", "x.int() computes with 0 and 1"),
     "i": ("integers", "convert them first, for example with x.float()"),
@@ -104,21 +112,21 @@ REFUSED = {
 }
 
 
-def refuse_types(op: Op, operands: Sequence[Any]) -> None:
+def refuse_dtypes(op: Op, operands: Sequence[Any]) -> None:
     """Raise DTypeError if the op is not defined for these numbers."""
     kinds = [dtypes.of(operand.dtype) for operand in operands if hasattr(operand, "dtype")]
     kind = max(kinds, key=lambda kind: kind.category) if op.promotion == "float" else kinds[0]
-    if KINDS[kind.category] not in op.dtypes:
-        what, hint = REFUSED[KINDS[kind.category]]
+    if DTYPE_LETTERS[kind.category] not in op.dtypes:
+        what, hint = REFUSED[DTYPE_LETTERS[kind.category]]
         rows = {
-            name: described(operand)
+            name: describe_array(operand)
             for name, operand in zip(op.inputs, operands, strict=False)
             if hasattr(operand, "dtype")
         }
         raise NotForTypesError(op.title, f"not implemented for {what}", rows, hint)
 
 
-def check_same_type(op: Op, operands: list[Any]) -> None:
+def check_same_dtype(op: Op, operands: list[Any]) -> None:
     """Raise DTypeError unless all operands have one type: products do not convert."""
     pairs = zip(operand_names(op, operands), operands, strict=True)
     arrays = {name: each for name, each in pairs if hasattr(each, "dtype")}
@@ -126,6 +134,6 @@ def check_same_type(op: Op, operands: list[Any]) -> None:
         raise DTypeError(
             op.title,
             f"expected {'both' if len(arrays) == 2 else 'all'} arguments to have the same dtype",
-            {name: described(array) for name, array in arrays.items()},
+            {name: describe_array(array) for name, array in arrays.items()},
             conversion_hint(arrays),
         )

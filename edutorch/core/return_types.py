@@ -18,7 +18,7 @@ class ValuesIndices(NamedTuple):
     indices: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
@@ -35,10 +35,10 @@ class SmallestLargest(NamedTuple):
     max: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
-def text_of(result: Any) -> str:
+def format_result(result: Any) -> str:
     """Write the parts of a named tuple below each other, each with its name."""
     parts = ",\n".join(
         f"{name}={part!r}" for name, part in zip(result._fields, result, strict=True)
@@ -57,7 +57,7 @@ class frexp(NamedTuple):
     exponent: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class histogram(NamedTuple):
@@ -67,7 +67,7 @@ class histogram(NamedTuple):
     bin_edges: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class histogramdd(NamedTuple):
@@ -77,7 +77,7 @@ class histogramdd(NamedTuple):
     bin_edges: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class cummax(ValuesIndices):
@@ -130,7 +130,7 @@ class EigenPairs(NamedTuple):
     eigenvectors: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class Slogdet(NamedTuple):
@@ -140,7 +140,7 @@ class Slogdet(NamedTuple):
     logabsdet: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class OrthogonalTriangle(NamedTuple):
@@ -150,7 +150,7 @@ class OrthogonalTriangle(NamedTuple):
     R: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class PermutedTriangles(NamedTuple):
@@ -161,7 +161,7 @@ class PermutedTriangles(NamedTuple):
     U: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class linalg_eig(EigenPairs):
@@ -204,7 +204,7 @@ class linalg_svd(NamedTuple):
     Vh: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class svd(NamedTuple):
@@ -215,7 +215,7 @@ class svd(NamedTuple):
     V: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class linalg_lstsq(NamedTuple):
@@ -227,7 +227,7 @@ class linalg_lstsq(NamedTuple):
     singular_values: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class linalg_lu_factor(NamedTuple):
@@ -237,7 +237,7 @@ class linalg_lu_factor(NamedTuple):
     pivots: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class linalg_lu_factor_ex(NamedTuple):
@@ -248,7 +248,7 @@ class linalg_lu_factor_ex(NamedTuple):
     info: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class linalg_ldl_factor(NamedTuple):
@@ -258,7 +258,7 @@ class linalg_ldl_factor(NamedTuple):
     pivots: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class linalg_ldl_factor_ex(NamedTuple):
@@ -269,7 +269,7 @@ class linalg_ldl_factor_ex(NamedTuple):
     info: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class linalg_cholesky_ex(NamedTuple):
@@ -279,7 +279,7 @@ class linalg_cholesky_ex(NamedTuple):
     info: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class linalg_inv_ex(NamedTuple):
@@ -289,7 +289,7 @@ class linalg_inv_ex(NamedTuple):
     info: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class linalg_solve_ex(NamedTuple):
@@ -299,7 +299,7 @@ class linalg_solve_ex(NamedTuple):
     info: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class geqrf(NamedTuple):
@@ -309,7 +309,7 @@ class geqrf(NamedTuple):
     tau: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 class triangular_solve(NamedTuple):
@@ -319,7 +319,7 @@ class triangular_solve(NamedTuple):
     cloned_coefficient: Any
 
     def __repr__(self) -> str:
-        return text_of(self)
+        return format_result(self)
 
 
 PUBLIC_MODULE = "edutorch.return_types"

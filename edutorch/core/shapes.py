@@ -85,7 +85,7 @@ class Contract:
                 )
             for axis, size in zip(term, shape, strict=True):
                 axis, _, divisor = axis.partition("/")
-                full = size * whole(self.op, settings[divisor], divisor) if divisor else size
+                full = size * as_int(self.op, settings[divisor], divisor) if divisor else size
                 known = sizes.setdefault(axis, (full, name))
                 if known[0] != full:
                     raise self.error(
@@ -159,14 +159,14 @@ def normal_dim(op: str, dim: int, ndim: int) -> int:
     """
     if dim.__class__ is int and 0 <= dim < ndim:
         return dim
-    dim = whole(op, dim)
+    dim = as_int(op, dim)
     room = max(ndim, 1)
     if not -room <= dim < room:
         raise no_such_dim(op, dim, ndim)
     return dim % room
 
 
-def whole(op: str, value: Any, name: str = "dim") -> int:
+def as_int(op: str, value: Any, name: str = "dim") -> int:
     """Return a dim, or another setting, as Python's integer; True and False are none.
 
     Raises: ArgumentError: it is no integer.
@@ -188,7 +188,7 @@ def distinct_dims(op: str, dims: Any, ndim: int) -> tuple[int, ...]:
     several = dims if isinstance(dims, tuple | list | range) else (dims,)
     counted = tuple(normal_dim(op, dim, ndim) for dim in several)
     if len(set(counted)) != len(counted):
-        raise NamedTwiceError(op, f"dim {tuple(several)} names the same dimension twice")
+        raise RepeatedDimError(op, f"dim {tuple(several)} names the same dimension twice")
     return counted
 
 
@@ -197,13 +197,13 @@ def missing_dim(op: str, dim: Any, ndim: int) -> DimError:
 
     Raises: ArgumentError: it is no integer.
     """
-    dim = whole(op, dim)
+    dim = as_int(op, dim)
     if ndim:
         return no_such_dim(op, dim, ndim)
     return DimError(op, f"Dimension specified as {dim} but tensor has no dimensions")
 
 
-class NamedTwiceError(DimError, RuntimeError):
+class RepeatedDimError(DimError, RuntimeError):
     """A dim is named twice. (PyTorch raises a RuntimeError here.)"""
 
 
@@ -216,7 +216,7 @@ def no_such_dim(op: str, dim: int, ndim: int) -> DimError:
     )
 
 
-KEEPING = {"all", "any"}
+EMPTY_DIM_REDUCES_NOTHING = {"all", "any"}
 """Reductions that reduce nothing over `dim=()`, which means all dims to others: as in PyTorch."""
 
 
@@ -229,11 +229,11 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
             return dim % ndim
         return normal_dim(op.title, dim, ndim) if ndim else check_scalar_dim(op.title, dim)
     if not isinstance(dim, tuple | list | range):
-        return reduced_dims(op, whole(op.title, dim), ndim)
+        return reduced_dims(op, as_int(op.title, dim), ndim)
     dims = tuple(axis % ndim for axis in dim) if are_in_range(dim, ndim) else ()
     if len(dims) != len(dim) or len(set(dims)) != len(dims):  # to ask for a title takes time
         dims = distinct_dims(op.title, dim, ndim)
-    if not dims and op.name in KEEPING:
+    if not dims and op.name in EMPTY_DIM_REDUCES_NOTHING:
         return ()
     if not dims or not ndim:
         return None
@@ -249,7 +249,7 @@ def check_scalar_dim(op: str, dim: int) -> None:
     normal_dim(op, dim, 0)
 
 
-def kept_shape(shape: tuple[int, ...], dim: int | tuple[int, ...] | None) -> tuple[int, ...]:
+def keepdim_shape(shape: tuple[int, ...], dim: int | tuple[int, ...] | None) -> tuple[int, ...]:
     """Return `shape` with the reduced dims kept as size 1."""
     if dim is None:
         return (1,) * len(shape)

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .tensor import PLAIN_TENSORS, Tensor, fill, attach_view
+from .tensor import PLAIN_TENSORS, Tensor, attach_view, fill
 
 if TYPE_CHECKING:
     from .op import Op
@@ -50,27 +50,27 @@ def is_disabled() -> bool:
 # Who is asked ---------------------------------------------------------------------------
 
 
-def overrides(kind: type) -> bool:
+def has_override(kind: type) -> bool:
     """Say whether a class has a `__torch_function__` of its own."""
     method = getattr(kind, "__torch_function__", None)
     return method is not None and getattr(method, "__func__", None) is not DEFAULT
 
 
-def overriding(values: Iterable[Any]) -> list[Any]:
+def find_overrides(values: Iterable[Any]) -> list[Any]:
     """Return those to ask, one of each class: derived classes before their bases."""
     found: list[Any] = []
     if is_disabled():
         return found
     for value in values:
         kind = type(value)
-        if kind in PLAIN_TENSORS or not overrides(kind) or any(type(x) is kind for x in found):
+        if kind in PLAIN_TENSORS or not has_override(kind) or any(type(x) is kind for x in found):
             continue
         place = next((i for i, x in enumerate(found) if issubclass(kind, type(x))), len(found))
         found.insert(place, value)
     return found
 
 
-def ask(
+def call_override(
     function: Callable[..., Any], asked: Sequence[Any], args: tuple[Any, ...], named: dict[str, Any]
 ) -> Any:
     """Return the answer of the first class that has one.
@@ -89,7 +89,9 @@ def ask(
     )
 
 
-def ask_about(op: Op, asked: Sequence[Any], inputs: Any, settings: dict[str, Any], out: Any) -> Any:
+def call_op_override(
+    op: Op, asked: Sequence[Any], inputs: Any, settings: dict[str, Any], out: Any
+) -> Any:
     """Ask about an op's call, written as a user would: without what is the default anyway."""
     parameters = op.signature.parameters
     args = list(inputs)
@@ -100,7 +102,7 @@ def ask_about(op: Op, asked: Sequence[Any], inputs: Any, settings: dict[str, Any
     }
     if out is not None:
         named["out"] = out
-    return ask(op.function, asked, tuple(args), named)
+    return call_override(op.function, asked, tuple(args), named)
 
 
 # What comes out --------------------------------------------------------------------------
@@ -118,7 +120,7 @@ def result_class(tensors: Sequence[Tensor]) -> type[Tensor] | None:
     return found
 
 
-def turned_into(cls: type, result: Any, given: Sequence[Any] = ()) -> Any:
+def cast_to_class(cls: type, result: Any, given: Sequence[Any] = ()) -> Any:
     """Make a new tensor (or each in a tuple or list of them) one of the class `cls`."""
     if isinstance(result, Tensor):
         if cls in PLAIN_TENSORS or isinstance(result, cls) or any(result is x for x in given):
@@ -126,7 +128,7 @@ def turned_into(cls: type, result: Any, given: Sequence[Any] = ()) -> Any:
         result.__class__ = cls
         return result
     if isinstance(result, tuple | list):
-        parts = [turned_into(cls, each, given) for each in result]
+        parts = [cast_to_class(cls, each, given) for each in result]
         kind: Any = type(result)
         return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
     return result
@@ -140,7 +142,7 @@ def default_torch_function(
         return NotImplemented
     with DisableTorchFunctionSubclass():
         result = func(*args, **(kwargs or {}))
-    return turned_into(cls, result, args)
+    return cast_to_class(cls, result, args)
 
 
 DEFAULT = default_torch_function

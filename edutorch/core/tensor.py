@@ -14,7 +14,7 @@ from ..backends.device import Device
 from ..errors import GradientError, ShapeError
 from ..events import TensorAliased, TensorWritten, emit
 from ..modes import current
-from .allocation import check_room
+from .allocation import check_memory
 from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, VersionCounter
 from .memory_members import MemoryMembers
 from .shapes import Size, missing_dim
@@ -64,7 +64,7 @@ class Tensor(TensorInterop, MemoryMembers):
             # Without a size it is empty, but Size([]) is that of a single element.
             size = tuple(size for size in data if isinstance(size, int)) or (0,)
             size = size if values is None else values
-            check_room("Tensor", size, kind)
+            check_memory("Tensor", size, kind)
             return fill(self, backends.CPU.xp.zeros(size, kind))
         return fill(self, backends.CPU.xp.array(values, kind))
 
@@ -390,9 +390,9 @@ def attach_view(view: Tensor, of: Tensor) -> None:
     view._writes = writes
     view._base = of if of._base is None else of._base
     views = writes.views
-    if len(views) == writes.room:  # drop those that have died meanwhile
+    if len(views) == writes.views_limit:  # drop those that have died meanwhile
         views = [reference for reference in views if reference() is not None]
-        writes.views, writes.room = views, 2 * len(views) + 8
+        writes.views, writes.views_limit = views, 2 * len(views) + 8
     views.append(ref(view))
 
 
@@ -404,9 +404,9 @@ def attach_views(pieces: Sequence[Tensor], of: Tensor) -> None:
         view._writes = writes
         view._base = base
     views = writes.views
-    if len(views) + len(pieces) > writes.room:
+    if len(views) + len(pieces) > writes.views_limit:
         views = [reference for reference in views if reference() is not None]
-        writes.views, writes.room = views, 2 * (len(views) + len(pieces)) + 8
+        writes.views, writes.views_limit = views, 2 * (len(views) + len(pieces)) + 8
     views.extend(map(ref, pieces))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.aliased_array import plain
+from ..backends.aliased_array import as_plain_array
 from ..errors import ArgumentError, GradientError, ShapeError, ShapeValueError, ValueRangeError
 from .autograd.graph import LEAF
 from .pickling import Pickling
@@ -49,10 +49,10 @@ class TensorInterop(Pickling):
 
         Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
         """
-        from .numpy_aliasing import lend
+        from .numpy_aliasing import export_array
 
         array = self._readable(force)
-        return lend(self) if array is self._array else array
+        return export_array(self) if array is self._array else array
 
     def _readable(self, force: bool = False) -> np.ndarray:
         """Return the numbers as an array to read, if NumPy may have them.
@@ -79,7 +79,7 @@ class TensorInterop(Pickling):
         if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
             if copy is False:
                 raise ValueError("Unable to avoid copy while creating an array as requested.")
-            return np.array(plain(self._readable()), dtype)
+            return np.array(as_plain_array(self._readable()), dtype)
         return self.numpy()
 
     def __array_wrap__(

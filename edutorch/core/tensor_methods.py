@@ -12,19 +12,19 @@ from numpy import ndarray
 
 from .. import backends, dtypes
 from ..errors import DTypeError, GradientError, ShapeError
-from ..modes import DEFAULT, NO_GRAD, override_modes, current
-from .argument_checks import tensors_only
+from ..modes import DEFAULT, NO_GRAD, current, override_modes
+from .argument_checks import with_argument_checks
 from .autograd.forward_mode import update_tangents
 from .autograd.graph import LEAF
 from .autograd.multi_output import refuse_write_into_view
-from .autograd.view_tracking import notify_write, alias_with_history, set_history
+from .autograd.view_tracking import alias_with_history, notify_write, set_history
 from .autograd.written_regions import region_index, write_stretched
 from .dispatch import is_operand
 from .error_messages import no_tensor
 from .fast.call_codegen import ALIASES
 from .precision import SCALING, is_half
 from .registry import op_function
-from .subclasses import ask, overriding
+from .subclasses import call_override, find_overrides
 from .tensor import PLAIN_TENSORS, Tensor, fill, wrap, writes_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def reflect(op: Op) -> Callable[..., Any]:
     """Make `2 - x` from sub: the operands change places."""
     if op.name in COMMUTATIVE:
         return op.operator
-    node_type = op.node_named(REFLECTED[op.name]) if op.name in REFLECTED else None
+    node_type = op.node_type_named(REFLECTED[op.name]) if op.name in REFLECTED else None
 
     @functools.wraps(op.function)
     def reflected(self: Tensor, other: Any) -> Any:
@@ -146,7 +146,7 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a composed function (one without a block of its own) a Tensor method too."""
     name = function.__name__
     function = with_aliases(function)
-    method = tensors_only(function, autocasts=False)
+    method = with_argument_checks(function, autocasts=False)
     setattr(Tensor, name, accept_varargs(method) if name in VARARG_METHODS else method)
     return function
 
@@ -186,9 +186,9 @@ def in_place(op: Op) -> Callable[..., Tensor]:
             overwrite(self, wrap(result), self, name)
             return self
         if self.__class__ not in PLAIN_TENSORS:
-            asked = overriding((self, *args))
+            asked = find_overrides((self, *args))
             if asked:
-                return ask(twin, asked, (self, *args), kwargs)
+                return call_override(twin, asked, (self, *args), kwargs)
         if current().autocast is not None:  # what is written into has a type already
             with override_modes(autocast=None):
                 return twin(self, *args, **kwargs)

@@ -1,11 +1,11 @@
-"""What all derivatives of functions share: picking arguments, and the tensors in their trees."""
+"""Helpers of the function transforms: selection of arguments, and the tensors in their trees."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd.forward_mode import differentiation_input, detach_with_tangents, tangents_of
+from ..core.autograd.forward_mode import detach_with_tangents, differentiation_input, tangents_of
 from ..core.autograd.graph import reachable
 from ..core.tensor import LEAF, Tensor
 from ..errors import GradientError
@@ -18,50 +18,52 @@ Argnums = int | tuple[int, ...]
 
 
 class SelectedArguments:
-    """The arguments that a function is differentiated by, made new for it.
+    """The arguments with respect to which a function is differentiated.
 
     Args:
-        name: of the derivative, for errors.
+        name: the name of the transform, for errors.
         args: all positional arguments.
-        argnums: which of them; a negative one counts from the end.
+        argnums: the positions to select; negative ones count from the end.
 
     Raises: GradientError, TypeError: there is no such argument, or a leaf of its tree is
         not a tensor.
     """
 
     def __init__(self, name: str, args: Sequence[Any], argnums: Argnums) -> None:
-        numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-        if not numbers:
+        positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+        if not positions:
             raise GradientError(name, "argnums must not be empty")
-        for number in numbers:
-            if not -len(args) <= number < len(args):
+        for position in positions:
+            if not -len(args) <= position < len(args):
                 raise GradientError(
-                    name, f"Got argnum={number}, but only {len(args)} positional inputs"
+                    name, f"Got argnum={position}, but only {len(args)} positional inputs"
                 )
-        self.positions = [number % len(args) for number in numbers]
-        if len(set(self.positions)) < len(numbers):
+        self.positions = [position % len(args) for position in positions]
+        if len(set(self.positions)) < len(positions):
             raise GradientError(name, f"argnums must be different numbers, got {argnums}")
         self.name, self.args, self.is_single = name, list(args), isinstance(argnums, int)
-        picked: Any = tuple(args[number] for number in self.positions)
-        self.tensors, self.spec = flatten_tensors(name, picked[0] if self.is_single else picked)
+        selected: Any = tuple(args[position] for position in self.positions)
+        self.tensors, self.spec = flatten_tensors(name, selected[0] if self.is_single else selected)
 
     def call(self, func: Function, kwargs: dict[str, Any], tensors: Sequence[Tensor]) -> Any:
-        """Call `func` with other tensors in the places of the chosen ones."""
+        """Call `func` with other tensors in place of the selected ones."""
         tree = self.tree(tensors)
         args = list(self.args)
-        for number, value in zip(self.positions, (tree,) if self.is_single else tree, strict=True):
-            args[number] = value
+        for position, value in zip(
+            self.positions, (tree,) if self.is_single else tree, strict=True
+        ):
+            args[position] = value
         return func(*args, **kwargs)
 
     def tree(self, tensors: Sequence[Any]) -> Any:
-        """Arrange something per tensor as the chosen arguments are."""
+        """Arrange one value per tensor in the tree structure of the selected arguments."""
         return tree_unflatten(tensors, self.spec)
 
 
 def flatten_tensors(name: str, tree: Any) -> tuple[list[Tensor], TreeSpec]:
-    """Return the tensors of a tree, and its shape.
+    """Return the tensors of a tree, and its structure.
 
-    Raises: TypeError: something else is in it.
+    Raises: TypeError: a leaf is not a tensor.
     """
     leaves, spec = tree_flatten(tree)
     for leaf in leaves:
@@ -74,34 +76,37 @@ def flatten_tensors(name: str, tree: Any) -> tuple[list[Tensor], TreeSpec]:
 
 
 def record_call(
-    func: Function, kwargs: dict[str, Any], chosen: SelectedArguments
+    func: Function, kwargs: dict[str, Any], selected: SelectedArguments
 ) -> tuple[Any, list[Tensor]]:
-    """Call `func` on new leaves (or steps in the outer graph); return its result and them."""
-    connected = current().grad
-    leaves = [differentiation_input(lift_to_innermost(tensor), connected) for tensor in chosen.tensors]
+    """Call `func` on new leaves (or nodes of the outer graph); return its result and these."""
+    is_recording = current().grad
+    leaves = [
+        differentiation_input(lift_to_innermost(tensor), is_recording)
+        for tensor in selected.tensors
+    ]
     with enable_grad():
-        return chosen.call(func, kwargs, leaves), leaves
+        return selected.call(func, kwargs, leaves), leaves
 
 
 def has_outer_graph(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> bool:
-    """Say whether what was computed from our leaves can be differentiated by anything else.
+    """Whether the outputs depend on anything other than `leaves` that can get a gradient.
 
-    Leaves of derivatives that are done do not count: nobody can ask for them any more. From
-    now on ours are such.
+    Leaves of completed transforms do not count, as their gradients cannot be requested any more.
+    This function marks `leaves` as such.
     """
     for leaf in leaves:
         leaf.__dict__["_is_done"] = True
-    found = [each for output in outputs for each in (output, *tangents_of(output))]
-    nodes = [each if each._node is LEAF else each._node for each in found if each._node]
+    tensors = [tensor for output in outputs for tensor in (output, *tangents_of(output))]
+    nodes = [tensor if tensor._node is LEAF else tensor._node for tensor in tensors if tensor._node]
     return current().grad and any(
         "_is_done" not in edge.__dict__ for edge in reachable(nodes) if isinstance(edge, Tensor)
     )
 
 
 def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
-    """Return a function's output, and what it returned besides.
+    """Return a function's output and its auxiliary output.
 
-    Raises: GradientError: there should be two, but are not.
+    Raises: GradientError: the result is not a pair.
     """
     if not has_aux:
         return result, None
@@ -115,5 +120,5 @@ def split_aux(name: str, result: Any, has_aux: bool) -> tuple[Any, Any]:
 
 
 def detach_tree(tree: Any) -> Any:
-    """Return a tree with its tensors taken out of the graph (if they move, they still do)."""
+    """Return a tree with its tensors detached from the graph; they keep their tangents."""
     return tree_map_only(Tensor, detach_with_tangents, tree)

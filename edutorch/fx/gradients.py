@@ -126,7 +126,7 @@ def run_rules(
         engine.run(tuple(e for e, _ in pairs), [p for _, p in pairs])
     gradients: dict[Any, Any] = dict(engine.captured)
     for leaf in engine.leaves:
-        gradients[leaf] = engine.waiting.pop(leaf)
+        gradients[leaf] = engine.pending.pop(leaf)
     return {
         edge: None if g is None else (conjugate(g, False) if edge._order else g)
         for edge, g in gradients.items()

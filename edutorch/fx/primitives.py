@@ -96,7 +96,7 @@ def gradients_of(name: str, rule: str) -> Callable[..., Any]:
 
     def gradients(*values: Any) -> Any:
         g = values[first]
-        if g.__class__ is np.ndarray and g.size >= slot.least:
+        if g.__class__ is np.ndarray and g.size >= slot.min_size:
             gradient = slot(*values)
             if gradient is not None:
                 return gradient

@@ -47,12 +47,12 @@ def request_kernel(slot: Slot) -> None:
     if mode == "wait" or are_deterministic_algorithms_enabled():
         make_or_warn(slot)
     else:
-        compiler.do(partial(make_or_warn, slot))
+        compiler.submit(partial(make_or_warn, slot))
 
 
 def prepare_runtime() -> None:
     """Set up threads and memory for kernels: see `backends/blas.py`, `utils/malloc_tuning.py`."""
-    blas.hold()
+    blas.limit_threads()
     keep_freed_memory()
 
 
@@ -122,14 +122,14 @@ def warm_up(*, compile: bool = True) -> Iterator[KernelStatus]:
     import_module("..optim", __name__)
     import_module("..nn", __name__)
     for slot in slots():
-        slot.asked = True
+        slot.requested = True
         start, listener, detail = time.perf_counter(), compilation_listener(compile), ""
         try:
             with install_listener("numba:compile", listener):
                 make(slot)
             state = "compiled" if listener.seen else "loaded"
         except CompilationForbidden:
-            slot.asked, state = False, "not compiled"
+            slot.requested, state = False, "not compiled"
         except Exception as error:  # noqa: BLE001 (it is reported; the next one may do)
             state, detail = "failed", first_line(error)
         yield KernelStatus(slot.name, state, time.perf_counter() - start, detail)

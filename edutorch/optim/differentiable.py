@@ -1,9 +1,9 @@
-"""Optimizers whose rule is written once: for arrays, for complex numbers, and to be recorded.
+"""Base classes of optimizers that support `differentiable=True` and complex parameters.
 
-`update` of such an optimizer gets everything unpacked: the parameter, its gradient and
-what is remembered about it as plain arrays, the count of steps as a number. Complex numbers
-come as pairs of real ones, which follow their gradients independently of each other. With
-`differentiable=True` the same lines get tensors, and instead of NumPy the ops that record.
+`update` of a `DifferentiableOptimizer` gets the parameter, its gradient and its state as plain
+arrays, and the step count as a number. Complex values are passed as pairs of real ones, which are
+updated independently. With `differentiable=True` the same lines get tensors, and edutorch's ops in
+place of NumPy, so that the step is recorded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import ops
 from ..backends.numpy import Array
-from ..core.precision import is_half, widened
+from ..core.precision import is_half, widen
 from ..core.source_location import CodeLocation
 from ..core.tensor import Tensor
 from ..modes import enable_grad
@@ -24,17 +24,17 @@ __all__ = ["DifferentiableOptimizer"]
 
 
 class DifferentiableOptimizer(Optimizer):
-    """The base of optimizers with one `update` for arrays and for recorded tensors.
+    """Base of optimizers with one `update` for arrays and for recorded tensors.
 
-    What `init_state` returns are tensors, with PyTorch's names. `update` finds arrays under
-    these names in `state` and changes them in place; "step", if there is one, has been
-    counted already and is a number.
+    `init_state` returns tensors under PyTorch's names. `update` gets arrays under these names in
+    `state` and changes them in place; "step", if present, is a number that already counts this
+    step.
     """
 
     def step_param(
         self, group: dict[str, Any], param: Tensor, grad: Array, place: CodeLocation
     ) -> None:
-        """Unpack a parameter and what belongs to it, and update it."""
+        """Unpack a parameter, its gradient and its state, and update it."""
         tensors = self.get_state(group, param)
         if group.get("differentiable"):
             step_differentiable(self.update, group, param, tensors)
@@ -45,7 +45,7 @@ class DifferentiableOptimizer(Optimizer):
         param._bump(place)
 
     def get_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return the state of a parameter, which begins with its first step."""
+        """Return the state of a parameter, created at its first step."""
         state = self.state.get(param)
         if not state:
             if group.get("capturable") and param.device.type == "cpu":
@@ -59,18 +59,18 @@ class DifferentiableOptimizer(Optimizer):
 
 
 class FastDifferentiableOptimizer(Optimizer):
-    """The base of optimizers with a fast `update` for arrays, and a plain `rule` for tensors."""
+    """Base of optimizers with a fast `update` for arrays and another one for recorded tensors."""
 
     def update_differentiable(
         self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
     ) -> None:
-        """Do what `update` does, so that it can be recorded."""
+        """Do what `update` does, with ops that are recorded."""
         raise NotImplementedError(f"{type(self).__name__} has no rule()")
 
     def step_param(
         self, group: dict[str, Any], param: Tensor, grad: Array, place: CodeLocation
     ) -> None:
-        """Update a parameter: fast, or (differentiable) as a part of the graph."""
+        """Update a parameter: with arrays, or with `differentiable` as part of the graph."""
         if not group.get("differentiable"):
             super().step_param(group, param, grad, place)
             return
@@ -82,32 +82,33 @@ class FastDifferentiableOptimizer(Optimizer):
 def step_differentiable(
     update: Callable[..., None], group: dict[str, Any], param: Tensor, tensors: dict[str, Any]
 ) -> None:
-    """Take a step as a part of the graph: gradients can flow through it."""
+    """Update a parameter as part of the graph, so that gradients flow through the step."""
     with enable_grad():
         grad = param.grad
         assert grad is not None
         grad = -grad if group.get("maximize") else grad
-        # Earlier steps have saved the old values: they must stay what they were.
+        # The graph of earlier steps has saved the old state, so new tensors are written.
         is_first_step = None in tensors.values()
         tensors.update({
             key: zeros_like(param.detach()) if value is None else value.clone()
             for key, value in tensors.items()
         })  # fmt: skip
-        state = {key: as_real(value) for key, value in tensors.items()} | {"fresh": is_first_step}
+        state = {key: as_real(value) for key, value in tensors.items()}
+        state["is_first_step"] = is_first_step
         state = increment_step(state, tensors)
         if not is_half(param.dtype):
             update(ops, group, as_real(param), as_real(grad), state)
             return
-        param32, state32 = widened(param), {key: widened(value) for key, value in state.items()}
+        param32, state32 = widen(param), {key: widen(value) for key, value in state.items()}
         group = {**group, "rounded_to": param.dtype.numpy}
-        update(ops, group, param32, widened(grad), state32)  # see `Optimizer.updated`
+        update(ops, group, param32, widen(grad), state32)  # see `Optimizer.run_update`
         for original, copy in [(param, param32), *((state[key], state32[key]) for key in tensors)]:
             if copy is not original:
                 original.copy_(copy)
 
 
 def increment_step(state: dict[str, Any], tensors: dict[str, Any]) -> dict[str, Any]:
-    """Count this step, if steps are counted, and hand out the count as a number."""
+    """Increment the step count, if there is one, and put it into `state` as a number."""
     if "step" in tensors:
         tensors["step"]._array += 1
         state["step"] = tensors["step"]._array.item()
@@ -115,18 +116,18 @@ def increment_step(state: dict[str, Any], tensors: dict[str, Any]) -> dict[str, 
 
 
 def as_real(values: Any) -> Any:
-    """Show complex numbers as pairs of real ones, in the same memory."""
+    """Return complex values as a view of pairs of real ones; others as they are."""
     dtype = values.dtype
     return view_as_real(values) if getattr(dtype, "numpy", dtype).kind == "c" else values
 
 
 def host_scalar(value: float) -> Tensor:
-    """Return a number that is kept beside the arrays. It stays on the host: reading it is free."""
+    """Return a scalar of the state. It is on the CPU, where reading it does not synchronize."""
     return tensor(float(value), device="cpu")
 
 
 def learning_rate(group: dict[str, Any]) -> Any:
-    """Return the learning rate: a number, or a tensor if gradients shall flow to it."""
+    """Return the learning rate: a number, or a tensor where gradients flow to it."""
     lr = group["lr"]
     if group.get("differentiable") and isinstance(lr, Tensor):
         return lr.reshape(())
@@ -134,7 +135,7 @@ def learning_rate(group: dict[str, Any]) -> Any:
 
 
 def apply_weight_decay(group: dict[str, Any], lr: Any, param: Any, grad: Any) -> Any:
-    """Pull towards zero: through the gradient, or (decoupled) the parameter itself."""
+    """Apply weight decay: return the changed gradient or, if decoupled, change `param`."""
     decay = group["weight_decay"]
     if not decay:
         return grad
@@ -144,7 +145,7 @@ def apply_weight_decay(group: dict[str, Any], lr: Any, param: Any, grad: Any) ->
     return grad + decay * param
 
 
-# Settings that make no sense -----------------------------------------------------------
+# Checks of settings --------------------------------------------------------------------
 
 
 def check_lr(lr: Any, text: str = "Invalid learning rate: {}") -> None:

@@ -1,9 +1,8 @@
-"""A step for all parameters of a group at once, by a kernel, to the same bits.
+"""Fused optimizer steps: one kernel call for all parameters of a group, with identical results.
 
-The kernel gets a table of where the numbers lie. Parameters and what is remembered about them
-stay where they are from step to step, so the table is kept, and each step only asks whether the
-arrays are still the same ones. Gradients are new each time; small ones are copied into one row,
-which takes less time than asking each of them for its address.
+The kernel gets a table of pointers. Parameters and state stay in place from step to step, so the
+table is cached, and each step only checks that the arrays are still the same objects. Gradients are
+new in each step; small ones are concatenated, which is faster than reading each one's address.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ from ..core.tensor import Tensor
 __all__ = ["FusedKernel"]
 
 MIN_FUSED_SIZE = 8192
-"""With fewer numbers in a group, the definition is as fast."""
+"""Groups with fewer elements are not fused: the plain `update` is as fast."""
 
 SMALL_GRADIENT_SIZE = 4096
-"""Gradients with fewer numbers on average are copied into one row."""
+"""Gradients with fewer elements on average are concatenated into one array."""
 
 TABLE_COLUMNS = 5
-STEP_COUNT = slot("optimizers.step_count", least=0)
+STEP_COUNT = slot("optimizers.step_count", min_size=0)
 
 
 class FusedKernel:
-    """The kernel of one optimizer, and what it wants to know.
+    """The fused kernel of an optimizer, with its pointer tables.
 
     Args:
-        name: of its maker in `kernels/cpu/optimizers.py`.
-        settings: (group, number of this step, what is remembered of each parameter) → the
-            numbers that the kernel gets; None if it cannot.
+        name: the name of its maker in `kernels/cpu/optimizers.py`.
+        settings: (group, step number, state of each parameter) → the scalars for the kernel;
+            None if this step cannot be fused.
         counted: whether the optimizer counts its steps.
-        columns: what is remembered about a parameter, by name, and the setting of the group
-            without which it is not (None: it always is).
+        columns: the names of the state's arrays, each with the setting of the group that
+            enables it (None: always there).
     """
 
     def __init__(
@@ -61,10 +60,10 @@ class FusedKernel:
         params: list[Tensor],
         place: CodeLocation,
     ) -> bool:
-        """Update these parameters of a group. False: nothing was done, the definition has to.
+        """Update parameters of a group; return False if nothing was done and `update` has to.
 
         Args:
-            key: names the group, so that its table is found again.
+            key: identifies the group, for its cached table.
         """
         if sum([param._array.size for param in params]) < MIN_FUSED_SIZE or group.get(
             "differentiable"
@@ -72,9 +71,9 @@ class FusedKernel:
             return False
         run = self.slot.run
         if run is None or STEP_COUNT.run is None:
-            self.slot.ask()
-            STEP_COUNT.ask()
-            run = self.slot.run  # there already, where the asking waits for it
+            self.slot.request()
+            STEP_COUNT.request()
+            run = self.slot.run  # set by now where kernels are compiled synchronously
             if run is None or STEP_COUNT.run is None:
                 return False
         tables = self.tables.setdefault(optimizer, {})
@@ -90,7 +89,7 @@ class FusedKernel:
         if grads is None:
             return False
         steps = STEP_COUNT.run(table.steps, 0.0, table.one) if self.counted else 0.0
-        if steps < 0:  # some have had fewer gradients so far
+        if steps < 0:  # the step counts differ
             return self._step_by_count(optimizer, key, group, params, place)
         settings = self.settings(group, steps + 1, table.states)
         if settings is None:
@@ -110,7 +109,7 @@ class FusedKernel:
         params: list[Tensor],
         place: CodeLocation,
     ) -> bool:
-        """Update parameters that have had different numbers of steps, those of each together."""
+        """Update parameters whose step counts differ: one call for each step count."""
         by_count: dict[float, list[Tensor]] = {}
         for param in params:
             by_count.setdefault(optimizer.state[param]["step"].item(), []).append(param)
@@ -121,11 +120,11 @@ class FusedKernel:
 
 
 class PointerTable:
-    """Where the numbers of some parameters lie, and of what is remembered about them.
+    """The addresses of parameters, gradients and state for one group.
 
     Attributes:
-        fits: whether a kernel can take them: one kind of numbers, no gaps, nothing twice.
-        ends: how many numbers there are up to the end of each parameter.
+        can_fuse: whether a kernel can take them: one dtype, contiguous, no overlap.
+        ends: the cumulative number of elements at the end of each parameter.
     """
 
     def __init__(
@@ -154,7 +153,8 @@ class PointerTable:
             self.steps = np.array([address(step) for step in self.state_arrays[-1]])
         sizes = [array.size for array in self.arrays]
         self.ends = np.cumsum(sizes).astype(np.uint64)
-        self.row_offsets: Array | None = None  # in one row of all gradients, if they are small
+        # Byte offsets in the concatenated gradients, if these are small.
+        self.row_offsets: Array | None = None
         if self.count < SMALL_GRADIENT_SIZE * len(params):
             offsets = (self.ends - np.array(sizes, np.uint64)).astype(np.int64)
             self.row_offsets = offsets * self.dtype.itemsize
@@ -187,7 +187,7 @@ class PointerTable:
         return all(a + size <= b for (a, size), (b, _) in pairwise(ranges))
 
     def is_current(self, params: list[Tensor], state: Any, columns: list[str]) -> bool:
-        """Say whether the parameters, and their arrays, are those of the last step."""
+        """Whether the parameters and their arrays are those of the last step."""
         if len(params) != len(self.params) or not all(map(is_, params, self.params)):
             return False
         if columns != self.columns:
@@ -199,12 +199,12 @@ class PointerTable:
             for name, arrays in zip(self.names, self.state_arrays, strict=True):
                 if not all(map(is_, [state[name]._array for state in self.states], arrays)):
                     return False
-        except (KeyError, TypeError, AttributeError):  # nothing is remembered yet
+        except (KeyError, TypeError, AttributeError):  # there is no state yet
             return not self.can_fuse
         return True
 
     def gradients(self, params: list[Tensor], maximize: bool) -> list[Array] | None:
-        """Write down where the gradients are. Their arrays must live until the step is taken."""
+        """Fill in the addresses of the gradients; return the arrays, to keep alive for the step."""
         grads = [param._grad._array for param in params]  # type: ignore[union-attr]
         dtype = self.dtype
         for grad in grads:
@@ -222,10 +222,10 @@ class PointerTable:
 
 
 def array_of(state: dict[str, Any], name: str) -> Any:
-    """Return the array of this name that is remembered about a parameter; None without one."""
+    """Return the array of this name in a parameter's state, or None where absent."""
     return getattr(state.get(name), "_array", None)
 
 
 def address(array: Array) -> int:
-    """Return where the first number of an array is."""
+    """Return the address of the first element of an array."""
     return array.__array_interface__["data"][0]

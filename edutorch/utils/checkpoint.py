@@ -95,16 +95,16 @@ def checkpoint(
     if not is_grad_enabled():
         with first:
             return function(*args, **kwargs)
-    part = Part(function, args, kwargs, second, determinism_check, preserve_rng_state)
-    with saved_tensors_hooks(part.note, part.open), first:
+    call = CheckpointedCall(function, args, kwargs, second, determinism_check, preserve_rng_state)
+    with saved_tensors_hooks(call.pack, call.unpack), first:
         return function(*args, **kwargs)
 
 
-class Enough(Exception):
+class StopRecomputation(Exception):
     """Ends the second run."""
 
 
-class Part:
+class CheckpointedCall:
     """A checkpointed call: how to run it again, and what that brought."""
 
     def __init__(
@@ -119,29 +119,29 @@ class Part:
         self.function, self.context = function, context
         self.checks, self.early_stop = determinism_check == "default", _EARLY_STOP[-1]
         leaves, self.spec = tree_flatten((args, kwargs))
-        self.given = [Given(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        self.inputs = [SavedInput(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         devices = {backends.of(leaf._array) for leaf in leaves if isinstance(leaf, Tensor)}
         devices.add(backends.CPU)
         self.generators = list(map(default_generator, devices)) if preserve_rng_state else []
         self.states = [generator.get_state() for generator in self.generators]
         self.autocast = current().autocast
-        self.described: list[str] = []  # of each value that was saved
+        self.descriptions: list[str] = []  # of each value that was saved
         self.versions: list[int] = []  # and how often its memory had been written to
         self.values: dict[int, tuple[Tensor, int]] = {}  # computed again, until they are used
 
-    def note(self, tensor: Tensor) -> int:
+    def pack(self, tensor: Tensor) -> int:
         """Replace a value by its number."""
-        self.described.append(description(tensor))
+        self.descriptions.append(describe_tensor(tensor))
         self.versions.append(tensor._version)
-        return len(self.described) - 1
+        return len(self.descriptions) - 1
 
-    def open(self, number: int) -> Tensor:
+    def unpack(self, number: int) -> Tensor:
         """Return the value of a number."""
         if number not in self.values:
             self.run_again()
         tensor, version = self.values.pop(number)
         if tensor._version != version:
-            raise overwritten(tensor, "a value that the checkpointed function computed")
+            raise overwritten_error(tensor, "a value that the checkpointed function computed")
         return tensor
 
     def run_again(self) -> None:
@@ -151,13 +151,13 @@ class Part:
         def collect(tensor: Tensor) -> None:
             self.check(len(values), tensor)
             values.append((tensor.detach(), tensor._version))
-            if self.early_stop and len(values) == len(self.described):
-                raise Enough
+            if self.early_stop and len(values) == len(self.descriptions):
+                raise StopRecomputation
 
         def refuse(packed: None) -> Tensor:
             raise CheckpointError("checkpoint", "backward inside of a checkpointed function")
 
-        leaves = [leaf.get() if isinstance(leaf, Given) else leaf for leaf in self.given]
+        leaves = [leaf.get() if isinstance(leaf, SavedInput) else leaf for leaf in self.inputs]
         args, kwargs = tree_unflatten(leaves, self.spec)
         devices = [generator.device for generator in self.generators]
         autocast = self.autocast and self.autocast.with_empty_cache()
@@ -168,14 +168,14 @@ class Part:
             try:
                 with saved_tensors_hooks(collect, refuse), self.context:
                     self.function(*args, **kwargs)
-            except Enough:
+            except StopRecomputation:
                 pass
-        if len(values) != len(self.described):
+        if len(values) != len(self.descriptions):
             raise CheckpointError(
                 "checkpoint",
                 "A different number of tensors was saved during the original forward and "
                 "recomputation.",
-                {"forward": len(self.described), "recomputation": len(values)},
+                {"forward": len(self.descriptions), "recomputation": len(values)},
                 "the function must do the same each time it is called",
             )
         self.values = dict(enumerate(values))
@@ -185,25 +185,25 @@ class Part:
 
         Raises: CheckpointError: it looks otherwise. StaleValueError: it was overwritten.
         """
-        if number >= len(self.described):
+        if number >= len(self.descriptions):
             return
         if tensor._version > self.versions[number]:
-            raise overwritten(tensor, "a tensor that the checkpointed function uses")
-        if self.checks and description(tensor) != self.described[number]:
+            raise overwritten_error(tensor, "a tensor that the checkpointed function uses")
+        if self.checks and describe_tensor(tensor) != self.descriptions[number]:
             raise CheckpointError(
                 "checkpoint",
                 "Recomputed values for the following tensors have different metadata than "
                 "during the forward pass.",
                 {
                     "tensor": number,
-                    "forward": self.described[number],
-                    "recomputation": description(tensor),
+                    "forward": self.descriptions[number],
+                    "recomputation": describe_tensor(tensor),
                 },
                 "the function must do the same each time it is called",
             )
 
 
-class Given:
+class SavedInput:
     """A tensor that the function was given. Inside another checkpoint it is only noted."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -220,28 +220,28 @@ class Given:
         tensor = self.tensor if self.packed is None else self.packed.restore()
         assert tensor is not None
         if self.packed is None and tensor._version != self.version:
-            raise overwritten(tensor, "an input of the checkpointed function")
-        again = tensor.detach()
+            raise overwritten_error(tensor, "an input of the checkpointed function")
+        restored = tensor.detach()
         if self.packed is not None:
-            again._writes = VersionCounter()
-            again._writes.count = self.version
+            restored._writes = VersionCounter()
+            restored._writes.count = self.version
         if tensor._node is not None:
-            again._node = LEAF
-        return again
+            restored._node = LEAF
+        return restored
 
 
-def overwritten(tensor: Tensor, what: str) -> StaleValueError:
+def overwritten_error(tensor: Tensor, what: str) -> StaleValueError:
     place = None if tensor._writes is None else tensor._writes.place
     return StaleValueError(
         "checkpoint",
         "one of the variables needed for gradient computation has been modified by an "
         f"inplace operation: {what} was overwritten",
-        {"tensor": description(tensor), "overwritten": place and read_line(place)},
+        {"tensor": describe_tensor(tensor), "overwritten": place and read_line(place)},
         "write x = x + 1 instead of x += 1, or write into a copy, x.clone()",
     )
 
 
-def description(tensor: Tensor) -> str:
+def describe_tensor(tensor: Tensor) -> str:
     return f"{tuple(tensor.shape)} {tensor.dtype} on {tensor.device}"
 
 
@@ -267,17 +267,17 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    parts = list(functions.children()) if hasattr(functions, "children") else list(functions)
-    size = len(parts) // segments
+    modules = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    size = len(modules) // segments
     for start in range(0, size * (segments - 1), size):
         input = checkpoint(
-            one_after_the_other(parts[start : start + size]), input,
+            compose(modules[start : start + size]), input,
             use_reentrant=use_reentrant, preserve_rng_state=preserve,
         )  # fmt: skip
-    return one_after_the_other(parts[size * (segments - 1) :])(input)
+    return compose(modules[size * (segments - 1) :])(input)
 
 
-def one_after_the_other(functions: Sequence[Callable[..., Any]]) -> Callable[[Any], Any]:
+def compose(functions: Sequence[Callable[..., Any]]) -> Callable[[Any], Any]:
     """Return the function that applies each of several to the result of the one before."""
 
     def run(input: Any) -> Any:

@@ -25,17 +25,17 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
 
-__all__ = ["hold", "once_interruptible", "release", "uninterrupted", "waiting"]
+__all__ = ["hold_interrupts", "interruptible_once", "release_interrupts", "defer_interrupts", "is_interrupt_pending"]
 
 _SIGINT = int(signal.SIGINT)
-_NOTED: list[int] = []  # signals that have come while they were held back
+_PENDING: list[int] = []  # signals that have come while they were held back
 
 
-def _note(number: int, frame: Any) -> None:
-    _NOTED.append(number)
+def _record_signal(number: int, frame: Any) -> None:
+    _PENDING.append(number)
 
 
-def hold() -> Any:
+def hold_interrupts() -> Any:
     """Hold interrupts back from now on.
 
     Returns what `release` needs: the user's handler; or None where there is nothing to hold back:
@@ -45,16 +45,16 @@ def hold() -> Any:
     if current_thread() is not main_thread():
         return None
     handler = _getsignal(_SIGINT)
-    if handler is _note or not callable(handler):
+    if handler is _record_signal or not callable(handler):
         return None
     try:
-        _signal(_SIGINT, _note)
+        _signal(_SIGINT, _record_signal)
     except ValueError:  # the main thread of an interpreter that is not the main one
         return None
     return handler
 
 
-def release(handler: Any) -> None:
+def release_interrupts(handler: Any) -> None:
     """Let interrupts through again, and hand on the one that came meanwhile.
 
     Args:
@@ -62,35 +62,35 @@ def release(handler: Any) -> None:
     """
     if handler is None:
         return
-    if _getsignal(_SIGINT) is _note:
+    if _getsignal(_SIGINT) is _record_signal:
         _signal(_SIGINT, handler)
-    if _NOTED:
-        number = _NOTED[-1]
-        _NOTED.clear()
+    if _PENDING:
+        number = _PENDING[-1]
+        _PENDING.clear()
         handler(number, sys._getframe())
 
 
-def waiting() -> bool:
+def is_interrupt_pending() -> bool:
     """Say whether an interrupt has come that is held back: whatever takes long should end soon."""
-    return bool(_NOTED)
+    return bool(_PENDING)
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Hold interrupts back inside `with`, and raise them behind it.
 
     >>> with uninterrupted():
     ...     waiting()  # has somebody pressed Ctrl-C meanwhile?
     False
     """
-    handler = hold()
+    handler = hold_interrupts()
     try:
         yield
     finally:
-        release(handler)
+        release_interrupts(handler)
 
 
-def once_interruptible(function: Callable[..., Any], handler: Any) -> Callable[..., Any]:
+def interruptible_once(function: Callable[..., Any], handler: Any) -> Callable[..., Any]:
     """Return a closure whose first call can be interrupted, inside a hold.
 
     A step begins by computing the loss, which may take long, before anything has changed.
@@ -101,10 +101,10 @@ def once_interruptible(function: Callable[..., Any], handler: Any) -> Callable[.
         if calls or handler is None:
             return function(*args, **kwargs)
         calls.append(1)
-        release(handler)
+        release_interrupts(handler)
         try:
             return function(*args, **kwargs)
         finally:
-            hold()
+            hold_interrupts()
 
     return around

@@ -76,7 +76,7 @@ def test_large_gradients_are_added_up_by_the_kernels(monkeypatch):
     }  # fmt: skip
     for name, call in calls.items():
         answer = object()
-        slot = Mock(return_value=answer, least=1)
+        slot = Mock(return_value=answer, min_size=1)
         monkeypatch.setattr(lazy_gradients, name, slot)
         before = g.copy()
         assert call() is (None if name == "ADD_ONTO" else answer)

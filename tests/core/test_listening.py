@@ -84,9 +84,7 @@ def test_the_short_way_is_taken(monkeypatch):
     """Somebody who listens does not bring about the questions that only other cases need."""
     asked = []
     usual = dispatch.execute
-    monkeypatch.setattr(
-        dispatch, "execute", lambda op, *rest: asked.append(op) or usual(op, *rest)
-    )
+    monkeypatch.setattr(dispatch, "execute", lambda op, *rest: asked.append(op) or usual(op, *rest))
     x = edutorch.ones(3, requires_grad=True)
     with listening(lambda event: None):
         (x * 2).tanh().sum()

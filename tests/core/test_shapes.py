@@ -10,7 +10,7 @@ import pytest
 import edutorch
 from edutorch import ones, zeros
 from edutorch.core.op import REGISTRY
-from edutorch.core.shapes import Contract, Size, broadcast_shapes, kept_shape, normal_dim
+from edutorch.core.shapes import Contract, Size, broadcast_shapes, keepdim_shape, normal_dim
 from edutorch.errors import DimError, ShapeError
 
 CONV = Contract("conv2d", "n c h w, o c/groups i j, o -> n o p q")
@@ -140,9 +140,9 @@ def test_dims_that_do_not_exist_are_index_errors(call):
 
 
 def test_kept_shape():
-    assert kept_shape((2, 3, 4), None) == (1, 1, 1)
-    assert kept_shape((2, 3, 4), 1) == (2, 1, 4)
-    assert kept_shape((2, 3, 4), (0, 2)) == (1, 3, 1)
+    assert keepdim_shape((2, 3, 4), None) == (1, 1, 1)
+    assert keepdim_shape((2, 3, 4), 1) == (2, 1, 4)
+    assert keepdim_shape((2, 3, 4), (0, 2)) == (1, 3, 1)
 
 
 def test_sizes_are_tuples_with_more():

@@ -116,9 +116,9 @@ def test_parts_that_are_written_again_are_kept_once():
     assert len(memory._writes.regions.writes) <= MIN_LIMIT
     saved, since = memory[0]._array, memory._writes.time
     memory[1] = 0.0
-    assert not memory._writes.reached(saved, since)
+    assert not memory._writes.may_have_changed(saved, since)
     memory[0] = 0.0
-    assert memory._writes.reached(saved, since)
+    assert memory._writes.may_have_changed(saved, since)
 
 
 def test_too_many_parts_count_as_all(monkeypatch):

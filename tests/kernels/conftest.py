@@ -12,4 +12,4 @@ def kernels_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     if os.environ.get("EDUTORCH_KERNELS") == "off":
         monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
         for slot in slots():
-            slot.asked = slot.run is not None  # an earlier test may have asked in vain
+            slot.requested = slot.run is not None  # an earlier test may have asked in vain

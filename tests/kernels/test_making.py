@@ -108,7 +108,7 @@ def test_where_nothing_can_be_kept_a_kernel_is_made_all_the_same(monkeypatch):
 
     monkeypatch.setattr(numba.config, "CACHE_DIR", before)
     monkeypatch.setattr(kernels, "kernel_maker", lambda slot: maker)
-    slot = reference_mode.Slot("some.kernel", least=0)
+    slot = reference_mode.Slot("some.kernel", min_size=0)
     kernels.make(slot)
     assert slot.run == made.append
 
@@ -122,10 +122,10 @@ def test_who_waits_for_a_kernel(monkeypatch, wish, is_deterministic, made):
     told = ["never"]
     monkeypatch.setenv("EDUTORCH_KERNELS", wish)
     monkeypatch.setattr(kernels, "make_or_warn", lambda slot: told.append("now"))
-    monkeypatch.setattr(kernels.compiler, "do", lambda job: told.append("beside"))
+    monkeypatch.setattr(kernels.compiler, "submit", lambda job: told.append("beside"))
     edutorch.use_deterministic_algorithms(is_deterministic)
     try:
-        kernels.request_kernel(reference_mode.Slot("some.kernel", least=0))
+        kernels.request_kernel(reference_mode.Slot("some.kernel", min_size=0))
     finally:
         edutorch.use_deterministic_algorithms(False)
     assert told[-1] == made
@@ -135,7 +135,7 @@ def test_without_numba_no_kernel_is_made(monkeypatch):
     monkeypatch.setattr(kernels, "is_available", lambda: False)
     monkeypatch.setattr(kernels, "make_or_warn", pytest.fail)
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
-    kernels.request_kernel(reference_mode.Slot("some.kernel", least=0))
+    kernels.request_kernel(reference_mode.Slot("some.kernel", min_size=0))
     assert list(kernels.warm_up()) == []
 
 
@@ -149,9 +149,9 @@ def test_an_error_of_the_compiler_is_told_and_the_next_kernel_is_made(monkeypatc
 
     monkeypatch.setattr(kernels, "kernel_maker", maker_of)
     monkeypatch.setattr(kernels, "warn", told.put)
-    broken, good = (reference_mode.Slot(name, least=0) for name in ("some.broken", "some.good"))
-    kernels.compiler.do(lambda: kernels.make_or_warn(broken))
-    kernels.compiler.do(lambda: kernels.make_or_warn(good))
+    broken, good = (reference_mode.Slot(name, min_size=0) for name in ("some.broken", "some.good"))
+    kernels.compiler.submit(lambda: kernels.make_or_warn(broken))
+    kernels.compiler.submit(lambda: kernels.make_or_warn(good))
     assert told.get(timeout=60) == (
         "no kernel for some.broken (no such type): slower, the same results; try `doctor`"
     )

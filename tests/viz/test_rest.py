@@ -4,7 +4,7 @@ import edutorch as torch
 from edutorch.events import BackwardEnded, Stepped, listen_steps, step_event
 from edutorch.modes import current
 from edutorch.viz.live import sampling_policy
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from edutorch.viz.live.idle_steps import IdleSteps
 
 FAR = float("inf")
@@ -13,19 +13,19 @@ FAR = float("inf")
 def resting() -> tuple[IdleSteps, list[type]]:
     rest = IdleSteps()
     heard: list[type] = []
-    rest.awake = lambda kind, subject, accumulated: heard.append(kind)
+    rest.awake = lambda event_type, subject, accumulated: heard.append(event_type)
     return rest, heard
 
 
 def test_each_step_is_counted_with_its_loss_and_nobody_is_woken():
     rest, heard = resting()
     rest.until = FAR
-    with listen_steps(rest.milestone):
+    with listen_steps(rest.step_event):
         for loss in (3.0, 2.0, 1.0):
             step_event(BackwardEnded, (torch.tensor(loss),), True)
             step_event(Stepped, None)
     assert (rest.losses, len(rest.ends), rest.counted, heard) == ([3.0, 2.0, 1.0], 3, 3, [])
-    rest.told()
+    rest.clear()
     assert (rest.losses, rest.ends, rest.counted) == ([], [], 3)
 
 
@@ -33,20 +33,20 @@ def test_what_is_no_real_scalar_is_looked_at_more_closely():
     rest, heard = resting()
     rest.until = FAR
     for root in (torch.ones(2), torch.tensor(1j)):
-        rest.milestone(BackwardEnded, (root,))
+        rest.step_event(BackwardEnded, (root,))
     assert heard == [BackwardEnded, BackwardEnded]
 
 
 def test_when_it_is_over_some_more_steps_may_pass_and_then_one_is_glanced_at():
     rest, heard = resting()
     followed: list[int] = []
-    rest.until, rest.let_pass = 1e-9, 2
+    rest.until, rest.skip = 1e-9, 2
     rest.on_due, rest.follow = lambda: True, lambda: followed.append(rest.counted)
     for _ in range(3):
-        rest.milestone(Stepped, None)
-    assert (rest.counted, rest.let_pass, followed, heard) == (3, 0, [2], [])
+        rest.step_event(Stepped, None)
+    assert (rest.counted, rest.skip, followed, heard) == (3, 0, [2], [])
     rest.on_due = lambda: False
-    rest.milestone(Stepped, None)
+    rest.step_event(Stepped, None)
     assert (rest.counted, heard) == (3, [Stepped])
 
 
@@ -60,4 +60,4 @@ def test_the_step_after_which_it_begins_is_counted_once(monkeypatch):
             optimizer.step()
             assert view.step == step
             view._throttle._early = 0.0  # the second step is the last that is looked at
-        assert view._recorder.rest.until > 0 and not current().listeners
+        assert view._recorder.idle.until > 0 and not current().listeners

@@ -11,7 +11,7 @@ from ... import backends, dtypes
 from ...backends.batching import BatchedBackend
 from ...backends.vmap_errors import VmapError
 from ...errors import GradientError, ShapeError
-from ...modes import override_modes, current
+from ...modes import current, override_modes
 from ..registry import op_function
 from ..tensor import Tensor, wrap
 from .engine import accumulate, run_backward

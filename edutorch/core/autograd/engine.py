@@ -20,6 +20,7 @@ from typing import Any
 from weakref import ref
 
 from ... import dtypes
+from ...backends import reference_mode
 from ...errors import GradientError
 from ...events import (
     BackwardEnded,
@@ -30,16 +31,16 @@ from ...events import (
     step_event,
     work,
 )
-from ...modes import override_modes, current
+from ...modes import current, override_modes
 from ..fast.lazy_gradients import (
     LAZY,
     OutputGradients,
     add_in_place,
+    add_large,
+    as_array,
     can_defer,
     materialize_pending,
-    as_array,
     sum_over,
-    add_large,
 )
 from ..precision import WideSum
 from ..registry import op_function
@@ -106,7 +107,7 @@ IN_PLACE_MIN_SIZE = 1024  # numbers; from here on adding in place beats making a
 class Engine:
     """One backward pass: the gradients that wait, the youngest node first."""
 
-    at_end: tuple[Callable[[Engine], None], ...] = ()  # called once the pass is over
+    end_callbacks: tuple[Callable[[Engine], None], ...] = ()  # called once the pass is over
     trouble = ""  # the first NaN or infinity that a rule has made (see `non_finite.py`)
 
     def __init__(
@@ -116,10 +117,10 @@ class Engine:
         self.retain = retain
         self.wanted = wanted  # autograd.grad: only edges on the way to these; None: all
         self.captured = captured  # nodes whose gradient is asked for
-        self.waiting: dict[Any, Any] = {}  # node or leaf -> sum of its gradients so far
+        self.pending: dict[Any, Any] = {}  # node or leaf -> sum of its gradients so far
         self.wide: set[Any] = set()  # edges whose gradients are added up in float32
         self.leaves: list[Tensor] = []
-        self.lent: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
+        self.borrowed: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
 
     @register_engine("self")
     def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
@@ -128,7 +129,7 @@ class Engine:
         These two loops are what backward costs on small tensors. So they are in one
         function, and the next node waits in `youngest`: a chain never needs the heap.
         """
-        waiting, recording = self.waiting, self.recording
+        waiting, recording = self.pending, self.recording
         modes = current()
         watched = bool(modes.listeners) or self.wanted is not None
         ran = None if modes.op_recorder is None else modes.op_recorder.goes_back()
@@ -142,13 +143,13 @@ class Engine:
                 target = edge if order else edge._array
                 array = partial._array if recording else partial
                 if array.shape != target.shape or array.dtype is not target.dtype:
-                    partial = self.fitted(partial, edge, target)
+                    partial = self.match_target(partial, edge, target)
                 held = waiting.get(edge)
                 if held is not None:
                     if edge in summed:
                         add_in_place(held, partial)
                     elif target.dtype.itemsize == 2 and held.__class__ is not OutputGradients:
-                        summed.add(self.summed_in_float32(edge, held, partial))
+                        summed.add(self.start_float32_sum(edge, held, partial))
                     elif recording or held.size <= IN_PLACE_MIN_SIZE:
                         waiting[edge] = held + partial
                     else:
@@ -157,7 +158,7 @@ class Engine:
                     continue
                 waiting[edge] = partial
                 if not order:
-                    self.reached(edge, partial, node is None or partial is g)
+                    self.register_leaf(edge, partial, node is None or partial is g)
                 elif youngest is None:
                     youngest = edge
                 elif order < youngest._order:
@@ -172,7 +173,7 @@ class Engine:
                 return
             else:
                 node, youngest = youngest, None
-            g = self.taken(node) if wide else waiting.pop(node)
+            g = self.take_gradient(node) if wide else waiting.pop(node)
             edges = node.edges
             if watched or node.hooks:
                 g, edges, partials = self.watched_step(node, g, edges)
@@ -183,7 +184,7 @@ class Engine:
             if node.holds and not self.retain:
                 node.saved = None
 
-    def fitted(self, partial: Any, edge: Any, target: Any) -> Any:
+    def match_target(self, partial: Any, edge: Any, target: Any) -> Any:
         """Make a gradient fit; what is to be computed later stays what it is, where it can."""
         if partial.__class__ in LAZY:
             if can_defer(self, partial, edge, target):
@@ -191,16 +192,16 @@ class Engine:
             partial = partial.materialize()
         return match_shape_and_dtype(partial, target.shape, target.dtype, self.recording)
 
-    def summed_in_float32(self, edge: Any, held: Any, partial: Any) -> Any:
+    def start_float32_sum(self, edge: Any, held: Any, partial: Any) -> Any:
         """Begin the sum of the 16-bit gradients of an edge, and return the edge."""
-        self.waiting[edge] = total = WideSum(as_array(held))
+        self.pending[edge] = total = WideSum(as_array(held))
         total += partial
         self.wide.add(edge)
         return edge
 
-    def taken(self, edge: Any) -> Any:
+    def take_gradient(self, edge: Any) -> Any:
         """Take the gradient that waits for a node or a leaf, in its type."""
-        g = self.waiting.pop(edge)
+        g = self.pending.pop(edge)
         return g.materialize() if edge in self.wide else g
 
     def watched_step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
@@ -210,7 +211,7 @@ class Engine:
         with work("node", node, (g,)) as around:
             g, edges, partials = self.step(node, g, edges)
             around.result = partials
-        self.tell(node, partials)
+        self.emit_flows(node, partials)
         return g, edges, partials
 
     def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
@@ -228,12 +229,16 @@ class Engine:
         if hooks:
             shown = run_prehooks(hooks, run_hooks(hooks.kept, shown, recording), recording)
             g = conjugate(shown, recording)
-        partials = [as_array(each) for each in node.backward(g, edges, recording)]
+        partials = [as_array(each) for each in self.gradients_of_inputs(node, g, edges)]
         if hooks and hooks.after:
             partials = run_posthooks(hooks, partials, edges, g, recording)
         return g, edges, partials
 
-    def tell(self, node: Node, partials: Sequence[Any]) -> None:
+    def gradients_of_inputs(self, node: Node, g: Any, edges: tuple[Any, ...]) -> Sequence[Any]:
+        """Turn the gradient of a node's output into one gradient for each of its edges."""
+        return node.backward(g, edges, self.recording)
+
+    def emit_flows(self, node: Node, partials: Sequence[Any]) -> None:
         """Tell the listeners what flowed out of a node."""
         for index, partial in enumerate(partials):
             if partial.__class__ is OutputGradients:
@@ -242,16 +247,16 @@ class Engine:
             if partial is not None and node.edges[index] is not None:
                 emit(GradientFlowed(node, index, conjugate(partial, self.recording)))
 
-    def reached(self, leaf: Tensor, g: Any, borrowed: bool) -> None:
+    def register_leaf(self, leaf: Tensor, g: Any, borrowed: bool) -> None:
         """Note a leaf's first gradient, and whether other tensors may use that array."""
         self.leaves.append(leaf)
         if not self.recording and (borrowed or g.base is not None):
-            self.lent[leaf] = g
+            self.borrowed[leaf] = g
 
-    def arrived(self, leaf: Tensor) -> Any:
+    def take_leaf_gradient(self, leaf: Tensor) -> Any:
         """Take the gradient of a leaf, which keeps it: it must be nobody else's array."""
-        g = self.taken(leaf) if self.wide else self.waiting.pop(leaf)
-        if not self.recording and g is self.lent.get(leaf):
+        g = self.take_gradient(leaf) if self.wide else self.pending.pop(leaf)
+        if not self.recording and g is self.borrowed.get(leaf):
             g = g.copy()
         g = conjugate(g, self.recording)
         if leaf._hooks:
@@ -349,6 +354,15 @@ def describe(value: Any) -> str:
     return type(value).__name__ if shape is None else str(tuple(shape))
 
 
+def engine_class() -> type[Engine]:
+    """Return the engine that runs: this one, or that of the textbook under `reference_only()`."""
+    if not reference_mode.is_active():
+        return Engine
+    from .reference import ReferenceEngine
+
+    return ReferenceEngine
+
+
 def run_backward(
     roots: Sequence[Tensor],
     gradients: Sequence[Any],
@@ -370,7 +384,7 @@ def run_backward(
     captured = dict.fromkeys(targets or ())
     modes = current()
     recording = create_graph or bool(modes.levels)  # gradients may have tangents
-    engine = Engine(recording, retain_graph, wanted, captured)
+    engine = engine_class()(recording, retain_graph, wanted, captured)
     backward_event(roots)
     outermost = start_reporting()
     run = run_engine if outermost else run_engine_nested
@@ -401,13 +415,15 @@ def run_engine(
     asked = recording and not create_graph and needs_graph(edges)
     if recording:
         engine.retain = engine.retain or asked
-        with override_modes(grad=create_graph or asked, autocast=None):  # the types are chosen already
+        with override_modes(
+            grad=create_graph or asked, autocast=None
+        ):  # the types are chosen already
             engine.run(edges, conjugate_all(gradients, True))
     else:
         engine.run(edges, conjugate_all([gradient._array for gradient in gradients], False))
         materialize_pending()
     for leaf in engine.leaves:
-        g = engine.arrived(leaf)
+        g = engine.take_leaf_gradient(leaf)
         if asked:
             g = detach_with_tangents(g)
         if targets is None:
@@ -422,8 +438,10 @@ def run_engine(
         elif leaf in captured:
             captured[leaf] = g
     if asked:
-        captured = {edge: None if g is None else detach_with_tangents(g) for edge, g in captured.items()}
-    for callback in engine.at_end:
+        captured = {
+            edge: None if g is None else detach_with_tangents(g) for edge, g in captured.items()
+        }
+    for callback in engine.end_callbacks:
         callback(engine)
     return captured
 
@@ -441,7 +459,7 @@ def result_gradients(engine: Engine) -> list[Any]:
 def needs_graph(edges: Sequence[Any]) -> bool:
     """Return True if a rule behind `edges` asks what its `g` depends on (see `ops/lengths.py`)."""
     nodes = reachable([edge for edge in edges if edge is not None], since=1)
-    return any(getattr(node.op, "asks_node", False) for node in nodes)
+    return any(getattr(node.op, "needs_node", False) for node in nodes)
 
 
 _ACCUMULATE_LOCK = threading.RLock()

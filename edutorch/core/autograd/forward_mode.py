@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import backends, dtypes
-from ...modes import override_modes, current
+from ...modes import current, override_modes
 from ..registry import REGISTRY, op_function
 from ..tensor import Tensor, fill, node_of, wrap
 from .graph import LEAF, VersionCounter
@@ -41,7 +41,7 @@ def tangent_of(value: Any, level: Level) -> Tensor | None:
 
 
 def set_tangent(tensor: Tensor, level: Level, tangent: Tensor | None) -> None:
-    """Give a tensor a tangent, or take it away. Its node knows it as well: see `result_again`."""
+    """Give a tensor a tangent, or take it away. Its node knows it as well: see `restore_result`."""
     if tangent is None:
         tensor.__dict__.get("_tangents", {}).pop(level, None)
         return

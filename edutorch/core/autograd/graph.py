@@ -49,7 +49,7 @@ class VersionCounter:
     views: Any = ()  # weak references; a list from the first view on
     owner: Any = None  # a weak reference to the tensor that the views are of, once it matters
     outside: float = -1  # when a write was found that no tensor has made (see `numpy_aliasing.py`)
-    room = 0
+    views_limit = 0
     regions: WrittenRegions | None = None  # writes into parts since the last one into all of it
 
     def bump(self, place: CodeLocation | None = None, array: Any = None, index: Any = ...) -> None:
@@ -73,7 +73,7 @@ class VersionCounter:
         elif self.regions is not None:
             self.regions = None
 
-    def reached(self, array: Any, since: float) -> bool:
+    def may_have_changed(self, array: Any, since: float) -> bool:
         """Return True if `array` may have been reached by a write after `since`."""
         regions = self.regions
         if regions is None or regions.whole > since or self.outside > since:

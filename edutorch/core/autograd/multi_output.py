@@ -16,10 +16,10 @@ from ... import backends, dtypes
 from ...backends.aliased_array import Shared
 from ...errors import GradientError
 from ...events import OpApplied, emit
-from ...modes import override_modes, current
+from ...modes import current, override_modes
 from ..fast.lazy_gradients import OutputGradients
 from ..source_location import user_location
-from ..tensor import Tensor, fill, attach_views, wrap
+from ..tensor import Tensor, attach_views, fill, wrap
 from .forward_mode import call_op, set_tangent, tangent_of
 from .graph import LEAF, Description, Node, clock
 
@@ -61,7 +61,7 @@ def describe_output(index: int) -> Any:
     return Description(f"output {index}", ("input",))
 
 
-def output_of(node: Node, index: int, array: Any) -> OutputNode:
+def make_output_node(node: Node, index: int, array: Any) -> OutputNode:
     """Return the node of one output of `node`."""
     each = OutputNode()
     each._order = clock()

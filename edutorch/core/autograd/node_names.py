@@ -54,4 +54,4 @@ def results_of(result: Any) -> tuple[Tensor, ...]:
 def name_node(node: Any, name: Any) -> None:
     """Name a node; one of several outputs keeps the name of their op."""
     if name and node.__class__ is not OutputNode:
-        node.__class__ = node.op.node_types.get(name) or node.op.node_named(name)
+        node.__class__ = node.op.node_types.get(name) or node.op.node_type_named(name)

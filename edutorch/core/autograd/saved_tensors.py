@@ -16,7 +16,7 @@ from ...errors import GradientError
 from ...modes import override_modes
 from ..fast.lazy_gradients import materialize_pending
 from ..registry import REGISTRY
-from ..tensor import Tensor, fill, restore_result, wrap, writes_of
+from ..tensor import Tensor, array_of, fill, restore_result, wrap, writes_of
 from .graph import Node, VersionCounter, edge_of, second_backward, stale_value
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
@@ -125,8 +125,33 @@ def saved_value(node: Node, name: str) -> Any:
     if node.saved is None:
         raise second_backward(node)
     value = dict(zip(op.saved, node.saved, strict=True))[name]
-    writes = node.writes if name == "y" else getattr(value, "_writes", None)
-    array = getattr(value, "_array", value)
-    if writes is not None and writes.time > node._order and writes.reached(array, node._order):
-        raise stale_value(node, "the result" if name == "y" else name, writes)
-    return restore_result(node, value) if name == "y" else value
+    is_result = name == "y"
+    writes = node.writes if is_result else getattr(value, "_writes", None)
+    label = "the result" if is_result else name
+    refuse_stale(node, label, writes, getattr(value, "_array", value))
+    return restore_result(node, value) if is_result else value
+
+
+def saved_values(node: Node, recording: bool) -> dict[str, Any]:
+    """Return what a node has saved for its rules, by name: arrays, or tensors if recording."""
+    if node.saved is None:
+        raise second_backward(node)
+    values = dict(zip(node.op.saved, node.saved, strict=False))
+    for name, value in values.items():
+        if name == "y":
+            refuse_stale(node, "the result", node.writes, value)
+            values[name] = restore_result(node, value) if recording else value
+        elif name in node.op.inputs:
+            for tensor in value if node.op.variadic else (value,):
+                if isinstance(tensor, Tensor):
+                    refuse_stale(node, name, tensor._writes, tensor._array)
+            if not recording:
+                values[name] = list(map(array_of, value)) if node.op.variadic else array_of(value)
+    return values
+
+
+def refuse_stale(node: Node, name: str, writes: VersionCounter | None, array: Any) -> None:
+    """Raise StaleValueError if `array` was written to after `node` saved it."""
+    late = writes is not None and writes.time > node._order
+    if late and writes.may_have_changed(array, node._order):
+        raise stale_value(node, name, writes)

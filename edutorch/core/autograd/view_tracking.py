@@ -109,7 +109,7 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
     past = base._node
     scatter = REGISTRY["as_strided_scatter"]
     scatter.record(written, whole._array, whole, values, *region(part), layout_of(whole))
-    written._node.__class__ = scatter.node_named("CopySlices")
+    written._node.__class__ = scatter.node_type_named("CopySlices")
     notify_recorded(OpApplied(scatter, (whole, values), {}, written, written._node))
     if not is_itself:
         as_complex = REGISTRY["view_as_complex"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ... import backends
 from ...errors import ShapeError
-from ..error_messages import has_overlap, overlapping
+from ..error_messages import has_overlap, overlap_error
 
 MIN_LIMIT, MAX_REGIONS = 1024, 1 << 17
 MAX_WORK = 10_000
@@ -28,7 +28,7 @@ def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any)
     shown = region_index(index)
     part = written_view(array, shown)
     if has_overlap(part):
-        raise overlapping(name, target)
+        raise overlap_error(name, target)
     try:
         memory = backends.of(part).writable(part)
     except ValueError:

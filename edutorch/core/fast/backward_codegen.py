@@ -6,7 +6,7 @@ import inspect
 import textwrap
 from typing import TYPE_CHECKING
 
-from ..precision import ROUNDED_OFTEN, SCALING
+from ..precision import SCALING, names_to_widen
 
 if TYPE_CHECKING:
     from ..op import Op
@@ -24,7 +24,7 @@ def backward_source(op: Op) -> str:
                 "writes = node.writes",
                 *refuse_stale("", "'the result'", "y"),
                 "if recording:",
-                "    y = result_again(node, y)",
+                "    y = restore_result(node, y)",
             ]
         elif name in op.inputs and op.variadic:
             lines += [
@@ -48,17 +48,17 @@ def backward_source(op: Op) -> str:
                     f"            {name} = as_ndarray({name})",
                 ]
             if op.name in SCALING and name in op.scalars:
-                lines += ["elif g.dtype.itemsize == 2:", "    g = widened(g)"]
+                lines += ["elif g.dtype.itemsize == 2:", "    g = widen(g)"]
     lines += widen_lines(op)
     if op.family == "reduction":
-        lines += ["kept = kept_shape(input_shape, dim)", "g = g.reshape(kept)"]
+        lines += ["shape = keepdim_shape(input_shape, dim)", "g = g.reshape(shape)"]
         if "y" in op.saved:
-            lines += ["y = y.reshape(kept)"]
+            lines += ["y = y.reshape(shape)"]
     if op.variadic:  # its rule returns a gradient for each tensor
         lines += [f"return rule_{op.inputs[0]}({', '.join(op.rules[op.inputs[0]].parameters)})"]
     elif op.joint_vjp is not None:
         parameters = tuple(inspect.signature(op.joint_vjp).parameters)
-        lines += ["gs = None", *_asked_first(op, "joint_vjp", parameters, "gs")]
+        lines += ["gs = None", *_kernel_first(op, "joint_vjp", parameters, "gs")]
         lines += ["return [g if e is not None else None for g, e in zip(gs, edges)]"]
     else:
         lines += ["".join(f"e_{name}, " for name in op.inputs) + "= edges"]
@@ -69,19 +69,13 @@ def backward_source(op: Op) -> str:
 
 
 def widen_lines(op: Op) -> list[str]:
-    """The code that lets the rules of an op compute with 16-bit floats in float32: they may add up.
-
-    The rules of views and of most elementwise ops do not; nor does one that sees only `g`. The
-    engine rounds what comes out.
-    """
-    needed = {need for rule in op.rules.values() for need in rule.needs}
-    is_one_step = op.family == "elementwise" and op.name not in ROUNDED_OFTEN
-    if is_one_step or op.family == "movement" or not needed:
+    """The code that lets the rules of an op compute with 16-bit floats in float32."""
+    names = names_to_widen(op)
+    if not names:
         return []
-    names = [name for name in op.saved if name == "y" or name in (*op.inputs, *op.outputs[1:])]
-    listed = "".join(f"{name}, " for name in ("g", *names))
+    listed = "".join(f"{name}, " for name in names)
     later = "g.dtype is not None and " if op.takes_one_hot else ""
-    return [f"if {later}g.dtype.itemsize == 2:", f"    {listed}= widened(({listed}))"]
+    return [f"if {later}g.dtype.itemsize == 2:", f"    {listed}= widen(({listed}))"]
 
 
 def refuse_stale(indent: str, name: str, array: str) -> list[str]:
@@ -101,11 +95,11 @@ def _result(op: Op, name: str, lines: list[str]) -> str:
     if name not in op.rule_slots:
         return f"rule_{name}({', '.join(rule.parameters)}) if e_{name} is not None else None"
     lines += [f"at_{name} = None", f"if e_{name} is not None:"]
-    lines += [f"    {line}" for line in _asked_first(op, name, rule.parameters, f"at_{name}")]
+    lines += [f"    {line}" for line in _kernel_first(op, name, rule.parameters, f"at_{name}")]
     return f"at_{name}"
 
 
-def _asked_first(op: Op, name: str, parameters: tuple[str, ...], result: str) -> list[str]:
+def _kernel_first(op: Op, name: str, parameters: tuple[str, ...], result: str) -> list[str]:
     """Call a rule; before it the kernel that may stand in for it, for arrays that are worth it."""
     arguments, slot = ", ".join(parameters), op.rule_slots.get(name)
     if slot is None:
@@ -113,7 +107,7 @@ def _asked_first(op: Op, name: str, parameters: tuple[str, ...], result: str) ->
     first = "g" if "g" in parameters else parameters[0]  # its size decides
     return [
         f"if {first}.__class__ is ndarray:",
-        f"    if {first}.size >= {slot.least}:",
+        f"    if {first}.size >= {slot.min_size}:",
         f"        {result} = (KERNEL_{name}.run or KERNEL_{name})({arguments})",
         "else:",
         f"    {result} = capture_rule(OP, {name!r}, ({arguments},))",

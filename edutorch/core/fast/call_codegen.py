@@ -23,26 +23,26 @@ from ... import errors
 from ...errors import ArgumentError
 from ..error_messages import flags_of
 from ..precision import SCALING
-from ..promotion import NEGATIVE_NUMBER_TYPES
+from ..promotion import NEGATIVE_EXPONENTS
 from .inlining import Renamed, free_names
 
 if TYPE_CHECKING:
     from ..op import Op
 
 
-def call_source(op: Op) -> str:
-    """The public function: fast path, plain-array path, general path."""
+def call_source(op: Op, fast: bool = True) -> str:
+    """The public function: fast path, plain-array path, general path; or the last one alone."""
     parameters, body = _with_aliases(op)
     if op.has_out:
         parameters.append(inspect.Parameter("out", KEYWORD_ONLY, default=None))
     header = ", ".join(_parameter_texts(parameters))
-    if op.names_unknown:
+    if op.rejects_unknown_keywords:
         header += ", **unknown"
         body = "if unknown:\n    raise unknown_keyword(OP, unknown)\n" + body
     inputs = "".join(f"{name}, " for name in op.inputs)
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
     out = ", out" if op.has_out else ""
-    if op.inputs and op.fast:
+    if op.inputs and op.fast and fast:
         if op.family == "multi_view":
             body += _multi_view_path(op)
         else:
@@ -104,15 +104,15 @@ def _integer_tests(op: Op) -> list[str]:
     names = [
         parameter.name
         for parameter in parameters
-        if parameter.annotation == "int" and parameter.name in WHOLE
+        if parameter.annotation == "int" and parameter.name in INTEGER_SETTINGS
     ]
     return [
-        f"if {name}.__class__ is not int:\n    {name} = whole(OP.title, {name}, {name!r})"
+        f"if {name}.__class__ is not int:\n    {name} = as_int(OP.title, {name}, {name!r})"
         for name in names
     ]
 
 
-WHOLE = {"decimals", "diagonal", "n", "offset"}
+INTEGER_SETTINGS = {"decimals", "diagonal", "n", "offset"}
 """Integers that NumPy would round, or take a flag for."""
 
 
@@ -137,8 +137,10 @@ def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
 
 
 # Both begin with the usual case: that test is half as long.
-IS_TENSOR = "(kind is Tensor or kind in TENSORS)"
-IS_ORDINARY_MODE = "((mode := modes()) is DEFAULT or mode is NO_GRAD or mode.__class__ is TrackedModes)"
+IS_TENSOR = "(cls is Tensor or cls in TENSORS)"
+IS_ORDINARY_MODE = (
+    "((mode := modes()) is DEFAULT or mode is NO_GRAD or mode.__class__ is TrackedModes)"
+)
 IS_TRACKED = "mode is not DEFAULT and mode is not NO_GRAD"
 IS_RECORDING = "(mode is DEFAULT or mode.grad)"
 
@@ -149,22 +151,22 @@ def _fast_path(op: Op) -> str:
     arrays = ", ".join(f"a_{name}" for name in op.inputs)
     out = " and out is None" if op.has_out else ""
     lines = [
-        f"kind = {first}.__class__",
+        f"cls = {first}.__class__",
         f"if {IS_TENSOR} and {IS_ORDINARY_MODE}{out}:",
         f"    a_{first} = {first}._array",
         f"    n_{first} = {first}._node",
     ]
-    plain = f"a_{first}.__class__ is ndarray" + _and_taken(op, first)
+    test = f"a_{first}.__class__ is ndarray" + _dtype_test(op, first)
     if others or op.no_promotion or op.contract is not None:
-        lines += [f"    plain = {plain}"]
-        plain = "plain"
+        lines += [f"    is_ordinary = {test}"]
+        test = "is_ordinary"
     for name in op.no_promotion:
-        lines += textwrap.indent(_kept_input(name), "    ").splitlines()
+        lines += textwrap.indent(_unpromoted_input(name), "    ").splitlines()
     for name in others:
         lines += textwrap.indent(_other_input(op, name, first), "    ").splitlines()
     if op.contract is not None:
-        lines += [f"    plain = plain and {test}" for test in contract_tests(op)]
-    lines += [f"    if {plain}:"]
+        lines += [f"    is_ordinary = is_ordinary and {test}" for test in contract_tests(op)]
+    lines += [f"    if {test}:"]
     if op.family == "reduction":
         lines += ["        if dim is not None:"]
         lines += [f"            dim = reduced_dims(OP, dim, a_{first}.ndim)"]
@@ -208,19 +210,21 @@ output._node = output._grad = output._writes = output._base = output._hooks = No
 def _array_path(op: Op) -> str:
     """Arrays of one type: rules run on them, and so do the ops that rules call."""
     first, *others = (name for name in op.inputs if name not in op.no_promotion)
-    tests = [type_test(first, "kind == 'f'")] if floating(op) else []
+    tests = [type_test(first, "kind == 'f'")] if needs_floating(op) else []
     tests += [f"{name}.__class__ is ndarray" for name in op.no_promotion]
     for name in others:
         test = f"{name}.__class__ is ndarray"
         if op.promotion != "none":
             test += f" and {name}.dtype is {first}.dtype"
         if name in op.scalars:
-            suits = f"{name}.__class__ in NUMBER_TYPES and {type_test(first, suiting(op))}"
+            suits = (
+                f"{name}.__class__ in NUMBER_TYPES and {type_test(first, scalar_dtype_test(op))}"
+            )
             test = f"({test} or {suits})"
         tests.append(f"({name} is None or {test})" if name in op.optional else test)
     if op.has_out:
         tests.append("out is None")
-    lines = [f"elif {' and '.join(['kind is ndarray', *tests])}:"]
+    lines = [f"elif {' and '.join(['cls is ndarray', *tests])}:"]
     if op.family == "reduction":
         lines += [f"    dim = reduced_dims(OP, dim, {first}.ndim)"]
     lines += [f"    {line}" for line in (*_compute(op, ""), "return y")]
@@ -238,15 +242,15 @@ def _sequence_path(op: Op) -> str:
     lines = [
         f"if {name}.__class__ in SEQUENCE_TYPES and {IS_ORDINARY_MODE}{out}:",
         "    arrays, edges, wanted = [], [], False",
-        f"    for each in {name}:",
-        "        if each.__class__ not in TENSORS:",
+        f"    for tensor in {name}:",
+        "        if tensor.__class__ not in TENSORS:",
         "            break",
-        "        array = each._array",
+        "        array = tensor._array",
         "        arrays.append(array)",
         f"        if array.__class__ is not ndarray{same_type}:",
         "            break",
-        "        node = each._node",
-        "        edges.append(each if node is LEAF else node)",
+        "        node = tensor._node",
+        "        edges.append(tensor if node is LEAF else node)",
         f"        if node is not None and {IS_RECORDING}:",
         "            wanted = True",
         "    else:",
@@ -264,7 +268,7 @@ def _sequence_path(op: Op) -> str:
     lines += [
         "        return output",
         f"if {name}.__class__ is list and set(map(type, {name})) == ONLY_ARRAYS{out}:",
-        f"    if len({{each.dtype for each in {name}}}) == 1:",  # within rules
+        f"    if len({{array.dtype for array in {name}}}) == 1:",  # within rules
         f"        return forward(numpy, {', '.join(op.signature.parameters)})",
         "",
     ]
@@ -276,7 +280,7 @@ def _multi_view_path(op: Op) -> str:
     (name,) = op.inputs
     settings = ", ".join(op.settings)
     return f"""\
-kind = {name}.__class__
+cls = {name}.__class__
 if {IS_TENSOR} and {IS_ORDINARY_MODE} and {name}._array.__class__ is ndarray:
     a_{name} = {name}._array
     try:
@@ -284,7 +288,7 @@ if {IS_TENSOR} and {IS_ORDINARY_MODE} and {name}._array.__class__ is ndarray:
     except ARRAY_ERRORS as error:
         raise explain(OP, (a_{name},), error, locals()) from error
     return wrap_views(OP, {name}, y, ({settings},))
-if kind is ndarray:
+if cls is ndarray:
     return forward(numpy, {name}, {settings})
 """
 
@@ -322,7 +326,7 @@ def _compute(op: Op, array: str) -> list[str]:
     arguments = ", ".join(names.values())
     return [
         "y = None",
-        f"if {array}{op.inputs[0]}.size >= {op.slot.least}:",
+        f"if {array}{op.inputs[0]}.size >= {op.slot.min_size}:",
         f"    y = (KERNEL.run or KERNEL)({arguments})",
         "if y is None:",
         f"    {definition}",
@@ -338,14 +342,14 @@ def _definition(op: Op, names: dict[str, str]) -> str:
     return ast.unparse(Renamed(names).visit(copy.deepcopy(op.expression)))
 
 
-def floating(op: Op) -> bool:
+def needs_floating(op: Op) -> bool:
     """Say whether integers have to be converted before the op can compute."""
     return op.promotion == "float" or callable(op.promotion)
 
 
-def _and_taken(op: Op, name: str) -> str:
+def _dtype_test(op: Op, name: str) -> str:
     """The test that a type needs no conversion and is none that the op refuses."""
-    if floating(op):
+    if needs_floating(op):
         return " and " + type_test(f"a_{name}", "kind == 'f'")
     if op.dtypes == "bifc":
         return ""
@@ -359,51 +363,51 @@ def type_test(array: str, test: str) -> str:
     return f"({array}.dtype is FLOAT32 or {array}.dtype.{test})"
 
 
-def _kept_input(name: str) -> str:
+def _unpromoted_input(name: str) -> str:
     """An input that has a type of its own, and no gradient."""
     return (
         f"a_{name} = n_{name} = None\n"
         f"if {name}.__class__ in TENSORS and {name}._array.__class__ is ndarray:\n"
         f"    a_{name} = {name}._array\n"
         "else:\n"
-        "    plain = False\n"
+        "    is_ordinary = False\n"
     )
 
 
 def _other_input(op: Op, name: str, first: str) -> str:
     same_type = f" and a_{name}.dtype is a_{first}.dtype" if op.promotion != "none" else ""
     text = (
-        f"kind = {name}.__class__\n"
+        f"cls = {name}.__class__\n"
         f"if {IS_TENSOR}:\n"
         f"    a_{name} = {name}._array\n"
         f"    n_{name} = {name}._node\n"
-        f"    plain = plain and a_{name}.__class__ is ndarray{same_type}\n"
+        f"    is_ordinary = is_ordinary and a_{name}.__class__ is ndarray{same_type}\n"
     )
     if name in op.scalars:
         # NumPy computes with a 0-d array in half the time it needs for a Python number.
         text += (
-            f"elif kind in NUMBER_TYPES:\n"
-            f"    plain = plain and ({_suits(op, name, f'a_{first}')})\n"
-            f"    a_{name} = asarray({name}, a_{first}.dtype) if plain else {name}\n"
+            f"elif cls in NUMBER_TYPES:\n"
+            f"    is_ordinary = is_ordinary and ({_scalar_test(op, name, f'a_{first}')})\n"
+            f"    a_{name} = asarray({name}, a_{first}.dtype) if is_ordinary else {name}\n"
             f"    n_{name} = None\n"
         )
     if name in op.optional:
         text += f"elif {name} is None:\n    a_{name} = n_{name} = None\n"
-    return text + "else:\n    plain = False\n"
+    return text + "else:\n    is_ordinary = False\n"
 
 
-def suiting(op: Op) -> str:
+def scalar_dtype_test(op: Op) -> str:
     """The test that a number may be converted to this type before the op computes."""
     return "char in 'fd'" if op.name in SCALING else "kind == 'f'"
 
 
-def _suits(op: Op, name: str, array: str) -> str:
+def _scalar_test(op: Op, name: str, array: str) -> str:
     """The test that a Python number takes the type of an array: whole ones that of int64 too."""
-    test = type_test(array, suiting(op))
-    if floating(op):
+    test = type_test(array, scalar_dtype_test(op))
+    if needs_floating(op):
         return test
-    least = "0" if op.name in NEGATIVE_NUMBER_TYPES else "-LONG"
-    return f"{test} or kind is int and {array}.dtype is INT64 and {least} <= {name} < LONG"
+    lowest = "0" if op.name in NEGATIVE_EXPONENTS else "-LONG"
+    return f"{test} or cls is int and {array}.dtype is INT64 and {lowest} <= {name} < LONG"
 
 
 def _record(op: Op) -> str:
@@ -414,7 +418,7 @@ def _record(op: Op) -> str:
         edges = "".join(f"{name} if n_{name} is LEAF else n_{name}, " for name in op.inputs)
         edges = f"({edges})"
     saved = "".join(f"{_saved_value(op, name)}, " for name in op.saved)
-    numbers = _numbers(op) if op.scalars.intersection(op.inputs[1:]) else []
+    scalars = _scalars(op) if op.scalars.intersection(op.inputs[1:]) else []
     return "\n".join(
         [
             f"node = {_new_node(op)}",
@@ -424,7 +428,7 @@ def _record(op: Op) -> str:
             "node.shape = y.shape",
             "node.dtype = y.dtype",
             "node.hooks = node.writes = None",
-            *numbers,
+            *scalars,
             "output._node = node",
         ]
     )
@@ -435,7 +439,7 @@ def _new_node(op: Op) -> str:
     return f"{op.node}()" if op.node.isidentifier() else f"({op.node})()"
 
 
-def _numbers(op: Op) -> list[str]:
+def _scalars(op: Op) -> list[str]:
     """Keep the Python numbers that the op was given, for whoever draws it: saved is only what a
     rule needs, and that only until backward has run.
     """
@@ -445,8 +449,8 @@ def _numbers(op: Op) -> list[str]:
         ((name, test),) = name_pairs
         test = test.replace(" and ", f" and {name}.__class__ is not Tensor and ")
         return [f"{test}\n    node.scalars = (({name!r}, {name}),)"]
-    appended = [f"{test}\n    numbers += (({name!r}, {name}),)" for name, test in name_pairs]
-    return ["numbers = ()", *appended, "if numbers:\n    node.scalars = numbers"]
+    appended = [f"{test}\n    scalars += (({name!r}, {name}),)" for name, test in name_pairs]
+    return ["scalars = ()", *appended, "if scalars:\n    node.scalars = scalars"]
 
 
 def _report_recorded(op: Op) -> str:
@@ -469,11 +473,11 @@ def _saved_value(op: Op, name: str) -> str:
     if name.endswith("_shape"):
         name = name.removesuffix("_shape")
         if op.variadic:
-            return "[each.shape for each in arrays]"
+            return "[array.shape for array in arrays]"
         a_number = name in op.scalars or name in op.optional  # it has no shape
         return f"getattr(a_{name}, 'shape', ())" if a_number else f"a_{name}.shape"
     if name in op.copied:
-        return f"{name} if {name}.__class__ is int else kept({name})"
+        return f"{name} if {name}.__class__ is int else copy_mutable({name})"
     if name not in op.inputs:
         return name
     users = [user for user, rule in op.rules.items() if name in rule.needs]
@@ -492,7 +496,7 @@ def record_source(op: Op) -> str:
         f"a_{name} = array_of({name})\nn_{name} = node_of({name})\n" for name in op.inputs
     )
     if op.variadic:
-        unpack = f"arrays = [array_of(each) for each in {op.inputs[0]}]\n"
-        unpack += f"edges = [edge_of(each) for each in {op.inputs[0]}]\n"
+        unpack = f"arrays = [array_of(tensor) for tensor in {op.inputs[0]}]\n"
+        unpack += f"edges = [edge_of(tensor) for tensor in {op.inputs[0]}]\n"
     body = textwrap.indent(unpack + _record(op), "    ")
     return f"def record(output, y, {inputs}{settings}{outputs}):\n{body}\n"

@@ -13,7 +13,7 @@ from weakref import ref
 import numpy
 
 from ...backends.reference_mode import known_slot
-from ..precision import LONG, add_up, widened
+from ..precision import LONG, add_up, widen
 
 if TYPE_CHECKING:
     from ..autograd.engine import Engine
@@ -97,7 +97,7 @@ class DeferredMatmulGradient:
 
 class OneHotGradient:
     """A gradient that is 0 but for one number in each row, as that of a loss that looks at the
-    right class. Only an op that `takes_spots` gets it so; for all others it becomes an array.
+    right class. Only an op that `takes_one_hot` gets it so; for all others it becomes an array.
 
     Attributes:
         columns: where the number of each row is.
@@ -137,7 +137,7 @@ SUM_KERNEL_MIN_SIZE = 180_000
 
 def add_large(held: Any, partial: Any) -> Any:
     """Return the sum of two gradients that are not small."""
-    if held.__class__ is numpy.ndarray and held.size >= ADD.least:
+    if held.__class__ is numpy.ndarray and held.size >= ADD.min_size:
         y = ADD(held, partial, 1)
         if y is not None:
             return y
@@ -146,7 +146,7 @@ def add_large(held: Any, partial: Any) -> Any:
 
 def add_in_place(held: Any, partial: Any) -> None:
     """Add a gradient to a sum of earlier ones, which is nobody else's."""
-    large = held.__class__ is numpy.ndarray and held.size >= ADD_ONTO.least
+    large = held.__class__ is numpy.ndarray and held.size >= ADD_ONTO.min_size
     if not large or ADD_ONTO(held, partial) is None:
         held += partial
 
@@ -154,7 +154,7 @@ def add_in_place(held: Any, partial: Any) -> None:
 def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
     """Sum a gradient over the axes that broadcasting stretched: 16-bit floats as float32."""
     if g.__class__ is not numpy.ndarray:
-        return widened(g).sum(axes)
+        return widen(g).sum(axes)
     if g.size >= SUM_KERNEL_MIN_SIZE:
         y = SUM(g, axes, False, None)
         if y is not None:
@@ -177,7 +177,7 @@ def can_defer(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
     """
     if later.kind is not target.dtype or later.shape != target.shape:
         return False
-    held, at_leaf = engine.waiting.get(edge), not edge._order
+    held, at_leaf = engine.pending.get(edge), not edge._order
     if later.__class__ is DeferredMatmulGradient:  # with others of its kind
         waits = at_leaf and (held is None or held.__class__ is DeferredMatmulGradient)
     else:
@@ -203,5 +203,5 @@ def register_pending(engine: Engine, edge: Node | Tensor) -> None:
 def materialize_pending() -> None:
     """Compute all that is owed: the user's code comes next, and it may write into the factors."""
     for engine, edge in _PENDING.__dict__.pop("edges", ()):
-        if (owing := engine()) is not None and edge in owing.waiting:  # else it failed, or had it
-            owing.waiting[edge] = as_array(owing.waiting[edge])
+        if (owing := engine()) is not None and edge in owing.pending:  # else it failed, or had it
+            owing.pending[edge] = as_array(owing.pending[edge])

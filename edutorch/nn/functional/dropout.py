@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...core.tensor import Tensor
-from ...errors import InvalidValueError, ShapeError, refuse_complex, running, warn
+from ...errors import InvalidValueError, ShapeError, refuse_complex, running_function, warn
 from ...modes import no_grad
 from ...ops import rand, where
 from .activation import SELU_ALPHA, SELU_SCALE, apply_in_place
@@ -18,7 +18,7 @@ __all__ = [
 def check_probability(p: float) -> None:
     if not 0 <= p <= 1:
         raise InvalidValueError(
-            running(tuple(__all__)), f"dropout probability has to be between 0 and 1, but got {p}"
+            running_function(tuple(__all__)), f"dropout probability has to be between 0 and 1, but got {p}"
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy
 
-from ...core.argument_checks import explained, is_inside
+from ...core.argument_checks import explain_failure, is_inside
 from ...core.error_messages import no_tensor
 from ...errors import ArgumentError, EdutorchError, layout
 
@@ -93,7 +93,7 @@ def explain_wrong_input(
     elif not args or not hasattr(value, "_array"):
         return None
     else:
-        explained_error = explained(name, error, list(signature_of(module)), args, {})
+        explained_error = explain_failure(name, error, list(signature_of(module)), args, {})
     if explained_error is not None:
         add_module_path(explained_error, module)
     return explained_error

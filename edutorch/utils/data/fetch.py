@@ -16,10 +16,10 @@ import numpy as np
 from ...ops import cat
 from .collate import default_collate
 from .dataset import ConcatDataset, Subset, TensorDataset
-from .worker_errors import shortened
+from .worker_errors import format_indices
 
 
-class ByNumber:
+class MapFetcher:
     """Makes batches of a dataset whose samples have numbers.
 
     Args:
@@ -28,55 +28,55 @@ class ByNumber:
     """
 
     def __init__(self, dataset: Any, batched: bool, collate: Callable[[Any], Any]) -> None:
-        self.dataset, self.batched, self.collate = dataset, batched, collate
-        self.whole = rows_at_once(dataset) if batched and collate is default_collate else None
-        self.many = getattr(dataset, "__getitems__", None)
-        self._asked: Any = None
-        self._at: Any = None
-        self._nothing: list[Any] = []
+        self.dataset, self.is_batched, self.collate = dataset, batched, collate
+        self.fetch_rows = row_fetcher(dataset) if batched and collate is default_collate else None
+        self.getitems = getattr(dataset, "__getitems__", None)
+        self._requested: Any = None
+        self._current: Any = None
+        self._missing: list[Any] = []
         self.stage = ""
 
-    def __call__(self, asked: Any) -> Any:
+    def __call__(self, request: Any) -> Any:
         """Return the batch of the numbers asked for."""
-        self._asked, self.stage = asked, "one"
-        if not self.batched:
-            self._at = asked
-            samples = self.dataset[asked]
-        elif self.whole is not None and (rows := as_rows(asked)) is not None:
+        self._requested, self.stage = request, "one"
+        if not self.is_batched:
+            self._current = request
+            samples = self.dataset[request]
+        elif self.fetch_rows is not None and (rows := as_index_array(request)) is not None:
             self.stage = "all"
-            return self.whole(rows)
-        elif self.many:
+            return self.fetch_rows(rows)
+        elif self.getitems:
             self.stage = "all"
-            samples = self.many(asked)
+            samples = self.getitems(request)
         else:
             samples = []
-            for number in asked:
-                self._at = number
+            for number in request:
+                self._current = number
                 samples.append(self.dataset[number])
         self.stage = "collated"
         try:
             return self.collate(samples)
         except Exception:
-            if self.batched:
-                self._nothing = [
-                    n for n, sample in zip(asked, samples, strict=False) if sample is None
+            if self.is_batched:
+                self._missing = [
+                    n for n, sample in zip(request, samples, strict=False) if sample is None
                 ]
             raise
 
-    def doing(self) -> dict[str, str]:
+    def progress(self) -> dict[str, str]:
         """Say in words what it is at."""
-        batch = shortened(self._asked)
+        batch = format_indices(self._requested)
         if self.stage == "one":
-            where = f"{self._at!r}" + (f" of the batch {batch}" if self.batched else "")
-            return {"sample": where} | out_of_range(self.dataset, [self._at])
+            where = f"{self._current!r}" + (f" of the batch {batch}" if self.is_batched else "")
+            return {"sample": where} | describe_out_of_range(self.dataset, [self._current])
         if self.stage == "all":
-            return {"samples": batch} | out_of_range(self.dataset, self._asked)
-        told = {"samples": f"{batch}, while they are {self.stage}"} if self.stage else {}
-        missing = {"missing": f"the dataset gave None for {shortened(self._nothing)}"}
-        return told | missing if self._nothing else told
+            return {"samples": batch} | describe_out_of_range(self.dataset, self._requested)
+        rows = {"samples": f"{batch}, while they are {self.stage}"} if self.stage else {}
+        missing = {"missing": f"the dataset gave None for {format_indices(self._missing)}"}
+        return rows | missing if self._missing else rows
 
 
-class Stream:
+class IterableFetcher:
     """Makes batches of a dataset that gives one sample after the other.
 
     Args:
@@ -89,26 +89,26 @@ class Stream:
         self._seen, self.stage = 0, "iter"
         self._samples = iter(dataset)
 
-    def __call__(self, asked: int | None) -> Any:
+    def __call__(self, request: int | None) -> Any:
         """Return the next batch of so many samples; of None, the next sample.
 
         Raises: StopIteration: there are no more.
         """
         self.stage = "next"
-        if asked is None:
+        if request is None:
             samples = next(self._samples)
             self._seen += 1
         else:
             samples = []
-            for sample in islice(self._samples, asked):
+            for sample in islice(self._samples, request):
                 samples.append(sample)
                 self._seen += 1
-            if not samples or (self.drop_last and len(samples) < asked):
+            if not samples or (self.drop_last and len(samples) < request):
                 raise StopIteration
         self.stage = "collated"
         return self.collate(samples)
 
-    def doing(self) -> dict[str, str]:
+    def progress(self) -> dict[str, str]:
         """Say in words what it is at."""
         if self.stage in ("collated", "sent"):
             before = f"before number {self._seen} of its stream"
@@ -116,22 +116,22 @@ class Stream:
         return {"sample": f"number {self._seen} of its stream, counted from 0"}
 
 
-def out_of_range(dataset: Any, indices: Any) -> dict[str, str]:
+def describe_out_of_range(dataset: Any, indices: Any) -> dict[str, str]:
     """Say it if a sampler has asked for samples that the dataset does not have."""
     try:
         total = len(dataset)
-        wrong = [n for n in indices if isinstance(n, int) and not -total <= n < total]
+        invalid = [n for n in indices if isinstance(n, int) and not -total <= n < total]
     except (TypeError, NotImplementedError):
         return {}
-    if not wrong:
+    if not invalid:
         return {}
-    return {"sampler": f"gave {shortened(wrong)}, but len(dataset) is {total}"}
+    return {"sampler": f"gave {format_indices(invalid)}, but len(dataset) is {total}"}
 
 
 # Many rows at once -------------------------------------------------------------------------------
 
 
-def as_rows(indices: Sequence[Any]) -> np.ndarray | None:
+def as_index_array(indices: Sequence[Any]) -> np.ndarray | None:
     """Return the numbers of samples as an array; None if they are something else."""
     try:
         return np.array([operator.index(number) for number in indices], np.int64)
@@ -139,7 +139,7 @@ def as_rows(indices: Sequence[Any]) -> np.ndarray | None:
         return None
 
 
-def rows_at_once(dataset: Any) -> Callable[[np.ndarray], list[Any]] | None:
+def row_fetcher(dataset: Any) -> Callable[[np.ndarray], list[Any]] | None:
     """Return a function that takes a whole batch out of tensors at once, if they are in memory.
 
     It gives what stacking the single samples would give, without making them.
@@ -148,21 +148,21 @@ def rows_at_once(dataset: Any) -> Callable[[np.ndarray], list[Any]] | None:
         tensors = dataset.tensors
         return lambda rows: [tensor[rows] for tensor in tensors]
     if type(dataset) is Subset:
-        inner, indices = rows_at_once(dataset.dataset), as_rows(dataset.indices)
+        inner, indices = row_fetcher(dataset.dataset), as_index_array(dataset.indices)
         if inner is None or indices is None:
             return None
         return lambda rows: inner(indices[rows])
     if type(dataset) is ConcatDataset:
-        return rows_of_several(dataset)
+        return concat_row_fetcher(dataset)
     return None
 
 
-def rows_of_several(dataset: ConcatDataset[Any]) -> Callable[[np.ndarray], list[Any]] | None:
+def concat_row_fetcher(dataset: ConcatDataset[Any]) -> Callable[[np.ndarray], list[Any]] | None:
     """Do the same for datasets one behind the other, if their rows are alike."""
-    parts = [rows_at_once(part) for part in dataset.datasets]
+    parts = [row_fetcher(part) for part in dataset.datasets]
     if any(part is None for part in parts):
         return None
-    row_types = {kind_of_rows(part) for part in dataset.datasets}
+    row_types = {row_signature(part) for part in dataset.datasets}
     if len(row_types) > 1:
         return None
     ends = np.array(dataset.cumulative_sizes)
@@ -173,22 +173,22 @@ def rows_of_several(dataset: ConcatDataset[Any]) -> Callable[[np.ndarray], list[
         rows = np.where(rows < 0, rows + ends[-1], rows)
         which = np.searchsorted(ends, rows, side="right")
         order = np.argsort(which, kind="stable")
-        taken = [
+        parts_taken = [
             parts[i](rows[which == i] - (ends[i - 1] if i else 0))  # type: ignore[misc]
             for i in np.unique(which)
         ]
-        if len(taken) == 1:
-            return taken[0]
+        if len(parts_taken) == 1:
+            return parts_taken[0]
         back = np.argsort(order)
-        return [cat(column)[back] for column in zip(*taken, strict=True)]
+        return [cat(column)[back] for column in zip(*parts_taken, strict=True)]
 
     return take
 
 
-def kind_of_rows(dataset: Any) -> tuple[Any, ...]:
+def row_signature(dataset: Any) -> tuple[Any, ...]:
     """Return what must be equal for rows of several datasets to fit into one batch."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
     if type(dataset) is ConcatDataset:
-        return kind_of_rows(dataset.datasets[0])
+        return row_signature(dataset.datasets[0])
     return tuple((tensor.shape[1:], tensor.dtype, tensor.device) for tensor in dataset.tensors)

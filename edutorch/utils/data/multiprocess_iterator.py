@@ -8,16 +8,16 @@ from itertools import cycle
 from multiprocessing import util
 from typing import Any
 
-from .batch_transport import Parcel
-from .single_process_iterator import Batches
-from .worker_config import job_of
-from .worker_errors import shortened
-from .worker_pool import Crew, context_of
+from .batch_transport import Batch
+from .single_process_iterator import BatchIterator
+from .worker_config import make_worker_config
+from .worker_errors import format_indices
+from .worker_pool import WorkerPool, resolve_context
 
-THE_END = object()
+END = object()
 
 
-class FromWorkers(Batches):
+class MultiProcessIterator(BatchIterator):
     """Lets worker processes make batches ahead, and gives them out in order.
 
     Batch number n is made by worker n mod num_workers, so that random numbers drawn in a
@@ -27,16 +27,19 @@ class FromWorkers(Batches):
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         self._in_order, self._persistent = loader.in_order, loader.persistent_workers
-        self._prefetch, self._streams = loader.prefetch_factor, loader._streams
-        jobs = [job_of(loader, index, self._base_seed) for index in range(loader.num_workers)]
-        self._crew = Crew(loader.timeout)
+        self._prefetch, self._is_iterable = loader.prefetch_factor, loader._is_iterable
+        configs = [
+            make_worker_config(loader, index, self._base_seed)
+            for index in range(loader.num_workers)
+        ]
+        self._pool = WorkerPool(loader.timeout)
         # Runs when the iterator is forgotten and, before Python waits for children, at the end.
-        util.Finalize(self, self._crew.close, args=(True,), exitpriority=10)
-        self._crew.start(jobs, context_of(loader.multiprocessing_context))
+        util.Finalize(self, self._pool.close, args=(True,), exitpriority=10)
+        self._pool.start(configs, resolve_context(loader.multiprocessing_context))
         self._epoch = 0
         self._start_epoch()
 
-    def again(self, loader: Any) -> FromWorkers:
+    def restart(self, loader: Any) -> MultiProcessIterator:
         """Start another epoch with the same workers."""
         self._begin(loader)
         self._start_epoch()
@@ -45,98 +48,102 @@ class FromWorkers(Batches):
     @property
     def is_over(self) -> bool:
         """Whether the workers are gone."""
-        return self._crew.closed
+        return self._pool.is_closed
 
     def _start_epoch(self) -> None:
         self._epoch += 1
-        self._active = list(range(len(self._crew.processes)))
-        self._turns = cycle(self._active[:])
-        self._due: deque[int] = deque()  # the batches that were asked for, in order
-        self._owner: dict[int, int] = {}
-        self._asked: dict[int, Any] = {}
-        self._here: dict[int, Parcel] = {}  # those that have arrived
+        self._active = list(range(len(self._pool.processes)))
+        self._worker_cycle = cycle(self._active[:])
+        self._pending: deque[int] = deque()  # the batches that were asked for, in order
+        self._worker_of: dict[int, int] = {}
+        self._requests: dict[int, Any] = {}
+        self._ready: dict[int, Batch] = {}  # those that have arrived
         self._sent, self._exhausted = 0, False
-        self._hand_out()
+        self._send_tasks()
 
     # Tasks ---------------------------------------------------------------------------------------
 
-    def _hand_out(self) -> None:
+    def _send_tasks(self) -> None:
         """Ask for batches until each worker has enough to do."""
         try:
-            while not self._exhausted and len(self._due) < self._prefetch * len(self._active):
-                asked = next(self._numbers, THE_END)
-                if asked is THE_END:
+            while not self._exhausted and len(self._pending) < self._prefetch * len(self._active):
+                request = next(self._indices, END)
+                if request is END:
                     self._exhausted = True
                     return
-                number, worker = self._sent, self._whose_turn()
+                number, worker = self._sent, self._next_worker()
                 self._sent += 1
-                self._due.append(number)
-                self._owner[number], self._asked[number] = worker, asked
-                self._crew.give(worker, (self._epoch, number, asked))
+                self._pending.append(number)
+                self._worker_of[number], self._requests[number] = worker, request
+                self._pool.send_task(worker, (self._epoch, number, request))
         except BaseException:
-            self._crew.close()
+            self._pool.close()
             raise
 
-    def _whose_turn(self) -> int:
-        for worker in self._turns:
-            free = self._in_order or len(self._unanswered(worker)) < self._prefetch
+    def _next_worker(self) -> int:
+        for worker in self._worker_cycle:
+            free = self._in_order or len(self._outstanding(worker)) < self._prefetch
             if worker in self._active and free:
                 return worker
         raise AssertionError  # never reached: the turns have no end
 
-    def _unanswered(self, worker: int) -> list[int]:
-        return [n for n in self._due if self._owner[n] == worker and n not in self._here]
+    def _outstanding(self, worker: int) -> list[int]:
+        return [n for n in self._pending if self._worker_of[n] == worker and n not in self._ready]
 
-    def _in_words(self, worker: int) -> str:
-        waiting = self._unanswered(worker)
-        if not waiting:
+    def _describe_request(self, worker: int) -> str:
+        outstanding = self._outstanding(worker)
+        if not outstanding:
             return "none: it had nothing to do"
-        asked = self._asked[waiting[0]]
-        return f"the next {asked or 1} of its stream" if self._streams else shortened(asked)
+        request = self._requests[outstanding[0]]
+        return (
+            f"the next {request or 1} of its stream" if self._is_iterable else format_indices(request)
+        )
 
     # Answers -------------------------------------------------------------------------------------
 
     def _next(self) -> Any:
-        if self._crew.process_id != os.getpid():
+        if self._pool.process_id != os.getpid():
             raise RuntimeError(
                 "DataLoader: this iterator was made in another process, which owns its workers; "
                 "make one here with iter(loader)"
             )
         try:
-            while self._due and not self._crew.closed:
-                number = self._next_here()
+            while self._pending and not self._pool.is_closed:
+                number = self._next_ready()
                 if number is not None:
-                    return self._handed_over(number)
+                    return self._deliver(number)
                 self._receive()
         except BaseException:  # a worker is gone, or the user has pressed Ctrl-C
-            self._crew.close()
+            self._pool.close()
             raise
         if not self._persistent:
-            self._crew.close()
+            self._pool.close()
         raise StopIteration
 
-    def _next_here(self) -> int | None:
+    def _next_ready(self) -> int | None:
         if self._in_order:
-            return self._due[0] if self._due[0] in self._here else None
-        return next(iter(self._here), None)
+            return self._pending[0] if self._pending[0] in self._ready else None
+        return next(iter(self._ready), None)
 
-    def _handed_over(self, number: int) -> Any:
-        batch = self._here.pop(number)
-        self._due.remove(number)
-        del self._owner[number], self._asked[number]
-        self._hand_out()
+    def _deliver(self, number: int) -> Any:
+        batch = self._ready.pop(number)
+        self._pending.remove(number)
+        del self._worker_of[number], self._requests[number]
+        self._send_tasks()
         return batch.unpack()
 
     def _receive(self) -> None:
-        (status, epoch, number), batch = self._crew.take(self._owner[self._due[0]], self._in_words)
+        (status, epoch, number), batch = self._pool.receive(
+            self._worker_of[self._pending[0]], self._describe_request
+        )
         if epoch != self._epoch:
             return  # asked for in an epoch that was left early
         if status != "ended":
-            self._here[number] = batch
+            self._ready[number] = batch
             return
-        worker = self._owner[number]
+        worker = self._worker_of[number]
         self._active.remove(worker)
-        for unanswered in self._unanswered(worker):
-            self._due.remove(unanswered)
-            del self._owner[unanswered], self._asked[unanswered]
-        self._hand_out()
+        for unanswered in self._outstanding(worker):
+            self._pending.remove(unanswered)
+            del self._worker_of[unanswered], self._requests[unanswered]
+        self._send_tasks()

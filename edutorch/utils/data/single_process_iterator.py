@@ -12,26 +12,26 @@ from ...errors import warn
 from ...events import work
 from ...modes import current
 from ...ops import empty
-from .worker_config import job_of
+from .worker_config import make_worker_config
 from .worker_errors import Failure
 
 
-class Batches:
+class BatchIterator:
     """The batches of one epoch of a DataLoader, one after the other."""
 
     def __init__(self, loader: Any) -> None:
         # A loader keeps an iterator whose workers persist, so the iterator must not keep it.
         self._loader = weakref.ref(loader)
         self._source = loader._index_source
-        self._pins = loader.pin_memory and cuda.is_available()
+        self._pin_memory = loader.pin_memory and cuda.is_available()
         self._begin(loader)
         # One number is drawn with and without workers: the same order follows.
-        drawn = empty((), dtype=int64, device="cpu").random_(generator=loader.generator)
-        self._base_seed = int(drawn)
+        seed = empty((), dtype=int64, device="cpu").random_(generator=loader.generator)
+        self._base_seed = int(seed)
 
     def _begin(self, loader: Any) -> None:
-        self._numbers: Iterator[Any] = iter(self._source)
-        self._promised, self._given = loader._promised, 0
+        self._indices: Iterator[Any] = iter(self._source)
+        self._expected_length, self._yielded = loader._expected_length, 0
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -46,23 +46,23 @@ class Batches:
 
     def __next__(self) -> Any:
         if current().listeners:
-            with work("data", self._loader() or self) as asked:
-                batch = asked.result = self._next()
+            with work("data", self._loader() or self) as event:
+                batch = event.result = self._next()
         else:
             batch = self._next()
         if isinstance(batch, Failure):
             del self  # a notebook keeps the traceback: it must not keep the workers as well
-            raise batch.rebuilt()
-        self._given += 1
-        if self._promised is not None and self._given > self._promised:
-            self._say_that_it_is_longer()
-        return pinned(batch) if self._pins else batch
+            raise batch.rebuild()
+        self._yielded += 1
+        if self._expected_length is not None and self._yielded > self._expected_length:
+            self._warn_too_long()
+        return pin_batch(batch) if self._pin_memory else batch
 
     def _next(self) -> Any:
         raise NotImplementedError
 
-    def _say_that_it_is_longer(self) -> None:
-        promised, self._promised = self._promised, None
+    def _warn_too_long(self) -> None:
+        promised, self._expected_length = self._expected_length, None
         warn(
             f"DataLoader: len(loader) promised {promised} batches of the IterableDataset, and more "
             "have come. Is its __len__ right? With workers, does each give only its own part "
@@ -70,35 +70,35 @@ class Batches:
         )
 
 
-def pinned(batch: Any) -> Any:
+def pin_batch(batch: Any) -> Any:
     """Move a batch to memory that a GPU can copy from directly; also inside containers."""
     if hasattr(batch, "pin_memory"):
         return batch.pin_memory()
     if isinstance(batch, dict):
-        return type(batch)({key: pinned(value) for key, value in batch.items()})
+        return type(batch)({key: pin_batch(value) for key, value in batch.items()})
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*map(pinned, batch))
-    return type(batch)(map(pinned, batch)) if isinstance(batch, list | tuple) else batch
+        return type(batch)(*map(pin_batch, batch))
+    return type(batch)(map(pin_batch, batch)) if isinstance(batch, list | tuple) else batch
 
 
-class InThisProcess(Batches):
+class SingleProcessIterator(BatchIterator):
     """Makes each batch when it is asked for."""
 
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         if loader.timeout:
             raise ValueError("DataLoader: timeout has a meaning only with num_workers > 0")
-        self._streams = loader._streams
-        self._fetch = job_of(loader, 0, self._base_seed).fetcher()
+        self._is_iterable = loader._is_iterable
+        self._fetch = make_worker_config(loader, 0, self._base_seed).make_fetcher()
 
     def _next(self) -> Any:
-        asked = next(self._numbers)
+        request = next(self._indices)
         try:
-            return self._fetch(asked)
+            return self._fetch(request)
         except Exception as error:
-            if isinstance(error, StopIteration) and self._streams:
+            if isinstance(error, StopIteration) and self._is_iterable:
                 raise
-            for name, value in self._fetch.doing().items():
+            for name, value in self._fetch.progress().items():
                 error.add_note(f"DataLoader: {name} = {value}")
             if isinstance(error, StopIteration):
                 raise RuntimeError("DataLoader: the dataset raised StopIteration") from error

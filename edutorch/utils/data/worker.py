@@ -24,11 +24,11 @@ from ...modes import current, switch
 from ...ops import manual_seed
 from ...ops import random as generators
 from .batch_transport import pack, send
-from .fetch import ByNumber, Stream
-from .worker_config import Job, WorkerInfo, be_worker
-from .worker_errors import Failure, failure
+from .fetch import MapFetcher, IterableFetcher
+from .worker_config import WorkerConfig, WorkerInfo, set_worker_info
+from .worker_errors import Failure, make_failure
 
-GRACE = 5.0
+GRACE_SECONDS = 5.0
 """Seconds in which a worker whose pipe has ended may finish what it is at."""
 
 
@@ -49,43 +49,43 @@ class Inbox(threading.Thread):
                 self.tasks.put(task)
         except (EOFError, OSError):
             self.tasks.put(None)
-        time.sleep(GRACE)
+        time.sleep(GRACE_SECONDS)
         os._exit(1)
 
 
-def main(job: Job, pipe: Any) -> None:
+def main(config: WorkerConfig, pipe: Any) -> None:
     """Be a worker until the pipe ends."""
-    start_clean(job)
+    reset_inherited_state(config)
     inbox = Inbox(pipe)
     inbox.start()
     try:
-        make_batches(job, inbox, pipe, prepare(job))
+        make_batches(config, inbox, pipe, initialize_worker(config))
     except (BrokenPipeError, ConnectionResetError):
         pass  # nobody wants the batch any more
 
 
-def prepare(job: Job) -> Failure | None:
+def initialize_worker(config: WorkerConfig) -> Failure | None:
     """Seed the random numbers and call `worker_init_fn`; return what it raised."""
-    seed = job.base_seed + job.worker
+    seed = config.base_seed + config.worker
     random.seed(seed)
     manual_seed(seed)
-    words = [job.worker, job.base_seed % 2**32, job.base_seed >> 32, 0]
+    words = [config.worker, config.base_seed % 2**32, config.base_seed >> 32, 0]
     np.random.seed(np.random.SeedSequence(words).generate_state(4))
-    be_worker(WorkerInfo(job.worker, job.num_workers, seed, job.dataset))
-    if job.worker_init_fn is None:
+    set_worker_info(WorkerInfo(config.worker, config.num_workers, seed, config.dataset))
+    if config.worker_init_fn is None:
         return None
     try:
-        job.worker_init_fn(job.worker)
+        config.worker_init_fn(config.worker)
     except Exception as error:  # noqa: BLE001  (it is raised again where the batch is awaited)
-        return described(error, job, {"in": f"worker_init_fn({job.worker})"})
+        return failure_of(error, config, {"in": f"worker_init_fn({config.worker})"})
     return None
 
 
-def described(error: Exception, job: Job, doing: dict[str, str]) -> Failure:
-    return failure(error, job.worker, job.num_workers, doing)
+def failure_of(error: Exception, config: WorkerConfig, progress: dict[str, str]) -> Failure:
+    return make_failure(error, config.worker, config.num_workers, progress)
 
 
-def make_batches(job: Job, inbox: Inbox, pipe: Any, broken: Failure | None) -> None:
+def make_batches(config: WorkerConfig, inbox: Inbox, pipe: Any, init_failure: Failure | None) -> None:
     """Answer each task by ("batch" | "failed" | "ended", epoch, number) and a parcel."""
     epoch, fetch, ended = -1, None, False
     while (task := inbox.tasks.get()) is not None:
@@ -96,22 +96,26 @@ def make_batches(job: Job, inbox: Inbox, pipe: Any, broken: Failure | None) -> N
         if ended:
             continue
         try:
-            if broken is None and fetch is None:
-                fetch = job.fetcher()
-            status, packed = ("failed", pack(broken)) if fetch is None else answer(fetch, task[2])
+            if init_failure is None and fetch is None:
+                fetch = config.make_fetcher()
+            status, packed = (
+                ("failed", pack(init_failure)) if fetch is None else make_batch(fetch, task[2])
+            )
         except Exception as error:  # noqa: BLE001  (it is raised again in the other process)
-            doing = {"in": "iter(dataset)"} if fetch is None else fetch.doing()
-            status, packed = "failed", pack(described(error, job, doing))
+            progress = {"in": "iter(dataset)"} if fetch is None else fetch.progress()
+            status, packed = "failed", pack(failure_of(error, config, progress))
         ended = status == "ended"
         send(pipe, (status, *task[:2]), *packed)
 
 
-def answer(fetch: ByNumber | Stream, asked: Any) -> tuple[str, tuple[bytes, list[memoryview]]]:
+def make_batch(
+    fetch: MapFetcher | IterableFetcher, request: Any
+) -> tuple[str, tuple[bytes, list[memoryview]]]:
     """Make a batch and pack it."""
     try:
-        batch = fetch(asked)
+        batch = fetch(request)
     except StopIteration as error:
-        if isinstance(fetch, ByNumber):
+        if isinstance(fetch, MapFetcher):
             raise RuntimeError("DataLoader: the dataset raised StopIteration") from error
         return "ended", pack(None)
     fetch.stage = "sent"
@@ -128,9 +132,9 @@ def answer(fetch: ByNumber | Stream, asked: Any) -> tuple[str, tuple[bytes, list
 # A clean start -----------------------------------------------------------------------------------
 
 
-def start_clean(job: Job) -> None:
+def reset_inherited_state(config: WorkerConfig) -> None:
     """Leave behind what a forked process has inherited and must not use."""
-    die_with_parent(job.dies_with)
+    die_with_parent(config.parent_pid)
     # Ctrl-C reaches every process of the terminal. The one that trains hears it and ends us.
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -138,10 +142,10 @@ def start_clean(job: Job) -> None:
     for device in [name for name in generators._GENERATORS if name != "cpu"]:
         del generators._GENERATORS[device]  # a GPU cannot be used after a fork
     settings.set_num_threads(1)
-    settled = getattr(sys.modules.get("numba"), "config", None)
-    if settled is not None:  # numba is there, and not just being imported by a thread
+    numba_config = getattr(sys.modules.get("numba"), "config", None)
+    if numba_config is not None:  # numba is there, and not just being imported by a thread
         os.environ["NUMBA_NUM_THREADS"] = "1"
-        settled.NUMBA_NUM_THREADS = 1
+        numba_config.NUMBA_NUM_THREADS = 1
 
 
 def die_with_parent(parent: int | None) -> None:

@@ -1,7 +1,7 @@
 """Backward, one node at a time: it runs on a thread of its own, and waits before each node.
 
-Nothing of the engine is imitated. A listener (see `edutorch.events`) simply does not return
-until somebody lets it.
+The engine is not reimplemented. A listener (see `edutorch.events`) simply does not return
+until it is allowed to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...events import GradientAccumulated, WorkEnded, WorkStarted, listening
 from ..graph.graph_reader import input_names, leaf_key
 from ..graph.model import GraphNode, Key, Snapshot, Vertex, qualified_name
 from ..graph.rules import rule_of
-from .backward_steps import GradientSummary, EdgeGradient, Contribution, BackwardStep
+from .backward_steps import BackwardStep, Contribution, EdgeGradient, GradientSummary
 
 
 class WalkAbandoned(BaseException):
@@ -32,9 +32,9 @@ class Stepper:
     """Runs `work` on a thread of its own; it stops at each `hold` until it may go on.
 
     Attributes:
-        stations: what has been done so far.
+        stations: the steps that have been done so far.
         over: whether the work has ended.
-        error: what it raised.
+        error: the exception it raised.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class Stepper:
         self.over = False
         self.error: BaseException | None = None
         self._allowed = 0
-        self._gone = self._resting = False
+        self._abandoned = self._resting = False
         self._changed = threading.Condition()
         self.thread: threading.Thread | None = None
 
     def start(self, work: Callable[[], None], listener: Callable[[Any], None]) -> None:
-        """Begin, with the modes that are in force here, and wait until it first rests."""
+        """Begin, with the modes that are in force here, and wait for the first `hold`."""
         context = contextvars.copy_context()
         self.thread = threading.Thread(
             target=context.run, args=(self._run, work, listener), name="edutorch-walk", daemon=True
@@ -61,7 +61,7 @@ class Stepper:
                 work()
         except WalkAbandoned:
             pass
-        except BaseException as error:  # noqa: BLE001  (handed to whoever asked)
+        except BaseException as error:  # noqa: BLE001  (raised again in `advance`)
             self.error = error
         finally:
             with self._changed:
@@ -70,29 +70,29 @@ class Stepper:
 
     # On the thread of backward --------------------------------------------------------------
 
-    def publish(self, station: BackwardStep) -> None:
-        """Note what has been done."""
+    def publish(self, step: BackwardStep) -> None:
+        """Add a step that has been done."""
         with self._changed:
-            self.stations.append(station)
+            self.stations.append(step)
 
     def hold(self, leave: bool = True) -> None:
-        """Wait until more stations are allowed than there are.
+        """Wait until more steps are allowed than there are.
 
         Args:
-            leave: whether the work may be given up here; otherwise it goes on if nobody waits.
+            leave: whether the work may be abandoned here; otherwise it goes on if nobody waits.
         """
         with self._changed:
             self._resting = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._gone or self._allowed > len(self.stations))
+            self._changed.wait_for(lambda: self._abandoned or self._allowed > len(self.stations))
             self._resting = False
-            if self._gone and leave:
+            if self._abandoned and leave:
                 raise WalkAbandoned
 
-    # On any other ---------------------------------------------------------------------------
+    # On other threads------------------------------------------------------------------------
 
     def advance(self, count: int) -> None:
-        """Let it go on until there are `count` stations, and wait for that.
+        """Let the work go on until there are `count` steps, and wait for that.
 
         Raises: whatever the work raised.
         """
@@ -105,18 +105,18 @@ class Stepper:
         if self.error is not None:
             raise self.error
 
-    def let_go(self) -> None:
-        """Give it up: nothing more is computed, unless `.grad` is already being written."""
+    def abandon(self) -> None:
+        """Abandon the work: nothing more is computed, unless `.grad` is already being written."""
         with self._changed:
-            self._gone = True
+            self._abandoned = True
             self._changed.notify_all()
 
 
 @dataclass(frozen=True)
 class PictureIndex:
-    """Where the engine's nodes are in the picture. It keeps names and numbers only."""
+    """Where the engine's nodes are in the picture. It keeps names and indices only."""
 
-    numbers: dict[Key, int]  # of a vertex: its box in the whole graph
+    box_of: dict[Key, int]  # of a vertex: its box in the whole graph
     edges: dict[tuple[int, str], int]  # of a box and its argument's name: the arrow
     names: tuple[str, ...]
     ops: tuple[str, ...]  # where the name is a variable's
@@ -124,11 +124,11 @@ class PictureIndex:
     lines: tuple[str, ...]
 
     @classmethod
-    def of(cls, vertices: dict[Key, Vertex], whole: Snapshot) -> PictureIndex:
+    def from_vertices(cls, vertices: dict[Key, Vertex], whole: Snapshot) -> PictureIndex:
         """Find the vertices in the graph that was made of them."""
         keys = list(vertices)
         nodes = whole.graph.nodes
-        at = {node.id: number for number, node in enumerate(nodes)}
+        at = {node.id: index for index, node in enumerate(nodes)}
         plain = [short_name(node) for node in nodes]
         often, edges = Counter(plain), enumerate(whole.graph.edges)
         names = tuple(
@@ -136,8 +136,8 @@ class PictureIndex:
             for node, name in zip(nodes, plain, strict=True)
         )
         return cls(
-            {keys[vertex]: number for number, vertex in enumerate(whole.order)},
-            {(at[edge.target], edge.input): number for number, edge in edges},
+            {keys[vertex]: index for index, vertex in enumerate(whole.order)},
+            {(at[edge.target], edge.input): index for index, edge in edges},
             names,
             tuple(node.label if node.variable else "" for node in nodes),
             tuple(node.module for node in nodes),
@@ -153,7 +153,7 @@ def short_name(node: GraphNode) -> str:
 
 
 def key_of(edge: Any) -> Key:
-    """Return what a node or leaf is known by in the chart."""
+    """Return the key of a node or leaf in the index."""
     return leaf_key(edge) if isinstance(edge, Tensor) else edge._order
 
 
@@ -162,31 +162,33 @@ def array_of(gradient: Any) -> Any:
 
 
 class Reporter:
-    """Listens to backward, makes the stations, and holds it up before each node."""
+    """Listens to backward, makes the steps, and holds it before each node."""
 
-    def __init__(self, stepper: Stepper, chart: PictureIndex, root: Any, held: dict[Key, GradientSummary]) -> None:
+    def __init__(
+        self, stepper: Stepper, chart: PictureIndex, root: Any, held: dict[Key, GradientSummary]
+    ) -> None:
         self.stepper, self.chart = stepper, chart
-        self.held = held  # what `.grad` of the leaves was before
+        self.held = held  # `.grad` of the leaves before
         self.paths: dict[Hashable, list[Contribution]] = {}
-        self.nodes: set[int] = set()  # those where a gradient waits, by their time
-        self.leaves: dict[Key, None] = {}  # the same
+        self.nodes: set[int] = set()  # those where a gradient waits, by their order
+        self.leaves: dict[Key, None] = {}  # those where a gradient waits
         self.root = key_of(root)
         self.engine: Any = None
         self.depth = 0
 
     def __call__(self, event: Any) -> None:
-        """Take an event. Those of a backward pass inside of this one are none of ours."""
-        kind = getattr(event, "kind", "")
-        if kind == "backward":
+        """Handle an event. Those of a backward pass inside of this one are ignored."""
+        work_kind = getattr(event, "kind", "")
+        if work_kind == "backward":
             self._backward(event)
-        elif self.depth == 1 and kind == "node":
+        elif self.depth == 1 and work_kind == "node":
             if isinstance(event, WorkStarted):
                 self.stepper.hold()
                 self.incoming = event.inputs[0]
             elif isinstance(event, WorkEnded) and not event.failed:
-                self._ran(event.subject, event.result)
+                self._report_node(event.subject, event.result)
         elif self.depth == 1 and isinstance(event, GradientAccumulated):
-            self._accumulated(event.tensor, event.gradient)
+            self._report_leaf(event.tensor, event.gradient)
 
     def _backward(self, event: Any) -> None:
         if not isinstance(event, WorkStarted):
@@ -195,18 +197,20 @@ class Reporter:
         self.depth += 1
         if self.depth == 1:
             self.engine = event.subject
-            self._arrived(self.root, "the start", GradientSummary.of(array_of(event.inputs[0])))
+            self._add_contribution(
+                self.root, "the start", GradientSummary.from_array(array_of(event.inputs[0]))
+            )
             self.stepper.hold()
 
-    def _arrived(self, key: Key, source: str, amount: GradientSummary) -> None:
-        self.paths.setdefault(key, []).append((source, amount))
+    def _add_contribution(self, key: Key, source: str, summary: GradientSummary) -> None:
+        self.paths.setdefault(key, []).append((source, summary))
         if isinstance(key, int):
             self.nodes.add(key)
         else:
             self.leaves[key] = None
 
-    def _ran(self, node: Node, results: Any) -> None:
-        """Make the station of a node that has just run."""
+    def _report_node(self, node: Node, results: Any) -> None:
+        """Make the step of a node that has just run."""
         engine, hooks = self.engine, node.hooks
         key = node._order
         self.nodes.discard(key)
@@ -217,7 +221,7 @@ class Reporter:
         for position, ((edge, name), raw) in enumerate(zip(pairs, results, strict=False)):
             if edge is not None and raw is not None:
                 flows.append(self._flow(node, position, name, raw, sums, not touched))
-        incoming = GradientSummary.of(array_of(conjugate(self.incoming, engine.recording)))
+        incoming = GradientSummary.from_array(array_of(conjugate(self.incoming, engine.recording)))
         self._publish(
             key,
             incoming,
@@ -226,7 +230,7 @@ class Reporter:
             note="a hook may have changed these gradients" if touched else "",
         )
         self.incoming = None
-        if not self.nodes:  # the next thing that happens is that a .grad is written
+        if not self.nodes:  # next, a .grad is written
             self.stepper.hold()
 
     def _flow(
@@ -235,61 +239,61 @@ class Reporter:
         """Describe what left along one edge, and add it to what has arrived there."""
         edge: Any = node.edges[position]
         engine, key = self.engine, key_of(edge)
-        several = raw.__class__ is OutputGradients  # on their way to a node of several outputs
+        several = raw.__class__ is OutputGradients  # on its way to a node of several outputs
         if several:
             (raw,) = raw.by_output.values()
         g = array_of(self.incoming)
-        sent = array_of(conjugate(raw, engine.recording))
-        fitted, note, total = sent, "", None
+        outgoing = array_of(conjugate(raw, engine.recording))
+        gradient, note, total = outgoing, "", None
         if not several:
             shape = tuple(edge.shape)
-            if tuple(sent.shape) != shape:
-                fitted = unbroadcast(sent, shape)
-                shapes = f"{tuple(sent.shape)} → {tuple(fitted.shape)}"
+            if tuple(outgoing.shape) != shape:
+                gradient = unbroadcast(outgoing, shape)
+                shapes = f"{tuple(outgoing.shape)} → {tuple(gradient.shape)}"
                 note = f"broadcasting copied it, so the copies add up: {shapes}"
-            waits = engine.waiting.get(edge)
-            if key not in sums and waits is not None:
-                sums[key] = array_of(conjugate(waits, engine.recording))
-            sums[key] = total = sums[key] + fitted if key in sums else fitted
-        amount = GradientSummary.of(fitted)
+            pending = engine.waiting.get(edge)
+            if key not in sums and pending is not None:
+                sums[key] = array_of(conjugate(pending, engine.recording))
+            sums[key] = total = sums[key] + gradient if key in sums else gradient
+        summary = GradientSummary.from_array(gradient)
         real = g.__class__ is OutputGradients or g.dtype.kind != "c"
         rule = rule_of(node, position, g, array_of(raw), exact and real and not several)
-        number, box = self.chart.numbers[node._order], self.chart.numbers[key]
-        self._arrived(key, self.chart.names[number], amount)
+        source_box, box = self.chart.box_of[node._order], self.chart.box_of[key]
+        self._add_contribution(key, self.chart.names[source_box], summary)
         return EdgeGradient(
             name,
             self.chart.names[box],
             isinstance(edge, Tensor),
             rule,
-            amount,
+            summary,
             note,
             tuple(self.paths[key]),
-            None if total is None else GradientSummary.of(total),
-            self.chart.edges.get((number, name), -1),
+            None if total is None else GradientSummary.from_array(total),
+            self.chart.edges.get((source_box, name), -1),
             box,
         )
 
-    def _accumulated(self, leaf: Tensor, gradient: Any) -> None:
-        """Make the station of a leaf whose `.grad` has just been written."""
+    def _report_leaf(self, leaf: Tensor, gradient: Any) -> None:
+        """Make the step of a leaf whose `.grad` has just been written."""
         key = leaf_key(leaf)
         self.leaves.pop(key, None)
         after = leaf._grad
         self._publish(
             key,
-            GradientSummary.of(array_of(gradient)),
+            GradientSummary.from_array(array_of(gradient)),
             kind="leaf",
             before=self.held.get(key),
-            after=None if after is None else GradientSummary.of(after._array),
+            after=None if after is None else GradientSummary.from_array(after._array),
         )
         if self.leaves:
             self.stepper.hold(leave=False)
 
     def _publish(self, key: Key, incoming: GradientSummary, **rest: Any) -> None:
-        numbers = self.chart.numbers
-        box = numbers[key]
-        waiting = [numbers[node] for node in (*self.nodes, *self.leaves)]
-        comes = max(self.nodes) if self.nodes else next(iter(self.leaves), None)
-        station = BackwardStep(
+        box_of = self.chart.box_of
+        box = box_of[key]
+        waiting = [box_of[node] for node in (*self.nodes, *self.leaves)]
+        next_key = max(self.nodes) if self.nodes else next(iter(self.leaves), None)
+        step = BackwardStep(
             number=len(self.stepper.stations) + 1,
             name=self.chart.names[box],
             op=self.chart.ops[box],
@@ -299,7 +303,7 @@ class Reporter:
             paths=tuple(self.paths.pop(key, ())),
             node=box,
             waiting=tuple(waiting),
-            upcoming=None if comes is None else numbers[comes],
+            upcoming=None if next_key is None else box_of[next_key],
             **rest,
         )
-        self.stepper.publish(station)
+        self.stepper.publish(step)

@@ -1,7 +1,7 @@
-"""Finds graphs that nobody needs any more, and who keeps them.
+"""Finds graphs that are no longer needed, and what keeps them alive.
 
 While a loop runs, only the number of old graphs is watched. Who keeps one is a question to the
-garbage collector, which looks at every object there is: it is asked when a person asks.
+garbage collector, which visits every object there is: it is only asked on request.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ..graph.names import Names, variables
 from .messages import Finding, finding
 
 OLD_GRAPHS = 8
-"""So many losses of earlier steps may be alive without anybody being told."""
+"""How many losses of earlier steps may be alive before there is a finding."""
 
 GROWTH = 2
-"""So many times in a row the graph must have become longer."""
+"""How many times in a row the graph must have become longer."""
 
 MOST_WALKED = 20_000
 MOST_ASKED = 200
 MOST_SECONDS = 3.0
-"""The search for holders ends after this time: in a large process each question takes 0.1 s."""
+"""The search for holders ends after this time: in a large process each query takes 0.1 s."""
 
 OUTPUT = re.compile(r"^Out\[\d+\]")
 DEPTH = 7
@@ -44,8 +44,8 @@ DEPTH = 7
 class GraphGrowth:
     """Watches, over the steps, how many old graphs are alive."""
 
-    hears = (OpApplied,)
-    works = ()
+    event_types = (OpApplied,)
+    work_kinds = ()
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -55,10 +55,10 @@ class GraphGrowth:
         self._crossing: weakref.ref[Node] | None = None
         self._crossed: weakref.ref[Node] | None = None
         self._sizes: list[int] = []
-        self._line = ""  # that made the loss of the last step that was heard
+        self._line = ""  # that made the loss of the last full sample
 
     def take(self, event: Any) -> None:
-        """Hear an event."""
+        """Handle an event."""
         if type(event) is not OpApplied or event.node is None:
             return
         node = event.node
@@ -71,43 +71,43 @@ class GraphGrowth:
                     self._crossing, self._crossed = weakref.ref(node), weakref.ref(edge)
                     return
 
-    def root(self, node: Any) -> None:
-        """Hear of a node on which backward is about to run, in a step that is glanced at."""
+    def record_root(self, node: Any) -> None:
+        """Record a node on which backward is about to run, in a step that is sampled fast."""
         if isinstance(node, Node):
             self._last = weakref.ref(node)
 
     def step_ended(self, full: bool) -> list[Finding]:
-        """Return what keeps old graphs, after a step that was looked at or glanced at.
+        """Return what keeps old graphs, after a sampled step.
 
         Args:
-            full: its ops were heard.
+            full: it was sampled in full.
         """
         before, self._newest = self._newest, clock()
         if not before:
-            self.unseen()
+            self.skip_step()
             return []
-        found = self._grown() if full else []
+        findings = self._check_growth() if full else []
         if self._last is not None:
             self._roots.append(self._last)
-        alive = [each for each in map(dereference, list(self._roots)[:-1]) if each is not None]
-        name, listed = largest_graph_list(self.names.frame, before)
-        if max(len(alive), len(listed)) >= OLD_GRAPHS and not found and not self._grows:
-            found.append(kept_finding(max(alive, listed, key=len), name, self._line))
+        alive = [node for node in map(dereference, list(self._roots)[:-1]) if node is not None]
+        name, in_list = largest_graph_list(self.names.frame, before)
+        if max(len(alive), len(in_list)) >= OLD_GRAPHS and not findings and not self._is_growing:
+            findings.append(kept_finding(max(alive, in_list, key=len), name, self._line))
         self._crossing = self._crossed = self._last = None
-        return found
+        return findings
 
     @property
-    def _grows(self) -> bool:
+    def _is_growing(self) -> bool:
         """Whether the graph has just become longer than the time before."""
         return len(self._sizes) > 1 and self._sizes[-1] > self._sizes[-2]
 
-    def unseen(self) -> None:
-        """Hear of the end of a step of which nothing is known."""
+    def skip_step(self) -> None:
+        """Handle the end of a step that was not sampled."""
         self._newest = clock()
         self._crossing = self._crossed = self._last = None
 
-    def _grown(self) -> list[Finding]:
-        """See whether the graph reaches into an earlier step, and further than the last time."""
+    def _check_growth(self) -> list[Finding]:
+        """Check whether the graph reaches into an earlier step, and further than the last time."""
         last = dereference(self._last)
         if last is not None:
             self._line = line_of(last)
@@ -125,8 +125,8 @@ class GraphGrowth:
 
 
 def kept_finding(alive: list[Node], name: str, line: str) -> Finding:
-    """Say how much is kept, and, if it is easily seen, in which variable; `line` made the last."""
-    size = size_text([graph_size(each) for each in alive])
+    """Report how much is kept and, if known, in which variable; `line` made the last graph."""
+    size = size_text([graph_size(node) for node in alive])
     advice = ADVICE["list"] if name else "viz.trouble() looks for who keeps them."
     return finding("kept-graphs", count=len(alive), graphs="graphs", size=size, subject="kept",
                    holder=f"`{name}`" if name else "something", advice=advice,
@@ -134,8 +134,8 @@ def kept_finding(alive: list[Node], name: str, line: str) -> Finding:
 
 
 def size_text(sizes: list[tuple[int, int]], more: int = 0) -> str:
-    """Write how large graphs are together: "56 ops", and the bytes they keep, if there are any."""
-    ops, kept = sum(each for each, _ in sizes), sum(each for _, each in sizes) + more
+    """Return the total size of graphs: "56 ops", and the bytes they keep, if there are any."""
+    ops, kept = sum(ops for ops, _ in sizes), sum(nbytes for _, nbytes in sizes) + more
     text = f"{ops:,} op{'s' * (ops != 1)}"
     return f"{text} and {bytes_text(kept)}" if kept else text
 
@@ -158,7 +158,7 @@ def graph_size(node: Any) -> tuple[int, int]:
 
 
 def largest_graph_list(frame: FrameType | None, before: int) -> tuple[str, list[Node]]:
-    """Return the variable that holds most graphs of earlier steps, in a list or so.
+    """Return the variable that holds most graphs of earlier steps, in a list or similar.
 
     Args:
         before: when the last step ended; what is younger belongs to this one.
@@ -200,21 +200,21 @@ ADVICE = {
 
 
 def graph_tensors() -> list[Tensor]:
-    """Return all tensors that have a graph and are nobody's part: asks the garbage collector."""
-    found = []
+    """Return all tensors with a graph, from the garbage collector."""
+    tensors = []
     for object_ in gc.get_objects():
-        if issubclass(type(object_), Tensor):  # `isinstance` would ask each object
+        if issubclass(type(object_), Tensor):  # `isinstance` would call each object's `__class__`
             node = object_._node
             if node is not None and node is not LEAF:
-                found.append(object_)
-    return found
+                tensors.append(object_)
+    return tensors
 
 
 class Referrers:
     """Who holds what, from the garbage collector.
 
-    For each question it goes through all objects there are, and that takes a while: so many are
-    asked at once, and each only once.
+    For each query it visits all objects there are, which takes a while: so many are
+    asked for at once, and each only once.
 
     Attributes:
         skip: ids of objects by which only the search itself holds something.
@@ -228,11 +228,11 @@ class Referrers:
         self.end = time.monotonic() + MOST_SECONDS
 
     def is_late(self) -> bool:
-        """Whether the time of the search is over."""
+        """Return True if the time of the search is over."""
         return time.monotonic() > self.end
 
-    def ask(self, things: list[Any], ours: set[int]) -> None:
-        """Find out who holds these.
+    def find(self, things: list[Any], ours: set[int]) -> None:
+        """Find out who holds these things.
 
         Args:
             ours: ids of more objects of the search, which hold them just now.
@@ -240,19 +240,19 @@ class Referrers:
         unknown = [thing for thing in things if id(thing) not in self._known]
         if not unknown:
             return
-        for each in unknown:
-            self._known[id(each)] = row = []
+        for thing in unknown:
+            self._known[id(thing)] = row = []
             self.skip.add(id(row))
-        found = gc.get_referrers(*unknown)
+        referrers = gc.get_referrers(*unknown)
         not_theirs = self.skip | ours | {id(things), id(unknown)}
-        wanted = {id(each) for each in unknown}
-        for holder in found:
+        wanted = {id(thing) for thing in unknown}
+        for holder in referrers:
             if id(holder) not in not_theirs and not isinstance(holder, FrameType):
-                for number in wanted.intersection(map(id, gc.get_referents(holder))):
-                    self._known[number].append(holder)
+                for key in wanted.intersection(map(id, gc.get_referents(holder))):
+                    self._known[key].append(holder)
 
-    def of(self, thing: Any) -> list[Any]:
-        """Return who holds one of the things that was asked for."""
+    def holders_of(self, thing: Any) -> list[Any]:
+        """Return who holds one of the things that were searched for."""
         return self._known[id(thing)]
 
     def owner(self, namespace: dict[Any, Any]) -> Any:
@@ -263,58 +263,58 @@ class Referrers:
 
 
 def find_holders(tensor: Any, referrers: Referrers) -> list[tuple[str, str]]:
-    """Return who keeps an object: (path, kind), as ("losses[3]", "list")."""
+    """Return who keeps an object: (path, category), as ("losses[3]", "list")."""
     local = stack_variables()
-    found: dict[str, str] = {}
+    holders: dict[str, str] = {}
     seen = {id(tensor)} | referrers.skip
     level: list[tuple[Any, str]] = [(tensor, "")]
     for _ in range(DEPTH):
         upper: list[tuple[Any, str]] = []
-        ours = {id(level), id(upper), id(local), id(found), id(seen), id(sys._getframe())}
+        ours = {id(level), id(upper), id(local), id(holders), id(seen), id(sys._getframe())}
         for pair in level:
             ours.add(id(pair))
-        referrers.ask([thing for thing, _ in level], ours)
+        referrers.find([thing for thing, _ in level], ours)
         for thing, path in level:
-            for name, kind in local.get(id(thing), ()):
-                found.setdefault(f"{name}{path}", kind if not path else "list")
-            for holder in referrers.of(thing):
+            for name, category in local.get(id(thing), ()):
+                holders.setdefault(f"{name}{path}", category if not path else "list")
+            for holder in referrers.holders_of(thing):
                 if id(holder) in seen or id(holder) in ours:
                     continue
                 if type(holder).__name__.endswith("iterator"):
                     continue
                 seen.add(id(holder))
-                climb(holder, thing, path, Climb(found, upper, referrers))
+                climb(holder, thing, path, Climb(holders, upper, referrers))
         if not upper or referrers.is_late():
             break
         level = upper
-    kinds = set(found.values())
-    vague = {"unknown"} & kinds if len(kinds) > 1 else set()
-    vague |= {"_"} if "Out" in kinds else set()
-    return [(path, kind) for path, kind in found.items() if kind not in vague]
+    categories = set(holders.values())
+    vague = {"unknown"} & categories if len(categories) > 1 else set()
+    vague |= {"_"} if "Out" in categories else set()
+    return [(path, category) for path, category in holders.items() if category not in vague]
 
 
 class Climb(NamedTuple):
     """What a step up from a level adds to.
 
     Attributes:
-        found: the holders that have a name, and the kind of each.
+        holders: the holders that have a name, and the category of each.
         upper: what holds the level, each with the path down from it.
-        referrers: whom to ask.
+        referrers: the referrers of all things.
     """
 
-    found: dict[str, str]
+    holders: dict[str, str]
     upper: list[tuple[Any, str]]
     referrers: Referrers
 
 
 def climb(holder: Any, thing: Any, path: str, step: Climb) -> None:
-    """Go one step up from `thing`: note a name, or go on with what holds the holder."""
+    """Go one step up from `thing`: add a name, or go on with what holds the holder."""
     if isinstance(holder, dict):
         key = next((key for key, value in list(holder.items()) if value is thing), None)
         if key is not None:
             climb_dict(holder, key, path, step)
     elif isinstance(holder, list | tuple | deque):
-        index = next((at for at, each in enumerate(holder) if each is thing), None)
+        index = next((at for at, item in enumerate(holder) if item is thing), None)
         if index is not None:
             step.upper.append((holder, f"[{index}]{path}"))
     elif isinstance(holder, set | frozenset | CellType | MethodType | functools.partial):
@@ -322,28 +322,30 @@ def climb(holder: Any, thing: Any, path: str, step: Climb) -> None:
     elif callable(holder) and hasattr(holder, "__closure__"):
         if str(holder.__module__).partition(".")[0] in LIBRARY_MODULES:
             return
-        step.found.setdefault(f"{getattr(holder, '__qualname__', 'a function')}(){path}", "closure")
+        step.holders.setdefault(
+            f"{getattr(holder, '__qualname__', 'a function')}(){path}", "closure"
+        )
     elif not isinstance(holder, ModuleType):
         name = attribute_of(holder, thing)
         if name:
             note_attribute(holder, f".{name}{path}", step)
         elif not isinstance(holder, type):
-            step.found.setdefault(f"a {type(holder).__name__}", "unknown")
+            step.holders.setdefault(f"a {type(holder).__name__}", "unknown")
             step.upper.append((holder, path))
 
 
 def climb_dict(holder: dict[Any, Any], key: Any, path: str, step: Climb) -> None:
     """Go one step up from what a dict holds under `key`: it may hold variables, or attributes."""
     if is_of_ipython(key):
-        note_output(str(key), path, step.found)
+        note_output(str(key), path, step.holders)
     elif is_namespace(holder):
         name = str(key)
-        kind = "variable" if not path else "attribute" if path[0] == "." else "list"
+        category = "variable" if not path else "attribute" if path[0] == "." else "list"
         if name.strip("_").isdigit():
-            name, kind = f"Out[{name.strip('_')}]", "Out"
+            name, category = f"Out[{name.strip('_')}]", "Out"
         if name in ("last_value", "last_traceback", "last_exc"):
-            name, kind = f"sys.{name}", "traceback"
-        step.found.setdefault(name + path, kind)
+            name, category = f"sys.{name}", "traceback"
+        step.holders.setdefault(name + path, category)
     else:
         owner = (
             step.referrers.owner(holder) if isinstance(key, str) and key.isidentifier() else None
@@ -355,35 +357,35 @@ def climb_dict(holder: dict[Any, Any], key: Any, path: str, step: Climb) -> None
 
 
 def note_attribute(owner: Any, path: str, step: Climb) -> None:
-    """Note that an object holds something: a class has a name, IPython's own are its `Out`."""
+    """Record that an object holds something: a class has a name, IPython's own are its `Out`."""
     if str(type(owner).__module__).partition(".")[0] in ("IPython", "ipykernel"):
         name = re.split(r"[.[]", path[1:])[0]
-        note_output(name if is_of_ipython(name) else "Out", "", step.found)
+        note_output(name if is_of_ipython(name) else "Out", "", step.holders)
     elif isinstance(owner, type):
-        step.found.setdefault(f"{owner.__qualname__}{path}", "attribute")
+        step.holders.setdefault(f"{owner.__qualname__}{path}", "attribute")
     else:
         step.upper.append((owner, path))
 
 
-def note_output(name: str, path: str, found: dict[str, str]) -> None:
-    """Note that IPython keeps something that a cell has shown; the last three as `_`, `__`, `___`.
+def note_output(name: str, path: str, holders: dict[str, str]) -> None:
+    """Record that IPython keeps an output of a cell; the last three as `_`, `__`, `___`.
 
     Those it keeps when all others were released.
     """
     is_last = not name.strip("_")
-    found.setdefault(f"{name if is_last else 'Out'}{path}", "_" if is_last else "Out")
+    holders.setdefault(f"{name if is_last else 'Out'}{path}", "_" if is_last else "Out")
 
 
 def is_of_ipython(key: Any) -> bool:
-    """Say whether IPython keeps under this name what a cell has shown: `Out`, `_`, `__`, `___`.
+    """Return True if IPython keeps outputs of cells under this name: `Out`, `_`, `__`, `___`.
 
-    It has them as variables, as attributes of its displayhook, and among what it hides.
+    It has them as variables, as attributes of its displayhook, and among its hidden variables.
     """
     return key in ("output_hist", "Out", "_oh") or (isinstance(key, str) and not key.strip("_"))
 
 
 def is_namespace(holder: dict[Any, Any]) -> bool:
-    """Say whether a dict holds the variables of a module, or of a notebook."""
+    """Return True if a dict holds the variables of a module, or of a notebook."""
     return ("__name__" in holder and "__builtins__" in holder) or any(
         getattr(module, "__dict__", None) is holder for module in list(sys.modules.values())
     )
@@ -401,16 +403,18 @@ def owner_of(namespace: dict[Any, Any]) -> Any:
 
 
 def attribute_of(holder: Any, thing: Any) -> str:
-    """Return the attribute of `holder` that is `thing`: also one of `__slots__`, or a variable of
-    a generator that waits."""
-    places = [getattr(holder, "__dict__", {})]
-    for each in type(holder).__mro__:
-        slots = each.__dict__.get("__slots__", ())
+    """Return the name of the attribute of `holder` that is `thing`.
+
+    It may also be one of `__slots__`, or a variable of a suspended generator.
+    """
+    namespaces = [getattr(holder, "__dict__", {})]
+    for cls in type(holder).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
         names = (slots,) if isinstance(slots, str) else slots
-        places.append({name: getattr(holder, name, None) for name in names})
+        namespaces.append({name: getattr(holder, name, None) for name in names})
     frame = getattr(holder, "gi_frame", None)
-    places.append(frame.f_locals if isinstance(frame, FrameType) else {})
-    for namespace in places:
+    namespaces.append(frame.f_locals if isinstance(frame, FrameType) else {})
+    for namespace in namespaces:
         for name, value in namespace.items():
             if value is thing:
                 return str(name)
@@ -418,21 +422,21 @@ def attribute_of(holder: Any, thing: Any) -> str:
 
 
 def stack_variables() -> dict[int, list[tuple[str, str]]]:
-    """Return the local variables of all functions that run, and of those of the last error."""
-    found: dict[int, list[tuple[str, str]]] = {}
+    """Return the local variables of all running functions, and of those of the last error."""
+    variables_: dict[int, list[tuple[str, str]]] = {}
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        note_locals(frame, "", "variable", found)
+        note_locals(frame, "", "variable", variables_)
         frame = frame.f_back
     trace = getattr(getattr(sys, "last_value", None), "__traceback__", None)
     while trace is not None:
-        note_locals(trace.tb_frame, " (of the last error)", "traceback", found)
+        note_locals(trace.tb_frame, " (of the last error)", "traceback", variables_)
         trace = trace.tb_next
-    return found
+    return variables_
 
 
 def note_locals(
-    frame: FrameType, after: str, kind: str, found: dict[int, list[tuple[str, str]]]
+    frame: FrameType, after: str, category: str, variables_: dict[int, list[tuple[str, str]]]
 ) -> None:
     if frame.f_globals.get("__name__", "").partition(".")[0] in LIBRARY_MODULES:
         return
@@ -440,7 +444,7 @@ def note_locals(
         return
     for name, value in frame.f_locals.items():
         where = f" in {frame.f_code.co_name}()"
-        found.setdefault(id(value), []).append((f"{name}{after or where}", kind))
+        variables_.setdefault(id(value), []).append((f"{name}{after or where}", category))
 
 
 def find_kept_graphs() -> list[Finding]:
@@ -448,29 +452,29 @@ def find_kept_graphs() -> list[Finding]:
     gc.collect()
     tensors = graph_tensors()
     groups: dict[tuple[str, str], dict[int, Tensor]] = {}
-    shown: set[str] = set()  # the cells that have shown them
+    shown: set[str] = set()  # the cells that have displayed them
     asked = tensors[: -MOST_ASKED - 1 : -1]  # the newest first
     referrers = Referrers({id(tensors), id(asked)})
-    referrers.ask(asked, set())
+    referrers.find(asked, set())
     for tensor in asked:
-        for path, kind in find_holders(tensor, referrers) or [("something", "unknown")]:
-            name = re.split(r"[.[]" if kind in ("Out", "_") else r"\[", path)[0]
-            name = name if kind in ("list", "Out", "_") else path
-            shown.update(OUTPUT.findall(path) if kind == "Out" else ())
-            groups.setdefault((name, kind), {})[id(tensor)] = tensor
+        for path, category in find_holders(tensor, referrers) or [("something", "unknown")]:
+            name = re.split(r"[.[]" if category in ("Out", "_") else r"\[", path)[0]
+            name = name if category in ("list", "Out", "_") else path
+            shown.update(OUTPUT.findall(path) if category == "Out" else ())
+            groups.setdefault((name, category), {})[id(tensor)] = tensor
         if referrers.is_late():
             break
-    found = []
-    for (name, kind), tensors_kept in groups.items():
+    sized_findings = []
+    for (name, category), tensors_kept in groups.items():
         kept = list(tensors_kept.values())
-        sizes = [graph_size(each._node) for each in kept[:50]]
-        size = size_text(sizes, sum(each.nbytes for each in kept))
-        advice = ADVICE[kind].format(name=name)
-        holder = next(iter(shown)) if kind == "Out" and len(shown) == 1 else name
-        found.append((
+        sizes = [graph_size(tensor._node) for tensor in kept[:50]]
+        size = size_text(sizes, sum(tensor.nbytes for tensor in kept))
+        advice = ADVICE[category].format(name=name)
+        holder = next(iter(shown)) if category == "Out" and len(shown) == 1 else name
+        sized_findings.append((
             sum(ops for ops, _ in sizes),
             finding("kept-graphs", count=len(kept), size=size,
                     graphs="graphs" if len(kept) > 1 else "graph", holder=f"`{holder}`",
                     advice=advice, subject=f"kept {name}"),
         ))  # fmt: skip
-    return [each for _, each in sorted(found, key=lambda pair: -pair[0])]
+    return [result for _, result in sorted(sized_findings, key=lambda pair: -pair[0])]

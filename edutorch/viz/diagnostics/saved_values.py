@@ -1,7 +1,7 @@
-"""Reads from a graph what its ops have kept for backward: where a NaN began, what is stale.
+"""Reads what ops have saved for backward from a graph: where a NaN began, what is stale.
 
-Nobody has listened while it was computed. But most ops keep an operand or their result, so the
-first bad one is mostly to be seen, as long as backward has not run: then the graph is empty.
+Nothing was recorded while it was computed. But most ops save an operand or their result, so the
+first bad one is mostly visible, as long as backward has not run: then the graph is empty.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..graph.names import Names, variables
 from .messages import Finding, finding, join_names
 from .non_finite import NonFiniteTracker, saved_arrays
 from .non_finite_causes import (
-    FORWARD_CAUSES,
-    DELIBERATE_OPS,
-    DELIBERATE,
     BACKWARD_CAUSES,
+    DELIBERATE,
+    DELIBERATE_OPS,
+    FORWARD_CAUSES,
     Cause,
-    count_non_finite,
     cause_of,
+    count_non_finite,
     describe_operand,
     has_nan,
 )
@@ -36,11 +36,11 @@ LineOf = Callable[[Node], str]
 
 
 class SavedValues:
-    """The arrays that the ops behind a loss have kept: of their operands and results.
+    """The arrays that the ops behind a loss have saved: of their operands and results.
 
     Args:
         loss: the tensor on which backward would run.
-        lines: returns the line of an op, where nobody noted it.
+        lines: returns the line of an op, where it was not recorded.
     """
 
     def __init__(self, loss: Tensor, names: Names, lines: LineOf = line_of) -> None:
@@ -62,20 +62,22 @@ class SavedValues:
 
     def operands(self, node: Any) -> dict[str, Any]:
         """Return the operands of an op by name, as far as they are known."""
-        found = {name: value for name, value in self._saved[node].items() if name in node.op.inputs}
+        operands = {
+            name: value for name, value in self._saved[node].items() if name in node.op.inputs
+        }
         for name, edge in zip(input_names(node), node.edges, strict=False):
             if edge is not None and edge in self._results:
-                found.setdefault(name, self._results[edge])
-        return found
+                operands.setdefault(name, self._results[edge])
+        return operands
 
     def first_bad(self) -> Finding | None:
-        """Return where the first bad number came from; None if it is not to be seen."""
-        masks: dict[Any, Any] = {}  # ops that wrote infinities where they were told to, and which
+        """Return where the first bad value came from, or None if it is not visible."""
+        masks: dict[Any, Any] = {}  # ops that wrote given infinities, and their results
         for node in self.steps:
             y = self._results.get(node)
             if isinstance(node, Tensor):
                 if count_non_finite(node._array):
-                    return NonFiniteTracker(self.names)._came_in(node).finding
+                    return NonFiniteTracker(self.names)._input_origin(node).finding
                 continue
             data = self._bad_data(node)
             if data is not None:
@@ -84,42 +86,49 @@ class SavedValues:
             nan = y is not None and has_nan(y)
             masked = {name for name, edge in zip(input_names(node), node.edges, strict=False)
                       if edge in masks}  # fmt: skip
-            if any(count_non_finite(value) for name, value in operands.items() if name not in masked):
+            if any(
+                count_non_finite(value) for name, value in operands.items() if name not in masked
+            ):
                 continue
             if y is not None and count_non_finite(y):
                 if not nan and (masked or node.op.name in DELIBERATE_OPS):
                     masks[node] = y
                     continue
                 why = cause_of(node.op.name, operands, y) if operands else None
-                why = why or self._foreseen(node, operands, y)
-                return why and self._made(node, operands, y, why)  # else nobody knows
-            cause = self._foreseen(node, operands, None) if y is None else None
+                why = why or self._forward_cause(node, operands, y)
+                return why and self._finding_of(node, operands, y, why)  # else the cause is unknown
+            cause = self._forward_cause(node, operands, None) if y is None else None
             if cause is not None:
-                return self._made(node, operands, y, cause)
+                return self._finding_of(node, operands, y, cause)
         for node, y in masks.items():  # and it has reached the loss
-            return self._made(node, self.operands(node), y, DELIBERATE)
+            return self._finding_of(node, self.operands(node), y, DELIBERATE)
         return None
 
-    def _foreseen(self, node: Any, operands: Mapping[str, Any], y: Any) -> Cause | None:
-        """Say why an op has made bad numbers, where not all that it has to do with is known."""
+    def _forward_cause(self, node: Any, operands: Mapping[str, Any], y: Any) -> Cause | None:
+        """Return why an op has made bad values, where not all of its operands are known."""
         why = FORWARD_CAUSES.get(node.op.name)
         try:
             return None if why is None else why(operands, y)
         except (KeyError, AttributeError, TypeError, ValueError):
-            return None  # not all of what it would have to look at was kept
+            return None  # not all of what it needs was saved
 
     def _bad_data(self, node: Any) -> Finding | None:
-        """See whether an operand that wants no gradient has a NaN in it."""
+        """Check whether an operand that requires no gradient has a NaN in it."""
         for name, edge in zip(input_names(node), node.edges, strict=False):
             array = self._saved[node].get(name)
-            if edge is None and hasattr(array, "dtype") and count_non_finite(array) and has_nan(array):
-                called = next((f"`{each}`" for each, value in variables(self.names.frame)
+            if (
+                edge is None
+                and hasattr(array, "dtype")
+                and count_non_finite(array)
+                and has_nan(array)
+            ):
+                called = next((f"`{variable}`" for variable, value in variables(self.names.frame)
                                if getattr(value, "_array", None) is array), "The data")  # fmt: skip
                 return finding("nan-data", name=called, count=f"{count_non_finite(array):,}",
                                line=self.lines(node), subject=f"nan-data {called}")  # fmt: skip
         return None
 
-    def _made(self, node: Any, operands: Mapping[str, Any], y: Any, why: Cause) -> Finding:
+    def _finding_of(self, node: Any, operands: Mapping[str, Any], y: Any, why: Cause) -> Finding:
         what = "NaN or Inf" if y is None else "NaN" if has_nan(y) else "Inf"
         rows = tuple(describe_operand(name, value) for name, value in operands.items())
         return finding(
@@ -129,11 +138,11 @@ class SavedValues:
 
 
 def find_bad_values(loss: Tensor, names: Names, lines: LineOf = line_of) -> list[Finding]:
-    """Find the first op behind a bad loss that was given good numbers, as far as is still known."""
+    """Find the first op behind a bad loss that got good values, as far as is still known."""
     if not count_non_finite(loss._array):
         return []
     if loss._node is LEAF:
-        return [NonFiniteTracker(names)._came_in(loss).finding]
+        return [NonFiniteTracker(names)._input_origin(loss).finding]
     made = SavedValues(loss, names, lines).first_bad()
     if made is not None:
         return [made]
@@ -158,21 +167,23 @@ def find_bad_gradients(loss: Tensor, names: Names) -> list[Finding]:
                     advice=advice, line=line, subject="bad-grad")]  # fmt: skip
 
 
-def rerun_backward(loss: Tensor, leaves: list[Tensor], steps: list[Any], names: Names) -> Finding | None:
-    """Run backward once more, where the graph still allows it, and watch the rules of its ops."""
+def rerun_backward(
+    loss: Tensor, leaves: list[Tensor], steps: list[Any], names: Names
+) -> Finding | None:
+    """Run backward once more, where the graph still allows it, and check the rules of its ops."""
     if any(step.hooks if isinstance(step, Node) else step._hooks for step in steps):
-        return None  # these are the user's, and would hear of it
-    births = NonFiniteTracker(names)
+        return None  # the user's hooks would run again
+    tracker = NonFiniteTracker(names)
     try:
-        with override_modes(listeners=(births.take,)):
+        with override_modes(listeners=(tracker.take,)):
             grad([loss], leaves, [ones_like(loss)], retain_graph=True, allow_unused=True)
     except EdutorchError:
         return None  # the graph has been freed
-    return births.found.get("backward")
+    return tracker.findings.get("backward")
 
 
 def suspect_rule(steps: list[Any]) -> tuple[str, str, str]:
-    """Say which op could have made a bad gradient, what helps, and the op's line."""
+    """Return which op could have made a bad gradient, what helps, and the op's line."""
     steep = [step for step in steps if isinstance(step, Node) and step.op.name in BACKWARD_CAUSES]
     if steep:
         why, _, advice = BACKWARD_CAUSES[steep[-1].op.name]
@@ -189,7 +200,7 @@ def suspect_rule(steps: list[Any]) -> tuple[str, str, str]:
 
 
 def find_stale(loss: Tensor) -> list[Finding]:
-    """Find a value that an op has kept for backward, and that was changed afterwards."""
+    """Find a value that an op has saved for backward, and that was changed afterwards."""
     for node in reachable([loss._node]):
         if isinstance(node, Tensor) or node.op.variadic or not isinstance(node.saved, tuple):
             continue
@@ -197,7 +208,7 @@ def find_stale(loss: Tensor) -> list[Finding]:
             writes = node.writes if name == "y" else getattr(saved, "_writes", None)
             if writes is None or writes.time <= node._order:
                 continue
-            if writes.reached(getattr(saved, "_array", saved), node._order):
+            if writes.may_have_changed(getattr(saved, "_array", saved), node._order):
                 return [finding("stale", op=node.op.public_name, name=name, line=line_of(node),
                                 order=node._order, subject="stale")]  # fmt: skip
     return []

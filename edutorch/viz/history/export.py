@@ -1,6 +1,6 @@
 """A run in one file: `view.export("run.html")` keeps the page, with a scrubber through its steps.
 
-The file holds the code of `widgets/`, each picture once and each step's numbers, as JSON that the
+The file holds the code of `widgets/`, each picture once and each step's values, as JSON that the
 page reads as data. Its policy lets nothing else run and nothing be fetched, so it can be mailed,
 opened from a disk and put on any site. `animated_svg.py` writes the same as a moving SVG.
 """
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from .history_panel import HistoryMixin
 
 PAGES = 400
-"""So many steps, in equal strides, are written into a page, if nobody asks for more."""
+"""How many steps, in equal strides, are written into a page by default."""
 
 TABLE_ROWS = 60
 
 
 class ExportError(EdutorchError, ValueError):
-    """A run cannot be written as asked for."""
+    """A run cannot be written as requested."""
 
 
 def export(view: HistoryMixin, path: str | os.PathLike[str], frames: int | None = None) -> Path:
@@ -52,30 +52,32 @@ def export(view: HistoryMixin, path: str | os.PathLike[str], frames: int | None 
         ".svg": lambda: animated_svg(*run_of(view, frames or FRAMES)).encode(),
     }
     write = format_writer("export", path, contents)
-    view.drawing()  # says so, where nothing has been recorded
+    view.drawing()  # raises an error where nothing has been recorded
     write_file(path, write())
     return path
 
 
 def run_of(view: HistoryMixin, frames: int) -> tuple[list[Moment], PageState]:
     """Return the steps to be shown; where no step has ended, what there is of the first one."""
-    history, stage = view.history, view._page_state
+    history, page_state = view.history, view._page_state
     if not history.moments:
         history.add(view.step, view.drawing().whole)
-    return evenly_spaced(history.moments, frames), stage
+    return evenly_spaced(history.moments, frames), page_state
 
 
 def run_page(view: HistoryMixin, frames: int) -> str:
-    """Return the page of a run."""
-    moments, stage = run_of(view, frames)
-    pictures = Pictures(stage)
+    """Return the page of a run as HTML."""
+    moments, page_state = run_of(view, frames)
+    pictures = Pictures(page_state)
     data = {
         "frames": [frame_of(moment, moments, pictures, view.curves) for moment in moments],
         "curves": {name: curve.points() for name, curve in view.curves.items()},
     }
     span = f"steps {moments[0].step} to {moments[-1].step}, {len(moments)} of them kept"
-    table = Drawing(moments[-1].snapshot, stage.layouts.rankdir, stage.choice).table(TABLE_ROWS)
-    return page({**data, "pictures": pictures.made}, "A run, step by step", span, table)
+    table = Drawing(moments[-1].snapshot, page_state.layouts.rankdir, page_state.choice).table(
+        TABLE_ROWS
+    )
+    return page({**data, "pictures": pictures.pictures}, "A run, step by step", span, table)
 
 
 def drawing_page(drawing: Drawing) -> str:
@@ -83,32 +85,32 @@ def drawing_page(drawing: Drawing) -> str:
     pictures = Pictures(PageState(drawing.rankdir, drawing.choice))
     patch = {**patch_of(0, "still", {}), **text_fields(drawing.snapshot, 0)}
     frame = {
-        "picture": pictures.place(drawing.whole.graph),
+        "picture": pictures.index_of(drawing.whole.graph),
         "patch": patch,
         "numbers": base64.b64encode(pack_values(drawing.snapshot)).decode(),
     }
-    data = {"frames": [frame], "curves": {}, "pictures": pictures.made}
+    data = {"frames": [frame], "curves": {}, "pictures": pictures.pictures}
     return page(data, "A graph", repr(drawing).strip("<>"), drawing.table(TABLE_ROWS))
 
 
 class Pictures:
     """The picture of each structure, laid out once. The folds are those of the page now."""
 
-    def __init__(self, stage: PageState) -> None:
-        self.stage = stage
-        self.made: list[dict[str, Any]] = []
-        self._places: dict[str, int] = {}
+    def __init__(self, page_state: PageState) -> None:
+        self.page_state = page_state
+        self.pictures: list[dict[str, Any]] = []
+        self._indices: dict[str, int] = {}
 
-    def place(self, graph: Graph) -> int:
-        """Return the place of a whole graph's picture in `made`."""
-        found = self._places.get(graph.structure)
-        if found is None:
-            visible = self.stage.plan(graph).graph
-            svg = self.stage.layouts.svg(visible, None)
+    def index_of(self, graph: Graph) -> int:
+        """Return the index of a whole graph's picture in `pictures`."""
+        index = self._indices.get(graph.structure)
+        if index is None:
+            visible = self.page_state.plan(graph).graph
+            svg = self.page_state.layouts.svg(visible, None)
             assert svg is not None, "without a limit it waits"
-            found = self._places[graph.structure] = len(self.made)
-            self.made.append(visible.to_picture(svg))
-        return found
+            index = self._indices[graph.structure] = len(self.pictures)
+            self.pictures.append(visible.to_picture(svg))
+        return index
 
 
 def frame_of(
@@ -116,21 +118,21 @@ def frame_of(
 ) -> dict[str, Any]:
     """Return one step as the page gets it from a running loop."""
     whole = moment.snapshot
-    snapshot = pictures.stage.plan(whole.graph).pick(whole)
+    snapshot = pictures.page_state.plan(whole.graph).pick(whole)
     history = {
         "at": moment.step, "first": moments[0].step, "last": moments[-1].step,
         "count": len(moments), "loss": finite_or_none(moment.loss), "compare": None,
     }  # fmt: skip
     patch = {**patch_of(moment.step, "finished", curves), **text_fields(snapshot, moment.step)}
     return {
-        "picture": pictures.place(moment.graph),
+        "picture": pictures.index_of(moment.graph),
         "patch": {**patch, "parts": {"history": history} if len(moments) > 1 else {}},
         "numbers": base64.b64encode(pack_values(snapshot)).decode(),
     }
 
 
 def text_fields(snapshot: Snapshot, step: int) -> dict[str, Any]:
-    """Return what the numbers of a patch cannot say."""
+    """Return the fields of a patch that its values cannot express."""
     return {**texts_of(snapshot), **thumbs_of(snapshot, step), "layouts": 1}
 
 
@@ -138,7 +140,7 @@ def text_fields(snapshot: Snapshot, step: int) -> dict[str, Any]:
 
 
 def code() -> str:
-    """Return the widget's script with what plays a recording, as one plain script."""
+    """Return the widget's script with the player of recordings, as one plain script."""
     try:
         from ..live.widget import script
     except ImportError as error:
@@ -156,12 +158,12 @@ def style_sheet() -> str:
 
 
 def digest(text: str) -> str:
-    """Return a text's hash, by which a policy lets it through."""
+    """Return a text's hash, by which a policy admits it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def page(data: dict[str, Any], heading: str, about: str, table: str) -> str:
-    """Return a whole page that shows a recording, with a policy that lets nothing else happen.
+    """Return a whole page that shows a recording, with a policy that blocks everything else.
 
     Whatever a name holds, it cannot end the element it stands in: in the data each `<` is
     written as a code.

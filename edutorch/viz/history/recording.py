@@ -1,4 +1,4 @@
-"""Looking back: the steps of a run, kept as packed numbers, and how a page asks for one of them.
+"""The steps of a run, kept as packed values, and how a page requests one of them.
 
     with live(model) as view:
         ...train...
@@ -6,7 +6,7 @@
     view.compare(1, 120)           # what changed between them
 
 A step takes 21 bytes for each value, gradient and arrow. When all steps together take more than
-`limit` bytes, every second one is thrown away and from then on only every second one is kept: so
+`limit` bytes, every second one is dropped and from then on only every second one is kept: so
 the whole run can be seen, from its first step to the latest, always in equal strides.
 """
 
@@ -35,17 +35,17 @@ LIMIT = 32_000_000
 """Bytes that all kept steps may take."""
 
 NODE_BYTES, EDGE_BYTES = 1000, 300
-"""What the Python objects around the numbers take, about."""
+"""Approximate bytes of the Python objects around the values."""
 
 ROWS = 12
-"""So many changes are listed in the page; all of them are in `view.compare`."""
+"""How many changes are listed in the page; all of them are in `view.compare`."""
 
 
 class StepError(EdutorchError, IndexError):
-    """A step was asked for that is not kept."""
+    """The requested step is not kept."""
 
 
-# The ring -----------------------------------------------------------------------------------
+# A step -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,54 +56,57 @@ class Moment:
     graph: Graph
     packed: PackedValues
     loss: float | None
-    activations: int | None = None  # the step that they are of, if an earlier one
+    activations: int | None = None  # the step they belong to, if an earlier one
 
     @property
     def caption(self) -> str:
-        """Which step it is, for below its picture."""
+        """The caption of its picture."""
         return step_caption(self.step, self.loss, self.activations)
 
     @property
     def snapshot(self) -> Snapshot:
-        """The graph with the numbers of this step."""
+        """The graph with the values of this step."""
         return unpack(self.packed, self.graph)
 
 
 class History(Panel):
-    """The steps that were looked at, oldest first. `history[step]` is a `Drawing`.
+    """The steps that were sampled, oldest first. `history[step]` is a `Drawing`.
 
-    `history[-1]` is the latest one. A large graph's numbers are only taken where it is open: what
+    `history[-1]` is the latest one. A large graph's values are only taken in open groups: what
     was closed at that step stays unknown. A step of which only the part on screen was taken is not
-    kept: whoever looks back may look somewhere else.
+    kept, because a reader who looks back may look somewhere else.
 
     Args:
-        stage: says which groups are open in a picture.
+        page_state: knows which groups are open in a picture.
         limit: bytes that all steps together may take. It can be set later, too.
 
     Attributes:
-        nbytes: what they take now, about.
-        every: look at each so-manieth step, whatever that costs. None, as it is at first: at as
-            many as can be without slowing the loop down.
+        nbytes: the approximate bytes that they take now.
+        every: sample every n-th step in full, whatever that costs. None, the default: as many as
+            possible without slowing the loop down.
         looking: the step that the page looks back at; None: it shows the latest.
     """
 
     name = "history"
 
-    def __init__(self, stage: PageState | None = None, limit: int = LIMIT) -> None:
-        self.stage = stage or PageState()
+    def __init__(self, page_state: PageState | None = None, limit: int = LIMIT) -> None:
+        self.page_state = page_state or PageState()
         self.limit = limit
         self.nbytes = 0
         self.every: int | None = None
         self.looking: Moment | None = None
         self._since: Moment | None = None  # what the page compares with
-        self._compared: tuple[Any, dict[str, Any]] = None, {}  # the last comparison, and of what
+        self._compared: tuple[Any, dict[str, Any]] = (
+            None,
+            {},
+        )  # the steps of the last comparison, and its data
         self._moments: list[Moment] = []
         self._graphs: dict[str, tuple[Graph, int]] = {}  # by structure, and how many use it
         self._stride = 0.0
         self._last: Snapshot | None = None
-        self._lock = threading.RLock()  # the page asks from another thread than the loop's
+        self._lock = threading.RLock()  # the page's commands come on another thread than the loop's
 
-    # What a user sees -------------------------------------------------------------------
+    # Public -----------------------------------------------------------------------------
 
     @property
     def steps(self) -> list[int]:
@@ -126,7 +129,7 @@ class History(Panel):
         return step in self.steps
 
     def __getitem__(self, step: int) -> Drawing:
-        rankdir, choice = self.stage.layouts.rankdir, self.stage.choice
+        rankdir, choice = self.page_state.layouts.rankdir, self.page_state.choice
         moment = self.moment(step)
         return Drawing(moment.snapshot, rankdir, choice, caption=moment.caption)
 
@@ -136,7 +139,7 @@ class History(Panel):
         return f"<history of {len(steps)} steps{span}, {self.nbytes / 1e6:.1f} MB>"
 
     def moment(self, step: int) -> Moment:
-        """Return one step with its packed numbers. Negative numbers count from the latest.
+        """Return one step with its packed values. Negative numbers count from the latest.
 
         Raises: StepError: it is not kept.
         """
@@ -153,28 +156,28 @@ class History(Panel):
         if not moments:
             return "steps are kept while a loop runs inside `with viz.live(...)`"
         first, last = moments[0].step, moments[-1].step
-        found = bisect.bisect(moments, step, key=lambda moment: moment.step)
-        near = sorted({moment.step for moment in moments[max(0, found - 1) : found + 1]})
+        index = bisect.bisect(moments, step, key=lambda moment: moment.step)
+        near = sorted({moment.step for moment in moments[max(0, index - 1) : index + 1]})
         around = " and ".join(map(str, near))
         return f"{len(moments)} steps from {first} to {last} are kept; near {step}: {around}"
 
     def near(self, step: float, by: int = 0) -> Moment:
-        """Return the last kept step up to `step` (or the first), or one `by` so many places on."""
+        """Return the last kept step up to `step` (or the first), or one `by` steps further."""
         moments = self.moments
-        place = bisect.bisect(moments, step, key=lambda moment: moment.step) - 1
-        return moments[min(max(0, max(0, place) + by), len(moments) - 1)]
+        index = bisect.bisect(moments, step, key=lambda moment: moment.step) - 1
+        return moments[min(max(0, max(0, index) + by), len(moments) - 1)]
 
     def compare(self, before: int, after: int) -> Comparison:
         """Return what changed from one step to another. See `View.compare`."""
         one, other = self.moment(before), self.moment(after)
-        steps, rankdir = (one.step, other.step), self.stage.layouts.rankdir
+        steps, rankdir = (one.step, other.step), self.page_state.layouts.rankdir
         return Comparison(one.snapshot, other.snapshot, steps, rankdir)
 
     def wants(self, recorder: Recorder) -> bool:
-        """Say whether the next step has to be looked at, however little time there is.
+        """Return True if the next step must be sampled, however little time there is.
 
         Without an optimizer a step's end is noticed when the next one's forward is over: so
-        one begins a step earlier.
+        sampling begins a step earlier.
         """
         if self.every is None:
             return False
@@ -184,12 +187,12 @@ class History(Panel):
     # Keeping ----------------------------------------------------------------------------
 
     def step_ended(self, recorder: Recorder) -> None:
-        """Keep the step, if it was looked at, and not only what was on screen."""
-        if recorder.glimpse is not None and recorder.script is not None:
-            if recorder.glance is not None and not recorder.glance.watched.whole:
+        """Keep the step, if it was sampled, and not only what was on screen."""
+        if recorder.step_values is not None and recorder.trace is not None:
+            if recorder.sampler is not None and not recorder.sampler.row_map.whole:
                 return
-            graph = recorder.script.snapshot.graph
-            self._keep(recorder.step, graph, recorder.glimpse.packed, recorder.loss)
+            graph = recorder.trace.snapshot.graph
+            self._keep(recorder.step, graph, recorder.step_values.packed, recorder.loss)
             return
         if not recorder.sampled or recorder.snapshot is None or recorder.snapshot is self._last:
             return
@@ -205,10 +208,10 @@ class History(Panel):
         loss: float | None = None,
         activations: int | None = None,
     ) -> None:
-        """Keep one more step; what was kept of it and of later ones is forgotten.
+        """Keep one more step; what was kept of it and of later ones is dropped.
 
         Args:
-            activations: the step that they are of, if an earlier one.
+            activations: the step they belong to, if an earlier one.
         """
         self._keep(step, snapshot.graph, pack(snapshot), loss, activations)
 
@@ -224,9 +227,9 @@ class History(Panel):
             while self._moments and self._moments[-1].step >= step:
                 self._drop(self._moments.pop())
             close = len(self._moments) > 1 and self._gap() < self._stride
-            if close:  # the latest is always there, but stays only if it lies a stride further
+            if close:  # the latest is always kept, but stays only if it is a stride further
                 self._drop(self._moments.pop())
-            graph = self._counted(graph, packed)
+            graph = self._count_bytes(graph, packed)
             self._moments.append(Moment(step, graph, packed, loss, activations))
             while self.nbytes > self.limit and len(self._moments) > 2:
                 self._thin()
@@ -242,11 +245,11 @@ class History(Panel):
             self._drop(moment)
         self._stride = (last.step - kept[0].step) / len(kept)
 
-    def _counted(self, graph: Graph, packed: PackedValues) -> Graph:
-        """Count the bytes of a step; its graph is there once for all steps of its structure."""
+    def _count_bytes(self, graph: Graph, packed: PackedValues) -> Graph:
+        """Count the bytes of a step; steps of one structure share a graph."""
         kept, users = self._graphs.get(graph.structure, (graph, 0))
         if users == 0:
-            kept = replace(graph)  # not the caches that hang on the recorder's
+            kept = replace(graph)  # without the caches of the recorder's graph
             self.nbytes += graph_bytes(kept)
         self._graphs[graph.structure] = kept, users + 1
         self.nbytes += packed.nbytes
@@ -263,21 +266,21 @@ class History(Panel):
     # The page ---------------------------------------------------------------------------
 
     def command(self, content: dict[str, Any]) -> bool:
-        """Look back at a step, or compare with one; without a number, no longer."""
-        kind, step = content.get("type"), content.get("step")
-        if kind not in ("goto", "compare") or not self._moments:
+        """Look back at a step, or compare with one; without a number, stop that."""
+        message_type, step = content.get("type"), content.get("step")
+        if message_type not in ("goto", "compare") or not self._moments:
             return False
-        found = None
+        moment = None
         if isinstance(step, int | float) and math.isfinite(step):
-            found = self.near(step, int(content.get("by") or 0))
-        if kind == "goto":
-            self.looking = found
+            moment = self.near(step, int(content.get("by") or 0))
+        if message_type == "goto":
+            self.looking = moment
         else:
-            self._since = found
+            self._since = moment
         return True
 
     def patch(self) -> dict[str, Any] | None:
-        """Return where we are among the kept steps, and the comparison that was asked for."""
+        """Return the position among the kept steps, and the requested comparison."""
         moments = self.moments
         if not moments:
             return None
@@ -293,27 +296,27 @@ class History(Panel):
 
     def _changes(self, since: Moment, now: Moment) -> dict[str, Any]:
         if self._compared[0] != (since.step, now.step):
-            self._compared = (since.step, now.step), self._listed(since, now)
+            self._compared = (since.step, now.step), self._comparison_rows(since, now)
         return self._compared[1]
 
-    def _listed(self, since: Moment, now: Moment) -> dict[str, Any]:
-        found = find_changes(since.snapshot, now.snapshot)
+    def _comparison_rows(self, since: Moment, now: Moment) -> dict[str, Any]:
+        changes = find_changes(since.snapshot, now.snapshot)
         rows = [
-            {"name": each.name, "what": each.what, "before": each.before, "after": each.after,
-             "percent": each.percent, "sign": each.sign, "label": each.label,
-             "module": each.module}
-            for each in found[:ROWS]
+            {"name": change.name, "what": change.what, "before": change.before,
+             "after": change.after, "percent": change.percent, "sign": change.sign,
+             "label": change.label, "module": change.module}
+            for change in changes[:ROWS]
         ]  # fmt: skip
-        return {"step": since.step, "rows": rows, "more": len(found) - len(rows)}
+        return {"step": since.step, "rows": rows, "more": len(changes) - len(rows)}
 
 
 def finite_or_none(number: float | None) -> float | None:
-    """JSON has no NaN."""
+    """Return a number, or None for NaN and infinity, which JSON lacks."""
     return number if number is not None and math.isfinite(number) else None
 
 
 def step_caption(step: int, loss: float | None, activations: int | None) -> str:
-    """Return what stands below a picture: its step, the loss, and how old its activations are."""
+    """Return the caption of a picture: its step, the loss, and the age of its activations."""
     text = f"step {step:,}" if loss is None else f"step {step:,}, loss {loss:.4g}"
     if activations is not None and activations != step:
         text += f"; activations of step {activations:,}"
@@ -325,10 +328,10 @@ def graph_bytes(graph: Graph) -> int:
 
 
 def evenly_spaced(moments: Sequence[Moment], count: int) -> list[Moment]:
-    """Choose `count` of them at most, in equal strides, the first and the last among them."""
+    """Return `count` of the steps at most, in equal strides, including the first and the last."""
     if len(moments) <= count:
         return list(moments)
     if count == 1:
         return [moments[-1]]
-    places = {round(number * (len(moments) - 1) / (count - 1)) for number in range(count)}
-    return [moments[place] for place in sorted(places)]
+    indices = {round(index * (len(moments) - 1) / (count - 1)) for index in range(count)}
+    return [moments[index] for index in sorted(indices)]

@@ -1,8 +1,8 @@
-"""What a watched loop pays for a step that nobody looks at: as little as can be.
+"""What a watched loop pays for a step that is not sampled: as little as possible.
 
-Between two looks only milestones are heard (see `events.milestone`), and of those only what each
-loss was and when each step ended. A step of a small network is over in 400 microseconds, of which
-a hundredth is four: that is some ten lines of Python.
+Between two samples only step events are handled (see `events.step_event`), and of those only the
+value of each loss and when each step ended. A step of a small network takes 400 microseconds, of
+which a hundredth is four: that is some ten lines of Python.
 """
 
 from __future__ import annotations
@@ -17,52 +17,68 @@ from ...events import BackwardEnded
 
 
 class IdleSteps:
-    """Hears the milestones of a loop first, and hands on those that matter to anybody else.
+    """Handles the step events of a loop first, and passes on those that matter to others.
 
     Attributes:
-        until: of `time.perf_counter`: the steps that end sooner are only counted. 0: none is.
-        let_pass: so many more steps after it are.
-        on_due: called at the end of the step then; True: a glance at the next one was prepared.
-        follow: called if one was, to follow it.
-        awake: takes, with the same arguments, each milestone that is not dealt with here.
+        until: on `time.perf_counter`: the steps that end sooner are only counted. 0: none is.
+        skip: this many more steps after it are.
+        on_due: called at the end of that step; True: a fast sample of the next one is prepared.
+        follow: called if one was, to install its sampler.
+        awake: called, with the same arguments, for each step event that is not handled here.
         ends: when each of the steps ended that were only counted, since the last that was not.
-        losses: theirs. Before the first backward, there is none.
+        losses: their losses. Before the first backward, there is none.
         loss: the value of the scalar on which backward last ran, None if unknown.
-        ender: the optimizer whose updates each end a step; None: everybody's do.
+        ender: the optimizer whose updates each end a step; None: those of every optimizer do.
         worked: a backward has run since the last step that was counted here.
         several: a step has several losses, and all are wanted.
-        passes: those of the step that runs. rounds: those of each step in `ends`.
+        passes: those of the running step. rounds: those of each step in `ends`.
     """
 
     __slots__ = (
-        "_before", "awake", "ender", "ends", "follow", "let_pass", "loss", "losses", "on_due",
-        "passes", "rounds", "several", "until", "worked",
+        "_cleared",
+        "awake",
+        "ender",
+        "ends",
+        "follow",
+        "loss",
+        "losses",
+        "on_due",
+        "passes",
+        "rounds",
+        "several",
+        "skip",
+        "until",
+        "worked",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.until, self.let_pass = 0.0, 0
+        self.until, self.skip = 0.0, 0
         self.on_due: Callable[[], bool] = lambda: False
         self.follow: Callable[[], None] = lambda: None
-        self.awake: Callable[[type, Any, bool], None] = lambda kind, subject, accumulated: None
+        self.awake: Callable[[type, Any, bool], None] = lambda event_type, subject, accumulated: (
+            None
+        )
         self.ends, self.losses = list[float](), list[float]()
         self.loss: float | None = None
         self.ender: Any = None
         self.worked = self.several = False
         self.passes, self.rounds = list[float](), list[list[float]]()
-        self._before = 0  # steps that are in `ends` no more
+        self._cleared = 0  # counted steps that are no longer in `ends`
 
     @property
     def counted(self) -> int:
         """How many steps were ever only counted."""
-        return self._before + len(self.ends)
+        return self._cleared + len(self.ends)
 
-    def milestone(self, kind: type, subject: Any, accumulated: bool = True) -> None:
-        """Take one. What is written here at length would otherwise be calls: they take time."""
+    def step_event(self, event_type: type, subject: Any, accumulated: bool = True) -> None:
+        """Handle one event. What is inlined here would otherwise be calls, which take time."""
         if self.until:
-            if kind is BackwardEnded:
+            if event_type is BackwardEnded:
                 self.worked = True
                 array = subject[0]._array
-                if array.__class__ is ndarray and array.size == 1:  # to ask a GPU is to wait for it
+                if (
+                    array.__class__ is ndarray and array.size == 1
+                ):  # reading from a GPU waits for it
                     loss = self.loss = array.item()
                     if loss.__class__ is float:
                         if self.several and accumulated:
@@ -70,7 +86,7 @@ class IdleSteps:
                         return
             elif subject is self.ender or self.ender is None:
                 now = perf_counter()
-                if now < self.until or self._passes():
+                if now < self.until or self._is_only_counted():
                     self.ends.append(now)
                     if self.loss is not None:
                         self.losses.append(self.loss)
@@ -79,24 +95,24 @@ class IdleSteps:
                         self.rounds.append(self.passes)
                         self.passes = []
                     return
-        self.awake(kind, subject, accumulated)
+        self.awake(event_type, subject, accumulated)
 
-    def _passes(self) -> bool:
-        """Say whether a step that ended when the next look was due is only counted all the same."""
-        if self.let_pass:
-            self.let_pass -= 1
+    def _is_only_counted(self) -> bool:
+        """Return True if a step that ended when the next sample was due is still only counted."""
+        if self.skip:
+            self.skip -= 1
             return True
-        glances = self.on_due()
-        if glances:
+        is_sampled = self.on_due()
+        if is_sampled:
             self.follow()
-        return glances
+        return is_sampled
 
-    def told(self, several: bool = False) -> None:
-        """Forget the steps that were counted: all who wanted to know have been told of them.
+    def clear(self, several: bool = False) -> None:
+        """Forget the steps that were counted: they have been reported.
 
         Args:
             several: from now on, a step has several losses.
         """
         self.several, self.worked = several, False
         self.passes, self.rounds = [], []
-        self._before, self.ends, self.losses = self.counted, [], []
+        self._cleared, self.ends, self.losses = self.counted, [], []

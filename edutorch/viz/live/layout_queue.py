@@ -25,17 +25,17 @@ LIMIT = 10.0
 """Seconds that one layout may take before the graph is folded further."""
 
 MOST_TRIES = 10
-"""So many arrangements are tried of a page that somebody waits for."""
+"""How many arrangements of a page are tried while somebody waits for it."""
 
 KEPT = 64
-"""So many pictures are kept, for a loop whose graph changes to and fro."""
+"""How many pictures are kept, for a loop whose graph changes back and forth."""
 
 
 class LayoutQueue:
-    """The SVG of each structure that was ever asked for. Each is laid out once.
+    """The SVG of each structure that was ever requested. Each is laid out once.
 
     Attributes:
-        asked: how often Graphviz was asked.
+        requests: how often Graphviz was called.
         slow: the structures whose layout took too long.
         large: those whose picture fits on no page.
     """
@@ -43,25 +43,25 @@ class LayoutQueue:
     def __init__(self, rankdir: str | None = None) -> None:
         chosen_direction(rankdir)
         self.rankdir = rankdir
-        self.asked = 0
+        self.requests = 0
         self.slow: set[str] = set()
         self.large: set[str] = set()
-        self._found: dict[str, Future[str]] = {}
+        self._futures: dict[str, Future[str]] = {}
         self._latest: Future[str] | None = None
         self._handed_over = threading.Event()
         self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(1, "edutorch-layout")
 
     def svg(self, graph: Graph, patience: float | None = PATIENCE) -> str | None:
-        """Return the picture of `graph`, None if it is not there within `patience` seconds."""
+        """Return the picture of `graph`, or None if it is not there within `patience` seconds."""
         with self._lock:
-            future = self._found.pop(graph.structure, None)
+            future = self._futures.pop(graph.structure, None)
             if future is None:
-                self.asked += 1
+                self.requests += 1
                 future = self._pool.submit(self._lay_out, graph)
-                if len(self._found) == KEPT:
-                    del self._found[next(iter(self._found))]
-            self._found[graph.structure] = future  # the latest is the last to go
+                if len(self._futures) == KEPT:
+                    del self._futures[next(iter(self._futures))]
+            self._futures[graph.structure] = future  # the latest is dropped last
             self._latest = future
         try:
             return future.result(patience)
@@ -69,27 +69,27 @@ class LayoutQueue:
             return None
 
     def hand_over(self, graph: Graph, patience: float = PATIENCE) -> None:
-        """Ask for the picture of `graph`, and wait until Graphviz, another process, has its text.
+        """Request the picture of `graph`, and wait until Graphviz, another process, has its text.
 
-        A loop that goes on before would wait for Python's lock in turn with the thread that writes.
+        Otherwise the loop would compete for Python's lock with the thread that writes the text.
         """
         self._handed_over.clear()
         self.svg(graph, patience=0)
-        self.then(self._handed_over.set)
+        self.when_ready(self._handed_over.set)
         self._handed_over.wait(patience)
 
     @property
-    def ready(self) -> bool:
-        """Whether the picture that was asked for last is there."""
+    def is_ready(self) -> bool:
+        """Whether the picture that was requested last is there."""
         return self._latest is not None and self._latest.done()
 
-    def then(self, call: Callable[[], None]) -> None:
-        """Call when the picture that was asked for last is there, on whatever thread that is."""
+    def when_ready(self, call: Callable[[], None]) -> None:
+        """Call when the picture that was requested last is there, on whatever thread that is."""
         if self._latest is not None:
             self._latest.add_done_callback(lambda _: call())
 
-    def with_looks(self, graph: Graph) -> str:
-        """Return the picture of `graph` with its colours, for a file that does not draw."""
+    def styled_svg(self, graph: Graph) -> str:
+        """Return the picture of `graph` with its colours, for a file without the page's code."""
         return self._lay_out(graph, bare=False)
 
     def _lay_out(self, graph: Graph, bare: bool = True) -> str:
@@ -97,7 +97,7 @@ class LayoutQueue:
         blank, words = blank_snapshot(graph), by_page or not bare
 
         def text_of(arrangement: Arrangement) -> str:
-            # What moves by itself has no small pictures: there, no room is left for them.
+            # A moving SVG has no thumbnails, so no space is reserved for them.
             return dot_text(blank, arrangement, reserve=True, bare=bare, words=words, drawn=bare)
 
         def svg_of(text: str) -> str:
@@ -117,7 +117,7 @@ class LayoutQueue:
             return message_svg(f"{error.message}; the graph has {len(graph.nodes)} nodes")
 
     def wait(self, graph: Graph, seconds: float = LIMIT) -> str | None:
-        """Wait for a picture so long that an interrupt gets through meanwhile."""
+        """Wait for a picture in short waits, so that an interrupt gets through."""
         end = time.monotonic() + seconds
         while (svg := self.svg(graph, 0.05)) is None and time.monotonic() < end:
             pass
@@ -132,9 +132,9 @@ STYLE_ATTRIBUTES = re.compile(
 
 
 def strip_style(svg: str) -> str:
-    """Leave out of Graphviz's SVG what a page does not read: colours, fonts, titles.
+    """Remove from Graphviz's SVG what a page does not read: colours, fonts, titles.
 
-    In the texts nothing is touched: there, Graphviz writes a quote as `&quot;`.
+    Texts are not touched: there, Graphviz writes a quote as `&quot;`.
     """
     return STYLE_ATTRIBUTES.sub("", svg).replace("&#160;", SPACE)
 
@@ -143,33 +143,33 @@ BOX = re.compile(r'<g id="(n\d+)" class="node">\s*<polygon points="([^"]*)"/>')
 
 
 def write_labels(svg: str, graph: Graph) -> str:
-    """Write into the boxes of Graphviz's SVG what stands in them: see `words` of `dot_text`."""
+    """Write the labels into the boxes of Graphviz's SVG: see `words` of `dot_text`."""
     nodes = {node.id: node for node in graph.nodes}
 
-    def box(found: re.Match[str]) -> str:
-        numbers = list(map(float, found[2].replace(",", " ").split()))
-        across, down = numbers[::2], numbers[1::2]
+    def box(match: re.Match[str]) -> str:
+        coordinates = list(map(float, match[2].replace(",", " ").split()))
+        across, down = coordinates[::2], coordinates[1::2]
         middle = (min(across) + max(across)) / 2
-        lines = node_lines(nodes[found[1]], None, None, reserve=True)
-        first = min(down) + MARGIN_Y + LINE_HEIGHT / 2 + BASELINE  # below may be a small picture
+        lines = node_lines(nodes[match[1]], None, None, reserve=True)
+        first = min(down) + MARGIN_Y + LINE_HEIGHT / 2 + BASELINE  # there may be a thumbnail below
         texts = (
             f'<text text-anchor="middle" x="{middle:.2f}"'
-            f' y="{first + LINE_HEIGHT * number:.2f}">{escape(line)}</text>'
-            for number, line in enumerate(lines)
+            f' y="{first + LINE_HEIGHT * index:.2f}">{escape(line)}</text>'
+            for index, line in enumerate(lines)
         )
-        return "\n".join((found[0], *texts))
+        return "\n".join((match[0], *texts))
 
     return BOX.sub(box, svg)
 
 
 def blank_snapshot(graph: Graph) -> Snapshot:
-    """Return `graph` with no number known: the page fills them in."""
+    """Return `graph` with no value known: the page fills them in."""
     nothing = (None,) * len(graph.nodes)
     return Snapshot(graph, nothing, nothing, (None,) * len(graph.edges))
 
 
 def message_svg(text: str) -> str:
-    """Return an SVG that only says something."""
+    """Return an SVG that contains only a message."""
     size = {"viewBox": "0 0 600 40", "width": "600pt", "height": "40pt"}
     root = ElementTree.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size})
     ElementTree.SubElement(root, "text", {"x": "10", "y": "25"}).text = text

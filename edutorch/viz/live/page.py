@@ -1,4 +1,4 @@
-"""What a page shows of a graph, and what it was asked to show: open groups, a pending layout.
+"""What a page shows of a graph, and what it has requested: open groups, a pending layout.
 
 Everything that shows graphs in a page does it here: a training loop (`view.py`), a drawing to
 be explored, a walk through backward. Each gives snapshots of whole graphs.
@@ -26,14 +26,14 @@ FOLD_FURTHER = 4
 """A graph whose layout takes too long is folded to a quarter of its boxes."""
 
 MOST_VIEWS = 4
-"""Of so many views of one widget is known what they have on screen."""
+"""How many views of one widget are remembered with what they have on screen."""
 
 MAX_AWAITED_NODES = 300
 """The picture of more nodes takes longer than a loop would wait for it: it is not waited for."""
 
 
 def has_thumbnails(snapshot: Snapshot) -> bool:
-    """Say whether small pictures of its tensors were taken."""
+    """Return True if thumbnails of its tensors were taken."""
     return any(value is not None and value.bars for value in snapshot.values)
 
 
@@ -50,67 +50,76 @@ class Page(Protocol):
 
 
 class PageState:
-    """Folds snapshots, has them laid out and hands the page what changed.
+    """Folds snapshots, has them laid out and sends the page what changed.
 
     Attributes:
-        page: where to, None where nothing is displayed.
+        page: where to send, None where nothing is displayed.
         choice: which groups are open.
         shown: the structure of the picture that the page has.
-        asked: the page wants something else than it has: another group open, or a picture that
-            was not ready when it was to be sent.
-        sent_late: told when a picture was sent as soon as it was ready, on a thread of its own,
-            and how many seconds that took.
+        needs_update: the page wants something else than it has: another group open, or a picture
+            that was not ready when it was to be sent.
+        on_late_picture: called when a picture was sent as soon as it was ready, on another thread,
+            with the seconds that took.
     """
 
     def __init__(
         self,
         rankdir: str | None = None,
         choice: Choice | None = None,
-        sent_late: Callable[[float], None] = lambda seconds: None,
+        on_late_picture: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         self.page: Page | None = None
         self.choice = choice or Choice()
         self.layouts = LayoutQueue(rankdir)
-        self.asked = False
+        self.needs_update = False
         self._plans: dict[tuple[str, Choice], Plan] = {}
-        self._last: tuple[Graph, Choice, Plan] | None = None  # mostly asked for again
+        self._last: tuple[Graph, Choice, Plan] | None = None  # most likely requested again
         self.shown = ""
-        self._lock = threading.RLock()  # pages are answered, and late pictures sent, beside a loop
+        self._lock = threading.RLock()  # commands and late pictures run beside the loop
         self._late: tuple[Snapshot, dict[str, Any]] | None = None  # what waits for its picture
-        self.sent_late = sent_late
-        self._search, self._search_due = "", False  # what a page looks for, and not answered yet
-        self._drawn: tuple[Snapshot, int] | None = None  # the last step with small pictures
-        self._thumbs_step = 0  # and that whose pictures the page has
-        self._windows: dict[str, tuple[str, frozenset[int]]] = {}  # by view: of a structure, what
-        self._seen: tuple[Any, Plan | None, frozenset[int] | None] = None, None, None  # all of it
+        self.on_late_picture = on_late_picture
+        self._search, self._search_due = (
+            "",
+            False,
+        )  # what a page searches, and whether the answer is due
+        self._drawn: tuple[Snapshot, int] | None = None  # the last step with thumbnails
+        self._thumbs_step = 0  # the step whose thumbnails the page has
+        self._windows: dict[
+            str, tuple[str, frozenset[int]]
+        ] = {}  # by view: structure, nodes on screen
+        self._seen: tuple[Any, Plan | None, frozenset[int] | None] = (
+            None,
+            None,
+            None,
+        )  # merged over views
 
     def command(self, content: dict[str, Any]) -> bool:
-        """Take a page's message, on whatever thread it comes. False: it is for somebody else."""
-        kind, group = content.get("type"), str(content.get("group", ""))
-        if kind == "open":
+        """Handle a page's message, on whatever thread it comes. False: it is for somebody else."""
+        message_type, group = content.get("type"), str(content.get("group", ""))
+        if message_type == "open":
             self.choice = self.choice.open(group)
-        elif kind == "close":
+        elif message_type == "close":
             self.choice = self.choice.close(group)
-        elif kind == "open_all":
+        elif message_type == "open_all":
             self.choice = self.choice.open_all()
-        elif kind == "close_all":
+        elif message_type == "close_all":
             self.choice = self.choice.close_all()
-        elif kind == "tab":
+        elif message_type == "tab":
             tab = content.get("tab")
             if type(tab) is not int or tab < 0:
                 tab = None
             self.choice = self.choice.show_tab(tab)
-        elif kind == "find":
+        elif message_type == "find":
             self._search, self._search_due = str(content.get("text", "")), True
-        elif kind == "seen":
-            return self._saw(content)
+        elif message_type == "seen":
+            return self._record_visible(content)
         else:
             return False
-        self.asked = True
+        self.needs_update = True
         return True
 
-    def _saw(self, content: dict[str, Any]) -> bool:
-        """Note which nodes of a picture a view has on screen, by their places in its list."""
+    def _record_visible(self, content: dict[str, Any]) -> bool:
+        """Record which nodes of a picture a view has on screen, by their indices."""
         nodes = content.get("nodes")
         if isinstance(nodes, list) and all(type(node) is int for node in nodes):
             view, structure = str(content.get("view", "")), str(content.get("structure", ""))
@@ -121,44 +130,44 @@ class PageState:
         return True
 
     def window(self, plan: Plan) -> frozenset[int] | None:
-        """Return which nodes of a plan are on screen; None: nobody has said it."""
+        """Return which nodes of a plan are on screen, or None if that is unknown."""
         windows = self._windows  # another thread puts a new one in its place
         if self._seen[0] is not windows or self._seen[1] is not plan:
             views = windows.values()
             seen = [nodes for structure, nodes in views if structure == plan.graph.structure]
-            every = range(len(plan.nodes))
-            found = frozenset().union(*seen).intersection(every) if seen else None
-            self._seen = windows, plan, found
+            indices = range(len(plan.nodes))
+            nodes_on_screen = frozenset().union(*seen).intersection(indices) if seen else None
+            self._seen = windows, plan, nodes_on_screen
         return self._seen[2]
 
     def plan(self, graph: Graph) -> Plan:
-        """Return what is to be seen of `graph`."""
+        """Return the visible part of `graph`."""
         choice = self.choice
         known = self._last  # another thread puts new ones in its place
         if known is not None and known[0] is graph and known[1] is choice:
             return known[2]
         with self._lock:
             key = graph.structure, choice
-            found = self._plans.get(key)
-            if found is None:
+            plan = self._plans.get(key)
+            if plan is None:
                 if len(self._plans) == KEPT_PLANS:
                     del self._plans[next(iter(self._plans))]
-                found = self._plans[key] = self._fitting(graph, choice)
-            self._last = graph, choice, found
-            return found
+                plan = self._plans[key] = self._fit_plan(graph, choice)
+            self._last = graph, choice, plan
+            return plan
 
-    def _fitting(self, graph: Graph, choice: Choice) -> Plan:
+    def _fit_plan(self, graph: Graph, choice: Choice) -> Plan:
         def text_of(plan: Plan, arrangement: Arrangement) -> str:
             return dot_text(blank_snapshot(plan.graph), arrangement, reserve=True, words=False)
 
         plan, fitting = fit_plan(graph, self.layouts.rankdir, choice, text_of)
         if fitting is not choice and self.choice is choice:
-            self.choice = fitting  # whose groups have the keys that the page will ask for
+            self.choice = fitting  # whose groups have the keys that the page will request
             self._plans[graph.structure, fitting] = plan
         return plan
 
     def prepare(self, graph: Graph, patch: dict[str, Any]) -> float:
-        """Have the picture of a graph laid out and sent, before its numbers are there.
+        """Have the picture of a graph laid out and sent, before its values are there.
 
         Returns: how many seconds it took until Graphviz had it, which works beside the loop.
         """
@@ -166,7 +175,7 @@ class PageState:
         self.layouts.hand_over(visible)
         with self._lock:
             self._late = blank_snapshot(graph), patch
-        self.layouts.then(self._arrived)
+        self.layouts.when_ready(self._send_late_picture)
         return time.perf_counter() - start
 
     def show(
@@ -180,7 +189,7 @@ class PageState:
 
         Args:
             curves: all points of each curve; None: only their latest ones are new.
-            patience: seconds to wait for a new layout; with a later one the picture comes later.
+            patience: seconds to wait for a new layout; a later picture is sent later.
         """
         waited = 0.0 if snapshot is None else self._wait(snapshot.graph, patience)
         with self._lock:
@@ -188,9 +197,9 @@ class PageState:
         return waited
 
     def _wait(self, graph: Graph, patience: float | None) -> float:
-        """Have a picture laid out, wait for it, and return for how long: then it is not late.
+        """Have a picture laid out, wait for it, and return for how long.
 
-        Nobody else is held up by that: the thread that lays out may want to send something.
+        The lock is not held meanwhile: the layout thread may want to send something.
         """
         visible = self.plan(graph).graph
         if self.page is None or visible.structure == self.shown:
@@ -211,51 +220,51 @@ class PageState:
     ) -> None:
         if self.page is None:
             return
-        self.asked = False
+        self.needs_update = False
         visible, picture, self._late = None, None, None
         if snapshot is not None:
             visible = self.plan(snapshot.graph).pick(snapshot)
             if visible.graph.structure != self.shown:
                 picture = self._picture(visible.graph)
                 if picture is None:
-                    self.asked, visible = True, None  # it comes with a later message
+                    self.needs_update, visible = True, None  # it comes with a later message
                     self._late = snapshot, patch
-        patch = {**patch, **texts_of(visible), "layouts": self.layouts.asked}
+        patch = {**patch, **texts_of(visible), "layouts": self.layouts.requests}
         patch["tab"] = self.choice.tab
         if visible is not None and snapshot is not None and (picture or self._search_due):
-            patch["parts"] = {**patch["parts"], **self._found(snapshot.graph)}
+            patch["parts"] = {**patch["parts"], **self._search_result(snapshot.graph)}
         running = patch["state"] == "running"
         patch |= self._thumbs(snapshot if visible else None, patch, picture is not None)
-        numbers = pack_values(visible, running=running)
-        self.page.show(picture, patch, numbers, curves)
+        values = pack_values(visible, running=running)
+        self.page.show(picture, patch, values, curves)
         if picture is not None:
             self.shown = picture["structure"]
         if self._late is not None:
-            self.layouts.then(self._arrived)
+            self.layouts.when_ready(self._send_late_picture)
 
-    def _found(self, graph: Graph) -> dict[str, Any]:
-        """Return what a page that searches is told: anew with each picture, which has new boxes."""
+    def _search_result(self, graph: Graph) -> dict[str, Any]:
+        """Return the result of the page's search: again for each picture, which has new boxes."""
         self._search_due = False
         if not self._search.strip():
             return {}
         return {"search": search_data(graph, self.plan(graph), self._search, self.choice)}
 
-    def _arrived(self) -> None:
+    def _send_late_picture(self) -> None:
         """Send a picture that was not ready in time: the loop's next step may be far."""
         with self._lock:
-            if self._late is None or not self.layouts.ready:
+            if self._late is None or not self.layouts.is_ready:
                 return
             start = time.perf_counter()
             snapshot, patch = self._late
             self._show(snapshot, {**patch, "latest": {}}, None)
-            self.sent_late(time.perf_counter() - start)
+            self.on_late_picture(time.perf_counter() - start)
 
-    def illustrate(self, snapshot: Snapshot, step: int) -> None:
-        """Keep the small pictures of a step, for messages and files about later ones."""
+    def keep_thumbnails(self, snapshot: Snapshot, step: int) -> None:
+        """Keep the thumbnails of a step, for messages and files about later ones."""
         self._drawn = snapshot, step
 
-    def illustrated(self, snapshot: Snapshot) -> tuple[Snapshot, int | None]:
-        """Return a snapshot with small pictures, and the number of the step that they are of.
+    def with_thumbnails(self, snapshot: Snapshot) -> tuple[Snapshot, int | None]:
+        """Return a snapshot with thumbnails, and the number of the step that they are from.
 
         None: they are its own, or there are none.
         """
@@ -273,7 +282,7 @@ class PageState:
     def _thumbs(
         self, snapshot: Snapshot | None, patch: dict[str, Any], anew: bool
     ) -> dict[str, Any]:
-        """Return small pictures for a message. A page is sent those of a running loop once.
+        """Return the thumbnails for a message. A page is sent those of a running loop once.
 
         Args:
             snapshot: what is shown; None: a later step of the graph that the page has.
@@ -293,14 +302,14 @@ class PageState:
         self._thumbs_step = step
         return thumbs_of(plan.pick(drawn), step)
 
-    def show_numbers(self, texts: dict[str, Any], numbers: bytes, patch: dict[str, Any],
+    def show_values(self, texts: dict[str, Any], values: bytes, patch: dict[str, Any],
                      curves: dict[str, Any] | None = None) -> float:  # fmt: skip
-        """Send the numbers of a glance: the page has the picture, so nothing is waited for."""
+        """Send the values of a fast sample: the page has the picture, so there is no wait."""
         with self._lock:
             if self.page is not None:
                 thumbs = self._thumbs(None, patch, anew=False)
-                patch = {**patch, **texts, **thumbs, "layouts": self.layouts.asked}
-                self.page.show(None, patch, numbers, curves)
+                patch = {**patch, **texts, **thumbs, "layouts": self.layouts.requests}
+                self.page.show(None, patch, values, curves)
         return 0.0
 
     def _picture(self, graph: Graph) -> dict[str, Any] | None:
@@ -309,14 +318,14 @@ class PageState:
             return None
         smaller = self._smaller(graph)
         if smaller is not None:
-            self.choice, self.asked = smaller, True
+            self.choice, self.needs_update = smaller, True
             return None
         return graph.to_picture(svg)
 
     def _smaller(self, graph: Graph) -> Choice | None:
         """Return what to show instead of a picture that took too long, or fits on no page.
 
-        None: this very picture. What somebody has opened is only closed if it takes too long.
+        None: this very picture. Groups that the user opened are only closed if it takes too long.
         """
         choice, layouts = self.choice, self.layouts
         automatic = is_automatic(choice)

@@ -1,4 +1,4 @@
-"""How often a running loop is looked at, and how it is held."""
+"""How often a running loop is sampled, and how it is paused or slowed down."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from typing import Any
 from ...errors import EdutorchError
 
 SHORTEST = 1 / 30
-"""Seconds between two messages at least: a page cannot show more, a server drops them."""
+"""Minimum seconds between two messages: a page cannot show more, a server drops them."""
 
 SHARE = 0.0435
-"""Looks and messages may take this part of the time. Steps that are only counted take half a
-percent more (see `idle_steps.py`), and full looks at a settled loop a tenth: with them, it is 5 %."""
+"""Samples and messages may take this share of the time. Steps that are only counted take half a
+percent more (see `idle_steps.py`), full samples of an unchanged loop a tenth: together, 5 %."""
 
 EARLY = 1.0
-"""For so many seconds every step is sampled, so that a short loop loses nothing…"""
+"""For this many seconds every step is sampled, so that a short loop loses nothing…"""
 
 EARLY_COST = 0.2
-"""…unless that has cost so many seconds."""
+"""…unless that has cost this many seconds."""
 
 MOST_SAVED = 0.25
-"""So many seconds may be saved for later messages that need a longer wait."""
+"""This many seconds may be saved for later messages that need a longer wait."""
 
 FIRST, FIRST_SHARE = 3, 0.25
 """The first messages, for which everything is done for the first time, may come sooner."""
 
 UNSEEN_SHARE = 0.002
-"""The part of the time where nothing is displayed."""
+"""The share of the time where nothing is displayed."""
 
 SHORT_WAIT = 0.05
-"""Seconds of one wait: after each, interrupts and commands are looked at."""
+"""Seconds of one wait: after each, interrupts and commands are checked."""
 
 ANSWER_LIMIT = 5.0
-"""Seconds that a pause asked for by the program waits for a page that can end it, or a pace for one
+"""Seconds that a pause requested by the program waits for a page that can end it, or a pace for one
 that shows it."""
 
 
 class PaceError(EdutorchError, ValueError):
-    """A pace was asked for at which no step would ever end."""
+    """The requested pace would never end a step."""
 
 
 def is_pace(value: Any) -> bool:
-    """Say whether `value` can be a number of steps per second."""
+    """Return True if `value` can be a number of steps per second."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def check_pace(steps_per_second: float | None) -> float | None:
-    """Return a pace as it was given; None: as fast as it can.
+    """Return a pace unchanged; None: as fast as it can.
 
     Raises: PaceError: it is not a positive number.
     """
@@ -65,11 +65,11 @@ def check_pace(steps_per_second: float | None) -> float | None:
 
 
 class Throttle:
-    """Says which steps are worth looking at.
+    """Decides which steps are worth sampling.
 
     After something has cost `c` seconds, the next one is due c / share after this one was. Each
-    comes late, by the step that is looked at and some more; and what one costs less than it might
-    is there for the next one that costs more. So it is the average that counts.
+    comes late, by the sampled step and some more; and what one costs less than it might
+    is left for the next one that costs more. So it is the average that counts.
     """
 
     def __init__(
@@ -81,33 +81,33 @@ class Throttle:
         self._messages = 0
         self._saved = 0.0  # seconds by which cheap messages have waited longer than they had to
         self._owed = 0.0  # seconds that the message after the next one waits longer
-        self._apart = False  # whether steps passed since the last look
+        self._apart = False  # whether steps passed since the last sample
         self._phase = self._delay = 0
         self.share = share
 
     @property
-    def early(self) -> bool:
-        """Whether every step is looked at."""
+    def is_early(self) -> bool:
+        """Whether every step is sampled."""
         return self._early > 0 and self._clock() < self._start + EARLY
 
     @property
     def next(self) -> float:
-        """When the next message is due; 0 while every step is looked at."""
-        return 0.0 if self.early else self._next
+        """When the next message is due; 0 while every step is sampled."""
+        return 0.0 if self.is_early else self._next
 
-    def due(self) -> bool:
-        """Say whether a message may be sent now."""
+    def is_due(self) -> bool:
+        """Return True if a message may be sent now."""
         return self._clock() >= self._next
 
-    def sample(self) -> bool:
-        """Say whether the step that begins now shall be sampled; asked once in each step.
+    def should_sample(self) -> bool:
+        """Return True if the step that begins now shall be sampled; called once in each step.
 
-        Where several networks take turns, none must be missed for ever: between looks that are
-        far apart one or two steps more are let pass, now and then.
+        Where several networks take turns, none must be missed for ever: between samples that are
+        far apart one or two more steps are skipped, now and then.
         """
-        if self.early:
+        if self.is_early:
             return True
-        if not self.due():
+        if not self.is_due():
             self._apart = True
             return False
         if self._apart and self._delay:
@@ -118,25 +118,25 @@ class Throttle:
         self._delay = self._phase
         return True
 
-    def let_pass(self) -> int:
-        """Return how many steps `sample` would let pass when it is due; it is not to do so then."""
+    def skip(self) -> int:
+        """Return how many steps `should_sample` would skip when it is due; then it does not."""
         steps, self._delay = self._delay, 0
         return steps
 
-    def looked(self, seconds: float) -> None:
-        """Note what a step cost that was sampled, sent or not."""
+    def record_look(self, seconds: float) -> None:
+        """Record the cost of a step that was sampled, sent or not."""
         self._early -= seconds
 
-    def rest(self) -> None:
-        """Note that a message was sent beside the loop: its own next one comes no sooner."""
+    def delay_next(self) -> None:
+        """Record a message that was sent beside the loop, which delays the loop's next one."""
         self._next = max(self._next, self._clock() + SHORTEST)
 
-    def rest_later(self) -> None:
-        """Note the same of the first picture: its numbers follow at once, the next ones wait."""
+    def delay_after_next(self) -> None:
+        """Record the first picture: its values follow at once, the next ones wait."""
         self._owed = SHORTEST
 
-    def spent(self, seconds: float) -> None:
-        """Note that a message was sent and what it cost, with the step that it tells of."""
+    def record_message(self, seconds: float) -> None:
+        """Record that a message was sent and what it cost, including the step it is about."""
         self._messages += 1
         first = self._messages <= FIRST and self.share == SHARE
         share = FIRST_SHARE if first else self.share
@@ -151,27 +151,27 @@ class Throttle:
 
 
 class Gate:
-    """Where a loop waits while it is paused, or when it is faster than wanted.
+    """Holds a loop while it is paused, or when it is faster than wanted.
 
     The page's commands arrive on another thread. They only set flags here; the
-    loop looks at them at the end of each step.
+    loop checks them at the end of each step.
     """
 
     def __init__(self, steps_per_second: float | None = None) -> None:
         self.steps_per_second = steps_per_second
         self._last = time.monotonic()
-        self._begun = 0.0  # when the first step was to wait
+        self._begun = 0.0  # when the first step had to wait
         self._wake = threading.Event()
         self._steps = 0
         self._alone = False
         self.paused = False
         self.answered = False
-        self.let_go = False
+        self.released = False
         self.fetch: Callable[[], bool] | None = None  # see `comm_queue.py`
 
     @property
-    def held(self) -> bool:
-        """Whether the loop has to be held at the end of some step, or kept to a pace."""
+    def is_held(self) -> bool:
+        """Whether the loop has to be held at the end of some step, or limited to a pace."""
         return self.paused or self.steps_per_second is not None
 
     def pause(self) -> None:
@@ -190,29 +190,29 @@ class Gate:
         self._wake.set()
 
     def command(self, content: dict[str, Any]) -> None:
-        """Do what the page asks for. A speed that makes no sense changes nothing."""
+        """Do what the page requests. An invalid speed changes nothing."""
         self.answered = True
         actions = {"pause": self.pause, "resume": self.resume, "step": self.step_once}
-        kind, value = content.get("type"), content.get("value")
-        if kind == "speed" and (value is None or is_pace(value)):
+        message_type, value = content.get("type"), content.get("value")
+        if message_type == "speed" and (value is None or is_pace(value)):
             self.steps_per_second = value
-        actions.get(str(kind), lambda: None)()
+        actions.get(str(message_type), lambda: None)()
 
     def holds(self, limit: float = ANSWER_LIMIT) -> Iterator[float]:
         """Yield the seconds of each short wait until the loop may go on.
 
-        If no page ever answers, it is let go in the end (`let_go`), and does not wait again for
+        If no page ever answers, it is released in the end (`released`), and does not wait again for
         one to appear. The waits are short so that an interrupt gets through on every system.
         """
         end = time.monotonic() + limit
-        self.let_go = False
+        self.released = False
         while self.paused:
             self._wake.clear()
             if self._steps:
                 self._steps -= 1
                 return
             if not self.answered and (self._alone or time.monotonic() > end):
-                self._alone, self.let_go, self.paused = True, True, False
+                self._alone, self.released, self.paused = True, True, False
                 return
             yield SHORT_WAIT
         self._steps = 0
@@ -220,26 +220,26 @@ class Gate:
     def wait(
         self, limit: float = ANSWER_LIMIT, meanwhile: Callable[[], None] = lambda: None
     ) -> bool:
-        """Wait until the loop may go on. False: no page ever answered, so it was let go.
+        """Wait until the loop may go on. False: no page ever answered, so it was released.
 
         Args:
             meanwhile: called again and again.
         """
         for seconds in self.holds(limit):
-            if not self._heard():
+            if not self._fetch_commands():
                 self._wake.wait(seconds)
             meanwhile()
-        return not self.let_go
+        return not self.released
 
     async def wait_async(
         self, limit: float = ANSWER_LIMIT, meanwhile: Callable[[], None] = lambda: None
     ) -> bool:
         """Wait as `wait` does, while other tasks of the event loop run."""
         for seconds in self.holds(limit):
-            if not self._heard():
+            if not self._fetch_commands():
                 await asyncio.sleep(seconds)
             meanwhile()
-        return not self.let_go
+        return not self.released
 
     def delays(self) -> Iterator[float]:
         """Yield the seconds of each short wait until the next step is due. A pause ends it.
@@ -259,18 +259,18 @@ class Gate:
 
     def keep_pace(self) -> None:
         """Wait until the next step is due."""
-        self._heard()
+        self._fetch_commands()
         for seconds in self.delays():
             time.sleep(seconds)
-            self._heard()
+            self._fetch_commands()
 
     async def keep_pace_async(self) -> None:
         """Wait as `keep_pace` does, while other tasks of the event loop run."""
-        self._heard()
+        self._fetch_commands()
         for seconds in self.delays():
             await asyncio.sleep(seconds)
-            self._heard()
+            self._fetch_commands()
 
-    def _heard(self) -> bool:
-        """Fetch the page's commands where they do not come by themselves; say if one came."""
+    def _fetch_commands(self) -> bool:
+        """Poll the page's commands where they do not arrive by themselves; True: one came."""
         return self.fetch is not None and self.fetch()

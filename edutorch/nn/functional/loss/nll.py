@@ -14,7 +14,7 @@ from .... import backends
 from ....backends.numpy import Array
 from ....core.fast.lazy_gradients import OneHotGradient
 from ....core.tensor import Tensor
-from ....errors import DimError, DTypeError, ShapeError, running
+from ....errors import DimError, DTypeError, ShapeError, running_function
 from ....modes import current
 from ..op_decorators import layer
 from .pointwise import TargetShapeError
@@ -175,17 +175,17 @@ def check_target(input: Array, target: Array, weight: Array | None, reduction: s
     if target.dtype != "int64":
         hint = "classes are integers: use target.long()"
         raise DTypeError(
-            running(LOSSES), "expected the target's classes as int64",
+            running_function(LOSSES), "expected the target's classes as int64",
             {"input": input.dtype, "target": target.dtype}, hint,
         )  # fmt: skip
     if weight is not None and weight.dtype != input.dtype:
         raise DTypeError(
-            running(LOSSES), "`weight` needs the dtype of the input",
+            running_function(LOSSES), "`weight` needs the dtype of the input",
             {"input": input.dtype, "weight": weight.dtype}, "weight.to(input.dtype)",
         )  # fmt: skip
     if weight is not None and weight.shape != shape[min(1, len(shape) - 1) :][:1]:
         raise ShapeError(
-            running(LOSSES), "`weight` needs one number for each class",
+            running_function(LOSSES), "`weight` needs one number for each class",
             {"input": shape, "weight": weight.shape},
         )  # fmt: skip
 
@@ -203,7 +203,7 @@ def target_shape_error(shape: Any, target: Any, expected: Any) -> TargetShapeErr
     elif shape and target and shape[0] != target[0]:
         hint = "input and target must have the same number of samples"
     return TargetShapeError(
-        running(LOSSES),
+        running_function(LOSSES),
         f"expected a target of shape {tuple(expected)}, one class for each sample",
         {"input": shape, "target": target},
         hint,
@@ -215,5 +215,5 @@ def class_error(target: Any, shape: Any, classes: int) -> DimError:
     if int(target) == classes:
         hint += "; if yours begin at 1, use target - 1"
     return DimError(
-        running(LOSSES), f"Target {int(target)} is out of bounds.", {"input": shape}, hint
+        running_function(LOSSES), f"Target {int(target)} is out of bounds.", {"input": shape}, hint
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....core.tensor import Tensor
-from ....errors import running, warn
+from ....errors import running_function, warn
 from ....ops import mean, sum
 from ..op_decorators import SettingError
 
@@ -24,7 +24,7 @@ LOSSES = (
 
 def reduction_error(reduction: str) -> SettingError:
     return SettingError(
-        running(LOSSES),
+        running_function(LOSSES),
         f"{reduction} is not a valid value for reduction",
         hint=f"use one of {REDUCTIONS}",
     )
