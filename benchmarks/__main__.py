@@ -93,7 +93,7 @@ def main() -> None:
     head = report.conditions(options.threads)
     print(head, end="\n\n", flush=True)
     start = perf_counter()
-    found = {}
+    texts = {}
     for name in IN_ALL if options.command == "all" else (options.command,):
         module, function = PLACES.get(name, (name, "run"))
         if importlib.util.find_spec(f"{__package__}.{module}") is None:
@@ -103,11 +103,11 @@ def main() -> None:
             settled(options, name)
         )
         print(f"\n{name}\n\n{text}\n", flush=True)
-        found[name] = text
+        texts[name] = text
         if options.keep and name not in IN_ALL:
             report.keep(name, f"{head}\n\n{text}")
     if options.command == "all":
-        report.leave(head, found, perf_counter() - start)
+        report.leave(head, texts, perf_counter() - start)
 
 
 if __name__ == "__main__":

@@ -32,10 +32,13 @@ SETTLING = 0.02
 def build(torch: Any, workload: Workload, way: str) -> Work:
     """Return PyTorch's step of a workload, in one of its ways."""
     if way == CHANNELS_LAST:
-        return workload.build(torch, lambda each: each.to(memory_format=torch.channels_last))
+        return workload.build(torch, lambda tensor: tensor.to(memory_format=torch.channels_last))
     if way == COMPILED:
         return workload.build(
-            torch, lambda each: torch.compile(each) if isinstance(each, torch.nn.Module) else each
+            torch,
+            lambda subject: (
+                torch.compile(subject) if isinstance(subject, torch.nn.Module) else subject
+            ),
         )
     if way == COMPILED_STEP:
         return torch.compile(workload.build(torch, same))

@@ -22,16 +22,18 @@ def save(figure: Any, name: str) -> None:
     figure.savefig(FOLDER / f"{name}.png", dpi=110)
 
 
-def ratios(name: str, title: str, found: dict[str, float], goals: dict[str, float | None]) -> None:
+def ratios(
+    name: str, title: str, medians: dict[str, float], goals: dict[str, float | None]
+) -> None:
     """Draw a bar per workload: how long we take where PyTorch takes 1. A line is a goal."""
-    figure, (axes,) = canvas(8, 0.9 + 0.32 * len(found))
-    names, values = list(found), list(found.values())
+    figure, (axes,) = canvas(8, 0.9 + 0.32 * len(medians))
+    names, values = list(medians), list(medians.values())
     bars = axes.barh(names, values, color=[OURS if value <= 1 else THEIRS for value in values])
     axes.bar_label(bars, [f"{value:.2f}" for value in values], padding=3)
-    for place, each in enumerate(names):
-        goal = goals.get(each)
+    for position, case in enumerate(names):
+        goal = goals.get(case)
         if goal is not None:
-            axes.plot([goal, goal], [place - 0.4, place + 0.4], color=GOAL, linewidth=2)
+            axes.plot([goal, goal], [position - 0.4, position + 0.4], color=GOAL, linewidth=2)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.invert_yaxis()
     axes.margins(x=0.12)
@@ -40,10 +42,10 @@ def ratios(name: str, title: str, found: dict[str, float], goals: dict[str, floa
     save(figure, name)
 
 
-def curves(name: str, found: dict[str, Any]) -> None:
+def curves(name: str, curves_by_title: dict[str, Any]) -> None:
     """Draw time over size, both on logarithmic axes, one panel for each `scaling.Curve`."""
-    figure, panels = canvas(3.4 * len(found), 3.4, len(found))
-    for axes, (title, curve) in zip(panels, found.items(), strict=True):
+    figure, panels = canvas(3.4 * len(curves_by_title), 3.4, len(curves_by_title))
+    for axes, (title, curve) in zip(panels, curves_by_title.items(), strict=True):
         for rival, colour, marker in (("edutorch", OURS, "o"), ("PyTorch", THEIRS, "s")):
             if rival in curve.times:
                 label = f"{rival}, exponent {curve.exponent(rival):.2f}"
@@ -60,16 +62,20 @@ def curves(name: str, found: dict[str, Any]) -> None:
     save(figure, name)
 
 
-def bars(name: str, title: str, found: dict[str, dict[str, float]], unit: str) -> None:
-    """Draw groups of bars: one group per row of `found`, one bar per rival."""
+def bars(name: str, title: str, values_by_name: dict[str, dict[str, float]], unit: str) -> None:
+    """Draw groups of bars: one group per entry, one bar per rival."""
     figure, (axes,) = canvas(8, 3.4)
-    rivals = list(next(iter(found.values())))
+    rivals = list(next(iter(values_by_name.values())))
     for index, (rival, colour) in enumerate(zip(rivals, (OURS, THEIRS, GOAL), strict=False)):
-        places = [place + 0.4 * index for place in range(len(found))]
-        drawn = axes.bar(places, [each[rival] for each in found.values()], 0.4,
+        positions = [position + 0.4 * index for position in range(len(values_by_name))]
+        drawn = axes.bar(positions, [values[rival] for values in values_by_name.values()], 0.4,
                          color=colour, label=rival)  # fmt: skip
         axes.bar_label(drawn, fmt="%.0f", fontsize=7)
-    axes.set_xticks([place + 0.2 for place in range(len(found))], list(found), fontsize=8)
+    axes.set_xticks(
+        [position + 0.2 for position in range(len(values_by_name))],
+        list(values_by_name),
+        fontsize=8,
+    )
     axes.set_ylabel(unit)
     axes.set_title(title, loc="left", fontsize=10)
     axes.legend()

@@ -34,12 +34,12 @@ def rivals(key: str, workload: Workload, peers: tuple[str, ...]) -> dict[str, Wo
     """Return who takes part, each warm."""
     import edutorch
 
-    found = {US: warm(workload.build(edutorch, same)), OURS: compiled(workload)}
+    steps = {US: warm(workload.build(edutorch, same)), OURS: compiled(workload)}
     if report.peer() is not None:
-        found[EAGER] = warm(Apart(key, EAGER))
+        steps[EAGER] = warm(Apart(key, EAGER))
         if PEER in peers:
-            found[PEER] = warm(Apart(key, COMPILED_STEP))
-    return found
+            steps[PEER] = warm(Apart(key, COMPILED_STEP))
+    return steps
 
 
 def compiled(workload: Workload) -> Work:
@@ -65,17 +65,17 @@ def run(options: argparse.Namespace) -> str:
         if options.only and key not in options.only:
             continue
         workload = WORKLOADS[key]
-        found = rivals(key, workload, options.peers)
-        operations = operations_of(found.get(EAGER))
-        everyone = found | products(found, operations)
+        steps = rivals(key, workload, options.peers)
+        operations = operations_of(steps.get(EAGER))
+        everyone = steps | products(steps, operations)
         result = contest(everyone, options.rounds or 9, seconds=0.05, budget=options.budget or 8.0)
         row = [workload.name]
-        row += [milliseconds(result, each) for each in (US, OURS, EAGER, PEER)]
-        row += [ratio(result, each) for each in (US, PEER, EAGER)]
+        row += [milliseconds(result, rival) for rival in (US, OURS, EAGER, PEER)]
+        row += [ratio(result, rival) for rival in (US, PEER, EAGER)]
         print(f"{workload.name}: {row[2]} ms, {row[-1]} of PyTorch's time", flush=True)
         rows.append([*row, two_digits(floor(result, operations)), two_digits(goal)])
         if EAGER in result.samples and result.ratio(OURS, EAGER) > goal:
-            missed.append(slowest(workload.name, found[OURS]))
+            missed.append(slowest(workload.name, steps[OURS]))
     head = ("ms", US, OURS, EAGER, PEER, "/ edutorch", "/ torch.compile", "/ PyTorch", "floor",
             "goal")  # fmt: skip
     return "\n\n".join([report.table(head, rows), *missed])
@@ -89,14 +89,14 @@ def slowest(name: str, step: Any) -> str:
         timings = [stack.enter_context(run.wait().timed()) for run in runs]
         for _ in range(STEPS):
             step()
-    for line, each in (pair for timing in timings for pair in timing.medians.items()):
+    for line, time in (pair for timing in timings for pair in timing.medians.items()):
         function = called(line)
         calls[function] += 1
-        seconds[function] += each
+        seconds[function] += time
     whole = sum(seconds.values())
     rows = [
-        [f"`{function}`", str(calls[function]), f"{each * 1e6:.0f}", f"{each / whole:.0%}"]
-        for function, each in seconds.most_common(SLOWEST)
+        [f"`{function}`", str(calls[function]), f"{time * 1e6:.0f}", f"{time / whole:.0%}"]
+        for function, time in seconds.most_common(SLOWEST)
     ]
     head = ["of a step, compiled", "calls", "µs", "share"]
     return f"{name}, compiled, misses its goal:\n\n{report.table(head, rows)}"
@@ -108,8 +108,8 @@ def called(line: str) -> str:
     >>> called("attend_3 = attend_1(q.transpose(), k)"), called("fused_2(x, y)  # tanh mul")
     ('attention_forward', 'fused')
     """
-    found = re.match(r"(?:[\w, ]+ = )?([\w.]+)\(", line)
-    return re.sub(r"_\d+$", "", found[1]) if found else "views and numbers"
+    match = re.match(r"(?:[\w, ]+ = )?([\w.]+)\(", line)
+    return re.sub(r"_\d+$", "", match[1]) if match else "views and numbers"
 
 
 def milliseconds(result: Result, name: str) -> str:

@@ -30,7 +30,7 @@ def chain(nodes: int) -> str:
         sources = (("input", ramp), ("other", before))
         vertices[sum_] = Vertex("op", "add", "", shape, sources=sources)
         before, above = above, sum_
-    return dot_text(blank_numbers(arrange(vertices, [above]).graph), reserve=True)
+    return dot_text(blank_snapshot(arrange(vertices, [above]).graph), reserve=True)
 
 
 def run(options: argparse.Namespace) -> str:

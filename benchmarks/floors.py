@@ -38,5 +38,5 @@ def floor(result: Result, operations: float) -> float | None:
     """Return the floor as a ratio to PyTorch's time; None where it was not measured."""
     if OURS not in result.samples:
         return None
-    quickest = min(result.ratio(each, EAGER) for each in (OURS, THEIRS))
+    quickest = min(result.ratio(rival, EAGER) for rival in (OURS, THEIRS))
     return quickest * operations / (2 * LARGE**3)

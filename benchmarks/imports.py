@@ -41,24 +41,25 @@ def once(name: str) -> tuple[float, float, int, list[str]]:
 
 def run(options: argparse.Namespace) -> str:
     """Import each library in turns and return the report."""
-    names = [each for each in ("numpy", "edutorch", "torch") if importlib.util.find_spec(each)]
-    found = {name: [] for name in names}
+    names = [name for name in ("numpy", "edutorch", "torch") if importlib.util.find_spec(name)]
+    samples = {name: [] for name in names}
     for name in names:
         once(name)  # files into the disk cache, bytecode written
     for turn in range(options.rounds):
         for name in names if turn % 2 else reversed(names):
-            found[name].append(once(name))
+            samples[name].append(once(name))
     rows = []
     for name in names:
-        times, memory, modules, heavy = zip(*found[name], strict=True)
+        times, memory, modules, heavy = zip(*samples[name], strict=True)
         row = [name, f"{statistics.median(times) * 1e3:.0f}", f"{statistics.median(memory):.0f}"]
-        row += [str(modules[0]), ", ".join(each for each in heavy[0] if each != name) or "none"]
-        if "torch" in found:
-            pairs = zip(times, (each[0] for each in found["torch"]), strict=True)
+        others = ", ".join(module for module in heavy[0] if module != name)
+        row += [str(modules[0]), others or "none"]
+        if "torch" in samples:
+            pairs = zip(times, (sample[0] for sample in samples["torch"]), strict=True)
             row.append(f"{statistics.median(mine / other for mine, other in pairs):.2f}")
-            theirs = statistics.median(each[1] for each in found["torch"])
+            theirs = statistics.median(sample[1] for sample in samples["torch"])
             row.append(f"{statistics.median(memory) / theirs:.2f}")
         rows.append(row)
     header = ["import", "ms", "resident MiB", "modules", "heavy ones among them"]
-    header += ["time / PyTorch", "memory / PyTorch"] if "torch" in found else []
+    header += ["time / PyTorch", "memory / PyTorch"] if "torch" in samples else []
     return report.table(header, rows)

@@ -18,30 +18,30 @@ LIMIT = 300
 
 def watched(nodes: int, seconds: float) -> str:
     """Measure inside a kernel, with a page that says what it has on screen; return JSON."""
+    from edutorch.viz import live
     from edutorch.viz.graph.fold import Choice
-    from edutorch.viz.live import view as live
 
     from .live import ON_SCREEN, busy, deep, in_turns
 
     step = deep(nodes)
     view = live()
-    view._stage.choice = Choice(everything=True)
+    view._page_state.choice = Choice(everything=True)
     view._open_page()
     end = time.perf_counter() + LIMIT
-    with view._hearing:
-        while not view._stage.shown and time.perf_counter() < end:
+    with view._subscription:
+        while not view._page_state.shown and time.perf_counter() < end:
             step()
-        places = list(range(ON_SCREEN))
-        view._command({"type": "seen", "structure": view._stage.shown, "nodes": places})
+        nodes = list(range(ON_SCREEN))
+        view._command({"type": "seen", "structure": view._page_state.shown, "nodes": nodes})
         busy(step, seconds, view)
     sent, spent = view._throttle._messages, view.spent
     views = {"alone": None, "watched": view, "again": None}
-    each, lasted = in_turns(views, step, seconds, waiting=True)
+    medians, lasted = in_turns(views, step, seconds, waiting=True)
     return json.dumps({
         "rate": (view._throttle._messages - sent) / lasted["watched"],
         "own": (view.spent - spent) / lasted["watched"],
-        "longer": each["watched"] / each["alone"] - 1,
-        "again": each["again"] / each["alone"] - 1,
+        "longer": medians["watched"] / medians["alone"] - 1,
+        "again": medians["again"] / medians["alone"] - 1,
     })  # fmt: skip
 
 
@@ -70,9 +70,9 @@ def in_a_kernel(nodes: int, seconds: float) -> dict[str, float]:
 
 def rows(sizes: list[int], seconds: float) -> list[list[str]]:
     """Return the rows of the table."""
-    found = []
+    table_rows = []
     for nodes in sizes:
         m = in_a_kernel(nodes, seconds)
-        found.append([str(nodes), f"{m['rate']:.1f}", f"{m['own']:.1%}", f"{m['longer']:+.1%}",
+        table_rows.append([str(nodes), f"{m['rate']:.1f}", f"{m['own']:.1%}", f"{m['longer']:+.1%}",
                       f"{m['again']:+.1%}"])  # fmt: skip
-    return found
+    return table_rows

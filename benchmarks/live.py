@@ -48,8 +48,8 @@ class Reader:
         self.sent.append(time.perf_counter())
         if picture:
             self.first = self.first or time.perf_counter()
-            places = list(range(min(ON_SCREEN, len(picture["nodes"]))))
-            self.tell({"type": "seen", "structure": picture["structure"], "nodes": places})
+            nodes = list(range(min(ON_SCREEN, len(picture["nodes"]))))
+            self.tell({"type": "seen", "structure": picture["structure"], "nodes": nodes})
         parts = {key: value for key, value in patch.items() if key != "parts"}
         self.bytes.append(len(numbers) + len(json.dumps(parts)))
 
@@ -98,22 +98,22 @@ def busy(step: Callable[[], None], seconds: float, view: Any = None) -> tuple[in
 
 def looks_next(view: Any) -> bool:
     """Say whether the next step is to be looked at."""
-    return view._recorder.sampling or view._recorder.glance is not None
+    return view._recorder.sampling or view._recorder.sampler is not None
 
 
 def opened(step: Callable[[], None], shown: bool = True, all_open: bool = True) -> Any:
     """Return a view in which every box is open, or those of which it thinks so itself."""
+    from edutorch.viz import live
     from edutorch.viz.graph.fold import Choice
-    from edutorch.viz.live import view as live
     from edutorch.viz.live.throttle import UNSEEN_SHARE
     from edutorch.viz.render.graphviz import render
 
     render("digraph { a }")  # in a notebook it has started by the time that the widget is made
     view = live()
     if all_open:
-        view._stage.choice = Choice(everything=True)
+        view._page_state.choice = Choice(everything=True)
     if shown:
-        view._stage.page = Reader(view._command)
+        view._page_state.page = Reader(view._command)
     else:
         view._throttle.share = UNSEEN_SHARE
     return view
@@ -130,7 +130,10 @@ def waits_for_layout(view: Any) -> list[float]:
 
         return watched
 
-    view._stage.show, view._stage.prepare = noted(view._stage.show), noted(view._stage.prepare)
+    view._page_state.show, view._page_state.prepare = (
+        noted(view._page_state.show),
+        noted(view._page_state.prepare),
+    )
     return waits
 
 
@@ -141,30 +144,30 @@ def measured(
     step = deep(nodes, size)
     step()
     watched, unseen = opened(step, True, all_open), opened(step, False, all_open)
-    page, stalls = watched._stage.page, []
+    page, stalls = watched._page_state.page, []
     # As inside `with view`, but what the throttle knows lasts from one block to the next.
     waits = waits_for_layout(watched)
     begin = time.perf_counter()
-    with watched._hearing:
+    with watched._subscription:
         while not page.first and time.perf_counter() < begin + 20:
             one = time.perf_counter()
             step()
             stalls.append(time.perf_counter() - one)
         first = page.first - begin
         busy(step, seconds, watched)  # the first messages and the first second are something else
-    with unseen._hearing:
+    with unseen._subscription:
         busy(step, 1.5, unseen)
     sent, spent = len(page.sent), watched.spent
     views = {"alone": None, "watched": watched, "unseen": unseen, "again": None}
-    each, lasted = in_turns(views, step, seconds)
+    medians, lasted = in_turns(views, step, seconds)
     return {
-        "step": each["alone"] * 1e3,
+        "step": medians["alone"] * 1e3,
         "rate": (len(page.sent) - sent) / lasted["watched"],
         "bytes": statistics.median(page.bytes[-10:]),
         "own": (watched.spent - spent) / lasted["watched"],
-        "watched": each["watched"] / each["alone"] - 1,
-        "unseen": each["unseen"] / each["alone"] - 1,
-        "again": each["again"] / each["alone"] - 1,
+        "watched": medians["watched"] / medians["alone"] - 1,
+        "unseen": medians["unseen"] / medians["alone"] - 1,
+        "again": medians["again"] / medians["alone"] - 1,
         "first": first * 1e3,
         "look": (max(stalls) - statistics.median(stalls)) * 1e3,
         "stall": max(waits) * 1e3,
@@ -192,7 +195,7 @@ def in_turns(
             view = views[name]
             if view is not None:
                 postpone(view, time.perf_counter() - left[name])
-            with view._hearing if view is not None else nullcontext():
+            with view._subscription if view is not None else nullcontext():
                 count, cpu, took = busy(step, TURNS * seconds / ROUNDS, view)
             left[name] = time.perf_counter()
             steps[name] += count
@@ -205,32 +208,32 @@ def in_turns(
 def postpone(view: Any, seconds: float) -> None:
     """Take it that so much time has not passed for a view: what it waits for came no nearer."""
     view._throttle._next += seconds
-    view._looks._full_due += seconds
-    view._looks._whole_due += seconds
-    view._looks.gauges._due += seconds
+    view._policy._full_due += seconds
+    view._policy._whole_due += seconds
+    view._policy.gauges._due += seconds
     view._parts_due += seconds
     view._curves_due += seconds
     view._meter._began += seconds
-    ends = view._recorder.rest.ends
+    ends = view._recorder.idle.ends
     ends[:] = [end + seconds for end in ends]
 
 
 def large(nodes: int = 10_000) -> str:
     """Say how long a very large graph takes to open folded, and its slowest fold to open."""
-    from edutorch.viz.live import view as live
+    from edutorch.viz import live
     from edutorch.viz.render.graphviz import render
 
     step = deep(nodes)
     render("digraph { a }")
     view = live()
-    view._stage.page = reader = Reader(view._command)
+    view._page_state.page = reader = Reader(view._command)
     begin = time.perf_counter()
     with view:
         while not reader.first and time.perf_counter() < begin + 60:
             step()
         first = reader.first - begin
     assert view._recorder.snapshot is not None
-    pick = view._stage.plan(view._recorder.snapshot.graph).graph
+    pick = view._page_state.plan(view._recorder.snapshot.graph).graph
     keys = [node.group for node in pick.nodes if node.group][:6]
     times = []
     for key in keys:
@@ -251,9 +254,9 @@ def run(options: argparse.Namespace) -> str:
 
     size = (options.rows, options.rows)
     rows = []
-    kinds = [(nodes, True) for nodes in options.nodes]
-    kinds += [(nodes, False) for nodes in options.nodes if nodes > MOST_NODES]
-    for nodes, all_open in kinds:
+    cases = [(nodes, True) for nodes in options.nodes]
+    cases += [(nodes, False) for nodes in options.nodes if nodes > MOST_NODES]
+    for nodes, all_open in cases:
         m = measured(nodes, options.seconds, size, all_open)
         rows.append([
             str(nodes) if all_open else f"{nodes}, as it opens",
@@ -264,13 +267,13 @@ def run(options: argparse.Namespace) -> str:
     header = ["nodes", "ms per step, alone", "updates per s", "bytes per update", "own accounting",
               "watched", "nothing displayed", "alone once more", "first picture, ms",
               "longest step, ms", "held by layout, ms"]  # fmt: skip
-    found = [report.table(header, rows)]
+    tables = [report.table(header, rows)]
     if importlib.util.find_spec("jupyter_client") is not None:
         from . import kernel
 
         header = ["nodes, in a Jupyter kernel", "updates per s", "own accounting", "watched",
                   "alone once more"]  # fmt: skip
-        found.append(report.table(header, kernel.rows(options.nodes, options.seconds)))
+        tables.append(report.table(header, kernel.rows(options.nodes, options.seconds)))
     if options.large:
-        found.append(large())
-    return "\n\n".join(found)
+        tables.append(large())
+    return "\n\n".join(tables)

@@ -106,16 +106,16 @@ def run(options: argparse.Namespace) -> str:
     keys = KEYS[1:4:2] if options.quick else KEYS
     rows, bars = [], {}
     for key in keys:
-        found = {library: alone(library, "resident", key) for library in libraries}
+        sizes = {library: alone(library, "resident", key) for library in libraries}
         for library in libraries:
-            found[library] |= alone(library, "requested", key)
+            sizes[library] |= alone(library, "requested", key)
         row = [key]
         for what in ("requested", "resident", "process"):
-            values = [found[library][what] for library in libraries]
+            values = [sizes[library][what] for library in libraries]
             row += [f"{value:.1f}" for value in values]
             row += [f"{values[0] / values[1]:.2f}"] if len(values) == 2 else []
         rows.append(row)
-        bars[key] = {library: found[library]["requested"] for library in libraries}
+        bars[key] = {library: sizes[library]["requested"] for library in libraries}
         print(*row, flush=True)
     from . import charts
 
@@ -130,10 +130,10 @@ def main() -> None:
     library, what, key = sys.argv[1:]
     torch = import_module(MODULES[library])
     if what == "resident":
-        found = resident(torch, key)
+        result = resident(torch, key)
     else:
-        found = (requested_by_us if library == US else requested_by_pytorch)(torch, key)
-    print(json.dumps(found))
+        result = (requested_by_us if library == US else requested_by_pytorch)(torch, key)
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

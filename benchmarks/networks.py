@@ -96,7 +96,7 @@ def gpt(
     return Gpt()
 
 
-def lstm(torch: ModuleType, kind: str, inputs: int = 64, width: int = 128) -> Any:
+def lstm(torch: ModuleType, variant: str, inputs: int = 64, width: int = 128) -> Any:
     """An LSTM over (batch, time, inputs): of ops, of `nn.LSTMCell`, or `nn.LSTM` itself."""
     nn = torch.nn
 
@@ -109,23 +109,26 @@ def lstm(torch: ModuleType, kind: str, inputs: int = 64, width: int = 128) -> An
     class Lstm(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            if kind == "ops":
+            if variant == "ops":
                 self.of_input, self.of_state = (
                     nn.Linear(inputs, 4 * width),
                     nn.Linear(width, 4 * width),
                 )
-            elif kind == "cell":
+            elif variant == "cell":
                 self.cell = nn.LSTMCell(inputs, width)
             else:
                 self.lstm = nn.LSTM(inputs, width, batch_first=True)
             self.head = nn.Linear(width, 10)
 
         def forward(self, x: Any) -> Any:
-            if kind == "layer":
+            if variant == "layer":
                 return self.head(self.lstm(x)[0][:, -1])
             h = c = torch.zeros(x.shape[0], width)
             for t in range(x.shape[1]):
-                h, c = by_ops(self, x[:, t], h, c) if kind == "ops" else self.cell(x[:, t], (h, c))
+                if variant == "ops":
+                    h, c = by_ops(self, x[:, t], h, c)
+                else:
+                    h, c = self.cell(x[:, t], (h, c))
             return self.head(h)
 
     return Lstm()

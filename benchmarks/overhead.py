@@ -123,9 +123,9 @@ def run(options: argparse.Namespace) -> str:
     for size in options.sizes:
         rows, ratios = [], {"forward": [], "backward": []}
         for case in chosen:
-            found = measure(case, size, options.rounds, torch)
-            row = [case.name, f"`{case.expression}`", of_one(found["forward"], "NumPy")]
-            for direction, result in found.items():
+            results = measure(case, size, options.rounds, torch)
+            row = [case.name, f"`{case.expression}`", of_one(results["forward"], "NumPy")]
+            for direction, result in results.items():
                 row.append(of_one(result, "edutorch"))
                 if torch is None:
                     row += ["-", "-"]

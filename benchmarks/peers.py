@@ -26,7 +26,7 @@ def rivals(key: str, workload: Workload, wanted: tuple[str, ...]) -> dict[str, W
     """Return the function to time for each peer that is wanted, installed, and can do it."""
     import edutorch
 
-    found = {US: workload.build(edutorch, same)}
+    steps = {US: workload.build(edutorch, same)}
     if importlib.util.find_spec("torch") is not None:
         can = {
             EAGER: True,
@@ -35,13 +35,13 @@ def rivals(key: str, workload: Workload, wanted: tuple[str, ...]) -> dict[str, W
         }
         ways = [way for way in can if way in wanted and can[way]]
         if key in KNOWN:
-            found |= {way: Apart(key, way) for way in ways}
+            steps |= {way: Apart(key, way) for way in ways}
         elif EAGER in ways:  # one of a curve's sizes, which has no name
-            found[EAGER] = build(importlib.import_module("torch"), workload, EAGER)
+            steps[EAGER] = build(importlib.import_module("torch"), workload, EAGER)
     for name, module, table in (("JAX", "jax", IN_JAX), ("MyGrad", "mygrad", IN_MYGRAD)):
         if name in wanted and key in table and importlib.util.find_spec(module) is not None:
-            found[name] = table[key]()
-    return found
+            steps[name] = table[key]()
+    return steps
 
 
 def layers(*sizes: int) -> list[Any]:

@@ -70,8 +70,8 @@ def processor() -> str:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor() or platform.machine()
-    found = re.search(r"model name\s*:\s*(.+)", text)
-    return found.group(1) if found else platform.machine()
+    match = re.search(r"model name\s*:\s*(.+)", text)
+    return match.group(1) if match else platform.machine()
 
 
 def blas_core() -> str:
@@ -94,13 +94,13 @@ def keep(name: str, text: str) -> None:
     README.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
-def leave(head: str, found: dict[str, str], seconds: float) -> None:
+def leave(head: str, texts: dict[str, str], seconds: float) -> None:
     """Write all tables of a run, with machine and versions, into `results/README.md`."""
     from .charts import FOLDER
 
     FOLDER.mkdir(exist_ok=True)
     parts = ["# Results of the last run", f"{head}; {seconds / 60:.1f} minutes"]
-    for name, text in found.items():
+    for name, text in texts.items():
         parts += [f"## {name}", text]
         if (FOLDER / f"{name}.png").exists():
             parts.append(f"![{name}]({name}.png)")

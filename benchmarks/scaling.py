@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> str:
     """Measure all curves, draw them, and return the report."""
     report.peer()
     report.ready()
-    found, rows = {}, []
+    curves, rows = {}, []
     for title, (what, sizes, build) in CURVES.items():
         chosen = list(sizes[-HALF:] if options.quick else sizes)
         curve = Curve(what, chosen, {})
@@ -64,13 +64,13 @@ def run(options: argparse.Namespace) -> str:
             for rival in result.samples:
                 curve.times.setdefault(rival, []).append(result.median(rival))
             ratios.append(result.ratio(US, EAGER) if EAGER in result.samples else float("nan"))
-        found[title] = curve
+        curves[title] = curve
         row = [title, ", ".join(map(str, chosen)), ", ".join(f"{ratio:.2f}" for ratio in ratios)]
         row += [f"{curve.exponent(time):.2f}" for time in curve.times]
         rows.append(row + ["-"] * (5 - len(row)))
         print(*row, sep="; ", flush=True)
     from . import charts
 
-    charts.curves("scaling", found)
+    charts.curves("scaling", curves)
     header = ["time of a step", "sizes", "ratios to PyTorch", "our exponent", "PyTorch's"]
     return report.table(header, rows)

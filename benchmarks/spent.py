@@ -16,11 +16,11 @@ def spent(workload: Workload) -> str:
     step = workload.build(edutorch, same)
     for _ in range(3):
         step()
-    with profile() as found:
+    with profile() as profiler:
         for _ in range(STEPS):
             step()
     averages = sorted(
-        found.key_averages(), key=lambda key_average: -key_average.self_cpu_time_total
+        profiler.key_averages(), key=lambda key_average: -key_average.self_cpu_time_total
     )
     total = sum(average.self_cpu_time_total for average in averages)
     rows = [

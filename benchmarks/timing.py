@@ -65,14 +65,14 @@ def contest(
     """
     start = perf_counter()
     gc.freeze()
-    numbers = {name: runs_per_sample(work, seconds) for name, work in rivals.items()}
+    run_counts = {name: runs_per_sample(work, seconds) for name, work in rivals.items()}
     samples: dict[str, list[float]] = {name: [] for name in rivals}
     order = list(rivals)
     for turn in range(rounds):
         if turn >= 3 and perf_counter() - start > budget:
             break
         for name in order:
-            samples[name].append(sample(rivals[name], numbers[name]) / numbers[name])
+            samples[name].append(sample(rivals[name], run_counts[name]) / run_counts[name])
         order.reverse()
     return Result(samples)
 

@@ -20,9 +20,9 @@ def measure(
     key: str, workload: Workload, peers: tuple[str, ...], rounds: int, budget: float
 ) -> tuple[Result, float | None]:
     """Let all peers run one workload in turns; also return its floor, if it has one."""
-    found = rivals(key, workload, peers)
-    operations = operations_of(found.get(EAGER))
-    result = contest(found | products(found, operations), rounds, seconds=0.05, budget=budget)
+    steps = rivals(key, workload, peers)
+    operations = operations_of(steps.get(EAGER))
+    result = contest(steps | products(steps, operations), rounds, seconds=0.05, budget=budget)
     return result, floor(result, operations)
 
 
@@ -41,9 +41,9 @@ def table(
     for key, result in results.items():
         row = [workloads[key].name, milliseconds(result, US), milliseconds(result, EAGER)]
         row += [milliseconds(result, name) for name in others]
-        found = {"ratio": ratio(result), "floor": two_digits(floors.get(key)),
+        columns = {"ratio": ratio(result), "floor": two_digits(floors.get(key)),
                  "goal": two_digits(workloads[key].goal)}  # fmt: skip
-        rows.append(row + [found[each] for each in last])
+        rows.append(row + [columns[column] for column in last])
     return report.table(["ms", US, EAGER, *others, *last], rows)
 
 

@@ -40,7 +40,7 @@ class Workload:
     images: bool = False
 
 
-def numbers(torch: ModuleType, *shape: int) -> Any:
+def normal_values(torch: ModuleType, *shape: int) -> Any:
     return torch.tensor(np.random.default_rng(0).standard_normal(shape, np.float32))
 
 
@@ -82,7 +82,9 @@ def training(
 def classifier(make: Callable[[ModuleType], Any], *shape: int, classes: int = 10) -> Build:
     """Training on a batch of that shape, with one label for each row."""
     return training(
-        make, lambda torch: numbers(torch, *shape), lambda torch: labels(torch, classes, shape[0])
+        make,
+        lambda torch: normal_values(torch, *shape),
+        lambda torch: labels(torch, classes, shape[0]),
     )
 
 
@@ -98,8 +100,8 @@ def gpt(length: int, batch: int = 12, words: int = 65) -> Build:
     )
 
 
-def lstm(kind: str, length: int = 32, batch: int = 32) -> Build:
-    return classifier(lambda torch: networks.lstm(torch, kind), batch, length, 64)
+def lstm(variant: str, length: int = 32, batch: int = 32) -> Build:
+    return classifier(lambda torch: networks.lstm(torch, variant), batch, length, 64)
 
 
 def word_model(length: int = 35, batch: int = 20, words: int = 2000) -> Build:
@@ -111,7 +113,7 @@ def word_model(length: int = 35, batch: int = 20, words: int = 2000) -> Build:
 
 
 def vae(batch: int = 128) -> Build:
-    return training(networks.vae, lambda torch: numbers(torch, batch, 784).sigmoid())
+    return training(networks.vae, lambda torch: normal_values(torch, batch, 784).sigmoid())
 
 
 def dqn(torch: ModuleType, change: Change = same) -> Work:
@@ -121,8 +123,8 @@ def dqn(torch: ModuleType, change: Change = same) -> Work:
     net, slow = networks.mlp(torch, 4, 128, 128, 2), networks.mlp(torch, 4, 128, 128, 2)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
     called = change(net)
-    states, later = numbers(torch, 128, 4), numbers(torch, 128, 4) + 0.1
-    actions, rewards = labels(torch, 2, 128, 1), numbers(torch, 128)
+    states, later = normal_values(torch, 128, 4), normal_values(torch, 128, 4) + 0.1
+    actions, rewards = labels(torch, 2, 128, 1), normal_values(torch, 128)
 
     def step() -> Any:
         with torch.no_grad():
@@ -149,7 +151,7 @@ def scalars(torch: ModuleType, change: Change = same) -> Work:
 def loader(torch: ModuleType, change: Change = same) -> Work:
     """One epoch over 60,000 rows in memory, shuffled, in batches of 64."""
     data = torch.utils.data
-    dataset = data.TensorDataset(numbers(torch, 60_000, 784), labels(torch, 10, 60_000))
+    dataset = data.TensorDataset(normal_values(torch, 60_000, 784), labels(torch, 10, 60_000))
     batches = data.DataLoader(dataset, batch_size=64, shuffle=True)
 
     def epoch() -> int:
@@ -186,7 +188,7 @@ def chain(compute: Callable[[ModuleType, Any, Any], Any], width: int) -> Callabl
 
     def of_size(size: int) -> Build:
         def build(torch: ModuleType, change: Change = same) -> Work:
-            x = numbers(torch, size // width, width).requires_grad_()
+            x = normal_values(torch, size // width, width).requires_grad_()
             y = labels(torch, width, size // width)
             g = None
 
@@ -236,7 +238,7 @@ LARGE = 1024
 
 def large_product(torch: ModuleType, change: Change = same) -> Work:
     """One product of two large matrices."""
-    a, b = numbers(torch, LARGE, LARGE), numbers(torch, LARGE, LARGE)
+    a, b = normal_values(torch, LARGE, LARGE), normal_values(torch, LARGE, LARGE)
     return lambda: a @ b
 
 

@@ -122,8 +122,8 @@ def arguments_of_theirs(function: Any, name: str) -> set[str]:
     """
     lines = (getattr(function, "__doc__", None) or "").splitlines()[:40]
     pattern = re.compile(rf"(?:torch\.)?(?:\w+\.)*{re.escape(name)}\((.*)\)")
-    found = (pattern.match(line.strip()) for line in lines)
-    texts = [match.group(1) for match in found if match and "..." not in match.group(1)]
+    matches = (pattern.match(line.strip()) for line in lines)
+    texts = [match.group(1) for match in matches if match and "..." not in match.group(1)]
     if texts:
         documented = set[str]().union(*map(names_in, texts))
         known = in_schemas(name) | {"out", "dtype", "memory_format", "generator", "requires_grad"}
@@ -199,7 +199,7 @@ def table() -> str:
                 names.append(name)
         states = {name: state(namespace, name) for name in names}
         partly = {name: reason for name, reason in states.items() if reason}
-        absent = [name for name, found in states.items() if found is None]
+        absent = [name for name, state in states.items() if state is None]
         works = len(names) - len(partly) - len(absent)
         share = (works + len(partly)) / len(names)
         counts = f"{len(names)} | {works} | {len(partly)} | {len(absent)}"

@@ -113,8 +113,8 @@ def inside_links(text: str) -> str:
     '{source}`edutorch/modes.py`, the rules'
     """
 
-    def link(found: re.Match[str]) -> str:
-        title, path = found.groups()
+    def link(match: re.Match[str]) -> str:
+        title, path = match.groups()
         is_shown = path.startswith("edutorch/") and path.endswith(".py")
         return f"{{source}}`{path}`" if is_shown else title
 
@@ -140,8 +140,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", nargs="*", default=[], help="write the pages of these alone")
-    given = parser.parse_args()
-    wrong = write_all(given.folder, set(given.only))
+    options = parser.parse_args()
+    wrong = write_all(options.folder, set(options.only))
     if wrong:
         sys.exit("\n\n".join(["examples that are not true:", *wrong]))
 

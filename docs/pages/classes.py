@@ -39,10 +39,10 @@ GUIDES = {
 def files_of(package: str) -> list[str]:
     """Return the modules in a package that say what is public in them."""
     try:
-        found = importlib.import_module(package)
+        imported = importlib.import_module(package)
     except ModuleNotFoundError:
         return []
-    where = Path(found.__file__ or "")
+    where = Path(imported.__file__ or "")
     if where.name != "__init__.py":
         return [package]
     names = sorted(path.stem for path in where.parent.glob("*.py") if path.stem[0] != "_")
@@ -51,13 +51,13 @@ def files_of(package: str) -> list[str]:
 
 def public_here(module: str) -> dict[str, Any]:
     """Return the public classes and functions that a file defines."""
-    found = importlib.import_module(module)
-    names = getattr(found, "__all__", None) or [
+    imported = importlib.import_module(module)
+    names = getattr(imported, "__all__", None) or [
         name
         for package in (module.rpartition(".")[0], "edutorch.nn")
         for name in getattr(sys.modules.get(package), "__all__", ())
     ]
-    values = {name: getattr(found, name, None) for name in dict.fromkeys(names)}
+    values = {name: getattr(imported, name, None) for name in dict.fromkeys(names)}
     return {
         name: value
         for name, value in values.items()
@@ -113,18 +113,19 @@ def _part(name: str, value: Any, module: str, wrong: list[str]) -> str:
     parts = take_apart(doc)
     outcome = run(f"{module}.{name}", doc, module, name)
     wrong += outcome.wrong
-    kind = "class" if inspect.isclass(value) else "function"
+    directive = "class" if inspect.isclass(value) else "function"
     public = public_name(module, name, value)
     rows = [
         f"## {name}",
-        "" if has_page(value) else indexed(kind, public),
+        "" if has_page(value) else indexed(directive, public),
         fenced(signature(value, public).removesuffix(" -> None"), "python"),
         plain(parts.sentence),
         paragraphs(parts.body),
         *(section(title, lines) for title, lines in parts.sections),
         fenced(outcome.session.rstrip("\n"), "pycon") if outcome.session else "",
     ]
-    rows += [_folded(f"{each.path}:{each.first}", each.text) for each in source_of(value)]
+    for snippet in source_of(value):
+        rows.append(_folded(f"{snippet.path}:{snippet.first}", snippet.text))
     return "\n\n".join(row for row in rows if row)
 
 

@@ -29,9 +29,9 @@ def take_apart(text: str) -> Docstring:
     sections: list[tuple[str, list[str]]] = []
     inside = False
     for line in lines:
-        found = SECTION.match(line)
-        if found:
-            sections.append((found[1], [found[2]] if found[2] else []))
+        match = SECTION.match(line)
+        if match:
+            sections.append((match[1], [match[2]] if match[2] else []))
             inside = True
         elif inside and (line.startswith(" ") or not line):
             sections[-1][1].append(line)
@@ -107,7 +107,7 @@ def language_of(text: str) -> str:
 
 def fenced(text: str, language: str = "") -> str:
     """Return a block of code, in a fence longer than any inside."""
-    longest = max((len(each) for each in re.findall(r"`{3,}", text)), default=2)
+    longest = max((len(fence) for fence in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
@@ -118,9 +118,9 @@ def section(name: str, lines: tuple[str, ...]) -> str:
     loose: list[str] = []
     margin = min((len(line) - len(line.lstrip()) for line in lines[:] if line.strip()), default=0)
     for line in lines:
-        found = re.match(r"(\*{0,2}[\w., ]+): (.*)", line[margin:])
-        if found and (name in ("Args", "Attributes")):
-            items.append((found[1], [found[2]]))
+        match = re.match(r"(\*{0,2}[\w., ]+): (.*)", line[margin:])
+        if match and (name in ("Args", "Attributes")):
+            items.append((match[1], [match[2]]))
         elif items:
             items[-1][1].append(line)
         else:
@@ -131,13 +131,13 @@ def section(name: str, lines: tuple[str, ...]) -> str:
     return f"{text}\n\n{listed}" if listed else text
 
 
-def indexed(kind: str, name: str) -> str:
+def indexed(directive: str, name: str) -> str:
     """Put a name into the index and in front in the search.
 
     Args:
         kind: "function", "class", "method" or "property".
     """
     parts = name.split(".")
-    own = 2 if kind in ("method", "property") else 1
+    own = 2 if directive in ("method", "property") else 1
     module, shown = ".".join(parts[:-own]), ".".join(parts[-own:])
-    return f"```{{py:{kind}}} {shown}\n:module: {module}\n:no-typesetting:\n```"
+    return f"```{{py:{directive}}} {shown}\n:module: {module}\n:no-typesetting:\n```"

@@ -28,8 +28,8 @@ class Entry:
     @property
     def op(self) -> Op | None:
         """The op whose function this is, None for one composed of ops."""
-        found = getattr(self.value, "op", None)
-        return found if isinstance(found, Op) and found.name == self.short else None
+        op = getattr(self.value, "op", None)
+        return op if isinstance(op, Op) and op.name == self.short else None
 
     @property
     def short(self) -> str:
@@ -69,12 +69,12 @@ def members(namespace: str) -> dict[str, Any]:
     """Return the public functions (of Tensor: methods and properties too) of a namespace."""
     holder = space(namespace)
     names = dir(holder) if namespace == TENSOR else holder.__dict__.get("__all__", dir(holder))
-    found = {name: getattr(holder, name) for name in names if not name.startswith("_")}
-    kinds = (property,) if namespace == TENSOR else ()
+    members = {name: getattr(holder, name) for name in names if not name.startswith("_")}
+    member_types = (property,) if namespace == TENSOR else ()
     return {
         name: value
-        for name, value in found.items()
-        if (inspect.isfunction(value) or isinstance(value, kinds))
+        for name, value in members.items()
+        if (inspect.isfunction(value) or isinstance(value, member_types))
         and str(getattr(_function(value), "__module__", "")).startswith("edutorch")
     }
 

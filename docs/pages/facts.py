@@ -32,11 +32,11 @@ SHAPES = {
 def signature(function: object, name: str, out: bool = False) -> str:
     """Write a call with its arguments, one per line if it is long."""
     try:
-        found = inspect.signature(function)  # type: ignore[arg-type]
+        signature = inspect.signature(function)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return f"{name}(…)"
     parts, star, slash = [], False, False
-    for parameter in found.parameters.values():
+    for parameter in signature.parameters.values():
         if parameter.kind is parameter.POSITIONAL_ONLY:
             slash = True
         elif slash:
@@ -47,9 +47,9 @@ def signature(function: object, name: str, out: bool = False) -> str:
             star = True
         star = star or parameter.kind is parameter.VAR_POSITIONAL
         parts.append(_parameter(parameter))
-    if out and "out" not in found.parameters:
+    if out and "out" not in signature.parameters:
         parts += ["out: Tensor | None = None"] if star else ["*", "out: Tensor | None = None"]
-    returns = found.return_annotation
+    returns = signature.return_annotation
     arrow = "" if returns is inspect.Signature.empty else f" -> {_annotation(returns)}"
     line = f"{name}({', '.join(parts)}){arrow}"
     if len(line) <= 88:
@@ -57,14 +57,14 @@ def signature(function: object, name: str, out: bool = False) -> str:
     return f"{name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){arrow}"
 
 
-def _parameter(each: inspect.Parameter) -> str:
-    stars = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
-    text = stars + each.name
-    typed = each.annotation is not inspect.Parameter.empty
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    text = stars + parameter.name
+    typed = parameter.annotation is not inspect.Parameter.empty
     if typed:
-        text += f": {_annotation(each.annotation)}"
-    if each.default is not inspect.Parameter.empty:
-        default = getattr(each.default, "__name__", None) or repr(each.default)
+        text += f": {_annotation(parameter.annotation)}"
+    if parameter.default is not inspect.Parameter.empty:
+        default = getattr(parameter.default, "__name__", None) or repr(parameter.default)
         text += f" = {default}" if typed else f"={default}"
     return text
 
@@ -86,7 +86,8 @@ def types(op: Op) -> str:
         kept = ", ".join(f"`{name}`" for name in op.no_promotion)
         text += f" {kept} {'keeps its' if len(op.no_promotion) == 1 else 'keep their'} type."
     if op.dtypes != "bifc":
-        text += f" It takes {' and '.join(KINDS[kind] for kind in op.dtypes)} numbers; "
+        dtype_groups = " and ".join(KINDS[dtype_group] for dtype_group in op.dtypes)
+        text += f" It takes {dtype_groups} numbers; "
         text += "others are refused."
     return text.strip()
 
@@ -117,7 +118,7 @@ def forms(entry: Entry) -> list[str]:
         ("in place", [f"`x.{name}(…)`" for name in in_place] + [f"`{n}(x)`" for n in as_function]),
         ("into a given tensor", ["`out=`"] if takes_out else []),
     ]
-    return [f"- {kind}: {', '.join(names)}" for kind, names in rows if names]
+    return [f"- {label}: {', '.join(names)}" for label, names in rows if names]
 
 
 def _parameters(entry: Entry) -> Iterable[str]:

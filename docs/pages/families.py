@@ -33,11 +33,11 @@ NAMESPACE_TITLES = {TENSOR: "methods and properties of a tensor"}
 def chapters_of_ops() -> dict[str, str]:
     """Return the chapter of each file of ops, from the table in their README."""
     text = (PACKAGE / "ops" / "README.md").read_text(encoding="utf-8")
-    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
     for title, names in re.findall(r"^\| ([^|`]+?) \| (.+) \|$", text, re.MULTILINE):
         for name in re.findall(r"`(\w+)`", re.sub(r"\([^)]*\)", "", names)):
-            found.setdefault(f"edutorch.ops.{name}", title)
-    return found
+            titles.setdefault(f"edutorch.ops.{name}", title)
+    return titles
 
 
 def family_of(module: str) -> tuple[str, str]:

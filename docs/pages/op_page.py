@@ -50,7 +50,7 @@ class Page:
         sketch = self.outcome.sketch
         if self.entry.op is not None:
             return []
-        return list({each.op.name: each.op for each in sketch.shown(None)}.values())
+        return list({call.op.name: call.op for call in sketch.shown(None)}.values())
 
     def text(self, used_by: dict[str, list[str]], addresses: dict[str, str]) -> str:
         """Return the page as Markdown.
@@ -83,10 +83,10 @@ class Page:
         """Put each name into the index and in front in the search."""
         lines = []
         for name in [*self.entry.names, *self.entry.twins]:
-            kind = "method" if name.startswith(f"{TENSOR}.") else "function"
+            directive = "method" if name.startswith(f"{TENSOR}.") else "function"
             if isinstance(self.entry.value, property):
-                kind = "property"
-            lines.append(indexed(kind, name))
+                directive = "property"
+            lines.append(indexed(directive, name))
         return "\n\n".join(lines)
 
     def _signature(self) -> str:
@@ -114,15 +114,15 @@ class Page:
             return f"## Derivative\n\n{facts.derivatives(op)}\n\n{facts.meaning(op)}"
         if op is not None:
             return "## Derivative\n\nNone: the result does not change smoothly with the input."
-        inside = [each for each in self.ops_inside if each.rules]
+        inside = [op for op in self.ops_inside if op.rules]
         if not inside:
             return ""
         rows = [
-            f"| {{doc}}`{each.name} <{addresses[each.name]}>` | `{name}` | "
-            f"${facts.formula(each.formulas[name])}$ |"
-            for each in inside
-            for name in each.rules
-            if name in each.formulas
+            f"| {{doc}}`{op.name} <{addresses[op.name]}>` | `{name}` | "
+            f"${facts.formula(op.formulas[name])}$ |"
+            for op in inside
+            for name in op.rules
+            if name in op.formulas
         ]
         left = len(rows) - MOST_FORMULAS
         more = f"\n\n… and {left} more, on the pages of these ops." if left > 0 else ""
@@ -140,7 +140,7 @@ class Page:
         if op is None:
             return ""
         shapes, sketch = facts.shapes(op), self.outcome.sketch
-        seen = any(each.is_view for each in sketch.shown(op))
+        seen = any(call.is_view for call in sketch.shown(op))
         rows = [
             f"## Shapes\n\n{shapes}" if shapes else "",
             f"## Types\n\n{facts.types(op)}",
@@ -155,7 +155,7 @@ class Page:
             return f"## In a graph\n\n{_shown(drawing)}"
         if not self.outcome.session:
             return ""
-        names = Counter(each.op.name for each in sketch.shown(entry.op))
+        names = Counter(call.op.name for call in sketch.shown(entry.op))
         if not names:
             return "## In a graph\n\nThe example runs no op: nothing of it is in a graph."
         listed = ", ".join(f"{count} × `{name}`" for name, count in names.most_common())

@@ -81,40 +81,41 @@ class Sketch:
         if not isinstance(first, Tensor):
             return
         names = op.inputs
-        given = event.inputs
+        inputs = event.inputs
         if op.variadic:
-            names = tuple(f"{op.inputs[0]}[{index}]" for index in range(len(given)))
+            names = tuple(f"{op.inputs[0]}[{index}]" for index in range(len(inputs)))
         sources = [
             (name, source)
-            for name, each in zip(names, given, strict=False)
-            if (source := self._source(each, name, key)) is not None
+            for name, argument in zip(names, inputs, strict=False)
+            if (source := self._source(argument, name, key)) is not None
         ]
         self.vertices[key] = Vertex(
             "op", op.name, shape=tuple(first.shape), dtype=dtypes.of(first._array.dtype).name,
             formulas=op.formulas, sources=tuple(sources), value=stats_of(first),
         )  # fmt: skip
-        arrays = [each._array for each in given if isinstance(each, Tensor)]
+        arrays = [argument._array for argument in inputs if isinstance(argument, Tensor)]
         is_view = any(shared(first._array, array) for array in arrays)
         self.applied.append(Applied(op, key, len(self._sources) - 1, is_view))
         self._made |= dict.fromkeys(map(id, outputs), key)
         self._kept.append((event.inputs, outputs))
 
-    def _source(self, given: Any, name: str, user: Key) -> Key | None:
-        if isinstance(given, int | float):
+    def _source(self, argument: Any, name: str, user: Key) -> Key | None:
+        if isinstance(argument, int | float):
             key: Key = ("number", user, name)
-            self.vertices[key] = number_vertex(name, given)
+            self.vertices[key] = number_vertex(name, argument)
             return key
-        if not isinstance(given, Tensor):
+        if not isinstance(argument, Tensor):
             return None
-        if id(given) not in self._made:
-            key = ("leaf", id(given))
-            self._made[id(given)] = key
-            self._leaves.append((key, given))
+        if id(argument) not in self._made:
+            key = ("leaf", id(argument))
+            self._made[id(argument)] = key
+            self._leaves.append((key, argument))
             self.vertices[key] = Vertex(
-                "leaf", name, shape=tuple(given.shape), dtype=dtypes.of(given._array.dtype).name,
-                value=stats_of(given),
+                "leaf", name, shape=tuple(argument.shape),
+                dtype=dtypes.of(argument._array.dtype).name,
+                value=stats_of(argument),
             )  # fmt: skip
-        return self._made[id(given)]
+        return self._made[id(argument)]
 
     def _name_leaves(self, globs: Mapping[str, Any]) -> None:
         """Call a leaf as the example does, if it has a variable for it."""
@@ -129,8 +130,8 @@ class Sketch:
         called = re.compile(rf"\b{re.escape(self.short)}_?\b")
         fitting = [i for i, source in enumerate(self._sources) if called.search(source)]
         for index in [*fitting, *range(len(self._sources))]:
-            here = [each for each in self.applied if each.example == index]
-            own = [each for each in here if each.op is op]
+            here = [call for call in self.applied if call.example == index]
+            own = [call for call in here if call.op is op]
             if own:
                 return own[-1:]
             if here and op is None:

@@ -90,7 +90,7 @@ class File:
 
     def named_by(self, nodes: list[ast.stmt]) -> list[str]:
         """Return the names of functions in this file that `nodes` use."""
-        used = [each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
+        used = [name.id for node in nodes for name in ast.walk(node) if isinstance(name, ast.Name)]
         return [name for name in dict.fromkeys(used) if name in self.definitions]
 
 
@@ -114,17 +114,17 @@ def source_of(function: Any, op: Op | None = None) -> list[Source]:
         if block is not None and block != place:
             nodes.setdefault(block[0], []).append(block[1])
         for rule in op.rules.values():
-            for found, inside in nodes.items():
-                statement = found.statement(rule.function)
-                for each in (statement, statement and found.registration(op.name)):
-                    if each is not None and each not in inside:
-                        inside.append(each)
+            for source_file, inside in nodes.items():
+                statement = source_file.statement(rule.function)
+                for candidate in (statement, statement and source_file.registration(op.name)):
+                    if candidate is not None and candidate not in inside:
+                        inside.append(candidate)
     return [
         Source(
-            found.path.relative_to(ROOT).as_posix(),
-            tuple(found.block(node) for node in [*inside, *helpers(found, inside)]),
+            source_file.path.relative_to(ROOT).as_posix(),
+            tuple(source_file.block(node) for node in [*inside, *helpers(source_file, inside)]),
         )
-        for found, inside in nodes.items()
+        for source_file, inside in nodes.items()
     ]
 
 
@@ -134,25 +134,25 @@ def definition(function: Any) -> tuple[File, ast.stmt] | None:
     where = code.co_filename if code is not None else inspect.getsourcefile(function)
     if not where or not Path(where).is_relative_to(PACKAGE):
         return None
-    found = file(Path(where))
+    source_file = file(Path(where))
     line = code.co_firstlineno if code is not None else inspect.getsourcelines(function)[1]
-    for node in ast.walk(found.tree):
-        if isinstance(node, DEFINITIONS) and found.starts(node) == line:
-            return found, node
+    for node in ast.walk(source_file.tree):
+        if isinstance(node, DEFINITIONS) and source_file.starts(node) == line:
+            return source_file, node
     return None
 
 
-def helpers(found: File, nodes: list[ast.stmt]) -> list[ast.stmt]:
+def helpers(source_file: File, nodes: list[ast.stmt]) -> list[ast.stmt]:
     """Return the functions of the file without a page that `nodes` name, and so on."""
-    parts = found.path.relative_to(ROOT).with_suffix("").parts
+    parts = source_file.path.relative_to(ROOT).with_suffix("").parts
     module = sys.modules[".".join(parts).removesuffix(".__init__")]
     chosen: list[ast.stmt] = []
     waiting = list(nodes)
     while waiting and len(chosen) < MOST_HELPERS:
-        for name in found.named_by([waiting.pop(0)]):
+        for name in source_file.named_by([waiting.pop(0)]):
             if has_page(getattr(module, name, None)):
                 continue
-            for node in found.definitions[name]:
+            for node in source_file.definitions[name]:
                 if isinstance(node, ast.FunctionDef) and node not in [*chosen, *nodes]:
                     chosen.append(node)
                     waiting.append(node)
