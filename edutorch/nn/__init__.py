@@ -1,4 +1,4 @@
-"""Networks: modules that hold parameters, layers, losses (see README.md)."""
+"""Neural networks: modules, parameters, layers and losses (see README.md)."""
 
 from __future__ import annotations
 

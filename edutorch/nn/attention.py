@@ -1,4 +1,4 @@
-"""`torch.nn.attention`: which kernels attention may use. Here its one definition always runs."""
+"""`torch.nn.attention`: the choice of attention kernels, which has no effect here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["SDPBackend", "sdpa_kernel"]
 
 
 class SDPBackend(enum.IntEnum):
-    """The kernels that PyTorch has for `scaled_dot_product_attention`."""
+    """PyTorch's kernels for `scaled_dot_product_attention`."""
 
     ERROR = -1
     MATH = 0
@@ -27,13 +27,13 @@ class SDPBackend(enum.IntEnum):
 def sdpa_kernel(
     backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
 ) -> Iterator[None]:
-    """Allow these kernels only, inside a `with` block. The numbers are the same with each.
+    """Allow only these kernels inside a `with` block; the results do not depend on it.
 
     Args:
         backends: one `SDPBackend`, or several.
-        set_priority: accepted; there is nothing to choose from.
+        set_priority: accepted; has no effect.
 
-    Raises: TypeError: something else than an `SDPBackend`.
+    Raises: TypeError: a value is not an `SDPBackend`.
 
     >>> with nn.attention.sdpa_kernel(nn.attention.SDPBackend.MATH):
     ...     nn.functional.scaled_dot_product_attention(*ones(3, 1, 2, 4)).shape

@@ -1,4 +1,4 @@
-"""Names for the types of settings, as code written for PyTorch imports them."""
+"""Type aliases for layer arguments, as in `torch.nn.common_types`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the tensors of a layer are made, and of which type: `device` and `dtype`."""
+"""Factory arguments of a layer's tensors: `device`, `dtype` and `memory_format`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ FACTORY_NAMES = {"device", "dtype", "memory_format"}
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the arguments for making tensors, given one by one or as `factory_kwargs`.
+    """Return the factory arguments, passed one by one or as `factory_kwargs`.
 
-    Raises: TypeError: another name, or one that is given twice.
+    Raises: TypeError: an unknown name, or one that is passed twice.
 
     >>> nn.factory_kwargs({"factory_kwargs": {"dtype": float64}, "device": "cpu"})
     {'dtype': torch.float64, 'device': 'cpu'}

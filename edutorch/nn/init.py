@@ -1,8 +1,8 @@
-"""How parameters start: random numbers of the right size.
+"""Parameter initialization.
 
-Numbers that pass through many layers must neither die out nor explode. That is the
-case when each layer keeps their variance, which fixes the variance of its weights:
-about 1 / fan_in, times a gain that makes up for what the activation takes away.
+Activations and gradients that pass through many layers must neither vanish nor explode. They
+do not when each layer keeps their variance, which determines the variance of its weights:
+about 1 / fan_in, times the squared gain of the activation function.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def without_grad(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Fill without recording: a parameter may be overwritten then."""
+    """Wrap an initializer in `no_grad`, so that it may overwrite parameters."""
 
     @functools.wraps(fill)
     def wrapper(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -36,7 +36,7 @@ def without_grad(fill: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """Return what makes up for an activation: √2 for ReLU, which loses half.
+    """Return the recommended gain of an activation function, for instance √2 for ReLU.
 
     Raises: ValueError: the activation is unknown.
 
@@ -54,7 +54,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def compute_fans(tensor: Tensor) -> tuple[int, int]:
-    """Return how many numbers each output is made from, and each input goes into.
+    """Return fan_in and fan_out of a weight.
 
     Raises: ShapeError: the tensor has fewer than two axes.
     """
@@ -70,13 +70,13 @@ def compute_fans(tensor: Tensor) -> tuple[int, int]:
 
 @without_grad
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with uniform numbers from a to b."""
+    """Fill with values of the uniform distribution U(a, b)."""
     return tensor.uniform_(a, b, generator=generator)
 
 
 @without_grad
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill with normal numbers."""
+    """Fill with values of the normal distribution N(mean, std²)."""
     return tensor.normal_(mean, std, generator=generator)
 
 
@@ -85,7 +85,7 @@ def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Fill with normal numbers from a to b: those outside are drawn again.
+    """Fill with values of a normal distribution truncated to [a, b], by rejection.
 
     >>> bool((nn.init.trunc_normal_(zeros(100), b=0.5) <= 0.5).all())
     True
@@ -105,7 +105,7 @@ def trunc_normal_(
 
 @without_grad
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with one number."""
+    """Fill with a constant."""
     return tensor.fill_(val)
 
 
@@ -123,7 +123,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 @without_grad
 def eye_(tensor: Tensor) -> Tensor:
-    """Fill a matrix with the identity: a linear layer that changes nothing."""
+    """Fill a matrix with the identity."""
     if tensor.ndim != 2:
         raise ShapeError("eye_", "Only matrices are supported", {"tensor": tuple(tensor.shape)})
     return tensor.copy_(eye(*tensor.shape, device=tensor.device))
@@ -131,7 +131,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 @without_grad
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Fill filters so that a convolution keeps its channels as they are."""
+    """Fill filters with the Dirac delta, so that a convolution is the identity."""
     if tensor.ndim not in (3, 4, 5):
         raise ShapeError("dirac_", "Only filters are supported", {"tensor": tuple(tensor.shape)})
     tensor.fill_(0)
@@ -145,9 +145,9 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 @without_grad
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Fill so that forward and backward keep their variance.
+    """Xavier (Glorot) uniform initialization: U(-a, a) with a = gain · √(6 / (in + out)).
 
-    U(-a, a) with a = gain · √(6 / (in + out)).
+    It keeps the variance of activations and gradients.
 
     Paper: Glorot and Bengio, Understanding the difficulty of training deep networks, 2010.
     """
@@ -157,16 +157,16 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 @without_grad
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Like `xavier_uniform_`, with normal numbers: std = gain · √(2 / (in + out))."""
+    """Xavier (Glorot) normal initialization: std = gain · √(2 / (in + out))."""
     return tensor.normal_(0, gain * math.sqrt(2 / sum(compute_fans(tensor))), generator=generator)
 
 
 @without_grad
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """Fill so that the rows (or the columns, if they are fewer) are orthogonal and of length 1.
+    """Fill with a random orthogonal matrix: orthonormal rows (or columns, if they are fewer).
 
-    Axes behind the first count as one. Q of the QR decomposition of normal numbers, with the signs
-    that make each such matrix equally likely.
+    The axes after the first are flattened. The matrix is Q of the QR decomposition of normal
+    values, with the signs that make it uniformly distributed.
 
     Raises: ShapeError: the tensor has fewer than two axes.
 
@@ -194,10 +194,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 @without_grad
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """Fill a matrix with normal numbers, and set a part of each column to 0, at random.
+    """Fill a matrix with normal values, and zero a random part of each column.
 
     Args:
-        sparsity: the part that is 0, rounded up to whole rows.
+        sparsity: the fraction of zeros, rounded up to whole rows.
 
     Raises: ShapeError: not a matrix.
 
@@ -231,7 +231,7 @@ def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Fill for layers with ReLU: U(-b, b) with b = gain · √(3 / fan).
+    """Kaiming (He) uniform initialization: U(-b, b) with b = gain · √(3 / fan).
 
     Paper: He et al., Delving deep into rectifiers, 2015.
 
@@ -248,12 +248,12 @@ def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Like `kaiming_uniform_`, with normal numbers: std = gain / √fan."""
+    """Kaiming (He) normal initialization: std = gain / √fan."""
     std = kaiming_std(tensor, a, mode, nonlinearity)
     return tensor.normal_(0, std, generator=generator)
 
 
-# PyTorch's own names for it, which much code imports.
+# PyTorch's private names, which existing code imports.
 _calculate_fan_in_and_fan_out = compute_fans
 
 

@@ -1,4 +1,4 @@
-"""Modules on several devices, where PyTorch keeps them: `torch.nn.parallel`."""
+"""Data parallelism: `torch.nn.parallel`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = [
 
 
 class NoProcessesError(EdutorchError, RuntimeError):
-    """There are no other processes to train with."""
+    """There is no process group."""
 
 
 class DistributedDataParallel(Module):
-    """A module that is trained by several processes at once: not in this version.
+    """Training by several processes, which is not supported in this version.
 
-    Scripts that train in a single process import it, and ask whether a model is one.
+    The class exists for single-process scripts that import it for `isinstance` checks.
 
-    Raises: RuntimeError: always, when one is made.
+    Raises: RuntimeError: always.
 
     >>> isinstance(nn.Linear(2, 1), nn.parallel.DistributedDataParallel)
     False
@@ -37,11 +37,10 @@ class DistributedDataParallel(Module):
 
 
 class DataParallel(Module):
-    """Calls a module: on one device there is nothing to share out.
+    """Call a module on a single device.
 
-    PyTorch cuts the batch over several GPUs of one process here, and so it advises against
-    it; without a GPU its `DataParallel` does what this one does. The keys of the
-    `state_dict` begin with "module.", as there.
+    PyTorch splits the batch over several GPUs; without a GPU its `DataParallel` does the same as
+    this one. The keys of the `state_dict` begin with "module.", as in PyTorch.
 
     >>> nn.DataParallel(nn.Identity())(tensor([1.0]))
     tensor([1.])

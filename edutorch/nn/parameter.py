@@ -1,4 +1,4 @@
-"""The tensors that a module owns: parameters are trained, buffers are kept."""
+"""Parameters and buffers, and their uninitialized (lazy) forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 def share_data(tensor: Tensor, data: Tensor | None) -> None:
-    """Let a new tensor show the memory of `data` (of an empty tensor, if there is none)."""
+    """Let a new tensor share the memory of `data` (an empty tensor if None)."""
     source = empty(0) if data is None else data
     if not isinstance(source, Tensor):
         raise TypeError(
@@ -25,13 +25,13 @@ def share_data(tensor: Tensor, data: Tensor | None) -> None:
             "make one with tensor(...)"
         )
     fill(tensor, source._array)
-    share_version(tensor, source)  # a write through either is noticed by both
+    share_version(tensor, source)  # both share one version counter
 
 
 class Parameter(Tensor):
-    """A tensor to be trained: a module that holds one lists it in `parameters()`.
+    """A trainable tensor: as an attribute of a module it is listed in `parameters()`.
 
-    What is computed from parameters are ordinary tensors.
+    Results computed from parameters are ordinary tensors.
 
     >>> nn.Parameter(tensor([1.0, 2.0]))
     Parameter containing:
@@ -60,9 +60,9 @@ class Parameter(Tensor):
 
 
 class Buffer(Tensor):
-    """A tensor that belongs to a module without being trained, such as a running mean.
+    """A tensor of a module that is not trained, such as a running mean.
 
-    A `persistent` one is part of the module's `state_dict`.
+    A `persistent` buffer is part of the module's `state_dict`.
 
     >>> nn.Buffer(zeros(2))
     tensor([0., 0.])
@@ -97,17 +97,17 @@ ALLOWED_WITHOUT_SHAPE = {
     "as_type", "bfloat16", "copy_", "cpu", "cuda", "detach", "double", "float", "half",
     "requires_grad_", "to", "to_device",
 }  # fmt: skip
-"""What may be done before there is a shape: moving, converting, and loading nothing."""
+"""The functions that are allowed without a shape."""
 
 
 class UninitializedTensorMixin:
-    """What parameters and buffers without a shape share. Only type and device are known."""
+    """The base of parameters and buffers without a shape, with known dtype and device."""
 
     __slots__ = ()
     initialized_class: ClassVar[type[Tensor]]
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
-        """Take a shape, with numbers that are still to be set, and become an ordinary one.
+        """Allocate memory of a shape, and become an ordinary parameter or buffer.
 
         >>> weight = nn.UninitializedParameter()
         >>> weight.materialize((2, 3))
@@ -126,7 +126,7 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> Any:
-        """Refuse: there is none. Raises: ShapeError."""
+        """Raise ShapeError: the shape is not known yet."""
         raise ShapeError(
             None, "Can't access the shape of an uninitialized parameter or buffer. This error "
             "usually happens in `load_state_dict` when trying to load an uninitialized parameter "
@@ -135,7 +135,7 @@ class UninitializedTensorMixin:
 
     @property
     def data(self) -> Any:
-        """A plain tensor without elements: to fill it, as `apply` of an `init` does, is nothing."""
+        """A plain tensor without elements, so that initializers have no effect."""
         tensor: Any = self
         return empty(0, device=tensor.device, dtype=tensor.dtype)
 
@@ -146,15 +146,15 @@ class UninitializedTensorMixin:
     ndim = property(lambda self: raise_uninitialized("ndim", type(self)))
 
     def size(self, dim: int | None = None) -> Any:
-        """Refuse: there is none. Raises: ShapeValueError."""
+        """Raise ShapeValueError: the shape is not known yet."""
         return raise_uninitialized("size", type(self))
 
     def dim(self) -> int:
-        """Refuse: there are none. Raises: ShapeValueError."""
+        """Raise ShapeValueError: the shape is not known yet."""
         return raise_uninitialized("dim", type(self))
 
     def numel(self) -> int:
-        """Refuse: nobody knows. Raises: ShapeValueError."""
+        """Raise ShapeValueError: the shape is not known yet."""
         return raise_uninitialized("numel", type(self))
 
     def __len__(self) -> int:
@@ -167,14 +167,14 @@ class UninitializedTensorMixin:
     def __torch_function__(
         cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Answer for every op: only what needs no shape is done."""
+        """Intercept every op: only those that need no shape are allowed."""
         if func.__name__ in ALLOWED_WITHOUT_SHAPE:
             return super().__torch_function__(func, types, args, kwargs)  # type: ignore[misc]
         return raise_uninitialized(func.__name__, cls)
 
 
 def raise_uninitialized(op: str, cls: type) -> Any:
-    """Raise ShapeValueError (a ValueError, as PyTorch's)."""
+    """Raise ShapeValueError (a ValueError, as in PyTorch)."""
     raise ShapeValueError(
         op, f"Attempted to use an uninitialized parameter ({cls.__name__}): its shape is not "
         "known yet", hint="call the lazy module with a dummy batch first",
@@ -192,7 +192,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     initialized_class = Parameter
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an empty one."""
+        """Create an empty instance."""
         return object.__new__(cls)
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
@@ -220,7 +220,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     initialized_class = Buffer
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """Make an empty one."""
+        """Create an empty instance."""
         return object.__new__(cls)
 
     def __init__(
@@ -243,7 +243,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
 
 
 def is_lazy(param: Any) -> bool:
-    """Say whether a parameter or buffer has no shape yet.
+    """Return True if a parameter or buffer is uninitialized.
 
     >>> is_lazy(nn.LazyLinear(3).weight)
     True

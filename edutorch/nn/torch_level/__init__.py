@@ -1,4 +1,4 @@
-"""Layers as functions of the module `torch` itself, with their argument lists there."""
+"""Layers as functions `torch.<name>`, with their argument lists there."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
-    """Leaky ReLU with random slopes while training.
+    """Randomized leaky ReLU.
 
-    Args: as for `nn.functional.rrelu`; `generator` is where the slopes come from.
+    Args: as for `nn.functional.rrelu`; `generator` draws the slopes.
 
     >>> rrelu(tensor([-24.0, 2.0]))
     tensor([-5.5000,  2.0000])
@@ -61,11 +61,11 @@ def rrelu_(
     return apply_in_place(input, "rrelu_", rrelu, lower, upper, training, generator)
 
 
-# Dropout: the same for all four kinds, and in place -----------------------------------------
+# Dropout, in four forms, out of place and in place ------------------------------------------
 
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Set numbers to 0 with probability p, and scale the others: `nn.functional.dropout`.
+    """Dropout: see `nn.functional.dropout`.
 
     >>> dropout(ones(3), 0.5, False)
     tensor([1., 1., 1.])
@@ -83,7 +83,7 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Leave out whole channels of (n, c, …).
+    """Dropout of whole channels of (n, c, …).
 
     Raises: ShapeError: there is no axis of channels.
 
@@ -112,7 +112,7 @@ def check_channels(input: Tensor) -> Tensor:
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropout that keeps mean and variance behind SELUs: `nn.functional.alpha_dropout`.
+    """Alpha dropout: see `nn.functional.alpha_dropout`.
 
     >>> alpha_dropout(ones(3), 0.5, False)
     tensor([1., 1., 1.])
@@ -130,7 +130,7 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """`alpha_dropout` of whole channels.
+    """Alpha dropout of whole channels.
 
     >>> feature_alpha_dropout(ones(1, 3), 0.5, False)
     tensor([[1., 1., 1.]])
@@ -148,7 +148,7 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
-    """Dropout, and which numbers were kept.
+    """Dropout, and the mask of the kept elements.
 
     >>> native_dropout(ones(2), 0.5, False)
     (tensor([1., 1.]), tensor([True, True]))

@@ -58,7 +58,7 @@ def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Standardise each sample; see `nn.functional.layer_norm`.
+    """Layer norm; see `nn.functional.layer_norm`.
 
     >>> layer_norm(tensor([[1.0, 3.0]]), (2,)).round(decimals=2)
     tensor([[-1.,  1.]])
@@ -70,7 +70,7 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enabled: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Standardise groups of channels; see `nn.functional.group_norm`.
+    """Group norm; see `nn.functional.group_norm`.
 
     >>> group_norm(tensor([[1.0, 3.0]]), 1).round(decimals=2)
     tensor([[-1.,  1.]])
@@ -83,7 +83,7 @@ def batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
     cudnn_enabled: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Standardise each channel over the batch; see `nn.functional.batch_norm`.
+    """Batch norm; see `nn.functional.batch_norm`.
 
     >>> x = tensor([[1.0], [3.0]])
     >>> batch_norm(x, None, None, None, None, True, 0.1, 1e-5, False).round(decimals=2)
@@ -98,7 +98,7 @@ def instance_norm(
     running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
     cudnn_enabled: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Standardise each channel of each sample; see `nn.functional.instance_norm`.
+    """Instance norm; see `nn.functional.instance_norm`.
 
     >>> x = tensor([[[1.0, 3.0]]])
     >>> instance_norm(x, None, None, None, None, True, 0.1, 1e-5, False).round(decimals=2)
@@ -113,7 +113,7 @@ def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Layer norm, and the mean and 1 / √(variance + ε) that it used.
+    """Layer norm, with the mean and 1 / √(variance + ε) of each sample.
 
     >>> native_layer_norm(tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
     (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
@@ -127,7 +127,7 @@ def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,
     group: int, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Group norm, and the mean and 1 / √(variance + ε) of each group, (N, group).
+    """Group norm, with the mean and 1 / √(variance + ε) of each group, (N, group).
 
     >>> native_group_norm(tensor([[1.0, 3.0]]), None, None, 1, 2, 1, 1, 0.0)
     (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
@@ -144,7 +144,7 @@ def native_batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Batch norm, and the mean and 1 / √(variance + ε) of each channel (empty in evaluation).
+    """Batch norm, with the mean and 1 / √(variance + ε) of each channel (empty in evaluation).
 
     >>> x = tensor([[1.0], [3.0]])
     >>> native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5)[1:]
@@ -160,17 +160,17 @@ def native_batch_norm(
 
 
 def moments(input: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tensor]:
-    """Return the mean and 1 / √(variance + ε) over some axes, which stay as axes of size 1."""
+    """Return the mean and 1 / √(variance + ε) over some axes, which are kept with size 1."""
     variance = var(input, dims, keepdim=True, correction=0)
     return mean(input, dims, True), rsqrt(variance + eps)
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The lengths of a tensor's slices along `dim`, as weight normalisation needs them.
+    """The norms of a tensor's slices along `dim`, for weight normalisation.
 
     Args:
         pow: the p of the norm.
-        dim: the axis that is kept; -1 for one norm of all.
+        dim: the axis that is kept; -1 for a single norm.
 
     >>> norm_except_dim(tensor([[3.0, 4.0], [0.0, 2.0]]))
     tensor([[5.],
@@ -185,7 +185,7 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """A border of one number around the last axes; see `nn.functional.pad`.
+    """Pad the last axes with a constant; see `nn.functional.pad`.
 
     >>> constant_pad_nd(ones(2), (1, 0), 5)
     tensor([5., 1., 1.])
@@ -197,7 +197,7 @@ def convolution(
     input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: int,
 ) -> Tensor:  # fmt: skip
-    """A convolution of as many axes as the filters have, or a transposed one.
+    """A convolution over as many axes as the filters have, or a transposed one.
 
     >>> x, w = tensor([[[1.0, 2.0, 4.0]]]), tensor([[[-1.0, 1.0]]])
     >>> convolution(x, w, None, (1,), (0,), (1,), False, (0,), 1)
@@ -213,7 +213,7 @@ def convolution(
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-    """The largest of windows chosen to give a certain length, and where they were found.
+    """1-d adaptive max pooling with indices; see `nn.functional.adaptive_max_pool1d`.
 
     >>> adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 1)
     (tensor([[3.]]), tensor([[1]]))

@@ -1,4 +1,4 @@
-"""Losses as `torch.<name>`: there a reduction is a number, 0 none, 1 mean, 2 sum."""
+"""Losses as `torch.<name>`, whose reduction is an integer: 0 none, 1 mean, 2 sum."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = [
 
 
 def reduction_name(reduction: int) -> str:
-    """Return the reduction's name.
+    """Return the name of a reduction.
 
-    Raises: SettingError (a ValueError): there is no such number.
+    Raises: SettingError (a ValueError): there is no such reduction.
     """
     if reduction not in (0, 1, 2):
         raise SettingError("loss", f"{reduction} is not a reduction: 0 none, 1 mean, 2 sum")
@@ -30,7 +30,7 @@ def reduction_name(reduction: int) -> str:
 def kl_div(
     input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
 ) -> Tensor:
-    """How far probabilities are from others; see `nn.functional.kl_div`.
+    """Kullback–Leibler divergence; see `nn.functional.kl_div`.
 
     >>> kl_div(log(tensor([0.5, 0.5])), tensor([1.0, 0.0]), 2)
     tensor(0.6931)
@@ -41,7 +41,7 @@ def kl_div(
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
 ) -> Tensor:
-    """How badly a Poisson distribution fits counts; see `nn.functional.poisson_nll_loss`.
+    """Poisson negative log-likelihood; see `nn.functional.poisson_nll_loss`.
 
     >>> poisson_nll_loss(tensor([0.0]), tensor([3.0]), True, False, 1e-8, 1)
     tensor(1.)
@@ -54,7 +54,7 @@ def poisson_nll_loss(
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1
 ) -> Tensor:
-    """Small distances for pairs; see `nn.functional.hinge_embedding_loss`.
+    """Hinge embedding loss; see `nn.functional.hinge_embedding_loss`.
 
     >>> hinge_embedding_loss(tensor([0.5]), tensor([-1]))
     tensor(0.5000)
@@ -65,7 +65,7 @@ def hinge_embedding_loss(
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """Vectors that point the same way, or not; see `nn.functional.cosine_embedding_loss`.
+    """Cosine embedding loss; see `nn.functional.cosine_embedding_loss`.
 
     >>> cosine_embedding_loss(tensor([[1.0, 0.0]]), tensor([[0.0, 1.0]]), tensor([1]))
     tensor(1.)
@@ -78,7 +78,7 @@ def cosine_embedding_loss(
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
 ) -> Tensor:
-    """Which of two is larger; see `nn.functional.margin_ranking_loss`.
+    """Margin ranking loss; see `nn.functional.margin_ranking_loss`.
 
     >>> margin_ranking_loss(tensor([2.0]), tensor([5.0]), tensor([1.0]))
     tensor(3.)
@@ -92,7 +92,7 @@ def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0,
     eps: float = 1e-6, swap: bool = False, reduction: int = 1,
 ) -> Tensor:  # fmt: skip
-    """Closer to the positive than to the negative; see `nn.functional.triplet_margin_loss`.
+    """Triplet loss; see `nn.functional.triplet_margin_loss`.
 
     >>> a, b = tensor([[0.0]]), tensor([[3.0]])
     >>> triplet_margin_loss(a, b, a)
@@ -107,7 +107,7 @@ def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None,
     reduction: int = 1,
 ) -> Tensor:  # fmt: skip
-    """Yes or no, from scores; see `nn.functional.binary_cross_entropy_with_logits`.
+    """Binary cross entropy; see `nn.functional.binary_cross_entropy_with_logits`.
 
     >>> binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0]))
     tensor(0.6931)
@@ -121,7 +121,7 @@ def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: int = 1, zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A sequence of labels, over all its alignments; see `nn.functional.ctc_loss`.
+    """CTC loss; see `nn.functional.ctc_loss`.
 
     >>> ctc_loss(zeros(2, 1, 3).log_softmax(2), tensor([[1]]), (2,), (1,)).exp()
     tensor(3.)

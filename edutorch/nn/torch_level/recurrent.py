@@ -1,7 +1,7 @@
 """Recurrent networks as `torch.<name>`: one step, or whole sequences.
 
-The steps and the loops through time are in [functional](../functional/recurrent.py); here
-are the argument lists that PyTorch gives them.
+The steps and the loops over time are in [functional](../functional/rnn.py); the functions here
+have PyTorch's argument lists.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def rnn_tanh_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """One step of the simplest network: h ← tanh(W_ih x + b_ih + W_hh h + b_hh).
+    """One step of an Elman RNN: h ← tanh(W_ih x + b_ih + W_hh h + b_hh).
 
     >>> rnn_tanh_cell(ones(1, 2), ones(1, 1), zeros(1, 2), ones(1, 1))
     tensor([[0.7616]])
@@ -75,7 +75,7 @@ def rnn_relu_cell(
     input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The same with a ReLU: h ← max(0, W_ih x + b_ih + W_hh h + b_hh).
+    """One step of an Elman RNN with ReLU: h ← max(0, W_ih x + b_ih + W_hh h + b_hh).
 
     >>> rnn_relu_cell(ones(1, 2), ones(1, 1), zeros(1, 2), ones(1, 1))
     tensor([[1.]])
@@ -89,7 +89,7 @@ def rnn_relu_cell(
 def run_sequences(
     step: Step, packed: bool, arguments: tuple[Any, ...], states_of: Callable[[Any], State]
 ) -> tuple[Tensor, State]:
-    """Read either of PyTorch's two lists of arguments, and run the network."""
+    """Read either of PyTorch's two argument lists, and run the network."""
     if packed:
         data, batch_sizes, hx, *settings = arguments
         return run_recurrent(step, data, batch_sizes.tolist(), states_of(hx), *settings)
@@ -114,11 +114,11 @@ def lstm(
 
     Args:
         input: (time, n, k), or (n, time, k) with `batch_first`.
-        hx: the first states (h, c), each (layers · directions, n, k).
-        params: all weights in a row: w_ih, w_hh, b_ih, b_hh of each layer and direction.
-        dropout: how much to leave out between layers while training.
+        hx: the initial states (h, c), each (layers · directions, n, k).
+        params: the weights w_ih, w_hh, b_ih, b_hh of each layer and direction, in order.
+        dropout: the dropout probability between layers in training.
 
-    For sequences of different lengths the arguments are: data, batch_sizes, hx, params,
+    For packed sequences the arguments are: data, batch_sizes, hx, params,
     has_biases, num_layers, dropout, train, bidirectional.
 
     Raises: ShapeError: states or weights do not fit.
@@ -137,7 +137,7 @@ def lstm(
 
 
 def make_single_state(step: Step, name: str, formula: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    """Make the function of a network that has one state only."""
+    """Make the function of a network with a single state."""
 
     def run(
         input: Tensor, hx: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any,

@@ -1,4 +1,4 @@
-"""Embeddings as `torch.<name>`: the table comes first, the modes are numbers."""
+"""Embeddings as `torch.<name>`: the weight comes first, the modes are integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Rows of a table by number; see `nn.functional.embedding`, which takes the numbers first.
+    """Look up rows by index; see `nn.functional.embedding`, which takes the indices first.
 
     Args:
         padding_idx: a row without a gradient; -1 for none.
@@ -28,7 +28,7 @@ def embedding(
 
 
 def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Shorten, in place, the rows that are named and longer than `max_norm`.
+    """Renormalize, in place, the used rows whose norm is larger than `max_norm`.
 
     >>> embedding_renorm_(tensor([[3.0, 4.0], [3.0, 4.0]]), tensor([1]), 1.0, 2.0)
     tensor([[3.0000, 4.0000],
@@ -48,10 +48,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The sum (mode 0), mean (1) or largest (2) of several rows for each bag of numbers.
+    """The sum (mode 0), mean (1) or maximum (2) of the rows of each bag of indices.
 
-    Returns the vectors, the bag of each number, the size of each bag, and for the largest
-    which row each number of the result is from.
+    Returns the vectors, the bag of each index, the size of each bag, and for the maximum the row
+    from which each element comes.
 
     >>> table = tensor([[1.0], [2.0], [4.0]])
     >>> embedding_bag(table, tensor([0, 1, 2]), tensor([0, 2]))[0]
@@ -74,7 +74,7 @@ def embedding_bag(
 
 
 def argmax_rows(y: Tensor, weight: Tensor, indices: Tensor, bag: Tensor) -> Tensor:
-    """Return the row from which each largest number comes, 0 for an empty bag."""
+    """Return the row from which each maximum comes, 0 for an empty bag."""
     rows = weight.detach()[indices]
     result = []
     for bag_index in range(y.shape[0]):

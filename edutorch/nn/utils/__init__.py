@@ -1,4 +1,4 @@
-"""What is done to networks from outside: their gradients, their weights, their inputs."""
+"""Utilities for gradients, parameters and sequences of networks: `torch.nn.utils`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping gradients from being too large, between `backward` and the optimizer's step."""
+"""Gradient clipping, between `backward` and the optimizer's step."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return the length of all tensors together, as if they were one vector.
+    """Return the norm of all tensors together, as if concatenated into one vector.
 
     Args:
-        norm_type: the p of the length; `inf` for the largest number.
-        error_if_nonfinite: refuse a length that is infinite or NaN.
-        foreach: accepted; of PyTorch's implementation.
+        norm_type: the p of the norm; `inf` for the largest absolute value.
+        error_if_nonfinite: refuse a norm that is infinite or NaN.
+        foreach: accepted; an implementation option of PyTorch.
 
-    Raises: RuntimeError: such a length.
+    Raises: RuntimeError: the norm is not finite, with `error_if_nonfinite`.
 
     >>> nn.utils.get_total_norm([tensor([3.0]), tensor([4.0])])
     tensor(5.)
@@ -51,7 +51,7 @@ def get_total_norm(
 
 
 def to_same_device(tensor: Tensor, value: Tensor) -> Tensor:
-    """Return a number on the device of a tensor."""
+    """Return a scalar tensor on the device of another tensor."""
     if backends.of(tensor._array) is backends.of(value._array):
         return value
     return value.to(tensor.device)
@@ -68,7 +68,7 @@ def select_with_grad(parameters: Tensors, op: str) -> list[Tensor]:
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Shorten the gradients, in place, by max_norm / total_norm if that is below 1.
+    """Scale the gradients, in place, by max_norm / total_norm if that is below 1.
 
     >>> x = tensor([1.0], requires_grad=True)
     >>> x.grad = tensor([10.0])
@@ -86,13 +86,13 @@ def clip_grad_norm_(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Shorten the gradients, in place, so that all together are no longer than `max_norm`.
+    """Clip the total norm of the gradients, in place, to `max_norm`.
 
-    Their direction stays. Returns how long they were.
+    All gradients are scaled by the same factor. Returns the total norm before.
 
     Args: as for `get_total_norm`.
 
-    Raises: RuntimeError: the length is not finite, with `error_if_nonfinite`.
+    Raises: RuntimeError: the norm is not finite, with `error_if_nonfinite`.
 
     Paper: Pascanu, Mikolov and Bengio, On the difficulty of training recurrent networks, 2013.
 
@@ -116,13 +116,13 @@ def clip_grad_norm(
     parameters: Tensors, max_norm: float, norm_type: float = 2.0,
     error_if_nonfinite: bool = False, foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """Do what `clip_grad_norm_` does, under its old name."""
+    """The deprecated name of `clip_grad_norm_`."""
     warn("torch.nn.utils.clip_grad_norm is now deprecated; use torch.nn.utils.clip_grad_norm_")
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
 def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
-    """Clip each number of the gradients, in place, to ±clip_value.
+    """Clamp each element of the gradients, in place, to ±clip_value.
 
     >>> x = tensor([1.0, 1.0], requires_grad=True)
     >>> x.grad = tensor([3.0, -0.5])

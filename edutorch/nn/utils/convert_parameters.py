@@ -1,4 +1,4 @@
-"""All parameters as one vector, and back."""
+"""Conversion of parameters to one vector, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """Put all numbers of all parameters into one vector.
+    """Concatenate the elements of all parameters into one vector.
 
     Raises: TypeError: they are on different devices.
 
@@ -29,13 +29,13 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
 
 
 class DifferentDevicesError(DeviceError, TypeError):
-    """Parameters are on different devices (a TypeError, as PyTorch's)."""
+    """Parameters are on different devices (a TypeError, as in PyTorch)."""
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write a vector's numbers into the parameters, one after the other.
+    """Set the parameters, in order, from slices of a vector.
 
-    Raises: TypeError: not a tensor. ShapeError: it has too few numbers.
+    Raises: TypeError: not a tensor. ShapeError: the vector is too short.
 
     >>> x = nn.Parameter(zeros(2))
     >>> nn.utils.vector_to_parameters(tensor([1.0, 2.0]), [x])

@@ -1,7 +1,7 @@
-"""A layer and the batch norm behind it as one layer: for evaluation only.
+"""Fusing a layer with the batch norm after it, for evaluation only.
 
-In evaluation batch norm is y = (x - mean) / √(var + eps) · w + b, with fixed numbers: a
-linear map. Applied behind another linear map it only changes that one's weight and bias.
+In evaluation batch norm is y = (x - mean) / √(var + eps) · w + b with constants, an affine
+map. After another affine map it can be folded into that map's weight and bias.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Pair = tuple[Parameter, Parameter]
 
 
 class FusionError(EdutorchError, AssertionError):
-    """Two layers cannot become one (an AssertionError, as PyTorch's)."""
+    """Two layers cannot be fused (an AssertionError, as in PyTorch)."""
 
 
 def check_fusable(op: str, layer: Any, bn: Any) -> None:
@@ -35,7 +35,7 @@ def check_fusable(op: str, layer: Any, bn: Any) -> None:
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     """Return a convolution that computes bn(conv(x)); `transpose` for a transposed one.
 
-    Raises: AssertionError: not in evaluation, or no running averages.
+    Raises: AssertionError: not in evaluation mode, or no running averages.
 
     >>> conv, bn = nn.Conv1d(1, 1, 1).eval(), nn.BatchNorm1d(1).eval()
     >>> x = ones(1, 1, 3)
@@ -67,7 +67,7 @@ def fuse_parameters(
     old_w: Tensor, old_b: Tensor | None, weight: Tensor, mean: Tensor, scale: Tensor,
     shift: Tensor | None,
 ) -> Pair:  # fmt: skip
-    """Return the parameters: the bias goes through the batch norm, too."""
+    """Return the fused weight and bias; the bias passes through the batch norm, too."""
     old_bias = zeros_like(mean) if old_b is None else old_b
     bias = (old_bias - mean) * scale + (zeros_like(mean) if shift is None else shift)
     bias_dtype = old_w.dtype if old_b is None else old_b.dtype
@@ -81,7 +81,7 @@ def fuse_parameters(
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     """Return a linear layer that computes bn(linear(x)).
 
-    Raises: AssertionError: not in evaluation, no running averages, or other features.
+    Raises: AssertionError: not in evaluation mode, no running averages, or other features.
 
     >>> layer, bn = nn.Linear(2, 3).eval(), nn.BatchNorm1d(3).eval()
     >>> x = ones(1, 2)

@@ -1,4 +1,4 @@
-"""Making a module without drawing its numbers."""
+"""Constructing a module without initializing its parameters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Any], *args: Any, **kwargs: Any) -> Any:
-    """Make a module whose numbers are still to be set, such as by `load_state_dict`.
+    """Construct a module whose parameters will be set later, for instance by `load_state_dict`.
 
-    (PyTorch saves the time of drawing them. Here they are drawn: the result is the same.)
+    (PyTorch skips the initialization to save time; here it runs, and the result is as valid.)
 
-    Raises: RuntimeError: not a module, or one without the argument `device`.
+    Raises: RuntimeError: not a module class, or one without the argument `device`.
 
     >>> nn.utils.skip_init(nn.Linear, 3, 2).weight.shape
     torch.Size([2, 3])

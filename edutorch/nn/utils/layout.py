@@ -1,4 +1,4 @@
-"""The order in which the weights of convolutions lie in memory."""
+"""The memory format of convolution weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def convert_weights(module: Any, classes: tuple[type, ...], memory_format: memor
 
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: memory_format) -> Any:
-    """Let the weights of all 2d convolutions lie in memory in another order.
+    """Convert the weights of all 2-d convolutions to another memory format.
 
     >>> layer = nn.utils.convert_conv2d_weight_memory_format(nn.Conv2d(2, 2, 2), channels_last)
     >>> layer.weight.is_contiguous(memory_format=channels_last)
@@ -29,7 +29,7 @@ def convert_conv2d_weight_memory_format(module: Any, memory_format: memory_forma
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: memory_format) -> Any:
-    """Let the weights of all 3d convolutions lie in memory in another order.
+    """Convert the weights of all 3-d convolutions to another memory format.
 
     >>> layer = nn.Conv3d(2, 2, 2)
     >>> nn.utils.convert_conv3d_weight_memory_format(layer, channels_last_3d) is layer

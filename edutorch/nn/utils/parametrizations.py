@@ -1,4 +1,4 @@
-"""Parametrizations that are ready to use: weight norm, spectral norm, orthogonal matrices."""
+"""Ready-made parametrizations: weight norm, spectral norm, orthogonal matrices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 def get_tensor(module: Module, name: str) -> Tensor:
-    """Return a module's tensor. Raises: ParametrizationError: there is none of this name."""
+    """Return a module's parameter or buffer. Raises: ParametrizationError: there is none."""
     tensor = getattr(module, name, None)
     if not isinstance(tensor, Tensor):
         raise ParametrizationError(
@@ -47,7 +47,7 @@ def get_tensor(module: Module, name: str) -> Tensor:
 
 
 class _WeightNorm(Module):
-    """weight = g · v / |v|: g and v are trained."""
+    """Weight normalisation: weight = g · v / |v|, with trainable g and v."""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
@@ -58,15 +58,15 @@ class _WeightNorm(Module):
         return v * (g / norm_except_dim(v, 2, self.dim))
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Return length and direction."""
+        """Return g and v: norm and direction."""
         return norm_except_dim(weight, 2, self.dim), weight
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Train length and direction of a weight apart: weight = g · v / |v|.
+    """Separate the norm and the direction of a weight: weight = g · v / |v|.
 
     Args:
-        dim: the axis along which each slice has a length of its own; None: one for all.
+        dim: the axis whose slices have a norm each; None for a single norm.
 
     Paper: Salimans and Kingma, Weight normalization, 2016.
 
@@ -78,7 +78,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 class _SpectralNorm(Module):
-    """weight = w / σ(w), σ being w's largest singular value, found by power iteration."""
+    """Spectral normalisation: w / σ(w), with the largest singular value σ by power iteration."""
 
     def __init__(
         self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12
@@ -109,17 +109,17 @@ class _SpectralNorm(Module):
                 self._v.copy_(F.normalize(mv(matrix.mH, self._u), dim=0, eps=self.eps))
 
     def forward(self, weight: Tensor) -> Tensor:
-        """Divide by the largest singular value; a vector by its length."""
+        """Divide a matrix by its largest singular value, a vector by its norm."""
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
         matrix = as_matrix(weight, self.dim)
         if self.training:
             self._power_method(matrix, self.n_power_iterations)
-        u, v = self._u.clone(), self._v.clone()  # the buffers change before backward may come
+        u, v = self._u.clone(), self._v.clone()  # the buffers may change before backward
         return weight / dot(u.conj(), mv(matrix, v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """Return the value itself, which is what is trained."""
+        """Return the value itself."""
         return value
 
 
@@ -127,11 +127,11 @@ def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """Divide a weight by its largest singular value, so that the layer never stretches.
+    """Divide a weight by its largest singular value, so that the layer has Lipschitz constant 1.
 
     Args:
-        n_power_iterations: steps that look for that value in each training call.
-        eps: keeps divisions finite.
+        n_power_iterations: steps of power iteration in each training call.
+        eps: the minimum of the norms to divide by.
         dim: the axis of the outputs.
 
     Raises: ValueError: no such tensor. DimError: no such axis.
@@ -151,10 +151,10 @@ def spectral_norm(
 
 
 class _Orthogonal(Module):
-    """A matrix with orthonormal columns (or rows, if it is wide), made of any matrix.
+    """A matrix with orthonormal columns (rows, if it is wide) as a function of any matrix.
 
-    A = X - Xᵀ of a triangular X is skew, and both exp(A) and (1 - A/2)⁻¹ (1 + A/2) of such a
-    matrix are orthogonal; or X holds the vectors of reflections whose product is taken.
+    For a triangular X, A = X - Xᵀ is skew-symmetric, and exp(A) (matrix_exp) and
+    (1 - A/2)⁻¹ (1 + A/2) (cayley) are orthogonal; or X holds Householder vectors.
     """
 
     def __init__(self, weight: Tensor, orthogonal_map: str, *, use_trivialization: bool) -> None:
@@ -177,7 +177,7 @@ class _Orthogonal(Module):
         return Q.mT if wide else Q
 
     def map_tall(self, X: Tensor) -> Tensor:
-        """Compute it for a matrix that is not wide."""
+        """Compute the orthogonal matrix for an X that is not wide."""
         n, k = X.shape[-2:]
         if self.orthogonal_map == "householder":
             A = tril(X, -1)
@@ -193,7 +193,7 @@ class _Orthogonal(Module):
         return solve(one - A / 2, one + A / 2)[..., :k]
 
     def right_inverse(self, Q: Tensor) -> Tensor:
-        """Return what to train so that Q comes out (or the orthogonal matrix closest by)."""
+        """Return an X for which `forward` gives Q (or an orthogonal matrix near it)."""
         if Q.shape != self.shape:
             raise ParametrizationError(
                 None, f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor "
@@ -219,7 +219,7 @@ class _Orthogonal(Module):
 
 
 def complete_basis(Q: Tensor) -> Tensor:
-    """Return a square orthogonal matrix that begins with the columns of Q, made orthonormal."""
+    """Extend the columns of Q, made orthonormal, to a square orthogonal matrix."""
     n, k = Q.shape[-2:]
     if n == k and is_orthogonal(Q):
         return Q.clone()
@@ -231,7 +231,7 @@ def complete_basis(Q: Tensor) -> Tensor:
 
 
 def is_orthogonal(Q: Tensor) -> bool:
-    """Say whether the columns are orthonormal, up to rounding."""
+    """Return True if the columns are orthonormal, up to rounding."""
     n, k = Q.shape[-2:]
     one = eye(k, dtype=Q.dtype, device=Q.device)
     product = matmul(Q.mH, Q)
@@ -242,12 +242,12 @@ def orthogonal(
     module: Any, name: str = "weight", orthogonal_map: str | None = None, *,
     use_trivialization: bool = True,
 ) -> Any:  # fmt: skip
-    """Keep a weight orthogonal: its columns (or rows, if it is wide) have length 1 and are square.
+    """Keep a weight orthogonal: with orthonormal columns (rows, if it is wide).
 
     Args:
         orthogonal_map: "matrix_exp", "cayley" or "householder"; by default the first for
             square matrices, the last for others.
-        use_trivialization: train the way from the weight of now, not from 1.
+        use_trivialization: parametrize relative to the current weight, not to the identity.
 
     Raises: ValueError: no such tensor, not a matrix, or no such map.
 

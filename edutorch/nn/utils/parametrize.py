@@ -1,11 +1,11 @@
-"""A parameter that is computed from others, each time it is asked for.
+"""Parametrizations: parameters that are computed from others at each access.
 
     layer = nn.Linear(3, 3)
     register_parametrization(layer, "weight", Symmetric())
     layer.weight            # Symmetric() of layer.parametrizations.weight.original
 
-What is trained is `original`; the layer does not know that its weight is computed. The
-module gets a class of its own, whose attribute `weight` is a property.
+The trained parameter is `original`; the layer itself is unchanged. The module gets a dynamic
+subclass, whose attribute `weight` is a property.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ __all__ = [
 ]  # fmt: skip
 
 CACHE: ContextVar[dict[tuple[int, str], Tensor] | None] = ContextVar("CACHE", default=None)
-"""What was computed under `cached`, by module and name; None: not under it."""
+"""The tensors computed inside `cached`, by module and name; None outside of it."""
 
 
 class ParametrizationError(EdutorchError, ValueError):
-    """A parametrization gives back what cannot stand in the parameter's place."""
+    """A parametrization is invalid, or returns a tensor of the wrong shape or dtype."""
 
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Compute each parametrized tensor only once while this is on.
+    """Compute each parametrized tensor only once inside the `with` block.
 
     >>> layer = register_parametrization(nn.Linear(2, 2), "weight", nn.Tanh())
     >>> with cached():
@@ -57,14 +57,14 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, applied one after the other to what is trained.
+    """The parametrizations of one tensor, applied in order to the original tensors.
 
     Args:
         modules: the parametrizations.
-        original: the tensor to be computed from now on.
-        unsafe: do not check that its shape and type stay.
+        original: the tensor to be parametrized.
+        unsafe: do not check that shape and dtype are kept.
 
-    Raises: ParametrizationError (a ValueError): they do not.
+    Raises: ParametrizationError (a ValueError): shape or dtype would change.
     """
 
     def __init__(self, modules: Sequence[Module], original: Tensor, unsafe: bool = False) -> None:
@@ -100,7 +100,7 @@ class ParametrizationList(ModuleList):
             check_unchanged(self(), shape, dtype, "Registering a parametrization")
 
     def register_part(self, index: int, part: Any, original: Tensor) -> None:
-        """Hold one of several tensors that are trained in place of one."""
+        """Register one of several original tensors."""
         if not isinstance(part, Tensor):
             raise ParametrizationError(
                 None, "'right_inverse' must return a Tensor or a Sequence of tensors (list, "
@@ -112,7 +112,7 @@ class ParametrizationList(ModuleList):
         register_tensor(self, f"original{index}", part)
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set what is trained so that `value` comes out.
+        """Set the original tensors so that the parametrized tensor becomes `value`.
 
         Raises: RuntimeError: a parametrization has no `right_inverse`.
         """
@@ -139,13 +139,13 @@ class ParametrizationList(ModuleList):
                 current.data = part.detach().clone()
 
     def originals(self) -> list[Any]:
-        """Return the tensors that are trained."""
+        """Return the original tensors."""
         if self.is_tensor:
             return [self.original]
         return [getattr(self, f"original{index}") for index in range(self.ntensors)]
 
     def forward(self) -> Any:
-        """Compute the tensor."""
+        """Compute the parametrized tensor."""
         first, *others = self
         value = first(*self.originals())
         for module in others:
@@ -154,7 +154,7 @@ class ParametrizationList(ModuleList):
 
 
 def apply_right_inverse(module: Module, value: Any) -> Any:
-    """Return what the module makes `value` of; `value`, if it cannot say."""
+    """Return `module.right_inverse(value)`, or `value` if it is not implemented."""
     try:
         return module.right_inverse(value)
     except NotImplementedError:
@@ -162,7 +162,7 @@ def apply_right_inverse(module: Module, value: Any) -> Any:
 
 
 def check_unchanged(value: Any, shape: Any, dtype: Any, what: str) -> None:
-    """Raise ParametrizationError unless a computed tensor has the old shape and type."""
+    """Raise ParametrizationError unless a computed tensor has the given shape and dtype."""
     if not isinstance(value, Tensor):
         raise ParametrizationError(
             None, f"A parametrization must return a tensor. Got {type(value).__name__}."
@@ -176,7 +176,7 @@ def check_unchanged(value: Any, shape: Any, dtype: Any, what: str) -> None:
 
 
 def register_tensor(module: Module, name: str, tensor: Tensor) -> None:
-    """Register a parameter, or a buffer if it is none."""
+    """Register a tensor as a parameter if it is one, else as a buffer."""
     if isinstance(tensor, Parameter):
         module.register_parameter(name, tensor)
     else:
@@ -184,7 +184,7 @@ def register_tensor(module: Module, name: str, tensor: Tensor) -> None:
 
 
 def inject_class(module: Module) -> None:
-    """Give a module a class of its own, on which properties can be put."""
+    """Give a module a dynamic subclass, which can have its own properties."""
 
     def refuse(self: Module) -> Any:
         raise RuntimeError(
@@ -203,7 +203,7 @@ def inject_class(module: Module) -> None:
 
 
 def add_property(module: Module, name: str) -> None:
-    """Let the module's class compute the tensor."""
+    """Add a property that computes the tensor to the module's class."""
 
     def get(self: Module) -> Tensor:
         computed, key = CACHE.get(), (id(self), name)
@@ -222,15 +222,15 @@ def add_property(module: Module, name: str) -> None:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Compute a parameter or buffer from now on: its value goes through `parametrization`.
+    """Register a parametrization of a parameter or buffer.
 
-    If that has `right_inverse`, it says what to train so that the value stays at first, and
-    the tensor can be assigned to. Several stand one behind the other.
+    With a `right_inverse` the value is kept at first, and the tensor can be assigned to. Several
+    parametrizations of one tensor are chained.
 
     Args:
-        unsafe: do not check that shape and type stay.
+        unsafe: do not check that shape and dtype are kept.
 
-    Raises: ValueError: there is no such tensor, or shape or type would change.
+    Raises: ValueError: there is no such tensor, or shape or dtype would change.
 
     >>> layer = register_parametrization(nn.Linear(2, 2), "weight", nn.Tanh())
     >>> list(layer.state_dict())
@@ -265,7 +265,7 @@ def register_parametrization(
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Say whether a tensor of a module (or any) is computed by parametrizations.
+    """Return True if a tensor of a module (or any of its tensors) is parametrized.
 
     >>> is_parametrized(nn.Linear(2, 2))
     False
@@ -279,12 +279,12 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Make a parametrized tensor an ordinary one again.
+    """Turn a parametrized tensor into an ordinary one.
 
     Args:
-        leave_parametrized: with the value that is computed now; False: with what was trained.
+        leave_parametrized: keep the computed value; False: keep the original tensor.
 
-    Raises: ValueError: it is not parametrized, or was trained as several tensors.
+    Raises: ValueError: it is not parametrized, or has several original tensors.
     """
     if not is_parametrized(module, tensor_name):
         raise ParametrizationError(
@@ -313,7 +313,7 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """Return the module's class, without the one that its parametrizations gave it.
+    """Return the module's class without the dynamic subclass for parametrizations.
 
     >>> layer = register_parametrization(nn.Linear(2, 2), "weight", nn.Tanh())
     >>> type_before_parametrizations(layer) is nn.Linear
@@ -325,7 +325,7 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give another module the parametrizations of one, and what they train."""
+    """Copy the parametrizations of a module, and their tensors, to another module."""
     if is_parametrized(from_module):
         names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]
         for name in names:

@@ -1,8 +1,8 @@
-"""Pruning: switching off a part of a parameter's numbers.
+"""Pruning: setting elements or channels of parameters to zero by a mask.
 
-A pruned parameter `weight` is kept as `weight_orig`, with a buffer `weight_mask` of zeros and
-ones beside it; before each call weight = weight_mask · weight_orig. The methods that choose
-what to switch off are in `prune_methods.py`.
+A pruned parameter `weight` is stored as `weight_orig`, with a buffer `weight_mask` of zeros and
+ones; before each call weight = weight_mask · weight_orig. The methods that compute masks are in
+`prune_methods.py`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = [
 
 
 def identity(module: Any, name: str) -> Any:
-    """Give a parameter a mask, and prune nothing."""
+    """Register a mask of ones: nothing is pruned."""
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Any, name: str, amount: float) -> Any:
-    """Switch off a number (int) or part (float) of a parameter at random.
+    """Prune random elements of a parameter: a count (int) or a fraction (float).
 
     >>> layer = random_unstructured(nn.Linear(4, 2), "weight", amount=0.25)
     >>> layer.weight_mask.sum().item()
@@ -55,7 +55,7 @@ def random_unstructured(module: Any, name: str, amount: float) -> Any:
 def l1_unstructured(
     module: Any, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Any:
-    """Switch off the numbers closest to 0 (or with the lowest scores).
+    """Prune the elements with the smallest absolute values (or the lowest scores).
 
     >>> layer = l1_unstructured(nn.Linear(4, 2), "weight", amount=3)
     >>> list(layer.state_dict())
@@ -66,7 +66,7 @@ def l1_unstructured(
 
 
 def random_structured(module: Any, name: str, amount: float, dim: int) -> Any:
-    """Switch off channels along `dim` at random."""
+    """Prune random channels along `dim`."""
     RandomStructured.apply(module, name, amount=amount, dim=dim)
     return module
 
@@ -75,7 +75,7 @@ def ln_structured(
     module: Any, name: str, amount: float, n: Any, dim: int,
     importance_scores: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Switch off the channels along `dim` whose Lₙ norms are smallest."""
+    """Prune the channels along `dim` with the smallest Lₙ norms."""
     LnStructured.apply(
         module, name, amount=amount, n=n, dim=dim, importance_scores=importance_scores
     )
@@ -83,7 +83,7 @@ def ln_structured(
 
 
 def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
-    """Switch off what a mask of zeros and ones says."""
+    """Prune the elements where a mask is 0."""
     CustomFromMask.apply(module, name, mask=mask)
     return module
 
@@ -92,14 +92,14 @@ def global_unstructured(
     parameters: Iterable[tuple[Module, str]], pruning_method: type[BasePruningMethod],
     importance_scores: dict[tuple[Module, str], Tensor] | None = None, **kwargs: Any,
 ) -> None:  # fmt: skip
-    """Prune several parameters as if they were one.
+    """Prune several parameters together, as if concatenated into one.
 
     Args:
-        parameters: modules, with the names of their parameters.
-        pruning_method: an unstructured one; `kwargs` are its settings.
-        importance_scores: by module and name.
+        parameters: pairs of a module and the name of a parameter.
+        pruning_method: an unstructured method; `kwargs` are its arguments.
+        importance_scores: scores by module and name.
 
-    Raises: TypeError: these are no such things.
+    Raises: TypeError: an argument has the wrong type, or the method is structured.
 
     >>> layer = nn.Linear(4, 2)
     >>> global_unstructured([(layer, "weight"), (layer, "bias")], L1Unstructured, amount=5)
@@ -138,7 +138,7 @@ def global_unstructured(
 
 
 def remove(module: Any, name: str) -> Any:
-    """Make a pruned parameter an ordinary one again; what is off stays 0.
+    """Turn a pruned parameter into an ordinary one; pruned elements stay 0.
 
     Raises: ValueError: it is not pruned.
     """
@@ -152,7 +152,7 @@ def remove(module: Any, name: str) -> Any:
 
 
 def is_pruned(module: Module) -> bool:
-    """Say whether a parameter of the module, or of one below, is pruned.
+    """Return True if a parameter of the module or of a submodule is pruned.
 
     >>> is_pruned(nn.Sequential(nn.Linear(2, 2)))
     False

@@ -1,4 +1,4 @@
-"""How much is pruned, and of what: numbers that users give, checked."""
+"""Checks of pruning amounts, and norms of channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...ops import norm
 
 
 def check_amount(amount: Any) -> Any:
-    """Return an amount: a count (int) or a part from 0 to 1 (float). Raise if it is neither."""
+    """Return an amount: a count (int) or a fraction (float). Raise if it is neither."""
     if not isinstance(amount, int | float):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (isinstance(amount, float) and amount > 1):
@@ -22,7 +22,7 @@ def check_amount(amount: Any) -> Any:
 
 
 def resolve_count(amount: float, size: int) -> int:
-    """Return how many of `size` things are to be pruned. Raise if there are not as many."""
+    """Return how many of `size` elements to prune. Raise if there are not as many."""
     if isinstance(amount, float):
         return round(amount * size)
     if amount > size:

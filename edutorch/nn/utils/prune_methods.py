@@ -1,7 +1,7 @@
-"""How pruning chooses what to switch off (see `prune.py`).
+"""Pruning methods: how the masks of `prune.py` are computed.
 
-A method says in `compute_mask` what to switch off; several are applied one behind the
-other, each to what the ones before it have left.
+A method computes a mask in `compute_mask`; several are chained, each applied to the elements
+that the earlier ones have kept.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ __all__ = [
 
 
 class PruningError(EdutorchError, AssertionError):
-    """Scores or masks do not fit the parameter (an AssertionError, as PyTorch's)."""
+    """Scores or masks do not fit the parameter (an AssertionError, as in PyTorch)."""
 
 
 class BasePruningMethod:
-    """What pruning methods share. A method of one's own writes `compute_mask`.
+    """The base of pruning methods; a subclass implements `compute_mask`.
 
-    Its `PRUNING_TYPE` says what it looks at when something is pruned already:
-    "unstructured": only the numbers that are left; "structured": only the channels along its
-    `dim` of which something is left; "global": everything.
+    Its `PRUNING_TYPE` says what it considers when the tensor is pruned already:
+    "unstructured": only the remaining elements; "structured": only the channels along its
+    `dim` with remaining elements; "global": everything.
     """
 
     PRUNING_TYPE: ClassVar[str]
     _tensor_name: str = ""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return a mask of zeros and ones for the scores `t`, given the mask so far."""
+        """Return a mask of zeros and ones for the scores `t`, given the current mask."""
         raise NotImplementedError(f"{type(self).__name__} has no compute_mask")
 
     def __call__(self, module: Module, inputs: Any) -> None:
@@ -54,9 +54,9 @@ class BasePruningMethod:
         cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None,
         **kwargs: Any,
     ) -> BasePruningMethod:  # fmt: skip
-        """Prune a parameter of a module, and go on doing so before each call.
+        """Prune a parameter of a module, and register a hook that does so before each call.
 
-        Raises: AssertionError: the scores have not the parameter's shape.
+        Raises: AssertionError: the scores do not have the parameter's shape.
         """
         method = cls(*args, **kwargs)
         method._tensor_name = name
@@ -87,7 +87,7 @@ class BasePruningMethod:
         self, t: Tensor, default_mask: Tensor | None = None,
         importance_scores: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """Return a tensor with the mask applied; nothing is registered.
+        """Return a pruned tensor, without registering anything.
 
         >>> L1Unstructured(1).prune(tensor([3.0, -1.0]))
         tensor([3., -0.])
@@ -98,7 +98,7 @@ class BasePruningMethod:
         return t * self.compute_mask(scores, mask)
 
     def remove(self, module: Module) -> None:
-        """Make the parameter an ordinary one again; what is off stays 0."""
+        """Turn the parameter into an ordinary one; pruned elements stay 0."""
         name = self._tensor_name
         weight = self.apply_mask(module).detach()
         delattr(module, name)
@@ -109,7 +109,7 @@ class BasePruningMethod:
 
 
 def check_same_shape(scores: Tensor, tensor: Tensor, name: str) -> None:
-    """Raise PruningError unless scores fit a tensor."""
+    """Raise PruningError unless scores have the shape of a tensor."""
     if scores.shape != tensor.shape:
         raise PruningError(
             None, f"importance_scores should have the same shape as parameter {name}, got "
@@ -118,7 +118,7 @@ def check_same_shape(scores: Tensor, tensor: Tensor, name: str) -> None:
 
 
 def find_hook(module: Module, name: str | None = None) -> int | None:
-    """Return the number of the hook that prunes this parameter (or any), None if none does."""
+    """Return the id of the hook that prunes this parameter (or any), or None."""
     for hook_id, hook in module._forward_pre_hooks.items():
         method = hook.function
         if isinstance(method, BasePruningMethod) and name in (None, method._tensor_name):
@@ -127,7 +127,7 @@ def find_hook(module: Module, name: str | None = None) -> int | None:
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods for one parameter: the last one prunes what the others have left."""
+    """A chain of methods for one parameter: the last one prunes the remaining elements."""
 
     def __init__(self, *methods: BasePruningMethod) -> None:
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -142,7 +142,7 @@ class PruningContainer(BasePruningMethod):
         return self
 
     def add_pruning_method(self, method: Any) -> None:
-        """Add a method. Raises: TypeError: it is none. ValueError: for another parameter."""
+        """Add a method. Raises: TypeError: not a method. ValueError: for another parameter."""
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if self._tensor_name != method._tensor_name:
@@ -162,7 +162,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[index]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Let the last method prune what is left."""
+        """Apply the last method to the remaining elements."""
         method, mask = self._pruning_methods[-1], default_mask
         new = mask.to(t.dtype).clone()
         if method.PRUNING_TYPE == "global":
@@ -180,33 +180,33 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing; the parameter gets its mask."""
+    """Prune nothing; the parameter gets a mask of ones."""
 
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Return the mask so far."""
+        """Return the current mask."""
         return default_mask
 
 
 class Amount(BasePruningMethod):
-    """What the methods share that switch off a number (int) or a part (float) of something."""
+    """The base of methods that prune a count (int) or a fraction (float)."""
 
     def __init__(self, amount: float) -> None:
         self.amount = check_amount(amount)
 
 
 class Unstructured(Amount):
-    """Switches off single numbers: those with the lowest scores."""
+    """Prune the elements with the lowest scores."""
 
     PRUNING_TYPE = "unstructured"
 
     def scores(self, t: Tensor) -> Tensor:
-        """Return a score for each number."""
+        """Return a score for each element."""
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Switch off the numbers with the lowest scores."""
+        """Prune the elements with the lowest scores."""
         mask, count = default_mask.clone(), resolve_count(self.amount, t.numel())
         if count:
             flat = reshape(mask, (-1,))
@@ -216,7 +216,7 @@ class Unstructured(Amount):
 
 
 class L1Unstructured(Unstructured):
-    """Switches off the numbers that are closest to 0."""
+    """Prune the elements with the smallest absolute values."""
 
     def scores(self, t: Tensor) -> Tensor:
         """Return absolute values."""
@@ -224,15 +224,15 @@ class L1Unstructured(Unstructured):
 
 
 class RandomUnstructured(Unstructured):
-    """Switches off numbers at random."""
+    """Prune random elements."""
 
     def scores(self, t: Tensor) -> Tensor:
-        """Return random numbers."""
+        """Return random scores."""
         return rand(t.shape, device=t.device)
 
 
 class Structured(Amount):
-    """Switches off whole channels along `dim`: those with the lowest scores."""
+    """Prune the channels along `dim` with the lowest scores."""
 
     PRUNING_TYPE = "structured"
 
@@ -245,7 +245,7 @@ class Structured(Amount):
         raise NotImplementedError
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Switch off the channels with the lowest scores."""
+        """Prune the channels with the lowest scores."""
         check_matrix(t, self.dim)
         channels = t.shape[self.dim]
         count = resolve_count(self.amount, channels)
@@ -257,7 +257,7 @@ class Structured(Amount):
 
 
 class LnStructured(Structured):
-    """Switches off the channels along `dim` whose Lₙ norms are smallest."""
+    """Prune the channels along `dim` with the smallest Lₙ norms."""
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -269,15 +269,15 @@ class LnStructured(Structured):
 
 
 class RandomStructured(Structured):
-    """Switches off channels along `dim` at random."""
+    """Prune random channels along `dim`."""
 
     def scores(self, t: Tensor) -> Tensor:
-        """Return random numbers."""
+        """Return random scores."""
         return rand(t.shape[self.dim], device=t.device)
 
 
 class CustomFromMask(BasePruningMethod):
-    """Switches off what a given mask says."""
+    """Prune the elements where a given mask is 0."""
 
     PRUNING_TYPE = "global"
 
@@ -285,7 +285,7 @@ class CustomFromMask(BasePruningMethod):
         self.mask = mask
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Put both masks together. Raises: AssertionError: their shapes differ."""
+        """Return the product of both masks. Raises: AssertionError: their shapes differ."""
         if default_mask.shape != self.mask.shape:
             raise PruningError(
                 None, f"default_mask shape {default_mask.shape} must match self.mask shape "

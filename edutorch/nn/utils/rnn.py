@@ -1,14 +1,14 @@
-"""Sequences of different lengths in one batch: padded to a rectangle, or packed.
+"""Batches of sequences of different lengths: padded to a rectangle, or packed.
 
-Padded, short sequences are filled up to the length of the longest. Packed, nothing is
-filled: the numbers lie time by time, longest sequence first, and `batch_sizes` says how
-many sequences still go on at each time.
+Padded, short sequences are extended to the length of the longest. Packed, there is no padding:
+the elements are stored time by time, the longest sequence first, and `batch_sizes` holds the
+number of active sequences at each time.
 
     a b c        padded          a b c    packed    a d f b e c
     d e    →     (batch_first)   d e 0    →         batch_sizes 3 2 1
     f                            f 0 0
 
-A recurrent network computes nothing for the filling when it is given a packed batch.
+With a packed batch a recurrent network does not compute on padding.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 
 class PackedParts(NamedTuple):
-    """What a packed batch is made of."""
+    """The fields of a packed batch."""
 
     data: Tensor
     batch_sizes: Tensor
@@ -54,13 +54,13 @@ class PackedParts(NamedTuple):
 
 
 class PackedSequence(PackedParts):
-    """A batch of sequences of different lengths, without filling (see the head of the file).
+    """A batch of sequences of different lengths without padding (see the module docstring).
 
     Args:
-        data: the numbers, time by time.
-        batch_sizes: how many sequences go on at each time; int64, on the CPU.
-        sorted_indices: which sequence of the user's batch each one is; None: the same.
-        unsorted_indices: the way back.
+        data: the elements, time by time.
+        batch_sizes: the number of active sequences at each time; int64, on the CPU.
+        sorted_indices: the index of each sequence in the original batch; None: unchanged.
+        unsorted_indices: the inverse permutation.
 
     Made by `pack_padded_sequence` and `pack_sequence`.
 
@@ -72,7 +72,7 @@ class PackedSequence(PackedParts):
         cls, data: Tensor, batch_sizes: Tensor | None = None,
         sorted_indices: Tensor | None = None, unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:  # fmt: skip
-        """Hold the parts. Raises: ValueError: `batch_sizes` is not on the CPU."""
+        """Create the tuple. Raises: ValueError: `batch_sizes` is not on the CPU."""
         if batch_sizes is None:
             data, batch_sizes = data
         elif batch_sizes.device.type != "cpu":
@@ -85,7 +85,7 @@ class PackedSequence(PackedParts):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """Return it with its data on another device, or of another type."""
+        """Return it with its data on another device or in another dtype."""
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
@@ -96,7 +96,7 @@ class PackedSequence(PackedParts):
         return PackedSequence(data, self.batch_sizes, order, inverse)
 
     def cpu(self) -> PackedSequence:
-        """Return it in the computer's own memory."""
+        """Return it on the CPU."""
         return self.to("cpu")
 
     def cuda(self, device: Any = None) -> PackedSequence:
@@ -136,17 +136,17 @@ class PackedSequence(PackedParts):
         return PackedSequence(self.data.byte(), *self[1:])
 
     def is_pinned(self) -> bool:
-        """Say whether the numbers are in memory from which a GPU can read fast."""
+        """Return True if the data is in pinned memory."""
         return self.data.is_pinned()
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the data are on a GPU."""
+        """Whether the data is on a GPU."""
         return self.data.is_cuda
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """Return the order that undoes an order.
+    """Return the inverse of a permutation.
 
     >>> invert_permutation(tensor([2, 0, 1]))
     tensor([1, 2, 0])
@@ -158,14 +158,14 @@ def pack_padded_sequence(
     input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False,
     enforce_sorted: bool = True,
 ) -> PackedSequence:  # fmt: skip
-    """Leave out the filling of a padded batch.
+    """Pack a padded batch.
 
     Args:
         input: (time, n, …), or (n, time, …) with `batch_first`.
-        lengths: how long each sequence is; a list, or a tensor on the CPU.
-        enforce_sorted: the longest come first already; False sorts them here.
+        lengths: the length of each sequence; a list, or a tensor on the CPU.
+        enforce_sorted: require the sequences sorted by decreasing length; False sorts them.
 
-    Raises: RuntimeError: lengths that do not fit the batch, are not above 0, or not sorted.
+    Raises: RuntimeError: the lengths do not fit the batch, are not positive, or not sorted.
 
     >>> pack_padded_sequence(tensor([[1, 2], [3, 0]]), [2, 1], batch_first=True).data
     tensor([1, 3, 2])
@@ -219,12 +219,12 @@ def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
     total_length: int | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Fill the sequences up to the same length again. Returns the batch and the lengths.
+    """Unpack into a padded batch. Returns the batch and the lengths.
 
     Args:
         batch_first: (n, time, …) instead of (time, n, …).
-        padding_value: what to fill with.
-        total_length: how long to make them, if longer than the longest.
+        padding_value: the value of the padding.
+        total_length: the padded length, by default that of the longest sequence.
 
     Raises: ValueError: `total_length` is shorter than that.
 
@@ -259,11 +259,11 @@ def pad_sequence(
     sequences: Tensor | Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:  # fmt: skip
-    """Fill sequences (time, …) up to the length of the longest, and stack them.
+    """Pad sequences (time, …) to the length of the longest, and stack them.
 
     Args:
         batch_first: (n, time, …) instead of (time, n, …).
-        padding_value: what to fill with.
+        padding_value: the value of the padding.
         padding_side: "right", or "left" of each sequence.
 
     Raises: RuntimeError: no sequences, or their other axes differ.
@@ -302,7 +302,7 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False
 ) -> list[Tensor]:
-    """Cut a padded batch into its sequences.
+    """Split a padded batch into its sequences.
 
     >>> unpad_sequence(tensor([[1, 2], [3, 0]]), tensor([2, 1]), batch_first=True)
     [tensor([1, 2]), tensor([3])]
@@ -313,7 +313,7 @@ def unpad_sequence(
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Pack sequences (time, …), the longest first (or any order: `enforce_sorted=False`).
+    """Pack sequences (time, …) sorted by decreasing length (or any: `enforce_sorted=False`).
 
     >>> pack_sequence([tensor([1]), tensor([2, 3])], enforce_sorted=False).data
     tensor([2, 1, 3])
@@ -323,7 +323,7 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """Return the sequences of a packed batch, in the user's order.
+    """Return the sequences of a packed batch, in the original order.
 
     >>> unpack_sequence(pack_sequence([tensor([1]), tensor([2, 3])], enforce_sorted=False))
     [tensor([1]), tensor([2, 3])]

@@ -1,4 +1,4 @@
-"""Spectral norm as it was first: a hook computes the weight before each call.
+"""Spectral norm by a forward pre-hook, which computes the weight before each call.
 
 `parametrizations.spectral_norm` is the newer form.
 """
@@ -20,27 +20,27 @@ __all__ = ["remove_spectral_norm", "spectral_norm"]
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
-    """Return a weight as a matrix whose rows lie along `dim`."""
+    """Return a weight as a matrix with `dim` as the axis of rows."""
     return weight.movedim(dim, 0).reshape(weight.shape[dim], -1)
 
 
 def output_dim(module: Module, dim: int | None) -> int:
-    """Return the axis of the outputs in a module's weight, if none is given."""
+    """Return `dim`, by default the axis of the outputs in the module's weight."""
     if dim is not None:
         return dim
     return 1 if isinstance(module, _ConvTransposeNd) else 0
 
 
 def random_direction(like: Tensor, size: int, eps: float) -> Tensor:
-    """Return a random vector of length 1."""
+    """Return a random unit vector."""
     return F.normalize(randn(size, dtype=like.dtype, device=like.device), dim=0, eps=eps)
 
 
 class SpectralNorm:
-    """Before each call of a module: weight = w / σ(w), σ being w's largest singular value.
+    """Hook that sets weight = w / σ(w), with w's largest singular value σ, before each call.
 
-    Power iteration finds it: v ← wᵀu, u ← wv, σ = u·wv. One step in each training call
-    is enough, for w changes slowly.
+    Power iteration approximates σ: v ← wᵀu, u ← wv, σ = u·wv. One step per training call is
+    enough, since w changes slowly.
     """
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
@@ -52,7 +52,7 @@ class SpectralNorm:
         self.name, self.n_power_iterations, self.dim, self.eps = name, n_power_iterations, dim, eps
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """Return the weight of now, divided by its largest singular value."""
+        """Return the current weight, divided by its largest singular value."""
         weight, u, v = (getattr(module, f"{self.name}_{part}") for part in ("orig", "u", "v"))
         matrix = as_matrix(weight, self.dim)
         if do_power_iteration:
@@ -60,14 +60,14 @@ class SpectralNorm:
                 for _ in range(self.n_power_iterations):
                     v.copy_(F.normalize(mv(matrix.t(), u), dim=0, eps=self.eps))
                     u.copy_(F.normalize(mv(matrix, v), dim=0, eps=self.eps))
-        u, v = u.clone(), v.clone()  # the buffers change before backward may come
+        u, v = u.clone(), v.clone()  # the buffers may change before backward
         return weight / dot(u, mv(matrix, v))
 
     def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module, module.training))
 
     def remove(self, module: Module) -> None:
-        """Make the weight an ordinary parameter again."""
+        """Turn the weight into an ordinary parameter."""
         with no_grad():
             weight = self.compute_weight(module, False)
         for name in (self.name, *(f"{self.name}_{part}" for part in ("u", "v", "orig"))):
@@ -79,14 +79,14 @@ def spectral_norm(
     module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
-    """Divide a weight by its largest singular value, so that the layer never stretches.
+    """Divide a weight by its largest singular value, so that the layer has Lipschitz constant 1.
 
     Args:
-        n_power_iterations: steps that look for that value in each training call.
-        eps: keeps divisions finite.
+        n_power_iterations: steps of power iteration in each training call.
+        eps: the minimum of the norms to divide by.
         dim: the axis of the outputs.
 
-    Raises: RuntimeError: it is done already. ValueError: no such parameter.
+    Raises: RuntimeError: it is registered already. ValueError: no such parameter.
 
     Paper: Miyato et al., Spectral normalization for generative adversarial networks, 2018.
 
@@ -110,9 +110,9 @@ def spectral_norm(
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Make the weight an ordinary parameter again.
+    """Turn the weight into an ordinary parameter.
 
-    Raises: ValueError: there is no spectral norm on it.
+    Raises: ValueError: it has no spectral norm.
 
     >>> layer = nn.utils.spectral_norm(nn.Linear(3, 2))
     >>> list(nn.utils.remove_spectral_norm(layer).state_dict())

@@ -1,4 +1,4 @@
-"""Calling a module with other parameters: the old place of `func.functional_call`."""
+"""Calling a module with other parameters: the former home of `func.functional_call`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def functional_call(
     module: Module, parameters_and_buffers: Mapping[str, Tensor], args: Any = None,
     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True, strict: bool = False,
 ) -> Any:  # fmt: skip
-    """Call a module with other tensors in the places of its parameters and buffers.
+    """Call a module with other tensors as its parameters and buffers.
 
-    Args: as for `func.functional_call`, which does the work.
+    Args: as for `func.functional_call`.
     """
     from ...func import functional_call as current  # func builds on nn
 

@@ -1,6 +1,6 @@
-"""Weight norm as it was first: a hook computes the weight before each call.
+"""Weight norm by a forward pre-hook, which computes the weight before each call.
 
-`parametrizations.weight_norm` is the newer form; this one is in many older models.
+`parametrizations.weight_norm` is the newer form; older models use this one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["remove_weight_norm", "weight_norm"]
 
 
 class WeightNorm:
-    """Before each call of a module: weight = g · v / |v|."""
+    """Hook that sets weight = g · v / |v| before each call of a module."""
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name, self.dim = name, -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """Return the weight for the g and v of now."""
+        """Return the weight for the current g and v."""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         return v * (g / norm_except_dim(v, 2, self.dim))
 
@@ -31,7 +31,7 @@ class WeightNorm:
         setattr(module, self.name, self.compute_weight(module))
 
     def remove(self, module: Module) -> None:
-        """Make the weight an ordinary parameter again."""
+        """Turn the weight into an ordinary parameter."""
         weight = self.compute_weight(module).detach()
         delattr(module, self.name)
         del module._parameters[f"{self.name}_g"], module._parameters[f"{self.name}_v"]
@@ -39,7 +39,7 @@ class WeightNorm:
 
 
 def find_hook(module: Module, hook_class: type, name: str) -> int | None:
-    """Return the number of the hook of this kind for this parameter, None if there is none."""
+    """Return the id of the hook of this class for this parameter, or None."""
     for hook_id, hook in module._forward_pre_hooks.items():
         if isinstance(hook.function, hook_class) and hook.function.name == name:  # type: ignore[attr-defined]
             return hook_id
@@ -53,7 +53,7 @@ def refuse_duplicate(module: Module, hook_class: type, what: str, name: str) -> 
 
 
 def refuse_lazy(weight: Any, what: str) -> None:
-    """Raise ValueError for a parameter without a shape."""
+    """Raise ValueError for an uninitialized (lazy) parameter."""
     if is_lazy(weight):
         raise ShapeValueError(
             None, f"The module passed to `{what}` can't have uninitialized parameters. Make sure "
@@ -62,12 +62,12 @@ def refuse_lazy(weight: Any, what: str) -> None:
 
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
-    """Train length and direction of a weight apart: weight = g · v / |v|.
+    """Separate the norm and the direction of a weight: weight = g · v / |v|.
 
     Args:
-        dim: the axis along which each slice has a length of its own; None: one for all.
+        dim: the axis whose slices have a norm each; None for a single norm.
 
-    Raises: RuntimeError: it is done already.
+    Raises: RuntimeError: it is registered already.
 
     Paper: Salimans and Kingma, Weight normalization, 2016.
 
@@ -87,9 +87,9 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Make the weight an ordinary parameter again.
+    """Turn the weight into an ordinary parameter.
 
-    Raises: ValueError: there is no weight norm on it.
+    Raises: ValueError: it has no weight norm.
 
     >>> layer = nn.utils.weight_norm(nn.Linear(3, 2))
     >>> list(nn.utils.remove_weight_norm(layer).state_dict())
