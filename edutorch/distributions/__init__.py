@@ -1,4 +1,4 @@
-"""Probability distributions, by PyTorch's names: sampling, densities, divergences.
+"""Probability distributions, with PyTorch's names: sampling, densities, divergences.
 
 policy = Categorical(logits=network(state))
 action = policy.sample()

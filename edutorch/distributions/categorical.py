@@ -1,4 +1,4 @@
-"""One of several possibilities: by number, as a vector with one 1, or counted over many draws."""
+"""Categorical distributions: class indices, one-hot vectors, and multinomial counts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ CATEGORICAL_CONSTRAINTS = {"probs": constraints.simplex, "logits": constraints.r
 
 
 class Categorical(Distribution):
-    """The numbers 0 … n-1, each with a probability of its own.
+    """The categorical distribution over the integers 0 … n-1.
 
     Args:
-        probs: the probabilities along the last dimension; scaled to the sum 1.
-        logits: instead of them, their logarithms up to a constant.
+        probs: the probabilities along the last dimension; normalized to the sum 1.
+        logits: instead, the logarithms of the probabilities up to a constant.
 
     >>> edutorch.distributions.Categorical(tensor([1.0, 3.0])).log_prob(tensor(1)).exp()
     tensor(0.7500)
@@ -113,7 +113,7 @@ class Categorical(Distribution):
 
 
 class CategoricalBased(Distribution):
-    """What distributions around a `Categorical` show of it."""
+    """The base of distributions that wrap a `Categorical`."""
 
     _categorical: Categorical
 
@@ -134,7 +134,7 @@ class CategoricalBased(Distribution):
 
 
 class OneHotCategorical(CategoricalBased):
-    """A vector of zeros with one 1, at a `Categorical` place.
+    """A one-hot vector with a `Categorical` index.
 
     >>> edutorch.distributions.OneHotCategorical(tensor([0.0, 1.0])).sample()
     tensor([0., 1.])
@@ -183,7 +183,7 @@ class OneHotCategorical(CategoricalBased):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """The same, with the gradient of the probabilities for that of the sample.
+    """`OneHotCategorical` with the straight-through gradient: that of the probabilities.
 
     Paper: Bengio, Léonard and Courville, Estimating or propagating gradients through stochastic
     neurons for conditional computation, 2013.
@@ -199,7 +199,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
 
 
 class Multinomial(CategoricalBased):
-    """How often each of several possibilities comes in `total_count` draws.
+    """The counts of each class in `total_count` draws.
 
     p(k) = n! Π pᵢ^kᵢ / kᵢ!
 

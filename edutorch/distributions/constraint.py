@@ -1,4 +1,4 @@
-"""What constraints share, and constraints that are known only together with the parameters."""
+"""The base of constraints, and constraints that depend on parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Constraint", "Dependent", "DependentProperty", "is_dependent"]
 
 
 class Constraint:
-    """A set of values. `check` says of each value whether it belongs to the set.
+    """A set of values; `check` tests whether values are members.
 
     >>> edutorch.distributions.constraints.positive.check(tensor([-1.0, 2.0]))
     tensor([False,  True])
@@ -28,7 +28,7 @@ class Constraint:
 
 
 class Dependent(Constraint):
-    """A set that depends on the parameters of the distribution: unknown before they are."""
+    """A set that depends on the parameters of the distribution."""
 
     def __init__(
         self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
@@ -50,7 +50,7 @@ class Dependent(Constraint):
     def __call__(
         self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
     ) -> Dependent:
-        """Say what is known of the set."""
+        """Return a dependent constraint with these properties."""
         return Dependent(
             is_discrete=self._is_discrete if is_discrete is NotImplemented else is_discrete,
             event_dim=self._event_dim if event_dim is NotImplemented else event_dim,
@@ -64,7 +64,7 @@ class Dependent(Constraint):
 
 
 class DependentProperty(property, Dependent):
-    """A property that returns the constraint; of the class it is a dependent constraint."""
+    """A property that returns the constraint; on the class itself a dependent constraint."""
 
     def __init__(
         self, fn: Callable[..., Any] | None = None, *,
@@ -79,5 +79,5 @@ class DependentProperty(property, Dependent):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Say whether a constraint depends on parameters, so that it cannot check anything."""
+    """Return True if a constraint depends on parameters, so that it cannot check values."""
     return isinstance(constraint, Dependent)

@@ -1,6 +1,6 @@
-"""From any numbers into a constraint: the transform that belongs to each set.
+"""Registries of transforms from unconstrained values to each constraint.
 
-`biject_to` gives one-to-one transforms, `transform_to` may give quicker ones that are not.
+`biject_to` returns bijective transforms; `transform_to` may return cheaper, non-bijective ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Knows a transform for each kind of constraint.
+    """A registry of a transform for each class of constraints.
 
     >>> positive = edutorch.distributions.constraints.positive
     >>> edutorch.distributions.transform_to(positive)(tensor(0.0))
@@ -26,7 +26,7 @@ class ConstraintRegistry:
         self._registry: dict[type, Callable[[Any], Any]] = {}
 
     def register(self, constraint: Any, factory: Any = None) -> Any:
-        """Make `factory(constraint)` the transform for a class of constraints; a decorator too.
+        """Register `factory(constraint)` as the transform of a class; also usable as a decorator.
 
         Raises: TypeError: not a constraint.
         """
@@ -43,7 +43,7 @@ class ConstraintRegistry:
         return factory
 
     def __call__(self, constraint: Any) -> Any:
-        """Return the transform onto a set.
+        """Return the transform onto a constraint.
 
         Raises: NotImplementedError: none is registered.
         """
@@ -57,7 +57,7 @@ biject_to, transform_to = ConstraintRegistry(), ConstraintRegistry()
 
 
 def register_both(*constraint_classes: Any) -> Callable[[Any], Any]:
-    """Register one transform with both."""
+    """Register one factory in both registries."""
 
     def decorate(factory: Any) -> Any:
         for constraint in constraint_classes:
@@ -105,7 +105,7 @@ def interval_transform(constraint: Any) -> Any:
 
 
 def register_composites(registry: ConstraintRegistry) -> None:
-    """The constraints made of others, each part by the same registry."""
+    """Register the composite constraints, whose parts are looked up in the same registry."""
     registry.register(
         constraints.independent,
         lambda constraint: transforms.IndependentTransform(

@@ -1,7 +1,7 @@
-"""Sets of numbers: which parameters a distribution takes, and which values it gives.
+"""Constraints: the valid parameters of a distribution, and its support.
 
-A constraint answers `check(value)` with a bool per value. `event_dim` says how many of the last
-dimensions belong to one value (0 for a number, 1 for a vector, 2 for a matrix).
+`check(value)` of a constraint returns a bool per value. `event_dim` is the number of trailing
+dimensions of one value (0 for a scalar, 1 for a vector, 2 for a matrix).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class IndependentConstraint(Constraint):
-    """Many values as one: valid where all along the last dimensions are valid."""
+    """A constraint whose trailing batch dimensions form one value, valid if all parts are."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint = base_constraint
@@ -51,7 +51,7 @@ class IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """A value that each component of a mixture could have given."""
+    """Values in the support of every component of a mixture."""
 
     def __init__(self, base_constraint: Constraint) -> None:
         self.base_constraint = base_constraint
@@ -73,7 +73,7 @@ class MixtureSameFamilyConstraint(Constraint):
         return f"{type(self).__name__}({self.base_constraint!r})"
 
 
-# Numbers -----------------------------------------------------------------------------------------
+# Scalars -----------------------------------------------------------------------------------------
 
 
 class Boolean(Constraint):
@@ -123,14 +123,14 @@ class IntegerGreaterThan(Constraint):
 
 
 class Real(Constraint):
-    """Any number but NaN."""
+    """Any value except NaN."""
 
     def check(self, value: Any) -> Any:
         return value == value
 
 
 class GreaterThan(Constraint):
-    """Above lower_bound."""
+    """Values above lower_bound."""
 
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
@@ -140,7 +140,7 @@ class GreaterThan(Constraint):
 
 
 class GreaterThanEq(Constraint):
-    """From lower_bound on."""
+    """Values from lower_bound on."""
 
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
@@ -150,7 +150,7 @@ class GreaterThanEq(Constraint):
 
 
 class LessThan(Constraint):
-    """Below upper_bound."""
+    """Values below upper_bound."""
 
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
@@ -160,7 +160,7 @@ class LessThan(Constraint):
 
 
 class Interval(Constraint):
-    """From lower_bound to upper_bound, both included."""
+    """Values from lower_bound to upper_bound, both included."""
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
@@ -170,7 +170,7 @@ class Interval(Constraint):
 
 
 class HalfOpenInterval(Constraint):
-    """From lower_bound up to, but without, upper_bound."""
+    """Values from lower_bound up to, but excluding, upper_bound."""
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
@@ -183,7 +183,7 @@ class HalfOpenInterval(Constraint):
 
 
 class OneHot(Constraint):
-    """A vector of zeros with one 1."""
+    """One-hot vectors."""
 
     is_discrete, event_dim = True, 1
 
@@ -192,7 +192,7 @@ class OneHot(Constraint):
 
 
 class Simplex(Constraint):
-    """Probabilities: not negative, with the sum 1."""
+    """Probability vectors: non-negative, with the sum 1."""
 
     event_dim = 1
 
@@ -201,7 +201,7 @@ class Simplex(Constraint):
 
 
 class Multinomial(Constraint):
-    """Counts: not negative, with the sum upper_bound."""
+    """Vectors of counts: non-negative, with a sum of at most upper_bound."""
 
     is_discrete, event_dim = True, 1
 
@@ -213,7 +213,7 @@ class Multinomial(Constraint):
 
 
 def all_of_matrix(mask: Tensor) -> Tensor:
-    """True where all numbers of a matrix are."""
+    """Return True where all elements of a matrix are True."""
     return all_true(all_true(mask, -1), -1)
 
 
@@ -227,14 +227,14 @@ class LowerTriangular(Constraint):
 
 
 class LowerCholesky(LowerTriangular):
-    """Lower triangular matrices whose diagonal is positive."""
+    """Lower triangular matrices with a positive diagonal."""
 
     def check(self, value: Any) -> Any:
         return super().check(value) & all_true(value.diagonal(dim1=-2, dim2=-1) > 0, -1)
 
 
 class CorrCholesky(LowerCholesky):
-    """The same with rows of length 1: Cholesky factors of correlation matrices."""
+    """Cholesky factors of correlation matrices: `LowerCholesky` with rows of norm 1."""
 
     def check(self, value: Any) -> Any:
         from ..dtypes import finfo
@@ -270,7 +270,7 @@ class Symmetric(Square):
 
 
 class PositiveSemidefinite(Symmetric):
-    """Symmetric matrices none of whose eigenvalues is negative."""
+    """Symmetric matrices without negative eigenvalues."""
 
     def check(self, value: Any) -> Any:
         from ..linalg import eigvalsh
@@ -282,7 +282,7 @@ class PositiveSemidefinite(Symmetric):
 
 
 class PositiveDefinite(Symmetric):
-    """Symmetric matrices that have a Cholesky factor."""
+    """Symmetric matrices with a Cholesky factor."""
 
     def check(self, value: Any) -> Any:
         from ..linalg import cholesky_ex
@@ -291,11 +291,11 @@ class PositiveDefinite(Symmetric):
         return cholesky_ex(value).info == 0 if bool(is_symmetric.all()) else is_symmetric
 
 
-# Several -----------------------------------------------------------------------------------------
+# Composites --------------------------------------------------------------------------------------
 
 
 class Cat(Constraint):
-    """Parts along a dimension, each with a constraint of its own."""
+    """Parts along a dimension, each with its own constraint."""
 
     def __init__(
         self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
@@ -322,7 +322,7 @@ class Cat(Constraint):
 
 
 class Stack(Constraint):
-    """Slices along a dimension, each with a constraint of its own."""
+    """Slices along a dimension, each with its own constraint."""
 
     def __init__(self, cseq: Sequence[Constraint], dim: int = 0) -> None:
         self.cseq, self.dim = list(cseq), dim

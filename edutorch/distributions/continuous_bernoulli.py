@@ -1,9 +1,9 @@
-"""The continuous Bernoulli distribution: a number in [0, 1] with an exponential density.
+"""The continuous Bernoulli distribution: values in [0, 1] with an exponential density.
 
-With the logit t = log(λ / (1 - λ)) the density is p(x) ∝ eᵗˣ. All it is asked for follows from
+With the logit t = log(λ / (1 - λ)) the density is p(x) ∝ eᵗˣ. All its quantities are composed of
 three functions of t that are smooth at 0, although their formulas are 0 / 0 there and cancel
-nearby: (eᵗ - 1) / t, log(1 + z) / z, and Langevin's function L(x) = coth x - 1 / x. Near 0 each is
-a power series, so that derivatives keep their digits, too.
+nearby: (eᵗ - 1) / t, log(1 + z) / z, and the Langevin function L(x) = coth x - 1 / x. Near 0 each
+is computed as a power series, so that derivatives are accurate, too.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ from .distribution import (
 __all__ = ["ContinuousBernoulli"]
 
 SERIES_TERMS = 20
-"""Enough for float64: each term of a series is at least ten times as small as the one before."""
+"""Enough for float64: each term of a series is at most a tenth of the one before."""
 
 
 class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
-    """A number in [0, 1] with the density p(x) ∝ λˣ (1 - λ)¹⁻ˣ, for nearly binary pixels.
+    """The distribution on [0, 1] with the density p(x) ∝ λˣ (1 - λ)¹⁻ˣ.
 
-    PyTorch loses digits near λ = 1/2 (its float32 variance at 0.5011 is 0.246, not 0.083), and its
-    `cdf`, `icdf` and `rsample` have no gradient by λ between `lims`. Here neither is so.
+    PyTorch is inaccurate near λ = 1/2 (its float32 variance at 0.5011 is 0.246, not 0.083), and its
+    `cdf`, `icdf` and `rsample` have no gradient by λ between `lims`. The formulas here have neither
+    problem.
 
     Args:
         probs: the parameter λ, which is not the mean.
-        logits: instead of it, log(λ / (1 - λ)).
-        lims: as PyTorch takes it; no formula here needs it.
+        logits: instead, log(λ / (1 - λ)).
+        lims: for compatibility with PyTorch; no formula here uses it.
 
     Paper: G. Loaiza-Ganem and J. P. Cunningham, The continuous Bernoulli, 2019.
 
@@ -70,7 +71,7 @@ class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
         return clamp_probs(self.logits.sigmoid())
 
     def _logit(self) -> Any:
-        """The logit of `probs`, which are kept off 0 and 1; of 16 bits in float32."""
+        """The logit of the clamped `probs`, in float32 for 16-bit parameters."""
         logits = self.logits
         limit = -math.log(finfo(logits.dtype).eps)
         return clamp(logits, -limit, limit)
@@ -110,7 +111,7 @@ class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
         return where(is_inside, inside, where(value >= 1, 1.0, 0.0))
 
     def icdf(self, value: Any) -> Any:
-        """log(1 + u (eᵗ - 1)) / t; above the middle of a falling density, of its mirror image."""
+        """log(1 + u (eᵗ - 1)) / t; mirrored for t < 0 and u > ½, for accuracy."""
         logit, value = broadcast_all(self._logit(), value)
         is_valid = (value >= 0) & (value <= 1)
         value = where(is_valid, value, 0.5)
@@ -123,7 +124,7 @@ class ContinuousBernoulli(BernoulliBased, ExponentialFamily):
         large = where(is_small, ones_like(logit), logit)
         y = where(is_small, near, (u * large.expm1()).log1p() / large)
         y = where(is_mirrored, 1 - y, y)
-        rounding = (y - y.clamp(0, 1)).detach()  # subtracted, since a clamp has no gradient
+        rounding = (y - y.clamp(0, 1)).detach()  # a clamp would have no gradient
         return where(is_valid, y - rounding, math.nan)
 
     def entropy(self) -> Any:
@@ -143,7 +144,7 @@ def horner(coefficients: Sequence[float], x: Any) -> Any:
 
 
 def langevin_series() -> list[float]:
-    """Return the coefficients of L(x) / x by x², from the equation L' = 1 - L² - 2 L / x."""
+    """Return the coefficients of L(x) / x in powers of x², from L' = 1 - L² - 2 L / x."""
     series: list[float] = []
     for n in range(SERIES_TERMS):
         products = sum(series[i] * series[n - 1 - i] for i in range(n))

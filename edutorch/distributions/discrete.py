@@ -1,4 +1,4 @@
-"""Distributions of counts and of yes or no: their values are integers."""
+"""Discrete distributions: Bernoulli, Binomial, Geometric, NegativeBinomial and Poisson."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def check_exactly_one(probs: Any, logits: Any) -> None:
 
 
 class BernoulliBased(Distribution):
-    """What distributions of one probability share: `probs`, or `logits` = log(p / (1 - p))."""
+    """The base of distributions with one probability: `probs`, or `logits` = log(p / (1 - p))."""
 
     arg_constraints: ClassVar[Any] = {
         "probs": constraints.unit_interval, "logits": constraints.real
     }  # fmt: skip
 
     def _set_parameter(self, probs: Any, logits: Any, *others: Any) -> list[Any]:
-        """Keep the one that is given, and return the other parameters in its shape."""
+        """Set `probs` or `logits`, and return the other parameters broadcast with it."""
         check_exactly_one(probs, logits)
         tensors = broadcast_all(*others, probs if logits is None else logits)
         setattr(self, "probs" if logits is None else "logits", tensors[-1])
@@ -68,11 +68,11 @@ class BernoulliBased(Distribution):
 
 
 class Bernoulli(BernoulliBased, ExponentialFamily):
-    """1 with the probability p, else 0: log p(x) = x log p + (1 - x) log(1 - p).
+    """The Bernoulli distribution: log p(x) = x log p + (1 - x) log(1 - p) for x = 0 or 1.
 
     Args:
         probs: the probability of 1.
-        logits: instead of it, log(p / (1 - p)).
+        logits: instead, log(p / (1 - p)).
 
     >>> edutorch.distributions.Bernoulli(0.25).log_prob(tensor(1.0))
     tensor(-1.3863)
@@ -126,14 +126,14 @@ class Bernoulli(BernoulliBased, ExponentialFamily):
 def enumerate_counts(
     count: int, like: Tensor, batch_shape: Size, expand: bool, dtype: Any = None
 ) -> Any:
-    """The values 0 … count-1 along a new first dimension."""
+    """Return the values 0 … count-1 along a new first dimension."""
     values = arange(count, dtype=dtype or like.dtype, device=like.device)
     values = values.reshape((-1, *[1] * len(batch_shape)))
     return values.expand((count, *batch_shape)) if expand else values
 
 
 class Geometric(BernoulliBased):
-    """How many tries fail before the first success: p(k) = (1 - p)ᵏ p.
+    """The number of failures before the first success: p(k) = (1 - p)ᵏ p.
 
     >>> edutorch.distributions.Geometric(0.5).log_prob(tensor(1.0))
     tensor(-1.3863)
@@ -184,7 +184,7 @@ class Geometric(BernoulliBased):
 
 
 class Poisson(ExponentialFamily):
-    """How many events happen where `rate` are expected: p(k) = rateᵏ exp(-rate) / k!.
+    """The Poisson distribution with the mean `rate`: p(k) = rateᵏ exp(-rate) / k!.
 
     >>> edutorch.distributions.Poisson(2.0).log_prob(tensor(0.0))
     tensor(-2.)
@@ -231,7 +231,7 @@ class Poisson(ExponentialFamily):
 
 
 class Binomial(BernoulliBased):
-    """How many of `total_count` tries succeed: p(k) = C(n, k) pᵏ (1 - p)ⁿ⁻ᵏ.
+    """The number of successes in `total_count` trials: p(k) = C(n, k) pᵏ (1 - p)ⁿ⁻ᵏ.
 
     >>> edutorch.distributions.Binomial(2, tensor(0.5)).log_prob(tensor(1.0)).exp()
     tensor(0.5000)
@@ -276,7 +276,7 @@ class Binomial(BernoulliBased):
             self._validate_sample(value)
         n = self.total_count
         ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        # log(1 - p) = -softplus(logits) without losing digits
+        # log(1 - p) = -softplus(logits), without cancellation
         return ways + value * self.logits - n * softplus(self.logits)
 
     def entropy(self) -> Any:
@@ -296,7 +296,7 @@ class Binomial(BernoulliBased):
 
 
 class NegativeBinomial(BernoulliBased):
-    """How many successes come before `total_count` failures; p is that of a success.
+    """The number of successes before `total_count` failures; p is the probability of a success.
 
     p(k) = Γ(r + k) / (Γ(r) k!) (1 - p)ʳ pᵏ
 
@@ -332,7 +332,7 @@ class NegativeBinomial(BernoulliBased):
         return self.mean / (-self.logits).sigmoid()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Draw a gamma rate, and a count of that rate."""
+        """Draw from a Poisson distribution with a gamma distributed rate."""
         with no_grad():
             rates = Gamma(self.total_count, (-self.logits).exp(), validate_args=False)
             return poisson(rates.sample(sample_shape))

@@ -1,7 +1,7 @@
-"""What all distributions share: shapes, checks, expansion.
+"""The base class of distributions: shapes, validation, expansion.
 
-A distribution has a `batch_shape` (how many of them stand side by side) and an `event_shape`
-(the shape of one value). A sample has the shape sample_shape + batch_shape + event_shape.
+A distribution has a `batch_shape` (of independent distributions) and an `event_shape` (of one
+value). A sample has the shape sample_shape + batch_shape + event_shape.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def not_implemented(self: Any) -> Any:
 
 
 def mask_out_of_support(log_prob: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a `log_prob`: unless values are checked, one outside the support has -∞.
+    """Wrap a `log_prob`: without validation, values outside the support get -∞.
 
-    The formula then sees another value in its place, whose gradient is finite.
+    The formula is evaluated at a value inside the support instead, so that gradients are finite.
     """
 
     @functools.wraps(log_prob)
@@ -55,18 +55,18 @@ def mask_out_of_support(log_prob: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def all_over_event(mask: Any, event_dim: int) -> Any:
-    """Reduce a mask over the dimensions of one value."""
+    """Reduce a mask over the event dimensions."""
     return mask.flatten(-event_dim).all(-1) if event_dim else mask
 
 
 def value_in_support(support: Any, value: Any) -> Any:
-    """Return values inside a support, of the shape and type of `value`."""
+    """Return values inside a support, of the shape and dtype of `value`."""
     from .constraint_registry import transform_to
 
     try:
         transform = transform_to(support)
     except NotImplementedError:
-        return zeros_like(value)  # of a discrete one: its formulas are finite there
+        return zeros_like(value)  # a discrete support; its formulas are finite there
     shape = transform.inverse_shape(value.shape)
     inner = transform(value.new_zeros(shape)).to(value.dtype)
     lowest = getattr(support, "lower_bound", None)
@@ -77,17 +77,17 @@ class Distribution:
     """The base of all distributions.
 
     Args:
-        batch_shape: how many distributions stand side by side.
+        batch_shape: the shape of the batch of distributions.
         event_shape: the shape of one value.
-        validate_args: whether parameters and values are checked.
+        validate_args: whether parameters and values are validated.
 
     Raises: ValueError: a parameter is outside its constraint.
     """
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Let the library's own distributions give impossible values the probability 0.
+        """Wrap the methods of the library's own distributions.
 
-        They also compute with 16-bit floats in float32.
+        Values outside the support get the probability 0, and 16-bit floats compute in float32.
         """
         super().__init_subclass__(**named)
         if not cls.__module__.startswith("edutorch."):
@@ -116,14 +116,14 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Say whether distributions made from now on check what they are given."""
+        """Set whether new distributions validate their arguments by default."""
         if value not in (True, False):
             raise ValueError("set_default_validate_args takes True or False")
         Distribution._validate_args = value
 
     @property
     def batch_shape(self) -> Size:
-        """How many distributions stand side by side."""
+        """The shape of the batch of distributions."""
         return self._batch_shape
 
     @property
@@ -143,7 +143,7 @@ class Distribution:
 
     @property
     def variance(self) -> Any:
-        """The mean square of the distance from the mean."""
+        """The variance."""
         raise NotImplementedError
 
     @property
@@ -152,33 +152,33 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Draw values of the shape sample_shape + batch_shape + event_shape, outside the graph."""
+        """Draw values of the shape sample_shape + batch_shape + event_shape, without gradient."""
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Draw values that depend on the parameters in a way that has a gradient."""
+        """Draw reparameterized values, which have a gradient by the parameters."""
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Any:
-        """Draw n values: PyTorch's old name for `sample((n,))`."""
+        """Draw n values: the deprecated form of `sample((n,))`."""
         warn("sample_n(n) will be deprecated. Use .sample((n,)) instead.")
         return self.sample((n,))
 
     def log_prob(self, value: Any) -> Any:
-        """Return the logarithm of the probability (or its density) of a value.
+        """Return the logarithm of the probability mass or density at a value.
 
-        With `validate_args` a value outside the support is refused; without, it is -∞, which is
-        right also in a mixture or a rejection step. (PyTorch returns what its formula gives.)
+        With `validate_args` a value outside the support raises ValueError; without, the result is
+        -∞, as needed in a mixture or a rejection step. (PyTorch evaluates its formula there.)
         """
         raise NotImplementedError
 
     def cdf(self, value: Any) -> Any:
-        """Return the probability of at most `value`."""
+        """Return the cumulative distribution function P(X ≤ value)."""
         raise NotImplementedError
 
     def icdf(self, value: Any) -> Any:
-        """Return below which number values lie with the probability `value`."""
+        """Return the quantile of the probability `value`: the inverse of `cdf`."""
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Any:
@@ -186,18 +186,18 @@ class Distribution:
         raise NotImplementedError
 
     def entropy(self) -> Any:
-        """Return how surprising a value is on average: E[-log p(x)]."""
+        """Return the entropy E[-log p(x)]."""
         raise NotImplementedError
 
     def perplexity(self) -> Any:
-        """Return exp(entropy): among how many equal values one would be as uncertain."""
+        """Return the perplexity exp(entropy)."""
         return self.entropy().exp()
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
-        """Return the distribution repeated to a larger batch shape, without new memory.
+        """Return the distribution expanded to a larger batch shape, without new memory.
 
-        Each parameter has the shape batch_shape + (what one distribution needs); the first part
-        is expanded, and distributions inside this one likewise.
+        The leading batch dimensions of each parameter are expanded, and those of inner
+        distributions likewise.
         """
         new = self._get_checked_instance(type(self), _instance)
         batch_shape, old = Size(batch_shape), len(self._batch_shape)
@@ -222,7 +222,7 @@ class Distribution:
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
-    # Checks ------------------------------------------------------------------------------
+    # Validation --------------------------------------------------------------------------
 
     def _validate_parameters(self) -> None:
         try:
@@ -290,8 +290,8 @@ class Distribution:
 class ExponentialFamily(Distribution):
     """Distributions of the form p(x) = exp(Σ t(x) · θ - F(θ) + k(x)).
 
-    From the log normalizer F and its slope follow the entropy, F(θ) - Σ θ · F'(θ) - E[k(x)],
-    and the divergence from another one of the same family.
+    The log normalizer F and its derivative give the entropy, F(θ) - Σ θ · F'(θ) - E[k(x)],
+    and the KL divergence from a distribution of the same family.
 
     Paper: Nielsen and Nock, Entropies and cross-entropies of exponential families, 2010.
     """
@@ -300,11 +300,11 @@ class ExponentialFamily(Distribution):
 
     @property
     def _natural_params(self) -> tuple[Any, ...]:
-        """The parameters θ."""
+        """The natural parameters θ."""
         raise NotImplementedError
 
     def _log_normalizer(self, *natural_params: Any) -> Any:
-        """F(θ)."""
+        """The log normalizer F(θ)."""
         raise NotImplementedError
 
     def entropy(self) -> Any:
@@ -323,7 +323,7 @@ class ExponentialFamily(Distribution):
 
 
 class lazy_property:
-    """A parameter worked out from others when it is first asked for, and kept."""
+    """A property that is computed at the first access and then stored."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped
@@ -340,9 +340,9 @@ class lazy_property:
 
 
 def broadcast_all(*values: Any) -> list[Any]:
-    """Make tensors of one shape out of numbers and tensors.
+    """Convert scalars and tensors to tensors of one shape.
 
-    Raises: ValueError: something else is among them.
+    Raises: ValueError: a value is neither a scalar nor a tensor.
 
     >>> edutorch.distributions.utils.broadcast_all(1.0, tensor([2.0, 3.0]))[0]
     tensor([1., 1.])
@@ -363,13 +363,13 @@ def broadcast_all(*values: Any) -> list[Any]:
 
 
 def uniform_like(like: Tensor, shape: Sequence[int], open_at_0: bool = True) -> Tensor:
-    """Uniform numbers of the type and on the device of a parameter; never 0 if `open_at_0`."""
+    """Draw uniform values with the dtype and device of a parameter; never 0 if `open_at_0`."""
     u = rand(size=tuple(shape), dtype=like.dtype, device=like.device)
     return u.clamp(min=finfo(like.dtype).tiny) if open_at_0 else u
 
 
 def normal_like(like: Tensor, shape: Sequence[int]) -> Tensor:
-    """Standard normal numbers of the type and on the device of a parameter."""
+    """Draw standard normal values with the dtype and device of a parameter."""
     return randn(size=tuple(shape), dtype=like.dtype, device=like.device)
 
 
@@ -379,17 +379,17 @@ def sum_rightmost(value: Tensor, count: int) -> Tensor:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Keep probabilities off 0 and 1 by the smallest step of their type."""
+    """Clamp probabilities to [eps, 1 - eps], with the eps of their dtype."""
     eps = finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """log p, or for a probability of its own log p - log(1 - p)."""
+    """Return log p, or log p - log(1 - p) for binary probabilities."""
     clamped = clamp_probs(probs)
     return clamped.log() - (-clamped).log1p() if is_binary else clamped.log()
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Softmax over the last dimension, or the sigmoid for a probability of its own."""
+    """Return the softmax over the last dimension, or the sigmoid for binary probabilities."""
     return logits.sigmoid() if is_binary else logits.softmax(-1)

@@ -1,4 +1,4 @@
-"""Gamma and what is made of gamma numbers: Chi2, Beta, Dirichlet, StudentT, FisherSnedecor."""
+"""Gamma and related distributions: Chi2, Beta, Dirichlet, StudentT, FisherSnedecor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma"
 
 
 class Exponential(ExponentialFamily):
-    """How long one waits for an event: p(x) = rate · exp(-rate · x).
+    """The exponential distribution: p(x) = rate · exp(-rate · x).
 
     >>> edutorch.distributions.Exponential(2.0).mean
     tensor(0.5000)
@@ -84,7 +84,7 @@ class Exponential(ExponentialFamily):
 
 
 class Gamma(ExponentialFamily):
-    """How long one waits for `concentration` events: p(x) ∝ xᵃ⁻¹ exp(-rate · x).
+    """The gamma distribution with the shape a = `concentration`: p(x) ∝ xᵃ⁻¹ exp(-rate · x).
 
     Samples have gradients by both parameters: see `gamma_sampling.py`.
 
@@ -118,7 +118,7 @@ class Gamma(ExponentialFamily):
         log_z = log_gamma_sample(self.concentration, self._extended_shape(sample_shape))
         z = exp(log_z) / self.rate
         tiny = finfo(z.dtype).tiny
-        return where(z < tiny, z - z.detach() + tiny, z)  # never 0, with the gradient it has
+        return where(z < tiny, z - z.detach() + tiny, z)  # clamped above 0, with its own gradient
 
     def log_prob(self, value: Any) -> Any:
         value = value if isinstance(value, Tensor) else tensor(value, dtype=self.rate.dtype)
@@ -145,7 +145,7 @@ class Gamma(ExponentialFamily):
 
 
 class Chi2(Gamma):
-    """The sum of `df` squared standard normal numbers: Gamma(df / 2, 1/2).
+    """The sum of `df` squared standard normal variables: Gamma(df / 2, 1/2).
 
     >>> edutorch.distributions.Chi2(3.0).mean
     tensor(3.)
@@ -158,14 +158,14 @@ class Chi2(Gamma):
 
     @property
     def df(self) -> Any:
-        """How many squares."""
+        """The degrees of freedom."""
         return self.concentration * 2
 
 
 class Dirichlet(ExponentialFamily):
-    """Random probabilities: p(x) ∝ Π xᵢ^(aᵢ - 1) over vectors with the sum 1.
+    """The Dirichlet distribution: p(x) ∝ Π xᵢ^(aᵢ - 1) over vectors with the sum 1.
 
-    A sample is z / Σz for gamma numbers z of the shapes a: the softmax of their logarithms.
+    A sample is z / Σz for gamma variables z with the shapes a: the softmax of their logarithms.
 
     >>> edutorch.distributions.Dirichlet(tensor([1.0, 3.0])).mean
     tensor([0.2500, 0.7500])
@@ -224,11 +224,11 @@ class Dirichlet(ExponentialFamily):
 
 
 class Beta(ExponentialFamily):
-    """A random probability: p(x) ∝ x^(a - 1) (1 - x)^(b - 1); the Dirichlet of two.
+    """The beta distribution: p(x) ∝ x^(a - 1) (1 - x)^(b - 1) on [0, 1].
 
     Args:
-        concentration1: a, from successes.
-        concentration0: b, from failures.
+        concentration1: the parameter a.
+        concentration0: the parameter b.
 
     >>> edutorch.distributions.Beta(2.0, 1.0).log_prob(tensor(0.5))
     tensor(0.)
@@ -290,7 +290,7 @@ class Beta(ExponentialFamily):
 
 
 class StudentT(Distribution):
-    """The mean of few normal numbers over its own estimated error: a bell with wide tails.
+    """Student's t-distribution, shifted by `loc` and scaled by `scale`.
 
     p(x) ∝ (1 + z² / df)^(-(df + 1) / 2) with z = (x - loc) / scale.
 
@@ -344,7 +344,7 @@ class StudentT(Distribution):
 
 
 class FisherSnedecor(Distribution):
-    """The quotient of two estimated variances with df1 and df2 degrees of freedom.
+    """The F-distribution: the ratio of two sample variances with df1 and df2 degrees of freedom.
 
     >>> edutorch.distributions.FisherSnedecor(2.0, 4.0).mean
     tensor(2.)

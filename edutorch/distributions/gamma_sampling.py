@@ -1,13 +1,13 @@
-"""Gamma numbers, and how they move with their shape parameter.
+"""Sampling gamma variables, with gradients by the shape parameter.
 
-A drawn number z is where the distribution function has reached some u: P(α, z) = u. Let α move
-a little and keep u: z follows with the slope
+A sample z solves P(α, z) = u for a uniform u, with the distribution function P. With u fixed,
+the derivative of z is
 
     dz/dα = - (∂P/∂α) / (∂P/∂z)
 
-(implicit reparameterization: nothing has to be inverted). With the formulas of
-`ops/incomplete_gamma.py` for P the common factor zᵅ e⁻ᶻ / Γ(α + 1) cancels, so no part of the
-quotient overflows. All is done for ln z: for a small α, z itself would often round to 0.
+(implicit reparameterization). With the formulas of `ops/incomplete_gamma.py` for P the common
+factor zᵅ e⁻ᶻ / Γ(α + 1) cancels, so no part of the quotient overflows. All is computed for ln z:
+for a small α, z itself would often round to 0.
 
 Papers: G. Marsaglia and W. W. Tsang, A simple method for generating gamma variables, 2000;
 M. Figurnov, S. Mohamed and A. Mnih, Implicit reparameterization gradients, 2018.
@@ -31,10 +31,10 @@ from ..ops.special_common import power_series
 
 
 def draw_log_gamma(alpha: Array) -> Array:
-    """ln z for gamma numbers z of the shapes α, on the host.
+    """Draw ln z for gamma variables z with the shapes α, on the host.
 
-    For α ≥ 1 z = d (1 + c x)³ with a normal x is nearly right already; rejection does the
-    rest. Below 1: z(α) = z(α + 1) · U^(1/α).
+    For α ≥ 1, z = d (1 + c x)³ with a normal x is nearly gamma distributed; a rejection step
+    corrects it. Below 1: z(α) = z(α + 1) · U^(1/α).
     """
     random = random_source(None, backends.CPU)
     double = np.dtype(np.float64)
@@ -57,7 +57,7 @@ def draw_log_gamma(alpha: Array) -> Array:
 def derivative_by_series(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
     """d ln z / dα from the power series of P, for x up to about α + 1.
 
-    P = h Σ tₙ with tₙ = xⁿ / ((α+1) … (α+n)), and each h tₙ has the slope
+    P = h Σ tₙ with tₙ = xⁿ / ((α+1) … (α+n)), and each h tₙ has the derivative
     h tₙ (ln x - ψ(α + n + 1)).
     """
     psi = digamma.op.forward(xp, a + 1)
@@ -71,7 +71,7 @@ def derivative_by_series(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
 
 
 def derivative_by_fraction(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
-    """The same from the continued fraction of Q = h α / f, for larger x; f' is carried along."""
+    """d ln z / dα from the continued fraction of Q = h α / f and its derivative, for larger x."""
     steps = 80
     f, slope = x + (2 * steps + 1) - a, -xp.ones_like(x)
     for n in range(steps, 0, -1):
@@ -83,7 +83,7 @@ def derivative_by_fraction(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
 
 
 def derivative_by_temme(xp: Any, a: Array, x: Array) -> Array:
-    """The same from Temme's expansion, for a large α and x within α/2 … 2α.
+    """d ln z / dα from Temme's expansion, for a large α and x within α/2 … 2α.
 
     P = ½ erfc(-η √(α/2)) - E S, E = exp(-α η²/2) / √(2πα), S = Σ Cₖ(η) α⁻ᵏ. With x fixed
     ∂η/∂α = -(μ/η)/α and ∂E/∂α = E (ln(1+μ) - 1/(2α)); the density is E e⁻ˢ α/x, where s is
@@ -108,7 +108,7 @@ def derivative_by_temme(xp: Any, a: Array, x: Array) -> Array:
 
 
 def log_gamma_derivative(xp: Any, a: Array, log_z: Array) -> Array:
-    """d ln z / dα of a gamma number z with the shape α, the uniform number behind it fixed."""
+    """d ln z / dα of a gamma variable z with the shape α, for a fixed uniform variable."""
     x = xp.exp(log_z)
     peak = (a > LARGE) & (x > a / 2) & (x < 2 * a)
     tail = ~peak & (x > 2) & (x > a + 1)
@@ -121,7 +121,7 @@ def log_gamma_derivative(xp: Any, a: Array, log_z: Array) -> Array:
 
 
 class LogGammaSample(Function):
-    """ln z for a gamma number z, differentiable once by the shape parameter."""
+    """Draw ln z for gamma variables z, differentiable once by the shape parameter."""
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
@@ -143,5 +143,5 @@ class LogGammaSample(Function):
 
 
 def log_gamma_sample(concentration: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """ln z for standard gamma numbers z in a larger shape; see `LogGammaSample`."""
+    """Draw ln z for standard gamma variables z of a given tensor shape; see `LogGammaSample`."""
     return LogGammaSample.apply(concentration.expand(shape))

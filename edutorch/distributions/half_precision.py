@@ -1,8 +1,8 @@
-"""Distributions of 16-bit floats compute in float32 and round their answer once.
+"""Distributions with 16-bit parameters compute in float32 and round their result once.
 
-A formula takes many steps, and a bfloat16 loses a digit in each. So a question to a distribution
-whose parameters are all of one 16-bit type is put to a copy of it with float32 parameters, which
-come from the 16-bit ones: gradients reach those.
+A formula has many steps, and bfloat16 would round in each. So a method of a distribution whose
+parameters all have one 16-bit dtype is called on a copy with float32 parameters, which are
+computed from the 16-bit ones: gradients reach those.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METHODS = ("log_prob", "cdf", "icdf", "entropy", "mean", "mode", "variance", "st
 
 
 def wrap_methods(cls: type) -> None:
-    """Wrap the questions that a class of distributions answers itself."""
+    """Wrap the methods that a class of distributions defines itself."""
     for name in METHODS:
         method = vars(cls).get(name)
         if isinstance(method, property):
@@ -32,7 +32,7 @@ def wrap_methods(cls: type) -> None:
 
 
 def compute_in_float32(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of a distribution compute with 16-bit floats in float32."""
+    """Wrap a method of a distribution: with 16-bit floats it computes in float32."""
 
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any) -> Any:
@@ -50,7 +50,7 @@ def compute_in_float32(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def first_dtype(distribution: Any) -> Any:
-    """Return the dtype of the first tensor that a distribution holds, itself or inside another."""
+    """Return the dtype of the first tensor of a distribution or of its inner distributions."""
     for value in vars(distribution).values():
         if isinstance(value, Tensor):
             return value.dtype
@@ -65,20 +65,20 @@ def is_distribution_object(value: Any) -> bool:
 
 
 class WideCopy:
-    """Copies distributions, their 16-bit tensors as float32.
+    """Copies distributions, converting 16-bit tensors to float32.
 
     Attributes:
-        dtypes: of all floating tensors that were met.
-        remembers: whether there is a transform with a cache, which knows its numbers by identity.
+        dtypes: the dtypes of all floating tensors.
+        remembers: whether there is a transform with a cache, which compares tensors by identity.
     """
 
     def __init__(self) -> None:
         self.dtypes: set[Any] = set()
         self.has_cache = False
-        self.copies: dict[int, Any] = {}  # a tensor that is met twice is converted once
+        self.copies: dict[int, Any] = {}  # by identity: a shared tensor is converted once
 
     def of(self, value: Any) -> Any:
-        """Return a value with all the tensors inside it in float32."""
+        """Return a value with all its tensors in float32."""
         if isinstance(value, list):
             return [self.of(item) for item in value]
         if not isinstance(value, Tensor) and not is_distribution_object(value):
@@ -102,9 +102,9 @@ class WideCopy:
 
 
 def materialize_logits(distribution: Any) -> None:
-    """Let logits keep off the infinite by the step of the 16-bit type, as in PyTorch."""
+    """Compute logits in the 16-bit dtype if its eps clamps the probabilities, as in PyTorch."""
     from .distribution import clamp_probs
 
     probs = vars(distribution)["probs"]
     if bool((clamp_probs(probs) != probs).any()):
-        _ = distribution.logits  # is kept when it is asked for
+        _ = distribution.logits  # a lazy property, stored at the first access

@@ -1,4 +1,4 @@
-"""Distributions made of others: dimensions taken together, transformed, mixed."""
+"""Distributions composed of others: Independent, TransformedDistribution, MixtureSameFamily."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
 
 class Independent(Distribution):
-    """The last batch dimensions taken as one value: their log-probabilities are added up.
+    """Reinterpret the last batch dimensions as event dimensions; log-probabilities are summed.
 
     Args:
-        reinterpreted_batch_ndims: how many dimensions.
+        reinterpreted_batch_ndims: the number of dimensions.
 
     >>> normal = edutorch.distributions.Normal(zeros(3), ones(3))
     >>> edutorch.distributions.Independent(normal, 1).log_prob(zeros(3))
@@ -124,7 +124,7 @@ class TransformedDistribution(Distribution):
             )
         after = composed.forward_shape(shape)
         before = composed.inverse_shape(after)
-        if shape != before:  # settings of the transforms have a larger shape
+        if shape != before:  # parameters of the transforms have a larger shape
             base_distribution = base_distribution.expand(before[: len(before) - dim])
         extra_dims = composed.domain.event_dim - dim
         if extra_dims > 0:
@@ -141,14 +141,14 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             shape = transform.inverse_shape(shape)
         new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
-        for name, value in vars(self).items():  # parameters that a subclass shows
+        for name, value in vars(self).items():  # parameters that a subclass sets
             if isinstance(value, Tensor):
                 setattr(new, name, value.expand(batch_shape))
         new._batch_shape = Size(batch_shape)
         return new
 
     def _codomain(self) -> Any:
-        """The set that the last transform leads to."""
+        """The codomain of the last transform."""
         if not self.transforms:
             return self.base_dist.support
         codomain = self.transforms[-1].codomain
@@ -184,7 +184,7 @@ class TransformedDistribution(Distribution):
         return total + sum_rightmost(base.log_prob(y), dim - len(base.event_shape))
 
     def _orient(self, value: Any) -> Any:
-        """1 - value where the transforms fall instead of rising."""
+        """Return 1 - value where the transforms are decreasing."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign
@@ -202,9 +202,7 @@ class TransformedDistribution(Distribution):
 
 
 class MixtureSameFamily(Distribution):
-    """First one of several distributions is drawn, then a value from it.
-
-    p(x) = Σ πₖ pₖ(x)
+    """A mixture of distributions of one family: p(x) = Σ πₖ pₖ(x).
 
     Args:
         mixture_distribution: a `Categorical` with the probabilities πₖ.
@@ -265,16 +263,16 @@ class MixtureSameFamily(Distribution):
 
     @property
     def mixture_distribution(self) -> Any:
-        """The distribution of the choice."""
+        """The distribution of the component index."""
         return self._mixture_distribution
 
     @property
     def component_distribution(self) -> Any:
-        """The distributions that are chosen from."""
+        """The distributions of the components."""
         return self._component_distribution
 
     def _mixture_probs(self) -> Any:
-        """The probabilities of the components, in a shape that fits their values."""
+        """The probabilities of the components, in a shape that broadcasts with their values."""
         probs = self._mixture_distribution.probs
         return probs.reshape((*probs.shape, *[1] * self._event_ndims))
 
@@ -286,7 +284,7 @@ class MixtureSameFamily(Distribution):
 
     @property
     def variance(self) -> Any:
-        """Inside the components on average, and between their means."""
+        """The mean variance of the components plus the variance of their means."""
         parts, dim = self._component_distribution, -1 - self._event_ndims
         inside = (self._mixture_probs() * parts.variance).sum(dim)
         between = (parts.mean - self.mean.unsqueeze(dim)).square()

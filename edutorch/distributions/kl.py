@@ -1,8 +1,8 @@
-"""The Kullback–Leibler divergence: how much a wrong belief q about p costs.
+"""The Kullback–Leibler divergence, with a registry of formulas for pairs of classes.
 
     KL(p ‖ q) = E[log p(x) - log q(x)] for x from p
 
-Here are the registry and pairs of one kind; `kl_pairs.py` has those of two kinds.
+This file has the pairs of one class; `kl_pairs.py` those of two different classes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REGISTRY: dict[tuple[type, type], Callable[[Any, Any], Any]] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
-    """Make a function the divergence between two kinds of distributions (a decorator).
+    """Register a function as the divergence between two classes of distributions (a decorator).
 
     Raises: TypeError: not classes of distributions.
 
@@ -58,7 +58,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
 
 @functools.cache
 def find_kl(type_p: type, type_q: type) -> Any:
-    """The function for the nearest pair of base classes, that of p first."""
+    """Return the function for the nearest pair of base classes, or None; p takes precedence."""
     for p in type_p.__mro__:
         for q in type_q.__mro__:
             if (p, q) in REGISTRY:
@@ -84,7 +84,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
     return function(p, q)
 
 
-# Pairs of one kind -------------------------------------------------------------------------------
+# Pairs of one class ------------------------------------------------------------------------------
 
 
 @register_kl(Bernoulli, Bernoulli)
@@ -130,7 +130,7 @@ def _poisson(p: Any, q: Any) -> Any:
 def _continuous_bernoulli(p: Any, q: Any) -> Any:
     p_term = p._cont_bern_log_norm() + (-p.probs).log1p()
     q_term = q._cont_bern_log_norm() + (-q.probs).log1p()
-    # What rounding makes of two nearly equal ones may lie below 0, where no divergence is.
+    # Rounding may give a negative value for nearly equal distributions.
     return (p.mean * (p.logits - q.logits) + p_term - q_term).clamp(min=0)
 
 
@@ -208,7 +208,7 @@ def _uniform(p: Any, q: Any) -> Any:
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _exponential_family(p: Any, q: Any) -> Any:
-    """From the log normalizer: F(θq) - F(θp) - (θq - θp) · F'(θp)."""
+    """By the Bregman divergence of the log normalizer: F(θq) - F(θp) - (θq - θp) · F'(θp)."""
     from ..autograd import grad
 
     if type(p) is not type(q):
@@ -226,7 +226,7 @@ def _exponential_family(p: Any, q: Any) -> Any:
     return result
 
 
-# Normal vectors ----------------------------------------------------------------------------------
+# Multivariate normal -----------------------------------------------------------------------------
 
 
 def check_same_event(p: Any, q: Any) -> None:
@@ -251,7 +251,7 @@ def log_determinant(normal: Any) -> Any:
 @register_kl(MultivariateNormal, MultivariateNormal)
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 def _onto_multivariate(p: Any, q: Any) -> Any:
-    """(log det Σq - log det Σp + tr(Σq⁻¹ Σp) + distance - n) / 2."""
+    """(log det Σq - log det Σp + tr(Σq⁻¹ Σp) + distance² - n) / 2."""
     check_same_event(p, q)
     n = p.event_shape[0]
     shape = (*broadcast_shapes(p.batch_shape, q.batch_shape), n, n)
@@ -271,7 +271,7 @@ def _onto_multivariate(p: Any, q: Any) -> Any:
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 def _onto_low_rank(p: Any, q: Any) -> Any:
-    """The same with Σq⁻¹ = D⁻¹ - AᵀA by Woodbury's identity, A = C⁻¹ᐟ² Wᵀ D⁻¹."""
+    """As above, with Σq⁻¹ = D⁻¹ - AᵀA by Woodbury's identity, A = C⁻¹ᐟ² Wᵀ D⁻¹."""
     check_same_event(p, q)
     scaled = q.cov_factor.mT / q.cov_diag.unsqueeze(-2)
     a = solve_triangular(q._capacitance_tril, scaled, upper=False)
@@ -289,7 +289,7 @@ def _onto_low_rank(p: Any, q: Any) -> Any:
     return 0.5 * (determinants + trace + q.distance(q.loc - p.loc) - p.event_shape[0])
 
 
-# Made of others ----------------------------------------------------------------------------------
+# Composites --------------------------------------------------------------------------------------
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
@@ -306,4 +306,4 @@ def _independent(p: Any, q: Any) -> Any:
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
-from . import kl_pairs  # noqa: E402, F401  (pairs of two kinds register themselves)
+from . import kl_pairs  # noqa: E402, F401  (registers pairs of two classes)

@@ -1,7 +1,7 @@
-"""Kullback–Leibler divergences between distributions of two kinds.
+"""Kullback–Leibler divergences between distributions of two classes.
 
 Most are -entropy(p) - E[log q(x)]: log q is a sum of simple terms whose means under p are known.
-Where p gives values that q cannot, the divergence is infinite.
+Where p has values outside the support of q, the divergence is infinite.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .transformed import EULER, Gumbel, Pareto
 
 __all__: list[str] = []
 
-# p gives values outside the support of q.
+# Pairs in which p has values outside the support of q.
 IMPOSSIBLE: dict[type, tuple[str, list[type]]] = {
     Beta: ("concentration1", [Pareto]),
     ContinuousBernoulli: ("probs", [Pareto]),
@@ -42,7 +42,7 @@ for _p, (_name, _qs) in IMPOSSIBLE.items():
         register_kl(_p, _q)(_infinite(_name))
 
 
-# Onto q: what its logarithm's mean needs ---------------------------------------------------------
+# By q: the terms of E[log q(x)] ------------------------------------------------------------------
 
 
 def _onto_normal(p: Any, q: Any) -> Any:
@@ -178,7 +178,7 @@ def _uniform_pareto(p: Any, q: Any) -> Any:
 
 @register_kl(Normal, Laplace)
 def _normal_laplace(p: Any, q: Any) -> Any:
-    """E|x - loc| is that of a normal number folded around loc."""
+    """E|x - loc| is the mean of a folded normal distribution."""
     shift, z = p.loc - q.loc, (p.loc - q.loc) / p.scale
     folded = math.sqrt(2 / math.pi) * p.scale * (-0.5 * z.square()).exp()
     folded = folded + shift * (math.sqrt(0.5) * z).erf()

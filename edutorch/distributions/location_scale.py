@@ -1,4 +1,4 @@
-"""Distributions that are one curve, moved by `loc` and stretched by `scale`."""
+"""Location-scale distributions: Normal, Laplace, Cauchy and Uniform."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOC_SCALE = {"loc": constraints.real, "scale": constraints.positive}
 
 
 class Normal(ExponentialFamily):
-    """The bell curve: p(x) = exp(-((x - loc) / scale)² / 2) / (scale √(2π)).
+    """The normal distribution: p(x) = exp(-((x - loc) / scale)² / 2) / (scale √(2π)).
 
     Args:
         loc: the mean.
@@ -87,7 +87,7 @@ class Normal(ExponentialFamily):
 
 
 class Laplace(Distribution):
-    """Two exponential slopes: p(x) = exp(-|x - loc| / scale) / (2 scale).
+    """The Laplace distribution: p(x) = exp(-|x - loc| / scale) / (2 scale).
 
     >>> edutorch.distributions.Laplace(0.0, 1.0).log_prob(tensor(1.0))
     tensor(-1.6931)
@@ -144,9 +144,9 @@ class Laplace(Distribution):
 
 
 class Cauchy(Distribution):
-    """A peak with tails so wide that there is no mean: p(x) = 1 / (π scale (1 + z²)).
+    """The Cauchy distribution: p(x) = 1 / (π scale (1 + z²)) with z = (x - loc) / scale.
 
-    Here z = (x - loc) / scale.
+    Its mean does not exist.
 
     >>> edutorch.distributions.Cauchy(0.0, 1.0).cdf(tensor(1.0))
     tensor(0.7500)
@@ -186,10 +186,10 @@ class Cauchy(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
-        return atan2(ones_like(z), -z) / math.pi  # atan(z) / π + ½ would round tails off
+        return atan2(ones_like(z), -z) / math.pi  # atan(z) / π + ½ would round the tails
 
     def icdf(self, value: Any) -> Any:
-        near = (value - 0.5).abs() < 0.25  # there the tangent itself is exact, beyond it 1 / tan
+        near = (value - 0.5).abs() < 0.25  # tan is accurate here, 1 / tan beyond
         middle = (math.pi * where(near, value - 0.5, 0.0)).tan()
         side = where(near, 0.25, where(value < 0.5, value, 1 - value))
         tail = 1 / (math.pi * side).tan()
@@ -200,7 +200,7 @@ class Cauchy(Distribution):
 
 
 class Uniform(Distribution):
-    """Every number in [low, high) alike: p(x) = 1 / (high - low).
+    """The uniform distribution on [low, high): p(x) = 1 / (high - low).
 
     Raises: ValueError: low is not below high.
 

@@ -1,4 +1,4 @@
-"""Transforms onto probabilities, triangular matrices and correlations."""
+"""Transforms onto probability vectors, triangular matrices and correlation matrices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class SoftmaxTransform(Transform):
-    """y = exp(x) / Σ exp(x): probabilities. Not invertible, as x + 1 gives the same.
+    """Softmax: y = exp(x) / Σ exp(x). Not bijective, since x + 1 gives the same result.
 
     >>> edutorch.distributions.transforms.SoftmaxTransform()(zeros(2))
     tensor([0.5000, 0.5000])
@@ -43,9 +43,9 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """n numbers into n + 1 probabilities: each breaks a share off what is left of a stick.
+    """Stick-breaking: n real values to n + 1 probabilities, each a share of the remaining stick.
 
-    The shares are sigmoid(x - log(how many pieces are still to come)), so zeros give equal pieces.
+    The shares are sigmoid(x - log(number of remaining pieces)), so zeros give equal pieces.
 
     >>> edutorch.distributions.transforms.StickBreakingTransform()(zeros(1))
     tensor([0.5000, 0.5000])
@@ -78,7 +78,7 @@ class StickBreakingTransform(Transform):
 
 
 class LowerCholeskyTransform(Transform):
-    """A square matrix into a lower triangular one whose diagonal is positive.
+    """Map a square matrix to a lower triangular one with a positive diagonal.
 
     >>> edutorch.distributions.transforms.LowerCholeskyTransform()(zeros(2, 2))
     tensor([[1., 0.],
@@ -96,7 +96,7 @@ class LowerCholeskyTransform(Transform):
 
 
 class PositiveDefiniteTransform(Transform):
-    """A square matrix into a positive definite one: L Lᵀ with the triangular L of it.
+    """Map a square matrix to a positive definite one: L Lᵀ with `LowerCholeskyTransform`'s L.
 
     >>> edutorch.distributions.transforms.PositiveDefiniteTransform()(zeros(2, 2))
     tensor([[1., 0.],
@@ -117,10 +117,10 @@ class PositiveDefiniteTransform(Transform):
 
 
 class CorrCholeskyTransform(Transform):
-    """n (n - 1) / 2 numbers into the Cholesky factor of a correlation matrix.
+    """Map n (n - 1) / 2 real values to the Cholesky factor of a correlation matrix.
 
-    tanh makes them correlations r between -1 and 1. In each row they break what is left of the
-    length 1: Lᵢⱼ = rᵢⱼ √(Π (1 - rᵢₖ²) over k < j).
+    tanh gives partial correlations r between -1 and 1; stick-breaking of the squares gives rows of
+    norm 1: Lᵢⱼ = rᵢⱼ √(Π (1 - rᵢₖ²) over k < j).
 
     >>> edutorch.distributions.transforms.CorrCholeskyTransform()(zeros(1))
     tensor([[1., 0.],
@@ -158,7 +158,7 @@ class CorrCholeskyTransform(Transform):
         n = y.shape[-1]
         rows, columns = tril_indices(n, n, -1, device=y.device)
         left = 1 - y.square().cumsum(-1)
-        inner = columns + 1 < rows  # after the last column but one nothing more is divided
+        inner = columns + 1 < rows  # the last column of a row is not divided
         stick = 0.5 * left[..., rows[inner], columns[inner]].log().sum(-1)
         return stick - 2 * (x + softplus(-2 * x) - math.log(2)).sum(-1)
 

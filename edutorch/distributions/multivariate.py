@@ -1,4 +1,4 @@
-"""Normal vectors: with any covariance, and with one of low rank."""
+"""Multivariate normal distributions, with a full or a low-rank covariance."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 
 
 def diagonal(matrix: Tensor) -> Tensor:
-    """The diagonals of matrices."""
+    """Return the diagonals of a batch of matrices."""
     return matrix.diagonal(dim1=-2, dim2=-1)
 
 
 def mahalanobis(scale_tril: Tensor, difference: Tensor) -> Tensor:
-    """awayᵀ (L Lᵀ)⁻¹ away, the squared length of L⁻¹ away (Mahalanobis' distance)."""
+    """Return the squared Mahalanobis distance dᵀ (L Lᵀ)⁻¹ d of a difference d."""
     shape = broadcast_shapes(scale_tril.shape[:-1], difference.shape)
     full = scale_tril.expand((*shape, scale_tril.shape[-1]))
     solved = solve_triangular(full, difference.expand(shape).unsqueeze(-1), upper=False)
@@ -30,24 +30,24 @@ def mahalanobis(scale_tril: Tensor, difference: Tensor) -> Tensor:
 
 
 def precision_to_scale_tril(precision: Tensor) -> Tensor:
-    """The lower L with (L Lᵀ)⁻¹ = P, from a Cholesky factor of P read backwards."""
+    """Return the lower L with (L Lᵀ)⁻¹ = P, from the Cholesky factor of the flipped P."""
     factor = cholesky(flip(precision, (-2, -1)))
     upper = flip(factor, (-2, -1)).mT
     return solve_triangular(upper, identity_like(precision), upper=False)
 
 
 def identity_like(matrix: Tensor) -> Tensor:
-    """The identity in the shape of matrices."""
+    """Return identity matrices in the shape of a batch of matrices."""
     return eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device).expand(matrix.shape)
 
 
 class CovarianceBased(Distribution):
-    """What is known by a covariance matrix, its inverse or its Cholesky factor L."""
+    """The base of distributions with a covariance matrix, its inverse or its Cholesky factor L."""
 
     _tril: Tensor
 
     def _set_matrix(self, covariance: Any, precision: Any, scale_tril: Any, batch: Any) -> None:
-        """Keep the given one under its name, and the factor of it."""
+        """Store the given matrix, expanded to the batch shape, under its name."""
         arguments = {
             "covariance_matrix": covariance, "precision_matrix": precision,
             "scale_tril": scale_tril,
@@ -70,7 +70,7 @@ class CovarianceBased(Distribution):
 
     @lazy_property
     def covariance_matrix(self) -> Any:
-        """The covariances."""
+        """The covariance matrix."""
         return self._tril @ self._tril.mT
 
     @lazy_property
@@ -80,13 +80,13 @@ class CovarianceBased(Distribution):
 
 
 class MultivariateNormal(CovarianceBased):
-    """Normal vectors: log p(x) = -(n log 2π + log det Σ + (x - μ)ᵀ Σ⁻¹ (x - μ)) / 2.
+    """Multivariate normal: log p(x) = -(n log 2π + log det Σ + (x - μ)ᵀ Σ⁻¹ (x - μ)) / 2.
 
     Args:
         loc: the mean μ.
-        covariance_matrix: Σ; or instead of it
+        covariance_matrix: Σ; or
         precision_matrix: its inverse; or
-        scale_tril: its lower triangular factor, the quickest to use.
+        scale_tril: its lower triangular Cholesky factor, the cheapest.
 
     Raises: ValueError: not exactly one of the three is given.
 
@@ -162,9 +162,9 @@ class MultivariateNormal(CovarianceBased):
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Normal vectors with the covariance W Wᵀ + D, for a narrow W and a diagonal D.
+    """Multivariate normal with the covariance W Wᵀ + D, for a narrow W and a diagonal D.
 
-    By the matrix determinant lemma and Woodbury's identity all is done with the small matrix
+    The matrix determinant lemma and Woodbury's identity need only the small matrix
     C = I + Wᵀ D⁻¹ W: det Σ = det C · det D and Σ⁻¹ = D⁻¹ - D⁻¹ W C⁻¹ Wᵀ D⁻¹.
 
     Args:
@@ -221,7 +221,7 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def covariance_matrix(self) -> Any:
-        """The covariances W Wᵀ + D."""
+        """The covariance matrix W Wᵀ + D."""
         return self.cov_factor @ self.cov_factor.mT + diag_embed(self.cov_diag)
 
     @lazy_property
@@ -237,12 +237,12 @@ class LowRankMultivariateNormal(Distribution):
         return diag_embed(self.cov_diag.reciprocal()) - solved.mT @ solved
 
     def log_determinant(self) -> Any:
-        """log det Σ = log det C + log det D."""
+        """Return log det Σ = log det C + log det D."""
         small = 2 * diagonal(self._capacitance_tril).log().sum(-1)
         return small + self.cov_diag.log().sum(-1)
 
     def distance(self, difference: Any) -> Any:
-        """awayᵀ Σ⁻¹ away, by Woodbury's identity."""
+        """Return the squared Mahalanobis distance dᵀ Σ⁻¹ d, by Woodbury's identity."""
         scaled = self.cov_factor.mT / self.cov_diag.unsqueeze(-2)
         inner = (scaled @ difference.unsqueeze(-1)).squeeze(-1)
         plain = (difference.square() / self.cov_diag).sum(-1)

@@ -1,6 +1,6 @@
-"""Smooth stand-ins for yes or no and for one of many, so that samples have gradients.
+"""Continuous relaxations of Bernoulli and categorical distributions (Gumbel-softmax).
 
-The lower the temperature, the nearer a sample is to a corner.
+Samples have gradients; the lower the temperature, the closer they are to discrete values.
 
 Papers: C. J. Maddison, A. Mnih and Y. W. Teh, The concrete distribution, 2017;
 E. Jang, S. Gu and B. Poole, Categorical reparameterization with Gumbel-softmax, 2017.
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def as_temperature(value: Any) -> Tensor:
-    """The temperature, as a tensor."""
+    """Return the temperature as a tensor."""
     return value if isinstance(value, Tensor) else tensor(float(value))
 
 
@@ -52,7 +52,7 @@ class LogitRelaxedBernoulli(BernoulliBased):
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         new = self._get_checked_instance(type(self), _instance)
-        vars(new).update(vars(self))  # the temperature stays as it is
+        vars(new).update(vars(self))  # the temperature is not expanded
         name = "probs" if "probs" in vars(self) else "logits"
         setattr(new, name, self._param.expand(batch_shape))
         vars(new).pop("logits" if name == "probs" else "probs", None)
@@ -74,28 +74,28 @@ class LogitRelaxedBernoulli(BernoulliBased):
 
 
 class RelaxedDistribution(TransformedDistribution):
-    """What relaxed distributions show of the one they transform."""
+    """The base of relaxed distributions, with the parameters of the base distribution."""
 
     has_rsample = True
 
     @property
     def temperature(self) -> Any:
-        """How far samples stay from the corners."""
+        """The temperature."""
         return self.base_dist.temperature
 
     @property
     def logits(self) -> Any:
-        """The parameter as logarithms."""
+        """The logits."""
         return self.base_dist.logits
 
     @property
     def probs(self) -> Any:
-        """The parameter as probabilities."""
+        """The probabilities."""
         return self.base_dist.probs
 
 
 class RelaxedBernoulli(RelaxedDistribution):
-    """A number between 0 and 1, near one of them for a low temperature.
+    """The relaxed Bernoulli distribution on (0, 1), near 0 and 1 for a low temperature.
 
     >>> edutorch.distributions.RelaxedBernoulli(tensor(1.0), 0.5).log_prob(tensor(0.5))
     tensor(0.)
@@ -156,7 +156,7 @@ class ExpRelaxedCategorical(CategoricalBased):
 
 
 class RelaxedOneHotCategorical(RelaxedDistribution):
-    """Probabilities near a corner for a low temperature: the Gumbel-softmax.
+    """The relaxed one-hot categorical distribution on the simplex: the Gumbel-softmax.
 
     >>> edutorch.distributions.RelaxedOneHotCategorical(tensor(1.0), ones(3)).sample().shape
     torch.Size([3])

@@ -1,7 +1,7 @@
-"""What transforms of random numbers share, and how they are put together.
+"""The base class of transforms of random variables, and their composition.
 
-A transform y = f(x) comes with the logarithm of |dy/dx|: p(y) = p(x) / |dy/dx|, so that is what
-the density of transformed numbers needs.
+A transform y = f(x) also computes log |dy/dx|, which the density of the transformed variable needs:
+p(y) = p(x) / |dy/dx|.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Transform:
     """The base of transforms: `_call` is f, `_inverse` its inverse.
 
     Args:
-        cache_size: 1 remembers the last pair (x, y), so that inverting y again is exact.
+        cache_size: 1 stores the last pair (x, y), so that inverting y is exact.
     """
 
     bijective: Any = False
     domain: Any
     codomain: Any
-    sign: Any = property(not_implemented, doc="1 if f rises, -1 if it falls.")
+    sign: Any = property(not_implemented, doc="1 if f is increasing, -1 if decreasing.")
 
     def __init__(self, cache_size: int = 0) -> None:
         if cache_size not in (0, 1):
@@ -62,23 +62,23 @@ class Transform:
 
     @property
     def inv(self) -> Transform:
-        """The transform back."""
+        """The inverse transform."""
         return InverseTransform(self)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        """Return log |dy/dx| of a pair."""
+        """Return log |det dy/dx| for a pair y = f(x)."""
         raise NotImplementedError
 
     def forward_shape(self, shape: Any) -> Any:
-        """Return the shape of f(x) for x of a shape."""
+        """Return the shape of f(x) for x of the given shape."""
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """Return the shape of x for f(x) of a shape."""
+        """Return the shape of x for f(x) of the given shape."""
         return shape
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        """Return the same transform with another cache."""
+        """Return the same transform with another cache size."""
         if cache_size == self._cache_size:
             return self
         new = object.__new__(type(self))
@@ -86,7 +86,7 @@ class Transform:
         return new
 
     def __eq__(self, other: object) -> bool:
-        """Two transforms are equal if they are of one class and have the same settings."""
+        """Return True if two transforms have the same class and parameters."""
         if type(self) is not type(other):
             return False
         ignored = ("_cached", "_cache_size")
@@ -100,13 +100,13 @@ class Transform:
 
 
 def are_equal(a: Any, b: Any) -> bool:
-    """Say whether two settings, numbers or tensors, are equal."""
+    """Return True if two parameters, scalars or tensors, are equal."""
     equal = a == b
     return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
 
 
 class InverseTransform(Transform):
-    """A transform in the other direction."""
+    """The inverse of a transform."""
 
     def __init__(self, transform: Transform) -> None:
         super().__init__(transform._cache_size)
@@ -155,7 +155,7 @@ class InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """Several transforms, one after the other.
+    """The composition of several transforms, applied in order.
 
     >>> transforms = edutorch.distributions.transforms
     >>> twice = transforms.AffineTransform(0.0, 2.0)
@@ -239,13 +239,13 @@ class ComposeTransform(Transform):
 
 
 def reinterpret(constraint: Any, dim: int) -> Any:
-    """The constraint over values of `dim` dimensions."""
+    """Return a constraint over values of `dim` dimensions."""
     missing = dim - constraint.event_dim
     return constraints.independent(constraint, missing) if missing > 0 else constraint
 
 
 class IndependentTransform(Transform):
-    """A transform whose last dimensions count as one value: their slopes are added up.
+    """A transform whose last dimensions form one value: their log-determinants are summed.
 
     >>> transforms = edutorch.distributions.transforms
     >>> each = transforms.IndependentTransform(transforms.ExpTransform(), 1)
@@ -301,7 +301,7 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The last dimensions in another shape.
+    """Reshape the last dimensions.
 
     Raises: ValueError: the shapes have different numbers of elements.
 
@@ -350,5 +350,5 @@ class ReshapeTransform(Transform):
 
 
 def log_abs_scale(scale: Any, x: Any) -> Any:
-    """log |scale| in the shape of x."""
+    """Return log |scale| in the shape of x."""
     return ones_like(x) * (scale.abs().log() if hasattr(scale, "abs") else math.log(abs(scale)))

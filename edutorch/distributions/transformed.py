@@ -1,4 +1,4 @@
-"""Distributions that are transforms of simpler ones."""
+"""Distributions defined as transforms of simpler ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EULER = float(np.euler_gamma)
 
 
 class LogNormal(TransformedDistribution):
-    """exp(x) of a normal x: what many small factors multiply up to.
+    """The log-normal distribution: exp(x) of a normal x.
 
     >>> edutorch.distributions.LogNormal(0.0, 1.0).mode
     tensor(0.3679)
@@ -73,7 +73,7 @@ class LogNormal(TransformedDistribution):
 
 
 class LogisticNormal(TransformedDistribution):
-    """Random probabilities: normal numbers that break pieces off a stick.
+    """The logistic-normal distribution: stick-breaking of a normal vector.
 
     >>> edutorch.distributions.LogisticNormal(zeros(2), ones(2)).event_shape
     torch.Size([3])
@@ -90,17 +90,17 @@ class LogisticNormal(TransformedDistribution):
 
     @property
     def loc(self) -> Any:
-        """The means of the normal numbers."""
+        """The means of the normal vector."""
         return self.base_dist.base_dist.loc
 
     @property
     def scale(self) -> Any:
-        """Their standard deviations."""
+        """The standard deviations of the normal vector."""
         return self.base_dist.base_dist.scale
 
 
 class HalfDistribution(TransformedDistribution):
-    """|x| of a distribution around 0: what the two halves share."""
+    """The base of HalfNormal and HalfCauchy: |x| of a symmetric distribution around 0."""
 
     arg_constraints: ClassVar[Any] = {"scale": constraints.positive}
     support = constraints.nonnegative
@@ -108,7 +108,7 @@ class HalfDistribution(TransformedDistribution):
 
     @property
     def scale(self) -> Any:
-        """The width."""
+        """The scale."""
         return self.base_dist.scale
 
     @property
@@ -130,12 +130,12 @@ class HalfDistribution(TransformedDistribution):
 
     @staticmethod
     def _cdf(z: Any) -> Any:
-        """Of the width 1: 2 F(z) - 1, with all its digits also where it is tiny."""
+        """The cdf for scale 1, 2 F(z) - 1, without cancellation near 0."""
         raise NotImplementedError
 
     @staticmethod
     def _icdf(value: Any) -> Any:
-        """The z whose `_cdf` it is."""
+        """The inverse of `_cdf`."""
         raise NotImplementedError
 
     def entropy(self) -> Any:
@@ -143,7 +143,7 @@ class HalfDistribution(TransformedDistribution):
 
 
 class HalfNormal(HalfDistribution):
-    """|x| of a normal x with the mean 0.
+    """The half-normal distribution: |x| of a normal x with the mean 0.
 
     >>> edutorch.distributions.HalfNormal(1.0).mean
     tensor(0.7979)
@@ -171,7 +171,7 @@ class HalfNormal(HalfDistribution):
 
 
 class HalfCauchy(HalfDistribution):
-    """|x| of a Cauchy x around 0.
+    """The half-Cauchy distribution: |x| of a Cauchy x around 0.
 
     >>> edutorch.distributions.HalfCauchy(1.0).cdf(tensor(1.0))
     tensor(0.5000)
@@ -183,7 +183,7 @@ class HalfCauchy(HalfDistribution):
 
     @staticmethod
     def _icdf(value: Any) -> Any:
-        low = value < 0.5  # above, 1 / tan of what is left is exact, also at 1
+        low = value < 0.5  # above, 1 / tan of the rest is accurate, also at 1
         near = (where(low, value, 0.0) * (math.pi / 2)).tan()
         return where(low, near, 1 / (where(low, 0.5, 1 - value) * (math.pi / 2)).tan())
 
@@ -201,7 +201,7 @@ class HalfCauchy(HalfDistribution):
 
 
 class Gumbel(TransformedDistribution):
-    """The largest of many numbers: P(X ≤ x) = exp(-exp(-(x - loc) / scale)).
+    """The Gumbel (extreme value) distribution: P(X ≤ x) = exp(-exp(-(x - loc) / scale)).
 
     >>> edutorch.distributions.Gumbel(0.0, 1.0).mean
     tensor(0.5772)
@@ -250,7 +250,7 @@ class Gumbel(TransformedDistribution):
 
 
 class Pareto(TransformedDistribution):
-    """A power law: p(x) = alpha · scale^alpha / x^(alpha + 1) from `scale` on.
+    """The Pareto distribution: p(x) = alpha · scale^alpha / x^(alpha + 1) for x ≥ scale.
 
     >>> edutorch.distributions.Pareto(1.0, 2.0).mean
     tensor(2.)
@@ -290,7 +290,7 @@ class Pareto(TransformedDistribution):
 
 
 class Weibull(TransformedDistribution):
-    """How long something lasts: P(X ≤ x) = 1 - exp(-(x / scale)^concentration).
+    """The Weibull distribution: P(X ≤ x) = 1 - exp(-(x / scale)^concentration).
 
     >>> edutorch.distributions.Weibull(1.0, 1.0).mean
     tensor(1.)
@@ -331,7 +331,7 @@ class Weibull(TransformedDistribution):
 
 
 class Kumaraswamy(TransformedDistribution):
-    """Nearly a Beta, with a distribution function in closed form: 1 - (1 - xᵃ)ᵇ.
+    """The Kumaraswamy distribution: P(X ≤ x) = 1 - (1 - xᵃ)ᵇ, similar to a Beta.
 
     >>> edutorch.distributions.Kumaraswamy(1.0, 1.0).mean
     tensor(0.5000)
@@ -381,7 +381,7 @@ class Kumaraswamy(TransformedDistribution):
 
 
 class InverseGamma(TransformedDistribution):
-    """1 / x of a gamma x.
+    """The inverse gamma distribution: 1 / x of a gamma x.
 
     >>> edutorch.distributions.InverseGamma(2.0, 1.0).mean
     tensor(1.)

@@ -1,4 +1,4 @@
-"""Transforms of random numbers: number by number, and parts of a tensor each by its own."""
+"""Transforms of random variables: elementwise ones, and separate ones for parts of a tensor."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class SoftplusTransform(Transform):
 
 
 class TanhTransform(Transform):
-    """y = tanh(x); log dy/dx = 2 (log 2 - x - softplus(-2x)), which never is log 0.
+    """y = tanh(x); log dy/dx = 2 (log 2 - x - softplus(-2x)), which is never log 0.
 
     >>> edutorch.distributions.transforms.TanhTransform()(tensor(0.0))
     tensor(0.)
@@ -155,7 +155,7 @@ class TanhTransform(Transform):
 
 
 class AbsTransform(Transform):
-    """y = |x|, which has no inverse: going back gives y.
+    """y = |x|, which is not bijective: the inverse returns y.
 
     >>> edutorch.distributions.transforms.AbsTransform()(tensor(-2.0))
     tensor(2.)
@@ -174,7 +174,7 @@ class AffineTransform(Transform):
     """y = loc + scale · x.
 
     Args:
-        event_dim: how many of the last dimensions are one value.
+        event_dim: the number of trailing dimensions of one value.
 
     >>> edutorch.distributions.transforms.AffineTransform(1.0, 2.0)(tensor(3.0))
     tensor(7.)
@@ -188,7 +188,7 @@ class AffineTransform(Transform):
 
     @property
     def event_dim(self) -> int:
-        """How many of the last dimensions are one value."""
+        """The number of trailing dimensions of one value."""
         return self._event_dim
 
     @property
@@ -223,10 +223,10 @@ class AffineTransform(Transform):
 
 
 class CatTransform(Transform):
-    """A transform of its own for each part along a dimension.
+    """Separate transforms for the parts of a tensor along a dimension.
 
     Args:
-        lengths: how long the parts are.
+        lengths: the lengths of the parts.
 
     >>> parts = edutorch.distributions.transforms
     >>> both = parts.CatTransform([parts.ExpTransform(), parts.AbsTransform()])
@@ -245,12 +245,12 @@ class CatTransform(Transform):
 
     @property
     def event_dim(self) -> int:
-        """How many of the last dimensions are one value."""
+        """The number of trailing dimensions of one value."""
         return max(transform.domain.event_dim for transform in self.transforms)
 
     @property
     def length(self) -> int:
-        """How long the parts are together."""
+        """The total length of the parts."""
         return sum(self.lengths)
 
     def _parts(self, x: Any) -> Any:
@@ -293,7 +293,7 @@ class CatTransform(Transform):
 
 
 class StackTransform(Transform):
-    """A transform of its own for each slice along a dimension.
+    """Separate transforms for the slices of a tensor along a dimension.
 
     >>> parts = edutorch.distributions.transforms
     >>> both = parts.StackTransform([parts.ExpTransform(), parts.AbsTransform()], dim=1)
@@ -336,7 +336,7 @@ class StackTransform(Transform):
 
 
 class CumulativeDistributionTransform(Transform):
-    """y = P(X ≤ x) of a distribution: its numbers become uniform ones.
+    """y = P(X ≤ x) of a distribution, which maps its samples to uniform ones.
 
     >>> normal = edutorch.distributions.Normal(0.0, 1.0)
     >>> edutorch.distributions.transforms.CumulativeDistributionTransform(normal)(tensor(0.0))

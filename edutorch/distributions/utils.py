@@ -1,4 +1,4 @@
-"""Helpers of distributions, under the names of `torch.distributions.utils`."""
+"""Helper functions, with the names of `torch.distributions.utils`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directions on a circle, and tails above a threshold."""
+"""The von Mises and the generalized Pareto distributions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["GeneralizedPareto", "VonMises"]
 
 
 class VonMises(Distribution):
-    """A direction around `loc`: p(x) = exp(k cos(x - loc)) / (2π I₀(k)).
+    """The von Mises distribution of angles: p(x) = exp(k cos(x - loc)) / (2π I₀(k)).
 
     Paper: D. J. Best and N. I. Fisher, Efficient simulation of the von Mises distribution, 1979.
 
@@ -49,7 +49,7 @@ class VonMises(Distribution):
 
     @property
     def variance(self) -> Any:
-        """1 - I₁(k) / I₀(k), which is 0 for one direction and 1 for all."""
+        """The circular variance 1 - I₁(k) / I₀(k)."""
         return 1 - i1e(self.concentration) / i0e(self.concentration)
 
     def log_prob(self, value: Any) -> Any:
@@ -60,7 +60,7 @@ class VonMises(Distribution):
         return k * (value - self.loc).cos() - math.log(2 * math.pi) - log_bessel
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """Draw under a wrapped Cauchy curve, until each number lies under its own."""
+        """Draw by rejection from a wrapped Cauchy distribution."""
         with no_grad():
             loc, k = self.loc.to(float64), self.concentration.to(float64)
             tau = 1 + (1 + 4 * k.square()).sqrt()
@@ -81,7 +81,7 @@ class VonMises(Distribution):
 
 
 class GeneralizedPareto(Distribution):
-    """What lies above a high threshold: P(X > x) = (1 + c (x - loc) / scale)^(-1/c).
+    """The generalized Pareto distribution: P(X > x) = (1 + c (x - loc) / scale)^(-1/c).
 
     For a concentration c of 0 it is exponential.
 
@@ -106,7 +106,7 @@ class GeneralizedPareto(Distribution):
         return constraints.interval(self.loc, where(self.concentration < 0, ends, math.inf))
 
     def _split_zero(self) -> tuple[Any, Any]:
-        """Where c is 0, and c with something harmless in these places."""
+        """Return a mask of c = 0, and c with 1 in these positions."""
         is_zero = isclose(self.concentration, zeros_like(self.concentration))
         return is_zero, where(is_zero, ones_like(self.concentration), self.concentration)
 

@@ -1,4 +1,4 @@
-"""Random covariance and correlation matrices."""
+"""Distributions of covariance and correlation matrices: Wishart and LKJ."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["LKJCholesky", "Wishart"]
 
 
 class Wishart(CovarianceBased):
-    """Σ x xᵀ of `df` normal vectors with a covariance matrix V.
+    """The Wishart distribution: Σ x xᵀ of `df` normal vectors with a covariance matrix V.
 
     log p(X) = (df - n - 1)/2 log det X - tr(V⁻¹ X)/2 - df/2 (n log 2 + log det V) - log Γₙ(df/2)
 
-    Samples by Bartlett's decomposition: L A Aᵀ Lᵀ, A triangular with roots of χ² numbers on the
-    diagonal and normal numbers below it.
+    Samples by Bartlett's decomposition: L A Aᵀ Lᵀ, A triangular with roots of χ² variables on the
+    diagonal and normal variables below it.
 
     Raises: ValueError: df is not above n - 1.
 
@@ -76,7 +76,7 @@ class Wishart(CovarianceBased):
                 "ndim - 1 < df < ndim."
             )
         self._set_matrix(covariance_matrix, precision_matrix, scale_tril, batch)
-        self._event_shape = matrix.shape[-2:]  # the constraint of df asks for it
+        self._event_shape = matrix.shape[-2:]  # needed by the constraint of df
         super().__init__(batch, matrix.shape[-2:], validate_args=validate_args)
         self._tril = self._factor()
         steps = arange(n, dtype=matrix.dtype, device=matrix.device)
@@ -133,7 +133,7 @@ class LKJCholesky(Distribution):
 
     Args:
         dim: the size of the matrix.
-        concentration: 1 for all alike; the larger, the nearer to the identity.
+        concentration: 1 for the uniform distribution; the larger, the closer to the identity.
 
     Paper: D. Lewandowski, D. Kurowicka and H. Joe, Generating random correlation matrices based
     on vines and extended onion method, 2009.
@@ -169,7 +169,7 @@ class LKJCholesky(Distribution):
         return new
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        """The onion method: row by row a length and a direction."""
+        """Draw by the onion method: a norm and a direction for each row."""
         with no_grad():
             squares = self._beta.sample(sample_shape).unsqueeze(-1)
             directions = normal_like(squares, self._extended_shape(sample_shape)).tril(-1)
