@@ -130,7 +130,7 @@ def _part(name: str, value: Any, module: str, wrong: list[str]) -> str:
 
 
 def _folded(where: str, text: str) -> str:
-    """Return source that opens at a click."""
+    """Return a collapsible block of source."""
     raw = "~~~~~~~~{raw} html\n%s\n~~~~~~~~"
     return "\n\n".join(
         (

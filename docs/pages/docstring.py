@@ -1,4 +1,4 @@
-"""Takes a docstring apart: a sentence, text, sections such as `Args:`, examples."""
+"""Parses a docstring: a sentence, text, sections such as `Args:`, examples."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def paragraphs(text: str) -> str:
 
 
 def split_code(lines: list[str]) -> tuple[list[str], str]:
-    """Part a paragraph from the indented lines at its end."""
+    """Split a paragraph from the indented lines at its end."""
     start = len(lines)
     while start and lines[start - 1].startswith("    "):
         start -= 1
@@ -97,7 +97,7 @@ def split_code(lines: list[str]) -> tuple[list[str], str]:
 
 
 def language_of(text: str) -> str:
-    """Say whether indented lines are Python, or a formula or a table."""
+    """Whether indented lines are Python, not a formula or a table."""
     try:
         ast.parse(textwrap.dedent(text))
     except SyntaxError:

@@ -1,4 +1,4 @@
-"""Which functions get a page, and under which names each of them is public."""
+"""The functions with a page, and their public names."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _is_twin(value: Any) -> bool:
 
 
 def has_page(function: Any) -> bool:
-    """Say whether a function has a page of its own."""
+    """Whether a function has a page of its own."""
     return id(inspect.unwrap(function)) in _with_page()
 
 
@@ -126,7 +126,7 @@ def entries() -> dict[str, Entry]:
 
 
 def _prefer_own_name(entry: Entry, full: str, value: Any) -> None:
-    """Call the page by the function's own name where it is at home: `abs`, not `absolute`."""
+    """Return the name of the page, which is the function's own name: `abs`, not `absolute`."""
     if _rank(full, value) < _rank(f"torch.{entry.name}", entry.value):
         entry.name, entry.value = full.removeprefix("torch."), value
 

@@ -1,4 +1,4 @@
-"""Runs the examples of a docstring, and watches which ops they run."""
+"""Runs the examples of a docstring, and records the ops that they run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Outcome:
 
 
 class _Runner(doctest.DocTestRunner):
-    """Notes what each example really printed."""
+    """Records what each example printed."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(optionflags=doctest.ELLIPSIS, verbose=False)

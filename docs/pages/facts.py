@@ -1,4 +1,4 @@
-"""What an op's definition says, in words: types, shapes, forms, derivatives."""
+"""The definition of an op in words: dtypes, shapes, forms, derivatives."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _annotation(annotation: object) -> str:
 
 
 def types(op: Op) -> str:
-    """Say which numbers the op takes and what becomes of their types."""
+    """Describe the dtypes that the op takes, and their promotion."""
     if callable(op.promotion):
         said = inspect.getdoc(op.promotion) or ""
         text = "The settings decide how types are promoted. " + plain(said.partition("\n\n")[0])
@@ -93,7 +93,7 @@ def types(op: Op) -> str:
 
 
 def shapes(op: Op) -> str:
-    """Say what the shapes are: the contract, or what the family does."""
+    """Describe the shapes: the contract, or the rule of the family."""
     if op.contract is None:
         return SHAPES.get(op.family, "")
     return (
@@ -160,7 +160,7 @@ def meaning(op: Op) -> str:
 
 
 def memory(op: Op, is_view: bool) -> str:
-    """Say whether the result shares the memory of the input; `is_view` if it was seen to."""
+    """Describe whether the result shares the input's memory; `is_view` if the example did."""
     if op.family == "movement" or is_view:
         return "The result is a view of the input's memory wherever strides can say it."
     return "The result has memory of its own."

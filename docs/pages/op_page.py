@@ -1,4 +1,4 @@
-"""One page: everything there is to know about one function."""
+"""The page of one function."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from edutorch.viz.render.static import Drawing
 from edutorch.viz.tensors.summaries import Stats, summarize
 
 MOST_OPS = 24
-"""A picture of more says less than a sentence."""
+"""The largest number of nodes in a picture."""
 
 
 @dataclass
@@ -39,12 +39,12 @@ class Applied:
 
 
 def stats_of(tensor: Tensor) -> Stats | None:
-    """Return what a box says of a tensor's numbers; one inside of `vmap` does not tell."""
+    """Return the statistics of a tensor for its box; None inside `vmap`."""
     return summarize(tensor._array) if isinstance(tensor._array, np.ndarray) else None
 
 
 def shared(one: Any, other: Any) -> bool:
-    """Say whether two arrays lie in the same memory."""
+    """Whether two arrays share memory."""
     both = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
     return both and np.may_share_memory(one, other)
 
@@ -63,7 +63,7 @@ class Sketch:
         self._globals: Mapping[str, Any] = {}
 
     def begin(self, source: str, globs: Mapping[str, Any]) -> None:
-        """Take note that the next example is `source`."""
+        """Record that the next example is `source`."""
         self._name_leaves(globs)
         self._sources.append(source)
 
@@ -118,7 +118,7 @@ class Sketch:
         return self._made[id(argument)]
 
     def _name_leaves(self, globs: Mapping[str, Any]) -> None:
-        """Call a leaf as the example does, if it has a variable for it."""
+        """Name each leaf by the variable of the example that holds it."""
         variables = {id(value): name for name, value in globs.items() if isinstance(value, Tensor)}
         for key, tensor in self._leaves:
             self.vertices[key].label = variables.get(id(tensor), self.vertices[key].label)
