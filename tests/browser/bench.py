@@ -62,7 +62,7 @@ class Bench:
         tab: Any,
         shadow: bool = False,
         light: bool = True,
-        places: tuple[str, ...] = ("a",),
+        ids: tuple[str, ...] = ("a",),
         policy: str = POLICY,
     ) -> None:
         self.tab, self.updates = tab, 0
@@ -71,7 +71,7 @@ class Bench:
         tab.on("pageerror", lambda error: self.errors.append(str(error)))
         tab.on("console", self._said)
         tab.set_content(PAGE.format(light=str(light).lower(), policy=policy))
-        tab.evaluate(START, [script(), style(), shadow, list(places)])
+        tab.evaluate(START, [script(), style(), shadow, list(ids)])
 
     def _said(self, message: Any) -> None:
         if message.type == "error":
@@ -99,10 +99,10 @@ class Bench:
     def open(self, shown: Any) -> Bench:
         """Connect an Explorer, and show it."""
         self.shown = shown
-        shown.stage.page = self
+        shown.page_state.page = self
         shown.show()
         end = time.monotonic() + 20
-        while shown.stage.asked and time.monotonic() < end:
+        while shown.page_state.needs_update and time.monotonic() < end:
             time.sleep(0.01)  # a picture that is late comes on another thread
         self.frame()
         return self

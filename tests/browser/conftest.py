@@ -49,12 +49,12 @@ def unavailable(reason: str) -> NoReturn:
 
 
 def chromium_path() -> str:
-    given = os.environ.get("EDUTORCH_CHROMIUM")
-    candidates = [given] if given else CHROMIUM_NAMES
-    found = next(filter(None, map(shutil.which, candidates)), None)
-    if found is None:
+    configured = os.environ.get("EDUTORCH_CHROMIUM")
+    candidates = [configured] if configured else CHROMIUM_NAMES
+    program = next(filter(None, map(shutil.which, candidates)), None)
+    if program is None:
         unavailable(f"no Chromium on the PATH (looked for {', '.join(candidates)})")
-    return found
+    return program
 
 
 def is_root() -> bool:

@@ -73,7 +73,7 @@ FOCUS = """() => {
 
 def luminance(colour: list[int]) -> float:
     """Return the relative luminance, as the web's guidelines define it."""
-    parts = [each / 255 for each in colour]
+    parts = [channel / 255 for channel in colour]
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     )
@@ -102,11 +102,15 @@ RUN_AXE = """(root) => axe.run(root, { resultTypes: ["violations"] })
 
 
 def axe_says(page: Any, root: str = ".edutorch-live") -> list[Any]:
-    found = page.evaluate(RUN_AXE, root)
-    assert found["passes"] > 5
+    report = page.evaluate(RUN_AXE, root)
+    assert report["passes"] > 5
     return [
-        (each["id"], each["help"], [node["html"][:150] for node in each["nodes"]][:3])
-        for each in found["violations"]
+        (
+            violation["id"],
+            violation["help"],
+            [node["html"][:150] for node in violation["nodes"]][:3],
+        )
+        for violation in report["violations"]
     ]
 
 

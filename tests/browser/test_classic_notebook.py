@@ -42,8 +42,10 @@ def classic(tmp_path: Any) -> Iterator[Lab]:
         unavailable("notebook is not installed")
     server = Lab(root=tmp_path / "notebooks", port=free_port(), token=secrets.token_hex(8))
     server.root.mkdir()
-    command = ["notebook" if each == "jupyterlab" else each for each in lab_command(server)]
-    command = [each for each in command if not each.startswith("--LabApp")]
+    command = [
+        "notebook" if argument == "jupyterlab" else argument for argument in lab_command(server)
+    ]
+    command = [argument for argument in command if not argument.startswith("--LabApp")]
     log = tmp_path / "notebook.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -9,7 +9,7 @@ import pytest
 
 import edutorch
 import edutorch.viz.render.graphviz as door
-from edutorch.viz.explore import touch
+from edutorch.viz import touch
 from edutorch.viz.live import widget
 from edutorch.viz.render.graphviz import EngineInfo, engines
 from tests.browser.bench import POLICY, Bench
@@ -82,9 +82,9 @@ def test_the_page_draws_where_python_cannot(
         monkeypatch.setattr(place, "folder", lambda: tmp_path)
     gone = {engine.name: "hidden" for engine in engines() if engine.formats}
     monkeypatch.setattr(door, "_BROKEN", gone)
-    found = engines()
-    assert [each.name for each in found if each.available] == ["the page"]
-    assert isinstance(found[-1], EngineInfo)
+    infos = engines()
+    assert [info.name for info in infos if info.available] == ["the page"]
+    assert isinstance(infos[-1], EngineInfo)
     code = widget.own_graphviz() + widget.script()
     monkeypatch.setattr("tests.browser.bench.script", lambda: code)
     allowed = POLICY.replace("blob:", "blob: 'wasm-unsafe-eval'")

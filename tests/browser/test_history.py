@@ -321,7 +321,7 @@ def test_a_moving_svg_moves_as_an_image(page: Any, tmp_path: Path) -> None:
     shown = page.evaluate(f"() => {visible}")
     last = "[...document.querySelectorAll('.frame')].map((each) => each.matches('.last'))"
     lasts = page.evaluate(f"() => {last}")
-    assert [each == "visible" for each in shown] == lasts
+    assert [visibility == "visible" for visibility in shown] == lasts
     assert not [line for line in noted if not line.startswith("file:")], json.dumps(noted)
     ARTIFACTS.mkdir(exist_ok=True)
     (ARTIFACTS / "moving-svg-last-frame.png").write_bytes(still)

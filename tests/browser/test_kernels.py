@@ -88,7 +88,7 @@ def add_kernel(lab: Lab, version: str) -> str:
     name = f"ipykernel-{version}"
     folder = lab.root.parent / "data" / "kernels" / name
     folder.mkdir(parents=True, exist_ok=True)
-    path = [str(each) for each in (folder_of(version), ROOT) if each is not None]
+    path = [str(folder) for folder in (folder_of(version), ROOT) if folder is not None]
     spec = {
         "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
         "display_name": name,
@@ -134,7 +134,7 @@ def test_a_click_on_pause_is_heard(version: str, loop: str, lab: Lab, page: Any)
         page.evaluate(CLICK, [".pause", "running"])
         page.wait_for_timeout(150)
     print(f"ipykernel {version}, {loop}: median {statistics.median(taken):.0f} ms,",
-          "all:", *(f"{each:.0f}" for each in sorted(taken)))  # fmt: skip
+          "all:", *(f"{duration:.0f}" for duration in sorted(taken)))  # fmt: skip
     page.evaluate("() => document.querySelector('.edutorch-live .pause').click()")
     page.locator(".edutorch-live .state[data-state=paused]").wait_for()
     step = int(page.locator(".edutorch-live .step").inner_text().removeprefix("step "))

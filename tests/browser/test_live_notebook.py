@@ -96,6 +96,6 @@ def test_the_tour_moves_pauses_steps_and_leaves_a_picture(lab: Lab, page: Any) -
     outputs = lab.outputs(TOUR.name)
     errors = [output for output in outputs if output["output_type"] == "error"]
     assert errors == []
-    pictures = {kind for output in outputs for kind in output.get("data", {})}
+    pictures = {mime_type for output in outputs for mime_type in output.get("data", {})}
     assert "image/svg+xml" in pictures
     assert "image/png" in pictures

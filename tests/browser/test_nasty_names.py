@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from edutorch.viz import Drawing
-from edutorch.viz.explore import touch
+from edutorch.viz import Drawing, touch
 from edutorch.viz.explore.clickable import Explorer
 from tests.browser.bench import Bench
 from tests.browser.lab import Lab, appear, run_all, write_notebook
@@ -119,9 +118,9 @@ def only_text(page: Any, bench: Bench) -> None:
     assert bench.errors == []
 
 
-@pytest.mark.parametrize("kind", ["svg", "html"])
-def test_nasty_names_in_files(page: Any, tmp_path: Any, kind: str) -> None:
-    path = Drawing(nasty()).save(tmp_path / f"nasty.{kind}")
+@pytest.mark.parametrize("suffix", ["svg", "html"])
+def test_nasty_names_in_files(page: Any, tmp_path: Any, suffix: str) -> None:
+    path = Drawing(nasty()).save(tmp_path / f"nasty.{suffix}")
     page.set_content(path.read_text(encoding="utf-8").partition("?>")[2] or path.read_text())
     page.wait_for_timeout(300)
     assert page.evaluate("window.hacked") is None

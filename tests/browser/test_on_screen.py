@@ -22,7 +22,7 @@ optimizer = torch.optim.SGD([w], lr=0.0)
 chance = random.Random(0)
 names = [chance.choice(["abs", "relu", "clone"]) for _ in range(400)]
 view = live()
-view._stage.choice = Choice(everything=True)
+view._page_state.choice = Choice(everything=True)
 with view:
     end = time.monotonic() + 120
     while time.monotonic() < end and not pathlib.Path("seen.txt").exists():
@@ -34,7 +34,7 @@ with view:
         optimizer.zero_grad()
         x.sum().backward()
         optimizer.step()
-print("ON SCREEN", len(view._looks._window[0]), "OF", len(view.drawing().snapshot.graph.nodes))
+print("ON SCREEN", len(view._policy._window[0]), "OF", len(view.drawing().snapshot.graph.nodes))
 """
 
 READ = """() => {
@@ -89,6 +89,6 @@ def test_what_is_on_screen_is_of_the_step_that_is_told(lab: Lab, page: Any) -> N
     (lab.root / "seen.txt").touch()  # the loop ends
     output = page.locator(".jp-OutputArea-output", has_text="ON SCREEN")
     output.first.wait_for(state="attached")
-    found = re.search(r"ON SCREEN (\d+) OF (\d+)", output.first.text_content() or "")
-    assert found is not None
-    assert 2 * int(found[1]) < int(found[2])
+    match = re.search(r"ON SCREEN (\d+) OF (\d+)", output.first.text_content() or "")
+    assert match is not None
+    assert 2 * int(match[1]) < int(match[2])

@@ -49,12 +49,12 @@ class Looking(Bench):
         super().show(picture, patch, numbers, curves)
 
     def read(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        found = self.tab.evaluate(READ)
+        texts = self.tab.evaluate(READ)
         nodes = re.findall(r'<g id="(n\d+)" class="node"', self.svg)
         edges = re.findall(r'<g id="(e\d+)" class="edge"', self.svg)
         return (
-            dict(zip(nodes, found["nodes"], strict=True)),
-            dict(zip(edges, found["edges"], strict=True)),
+            dict(zip(nodes, texts["nodes"], strict=True)),
+            dict(zip(edges, texts["edges"], strict=True)),
         )
 
 
@@ -72,9 +72,9 @@ def half_a_digit(text: str) -> float:
 def says(text: str, wanted: Any) -> None:
     """Check that these are the numbers that are written, as far as they are written."""
     words = NUMBER.findall(text.partition(" ")[2] if " " in text else text)
-    numbers = np.asarray(wanted, "f8").reshape(-1)
-    assert len(words) == len(numbers), (text, wanted)
-    for word, number in zip(words, numbers, strict=True):
+    expected = np.asarray(wanted, "f8").reshape(-1)
+    assert len(words) == len(expected), (text, wanted)
+    for word, number in zip(words, expected, strict=True):
         room = half_a_digit(word) * 1.001 + 2e-5 * abs(number)
         if "e" not in word and "." not in word:
             room = max(room, 0.5)

@@ -110,11 +110,13 @@ def reopened(lab: Lab, page: Any, notebook: dict[str, Any], name: str) -> None:
 
 def test_the_notebook_keeps_pictures_and_no_widget(saved: Path) -> None:
     cells = json.loads(saved.read_text())["cells"]
-    kinds = [set(output.get("data", {})) for cell in cells for output in cell["outputs"]]
-    pictures = [kind for kind in kinds if "image/svg+xml" in kind]
+    mime_types = [set(output.get("data", {})) for cell in cells for output in cell["outputs"]]
+    pictures = [types for types in mime_types if "image/svg+xml" in types]
     assert len(pictures) == SHOWN
     assert all({"image/png", "text/plain"} <= picture for picture in pictures)
-    assert not [kind for kind in kinds if "application/vnd.jupyter.widget-view+json" in kind]
+    assert not [
+        types for types in mime_types if "application/vnd.jupyter.widget-view+json" in types
+    ]
 
 
 def test_reopened_without_a_kernel(lab: Lab, page: Any, saved: Path) -> None:

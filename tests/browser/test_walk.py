@@ -104,6 +104,6 @@ def test_finish_leaves_a_picture(lab: Lab, page: Any) -> None:
     page.locator(".edutorch-live").wait_for(state="detached")
     page.wait_for_timeout(300)
     save(page)
-    kinds = [set(output.get("data", {})) for output in lab.outputs("done.ipynb")]
-    assert {"text/plain", "image/svg+xml", "image/png"} in kinds
-    assert not any("application/vnd.jupyter.widget-view+json" in kind for kind in kinds)
+    mime_types = [set(output.get("data", {})) for output in lab.outputs("done.ipynb")]
+    assert {"text/plain", "image/svg+xml", "image/png"} in mime_types
+    assert not any("application/vnd.jupyter.widget-view+json" in types for types in mime_types)

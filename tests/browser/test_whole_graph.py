@@ -174,7 +174,7 @@ def test_where_groups_are_opened_and_closed_something_is_seen(page: Any) -> None
             break
         closed.last.focus()
         page.keyboard.press("Enter")
-        [sent] = [each for each in bench.pump() if each["type"] != "seen"]
+        [sent] = [message for message in bench.pump() if message["type"] != "seen"]
         assert sent["type"] == "open"
         assert_something_is_read(page)
     for _ in range(4):
@@ -249,16 +249,16 @@ def test_a_name_is_found_in_a_closed_group(page: Any) -> None:
     page.wait_for_timeout(300)
     bench.pump()
     assert said.inner_text() == "3 found"
-    found = []
+    labels = []
     for number in (1, 2, 3, 1):
         field.press("Enter")
         bench.pump()
         assert said.inner_text().startswith(f"{number} of 3: ")
         assert page.evaluate(HIT)
         assert page.evaluate("document.activeElement.type") == "search"
-        found.append(page.locator("g.node.chosen").get_attribute("aria-label"))
-        assert "downsample.0" in found[-1] and "weight" in found[-1]
-    assert len(set(found)) == 3 and found[0] == found[3]
+        labels.append(page.locator("g.node.chosen").get_attribute("aria-label"))
+        assert "downsample.0" in labels[-1] and "weight" in labels[-1]
+    assert len(set(labels)) == 3 and labels[0] == labels[3]
     field.press("Shift+Enter")
     bench.pump()
     assert said.inner_text().startswith("3 of 3: ")
@@ -290,7 +290,7 @@ def test_one_backward_pass_is_shown(page: Any) -> None:
     bench.pump()
     assert boxes(page)["all"] == len(sine)
     assert_all_is_seen(page)
-    assert [each.get_attribute("aria-pressed") for each in passes.all()] == [
+    assert [button.get_attribute("aria-pressed") for button in passes.all()] == [
         "false", "true", "false",
     ]  # fmt: skip
     passes.first.press("Enter")

@@ -16,10 +16,10 @@ class WideAndDeep(nn.Module):
             nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 1),
         )  # fmt: skip
 
-    def forward(self, categories, numbers):
+    def forward(self, categories, features):
         embedded = [table(categories[:, i]) for i, table in enumerate(self.embeddings)]
-        deep = self.deep(torch.cat([*embedded, numbers], dim=1))
-        return (self.wide(numbers) + deep).squeeze(1)
+        deep = self.deep(torch.cat([*embedded, features], dim=1))
+        return (self.wide(features) + deep).squeeze(1)
 
 
 def main(steps=2, watch=unwatched):
@@ -30,12 +30,12 @@ def main(steps=2, watch=unwatched):
     deep_optimizer = optim.Adam(model.deep.parameters(), lr=0.001)
     optimizers = [wide_optimizer, table_optimizer, deep_optimizer]
     categories = torch.stack([torch.randint(0, 5, (6,)), torch.randint(0, 7, (6,))], dim=1)
-    numbers, clicks = torch.randn(6, 4), torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0, 0.0])
+    features, clicks = torch.randn(6, 4), torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0, 0.0])
     with watch(model):
         for _ in range(steps):
             for optimizer in optimizers:
                 optimizer.zero_grad()
-            logits = model(categories, numbers)
+            logits = model(categories, features)
             loss = F.binary_cross_entropy_with_logits(logits, clicks)
             loss.backward()
             for optimizer in optimizers:

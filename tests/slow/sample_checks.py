@@ -203,8 +203,8 @@ class OpChecker:
         ):
             yield Outcome("gradient", self.gradient(call))
         with torch.no_grad(), edutorch.no_grad():
-            for kind, variant in self.variants():
-                yield Outcome(kind, self.variant(variant, call, values))
+            for variant_name, variant in self.variants():
+                yield Outcome(variant_name, self.variant(variant, call, values))
             if self.info.supports_out and isinstance(wanted, (torch.Tensor, tuple)):
                 yield Outcome("out=", self.out(call, wanted, values))
 
@@ -285,14 +285,14 @@ class OpChecker:
 
     def variants(self) -> Iterator[tuple[str, Callable[..., Any]]]:
         """Yield PyTorch's other spellings of the op."""
-        for kind, variant in (
+        for variant_name, variant in (
             ("method", self.info.method_variant),
             ("in-place", self.info.inplace_variant),
             ("operator", self.info.operator_variant),
             ("in-place operator", self.info.inplace_operator_variant),
         ):
             if variant is not None and variant is not self.theirs:
-                yield kind, variant
+                yield variant_name, variant
 
     def variant(self, variant: Callable[..., Any], call: Call, values: bool) -> str | None:
         """Compare a method or an in-place form; of the latter also what it wrote."""

@@ -69,14 +69,14 @@ def flatten(value: Any) -> list[Leaf]:
     return [plain_leaf(value)]
 
 
-def numbers(array: np.ndarray) -> np.ndarray:
+def widest_dtype(array: np.ndarray) -> np.ndarray:
     """Return elements as float64 or complex128."""
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return |left - right|: 0 where both are the same infinity or NaN, infinite where one is."""
-    left, right = numbers(left), numbers(right)
+    left, right = widest_dtype(left), widest_dtype(right)
     with np.errstate(all="ignore"):
         error = np.abs(left - right)
         same = (left == right) | (np.isnan(left) & np.isnan(right))
@@ -89,7 +89,7 @@ def differing(got: np.ndarray, wanted: np.ndarray, dtype: str) -> np.ndarray:
     """Return where two arrays differ by more than the tolerance of the type."""
     error = np.atleast_1d(distance(np.atleast_1d(got), np.atleast_1d(wanted)))
     tolerance = TOLERANCES.get(dtype, 0.0)
-    size = np.abs(numbers(np.atleast_1d(wanted)))
+    size = np.abs(widest_dtype(np.atleast_1d(wanted)))
     size[~np.isfinite(size)] = 0.0
     return error > tolerance * (1.0 + size)
 

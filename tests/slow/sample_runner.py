@@ -219,8 +219,8 @@ def main() -> None:
 def table(results: list[Result]) -> str:
     """Return the counts as a table in Markdown."""
     lines = ["| | names | pass entirely | samples | checks | failed |", "|:--|--:|--:|--:|--:|--:|"]
-    for kind, title in (("op", "ops"), ("module", "modules")):
-        rows = [result for result in results if result.kind == kind]
+    for entry_type, title in (("op", "ops"), ("module", "modules")):
+        rows = [result for result in results if result.kind == entry_type]
         passing = sum(not result.failures for result in rows)
         lines.append(
             f"| {title} | {len(rows)} | {passing} | {sum(r.samples for r in rows)} "

@@ -59,18 +59,18 @@ def quiet(**settings) -> train.Trainer:
 
 def state_of(trainer: train.Trainer) -> dict[str, bytes]:
     """Every number of a training, bit for bit."""
-    found = {k: v.numpy().tobytes() for k, v in trainer.module.state_dict().items()}
+    state_bytes = {k: v.numpy().tobytes() for k, v in trainer.module.state_dict().items()}
     for number, optimizer in enumerate(trainer.optimizers):
         state = optimizer.state_dict()
-        found[f"groups {number}"] = repr(state["param_groups"]).encode()
+        state_bytes[f"groups {number}"] = repr(state["param_groups"]).encode()
         for index, values in state["state"].items():
             for name, value in values.items():
                 bits = value.numpy().tobytes() if hasattr(value, "numpy") else repr(value).encode()
-                found[f"optimizer {number}.{index}.{name}"] = bits
+                state_bytes[f"optimizer {number}.{index}.{name}"] = bits
     for config in trainer.lr_scheduler_configs:
-        found["scheduler"] = repr(config.scheduler.last_epoch).encode()
-    found["random"] = torch.get_rng_state().numpy().tobytes()
-    found["logged"] = repr(sorted(trainer.values.items())).encode()
+        state_bytes["scheduler"] = repr(config.scheduler.last_epoch).encode()
+    state_bytes["random"] = torch.get_rng_state().numpy().tobytes()
+    state_bytes["logged"] = repr(sorted(trainer.values.items())).encode()
     counts = (trainer.current_epoch, trainer.global_step, trainer.loop.batches)
-    found["counts"] = repr(counts).encode()
-    return found
+    state_bytes["counts"] = repr(counts).encode()
+    return state_bytes

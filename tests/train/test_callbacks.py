@@ -47,8 +47,8 @@ def stopped(values, **settings):
     ],
 )
 def test_early_stopping(values, settings, epochs):
-    found, stopping = stopped(values, **settings)
-    assert found == epochs
+    stopped_at, stopping = stopped(values, **settings)
+    assert stopped_at == epochs
     assert bool(stopping.reason) == (epochs < len(values))
 
 
@@ -208,7 +208,7 @@ def test_averaged_weights(tmp_path):
 
 def test_a_timer_ends_training():
     timer = train.Timer(timedelta(seconds=0.05))
-    slow = train.LambdaCallback(on_train_batch_end=lambda *given: time.sleep(0.03))
+    slow = train.LambdaCallback(on_train_batch_end=lambda *arguments: time.sleep(0.03))
     trainer = quiet(max_epochs=50, callbacks=[timer, slow])
     trainer.fit(Net(), data())
     assert 2 <= trainer.global_step <= 3 or timer.time_elapsed() >= 0.05
@@ -275,13 +275,13 @@ def test_event_files(tmp_path):
     logger = train.TensorBoardLogger(tmp_path, name="runs", version="first")
     quiet(max_epochs=2, logger=logger, log_every_n_steps=7).fit(Net(), data(), data(8))
     (path,) = (tmp_path / "runs" / "first").glob("events*")
-    content, place, found = path.read_bytes(), 0, []
+    content, place, scalars = path.read_bytes(), 0, []
     while place < len(content):
         length = int.from_bytes(content[place : place + 8], "little")
         event = Event.FromString(content[place + 12 : place + 12 + length])
-        found += [(value.tag, event.step) for value in event.summary.value]
+        scalars += [(value.tag, event.step) for value in event.summary.value]
         place += length + 16
-    assert {("val_loss", 6), ("val_loss", 13), ("loss_step", 6), ("loss_epoch", 13)} <= set(found)
+    assert {("val_loss", 6), ("val_loss", 13), ("loss_step", 6), ("loss_epoch", 13)} <= set(scalars)
 
 
 @pytest.mark.parametrize(
@@ -309,11 +309,11 @@ def test_settings_that_make_no_sense(call, text):
         call()
 
 
-@pytest.mark.parametrize("kind", [train.EarlyStopping, train.ModelCheckpoint])
-def test_a_value_that_was_never_logged(kind, tmp_path):
+@pytest.mark.parametrize("callback_class", [train.EarlyStopping, train.ModelCheckpoint])
+def test_a_value_that_was_never_logged(callback_class, tmp_path):
     trainer = quiet(
         max_epochs=1, enable_checkpointing=True, default_root_dir=tmp_path,
-        callbacks=kind(monitor="val_los"),
+        callbacks=callback_class(monitor="val_los"),
     )  # fmt: skip
     with pytest.raises(train.MonitorError, match=r"(?s)'val_los' was never logged.*val_loss"):
         trainer.fit(Net(), data(), data(8))

@@ -196,7 +196,7 @@ def test_two_optimizers_by_hand():
             first_schedule.step()
 
         def configure_optimizers(self):
-            optimizers = [optim.SGD(each.parameters(), lr=0.1) for each in (self.a, self.b)]
+            optimizers = [optim.SGD(part.parameters(), lr=0.1) for part in (self.a, self.b)]
             return optimizers, [
                 optim.lr_scheduler.StepLR(optimizer, 1, 0.5) for optimizer in optimizers
             ]
@@ -241,10 +241,10 @@ def test_epochs_are_means_over_samples():
             self.log("samples", len(batch[0]), reduce_fx="sum")
 
     trainer = quiet(logger=False)
-    (found,) = trainer.validate(Means(), data(), verbose=False)
+    (logged,) = trainer.validate(Means(), data(), verbose=False)
     everything = torch.cat(seen)
-    assert found["mean"] == pytest.approx(everything.mean().item(), rel=1e-5)
-    assert found["largest"] == everything.max().item() and found["samples"] == 26
+    assert logged["mean"] == pytest.approx(everything.mean().item(), rel=1e-5)
+    assert logged["largest"] == everything.max().item() and logged["samples"] == 26
     assert trainer.callback_metrics["samples"].item() == 26
 
 
@@ -253,8 +253,8 @@ def test_several_loaders_have_numbers():
         def validation_step(self, batch, batch_idx, dataloader_idx):
             self.log("which", float(dataloader_idx))
 
-    found = quiet().validate(Several(), [data(4), data(8)], verbose=False)
-    assert found == [{"which/dataloader_idx_0": 0.0}, {"which/dataloader_idx_1": 1.0}]
+    logged = quiet().validate(Several(), [data(4), data(8)], verbose=False)
+    assert logged == [{"which/dataloader_idx_0": 0.0}, {"which/dataloader_idx_1": 1.0}]
 
 
 def test_a_data_module():

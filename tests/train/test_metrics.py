@@ -37,24 +37,24 @@ OF_CLASSES = {
 
 
 @pytest.mark.parametrize("average", AVERAGES)
-@pytest.mark.parametrize("kind", OF_CLASSES)
-def test_many_classes(kind, average):
-    found = over_batches(kind("multiclass", 4, average=average), SCORES, TRUE)
-    expected = OF_CLASSES[kind](TRUE, SCORES.argmax(1), average=average)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+@pytest.mark.parametrize("metric_class", OF_CLASSES)
+def test_many_classes(metric_class, average):
+    value = over_batches(metric_class("multiclass", 4, average=average), SCORES, TRUE)
+    expected = OF_CLASSES[metric_class](TRUE, SCORES.argmax(1), average=average)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", OF_CLASSES)
-def test_two_classes(kind):
-    found = over_batches(kind("binary", threshold=0.4), CHANCES, BINARY)
-    np.testing.assert_allclose(found, OF_CLASSES[kind](BINARY, CHANCES > 0.4), rtol=1e-6)
+@pytest.mark.parametrize("metric_class", OF_CLASSES)
+def test_two_classes(metric_class):
+    value = over_batches(metric_class("binary", threshold=0.4), CHANCES, BINARY)
+    np.testing.assert_allclose(value, OF_CLASSES[metric_class](BINARY, CHANCES > 0.4), rtol=1e-6)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_accuracy(k):
-    found = over_batches(M.Accuracy("multiclass", 4, top_k=k), SCORES, TRUE)
+    value = over_batches(M.Accuracy("multiclass", 4, top_k=k), SCORES, TRUE)
     expected = sklearn.top_k_accuracy_score(TRUE, SCORES, k=k)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
     macro = over_batches(M.Accuracy("multiclass", 4, average="macro"), SCORES, TRUE)
     np.testing.assert_allclose(macro, sklearn.balanced_accuracy_score(TRUE, SCORES.argmax(1)), 1e-6)
     binary = over_batches(M.Accuracy("binary"), CHANCES, BINARY)
@@ -63,22 +63,22 @@ def test_accuracy(k):
 
 def test_logits_are_told_from_probabilities():
     logits = np.log(CHANCES + 0.01) - np.log(1.01 - CHANCES)
-    found = over_batches(M.Accuracy("binary"), logits, BINARY)
-    np.testing.assert_allclose(found, sklearn.accuracy_score(BINARY, logits > 0), rtol=1e-6)
+    value = over_batches(M.Accuracy("binary"), logits, BINARY)
+    np.testing.assert_allclose(value, sklearn.accuracy_score(BINARY, logits > 0), rtol=1e-6)
 
 
 @pytest.mark.parametrize("normalize", [None, "true", "pred", "all"])
 def test_confusion_matrix(normalize):
-    found = over_batches(M.ConfusionMatrix("multiclass", 4, normalize=normalize), SCORES, TRUE)
+    value = over_batches(M.ConfusionMatrix("multiclass", 4, normalize=normalize), SCORES, TRUE)
     expected = sklearn.confusion_matrix(TRUE, SCORES.argmax(1), normalize=normalize)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("average", ["macro", "weighted"])
 def test_auroc(average):
-    found = over_batches(M.AUROC("multiclass", 4, average=average), SCORES, TRUE)
+    value = over_batches(M.AUROC("multiclass", 4, average=average), SCORES, TRUE)
     expected = sklearn.roc_auc_score(TRUE, SCORES, multi_class="ovr", average=average)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
     binary = over_batches(M.AUROC("binary"), CHANCES, BINARY)
     np.testing.assert_allclose(binary, sklearn.roc_auc_score(BINARY, CHANCES), rtol=1e-6)
 
@@ -91,18 +91,20 @@ REGRESSION = {
 
 
 @pytest.mark.parametrize("shape", [(60,), (60, 3)])
-@pytest.mark.parametrize("kind", REGRESSION)
-def test_regression(kind, shape):
+@pytest.mark.parametrize("metric_class", REGRESSION)
+def test_regression(metric_class, shape):
     target = RANDOM.normal(1000, 2, shape)  # far from 0: sums of squares would lose digits
     preds = target + RANDOM.normal(0, 1, shape)
     np.testing.assert_allclose(
-        over_batches(kind(), preds, target), REGRESSION[kind](target, preds), rtol=1e-5
+        over_batches(metric_class(), preds, target),
+        REGRESSION[metric_class](target, preds),
+        rtol=1e-5,
     )
 
 
 def test_the_root():
-    found = M.MeanSquaredError(squared=False)(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 1.0]))
-    assert found.item() == pytest.approx(math.sqrt(8))
+    error = M.MeanSquaredError(squared=False)(torch.tensor([1.0, 5.0]), torch.tensor([1.0, 1.0]))
+    assert error.item() == pytest.approx(math.sqrt(8))
 
 
 def test_perplexity_is_the_exponential_of_the_cross_entropy():
@@ -143,7 +145,7 @@ def computed(metric, *batch):
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "text"),
+    ("call", "error_class", "text"),
     [
         (lambda: M.Accuracy("binary").compute(), M.MetricError, "before any update"),
         (lambda: M.Accuracy("many"), ValueError, "task must be one of 'binary', 'multiclass'"),
@@ -178,6 +180,6 @@ def computed(metric, *batch):
         ),
     ],
 )  # fmt: skip
-def test_mistakes_are_named(call, kind, text):
-    with pytest.raises(kind, match=text):
+def test_mistakes_are_named(call, error_class, text):
+    with pytest.raises(error_class, match=text):
         call()

@@ -169,7 +169,7 @@ def test_a_nan_is_told_once():
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         fit(variant(training_step=training_step))
-    (text,) = [str(each.message) for each in said if "the loss is" in str(each.message)]
+    (text,) = [str(warning.message) for warning in said if "the loss is" in str(warning.message)]
     assert "Mine.training_step: the loss is nan at epoch 0, batch 2 (step 2)" in text
     assert "detect_anomaly=True" in text
 

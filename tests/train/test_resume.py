@@ -57,8 +57,8 @@ def test_ten_steps_and_ten_in_a_new_process_are_twenty(case, tmp_path):
         [sys.executable, "-c", LATER, path, json.dumps(settings)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    found = {name: bytes.fromhex(bits) for name, bits in json.loads(done.stdout).items()}
-    assert found == expected
+    state_bytes = {name: bytes.fromhex(bits) for name, bits in json.loads(done.stdout).items()}
+    assert state_bytes == expected
 
 
 def test_a_checkpoint_from_any_batch_goes_on_exactly(tmp_path):

@@ -68,14 +68,14 @@ def test_defaults_are_lightnings(name):
     for part in name.split("."):
         function = getattr(function, part)
     parameters = inspect.signature(function).parameters.items()
-    found = [f"{key}={p.default!r}" for key, p in parameters if p.default is not p.empty]
-    assert found == DEFAULTS[name].split()
+    defaults = [f"{key}={p.default!r}" for key, p in parameters if p.default is not p.empty]
+    assert defaults == DEFAULTS[name].split()
 
 
 def test_a_trainer_without_settings_shows_saves_and_logs(tmp_path):
     trainer = train.Trainer(default_root_dir=tmp_path)
-    kinds = [type(callback).__name__ for callback in trainer.callbacks]
-    assert kinds == ["ProgressBar", "ModelCheckpoint"]
+    class_names = [type(callback).__name__ for callback in trainer.callbacks]
+    assert class_names == ["ProgressBar", "ModelCheckpoint"]
     assert [type(logger).__name__ for logger in trainer.loggers] == ["CSVLogger"]
     assert (trainer.max_epochs, trainer.max_steps) == (1000, -1)
 
@@ -97,27 +97,27 @@ def test_without_a_batch_there_is_no_value(name):
         METRICS[name]().compute()
 
 
-@pytest.mark.parametrize("kind", [M.Accuracy, M.Precision, M.Recall, M.F1Score, M.AUROC,
+@pytest.mark.parametrize("metric_class", [M.Accuracy, M.Precision, M.Recall, M.F1Score, M.AUROC,
                                   M.ConfusionMatrix])  # fmt: skip
-def test_choices_and_numbers_of_classes_are_looked_at(kind):
+def test_choices_and_numbers_of_classes_are_looked_at(metric_class):
     with pytest.raises(ValueError, match="task must be one of 'binary', 'multiclass', got 'all'"):
-        kind("all")
+        metric_class("all")
     with pytest.raises(ValueError, match="num_classes must be a whole number of at least 2"):
-        kind("multiclass", num_classes=1)
-    setting = "normalize" if kind is M.ConfusionMatrix else "average"
+        metric_class("multiclass", num_classes=1)
+    setting = "normalize" if metric_class is M.ConfusionMatrix else "average"
     with pytest.raises(ValueError, match=f"{setting} must be one of"):
-        kind("binary", **{setting: "samples"})
-    if kind not in (M.AUROC, M.ConfusionMatrix):
+        metric_class("binary", **{setting: "samples"})
+    if metric_class not in (M.AUROC, M.ConfusionMatrix):
         with pytest.raises(ValueError, match="top_k must be a whole number of at least 1"):
-            kind("multiclass", 3, top_k=0)
+            metric_class("multiclass", 3, top_k=0)
 
 
 def test_a_class_that_is_absent_counts_as_zero_without_a_warning():
     chosen, true = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for kind in (M.Precision, M.Recall, M.F1Score, M.Accuracy):
-            assert kind("multiclass", 3, average=None)(chosen, true)[2].item() == 0
+        for metric_class in (M.Precision, M.Recall, M.F1Score, M.Accuracy):
+            assert metric_class("multiclass", 3, average=None)(chosen, true)[2].item() == 0
         for normalize, total in (("true", 2), ("pred", 2), ("all", 1)):
             matrix = M.ConfusionMatrix("multiclass", 3, normalize=normalize)(chosen, true)
             assert matrix.sum().item() == pytest.approx(total)
@@ -148,8 +148,8 @@ def test_what_the_values_of_an_epoch_come_to(reduce_fx, values, expected):
         def validation_step(self, batch, batch_idx):
             self.log("value", values[batch_idx], reduce_fx=reduce_fx)
 
-    (found,) = quiet().validate(Logs(), data(12), verbose=False)
-    assert found == {"value": expected}
+    (logged,) = quiet().validate(Logs(), data(12), verbose=False)
+    assert logged == {"value": expected}
 
 
 # What a step returns ------------------------------------------------------------------------------
@@ -250,9 +250,9 @@ def test_the_number_of_batches_to_look_at_is_known():
 
 def test_results_are_printed_unless_they_are_not_wanted(capsys):
     for verbose in (True, False):
-        (found,) = quiet().validate(Net(), data(8), verbose=verbose)
+        (logged,) = quiet().validate(Net(), data(8), verbose=verbose)
         text = capsys.readouterr().out
-        assert text == (f"val_loss={found['val_loss']:.4g}\n" if verbose else "")
+        assert text == (f"val_loss={logged['val_loss']:.4g}\n" if verbose else "")
 
 
 @pytest.mark.parametrize("bar", ["none", "plain", "tqdm"])
@@ -332,9 +332,9 @@ def test_a_loader_that_is_given_comes_before_the_modules_own():
         def train_dataloader(self):
             return data(8)
 
-    for given, steps in (((), 2), ((data(16),), 4)):
+    for loaders, steps in (((), 2), ((data(16),), 4)):
         trainer = quiet(max_epochs=1)
-        trainer.fit(Own(), *given)
+        trainer.fit(Own(), *loaders)
         assert trainer.global_step == steps
 
 
@@ -370,9 +370,9 @@ def test_what_is_logged_by_step_and_epoch_has_both_names() -> None:
     for value in (1.0, 3.0):
         book.log("training_step", "loss", value, 1, on_step=True, on_epoch=True, prog_bar=True,
                  logger=True, reduce_fx="mean")  # fmt: skip
-    found = book.epoch_values()
-    assert {name: value for name, (_, value) in found.items()} == {"loss_epoch": 2.0, "loss": 2.0}
-    entry = found["loss"][0]
+    values = book.epoch_values()
+    assert {name: value for name, (_, value) in values.items()} == {"loss_epoch": 2.0, "loss": 2.0}
+    entry = values["loss"][0]
     assert (entry.on_step, entry.on_epoch, entry.prog_bar, entry.logger) == (
         False, True, False, False,
     )  # fmt: skip

@@ -16,17 +16,17 @@ from tests.train.nets import Net, data, quiet
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
 def test_mixed_precision(precision, tmp_path):
-    kinds = set()
+    dtypes_seen = set()
 
     class Spy(Net):
         def training_step(self, batch, batch_idx):
-            kinds.add(self.net[0](batch[0]).dtype)
+            dtypes_seen.add(self.net[0](batch[0]).dtype)
             return super().training_step(batch, batch_idx)
 
     trainer = quiet(max_epochs=2, precision=precision, gradient_clip_val=1.0)
     trainer.fit(Spy(), data())
     half = torch.bfloat16 if precision.startswith("bf16") else torch.float16
-    assert kinds == {half} and trainer.module.net[0].weight.dtype == torch.float32
+    assert dtypes_seen == {half} and trainer.module.net[0].weight.dtype == torch.float32
     assert math.isfinite(trainer.values["loss"])
     assert (trainer.precision.scaler is not None) == (precision == "16-mixed")
 
@@ -44,7 +44,7 @@ def test_a_scaler_goes_on_exactly(tmp_path):
     resumed = run(12, tmp_path / "six.ckpt")
     assert resumed.precision.scaler.state_dict() == whole.precision.scaler.state_dict()
     assert resumed.precision.scaler.get_scale() == 256 * 2**3
-    states = [each.module.state_dict().values() for each in (whole, resumed)]
+    states = [trainer.module.state_dict().values() for trainer in (whole, resumed)]
     assert all(torch.equal(a, b) for a, b in zip(*states, strict=True))
 
 
@@ -62,16 +62,16 @@ def test_clipping_sees_gradients_of_their_own_size():
 
 
 def test_double_precision():
-    kinds = set()
+    dtypes_seen = set()
 
     class Spy(Net):
         def training_step(self, batch, batch_idx):
-            kinds.update((batch[0].dtype, torch.zeros(1).dtype, batch[1].dtype))
+            dtypes_seen.update((batch[0].dtype, torch.zeros(1).dtype, batch[1].dtype))
             return super().training_step(batch, batch_idx)
 
     net = Spy()
     quiet(max_steps=1, precision="64").fit(net, data())
-    assert kinds == {torch.float64, torch.int64} and net.net[0].weight.dtype == torch.float64
+    assert dtypes_seen == {torch.float64, torch.int64} and net.net[0].weight.dtype == torch.float64
     assert torch.zeros(1).dtype == torch.float32
 
 

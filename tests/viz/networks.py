@@ -144,9 +144,9 @@ class GPT(nn.Module):
 class CellLoop(nn.Module):
     """An LSTMCell or GRUCell that is called for each time, with a loss at each."""
 
-    def __init__(self, kind: str = "LSTMCell") -> None:
+    def __init__(self, cell_class: str = "LSTMCell") -> None:
         super().__init__()
-        self.cell = getattr(nn, kind)(3, 4)
+        self.cell = getattr(nn, cell_class)(3, 4)
         self.head = nn.Linear(4, 2)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:

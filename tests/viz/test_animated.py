@@ -114,12 +114,12 @@ def test_all_of_it_is_in_the_picture():
     left, top, width, height = map(float, root.get("viewBox").split())
     assert (left, top, root.get("width")) == (0, 0, f"{width:g}")
     assert root.find(f"{SVG}title").text == "A run from step 1 to step 4, 4 frames"
-    places = []
+    offsets = []
     for scene in root.findall(f"{SVG}g"):
         moved = re.fullmatch(r"translate\(([\d.]+),([\d.]+)\)", scene.get("transform", ""))
         if moved:
-            places.append(tuple(map(float, moved.groups())))
-    assert len(places) == 3 and all(x >= MARGIN and y >= MARGIN for x, y in places)
+            offsets.append(tuple(map(float, moved.groups())))
+    assert len(offsets) == 3 and all(x >= MARGIN and y >= MARGIN for x, y in offsets)
     circles = [circle for circle in root.iter(f"{SVG}circle") if circle.get("r") == "4"]
     assert len(circles) == 4
     assert all(float(circle.get("cx")) + 4 <= width for circle in circles)

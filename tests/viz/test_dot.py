@@ -16,7 +16,7 @@ from edutorch.viz.render.legend import EDGE, NARROWEST, draw_legend
 from edutorch.viz.render.static import Drawing, polish_svg
 from edutorch.viz.render.style import ALARM, CUT, PAINTS, RAMP, WORDS
 from edutorch.viz.render.svg import text_width
-from edutorch.viz.tensors.summaries import TINY, Stats, summarize, elements_text
+from edutorch.viz.tensors.summaries import TINY, Stats, elements_text, summarize
 from tests.viz.golden import NASTY, example, nasty
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -40,12 +40,12 @@ def test_there_is_an_engine_to_test():
 @pytest.mark.parametrize("snapshot", [example(), nasty()], ids=["example", "nasty"])
 def test_every_label_is_in_the_picture_as_text(engine, snapshot):
     svg = render(dot_text(snapshot), engine=engine).decode()
-    found = lines_in(svg)
+    lines = lines_in(svg)
     for node, value, grad in zip(
         snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True
     ):
         for line in node_lines(node, value, grad):
-            assert line.strip() in found
+            assert line.strip() in lines
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -98,8 +98,13 @@ def test_an_unknown_number_takes_no_room_in_a_picture_that_stays():
 
 
 def test_kinds_differ_in_shape_and_not_in_colour_alone():
-    vertices = {kind: Vertex(kind, kind) for kind in ("leaf", "parameter", "buffer", "constant")}
-    vertices["op"] = Vertex("op", "op", sources=tuple((kind, kind) for kind in vertices))
+    vertices = {
+        node_kind: Vertex(node_kind, node_kind)
+        for node_kind in ("leaf", "parameter", "buffer", "constant")
+    }
+    vertices["op"] = Vertex(
+        "op", "op", sources=tuple((node_kind, node_kind) for node_kind in vertices)
+    )
     vertices["out"] = Vertex("op", "out", sources=(("x", "op"),))
     snapshot = arrange(vertices, ["out"])
     dot = dot_text(snapshot)
@@ -157,13 +162,15 @@ def marked():
         "y": Vertex("op", "pow", shape=(2, 3), version=2, marks=("hook",), variable="h",
                     sources=(("input", "d"), ("weight", "w"), ("exponent", "2"))),
     }  # fmt: skip
-    found = arrange(vertices, ["y"])
-    graph = found.graph
+    arranged = arrange(vertices, ["y"])
+    graph = arranged.graph
     edges = [
         GraphEdge(edge.id, edge.source, edge.target, edge.input, "cut" if place == 0 else edge.kind)
         for place, edge in enumerate(graph.edges)
     ]
-    return Snapshot(replace(graph, edges=tuple(edges)), found.values, found.grads, found.flows)
+    return Snapshot(
+        replace(graph, edges=tuple(edges)), arranged.values, arranged.grads, arranged.flows
+    )
 
 
 def test_what_has_no_gradient_is_grey():
@@ -178,8 +185,8 @@ def test_what_has_no_gradient_is_grey():
 def test_marks_are_drawn_and_said():
     drawing = Drawing(marked())
     marks = [path.get("class") for path in parsed(drawing.svg).iter(f"{SVG}path")]
-    found = sorted(mark for mark in marks if mark and mark.startswith("mark"))
-    assert found == ["mark frozen"] * 2 + ["mark hook"] * 2  # in its box, and in the legend
+    mark_classes = sorted(mark for mark in marks if mark and mark.startswith("mark"))
+    assert mark_classes == ["mark frozen"] * 2 + ["mark hook"] * 2  # in its box, and in the legend
     texts = lines_in(drawing.svg)
     assert texts.count(CUT) == 2
     assert "h = pow v3" in texts

@@ -99,13 +99,13 @@ def test_a_notebook_gets_html_svg_and_text(recorded):
 
 
 def test_names_stay_text(tmp_path):
-    kind = type(NASTY.replace("\x00", ""), (nn.Identity,), {})
+    module_class = type(NASTY.replace("\x00", ""), (nn.Identity,), {})
     with profile() as prof, record_function(NASTY):
-        kind()(edutorch.ones(1).exp())
+        module_class()(edutorch.ones(1).exp())
     flame = viz.flame(prof)
     root = ElementTree.fromstring(flame.svg)
-    assert not [each for each in root.iter() if each.tag.endswith("script")]
-    assert any("<script>" in (each.text or "") for each in root.iter(f"{{{SVG}}}title"))
+    assert not [child for child in root.iter() if child.tag.endswith("script")]
+    assert any("<script>" in (child.text or "") for child in root.iter(f"{{{SVG}}}title"))
     assert flame.html.count("<script") == 1
     assert "<script>alert" not in flame.html
     assert "\x00" not in flame.html
@@ -184,9 +184,9 @@ def test_the_picture_says_what_it_is_and_explains_its_colours():
     assert root.find(f"{{{SVG}}}title").text == "Where the time went: 1 ms"
     texts = {text.text: text for text in root.iter(f"{{{SVG}}}text")}
     assert texts["Where the time went: 1 ms"].get("class") == "title"
-    for kind, words in LEGEND:
+    for css_class, words in LEGEND:
         assert texts[words].get("class") == "quiet"
-        group = next(each for each in root.iter(f"{{{SVG}}}g") if each.get("class") == kind)
+        group = next(group for group in root.iter(f"{{{SVG}}}g") if group.get("class") == css_class)
         sample = group.find(f"{{{SVG}}}rect")
         assert float(texts[words].get("x")) == pytest.approx(float(sample.get("x")) + 20)
         assert [sample.get(name) for name in ("y", "width", "height", "rx")] == [

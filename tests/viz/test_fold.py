@@ -9,21 +9,20 @@ import pytest
 import edutorch
 from edutorch import nn, optim
 from edutorch.events import listening
-from edutorch.viz import draw
+from edutorch.viz import draw, live
 from edutorch.viz.graph.fold import (
     MOST_NODES,
     SEVERAL,
     Choice,
     fold_snapshot,
-    group_graph,
-    whole_gradient_edge,
-    make_plan,
     gradient_node,
+    group_graph,
+    make_plan,
+    whole_gradient_edge,
 )
 from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.graph.names import Names
 from edutorch.viz.graph.repetition import find_runs
-from edutorch.viz.live import view as live
 from edutorch.viz.live.recorder import Recorder
 from edutorch.viz.render.graphviz import LayoutTimeout
 from tests.viz.golden import floats_in
@@ -72,9 +71,9 @@ def labels(snapshot):
 
 
 def all_groups(group):
-    for each in group.groups():
-        yield each
-        yield from all_groups(each)
+    for inner in group.groups():
+        yield inner
+        yield from all_groups(inner)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +267,7 @@ def test_a_click_opens_a_group_while_it_trains_and_afterwards():
     model = Tower()
     optimizer = optim.SGD(model.parameters(), lr=0.01)
     view = live(model)
-    page = view._stage.page = FakePage()
+    page = view._page_state.page = FakePage()
 
     def step():
         optimizer.zero_grad()
@@ -307,7 +306,7 @@ def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
     names = np.random.default_rng(0).choice(["sin", "sigmoid", "tanh", "cos"], 90)
     x = edutorch.tensor(1.0, requires_grad=True)
     view = live()
-    page = view._stage.page = FakePage()
+    page = view._page_state.page = FakePage()
 
     def step():
         y = x
@@ -337,7 +336,7 @@ def test_a_picture_that_fits_on_no_page_is_folded_further(monkeypatch):
 
     monkeypatch.setattr(layout_queue, "fit_page", fit_page)
     view = live()
-    page = view._stage.page = FakePage()
+    page = view._page_state.page = FakePage()
 
     def step():
         y = edutorch.tensor(1.0, requires_grad=True)
@@ -356,7 +355,7 @@ def test_numbers_are_taken_only_where_somebody_can_see_them():
     model = Tower()
     optimizer = optim.SGD(model.parameters(), lr=1e-5)
     view = live(model)
-    page = view._stage.page = FakePage()
+    page = view._page_state.page = FakePage()
     counts = []
 
     def step():
@@ -364,7 +363,7 @@ def test_numbers_are_taken_only_where_somebody_can_see_them():
         model(edutorch.ones(2, 3)).square().mean().backward()
         optimizer.step()
         counts.append(sum(value is not None for value in view._recorder.snapshot.values))
-        view._looks._full_due = 0.0  # else seconds pass between looks at everything
+        view._policy._full_due = 0.0  # else seconds pass between looks at everything
 
     with view:
         until(lambda: step() or not view._recorder.full)
@@ -380,10 +379,10 @@ def test_numbers_are_taken_only_where_somebody_can_see_them():
     view._command({"type": "open", "group": "blocks.5"})
     assert page.patches[-1]["step"] <= len(counts)  # the last one with all numbers
     opened = page.pictures[-1]["nodes"]
-    numbers = page.numbers[: 2 * len(opened)].reshape(-1, 2)
+    values = page.numbers[: 2 * len(opened)].reshape(-1, 2)
     inner = [at for at, node in enumerate(opened) if node["frame"].startswith("blocks.5")]
     assert len(inner) > 3
-    assert np.isfinite(numbers[inner, 0]).all()
+    assert np.isfinite(values[inner, 0]).all()
 
 
 class Split(nn.Module):

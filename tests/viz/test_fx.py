@@ -21,16 +21,16 @@ def test_a_captured_step_is_drawn_with_its_phases():
     labels = {node.label for node in drawing.whole.graph.nodes}
     assert {"x", "linear", "square", "lr"} <= labels
     assert "<svg" in drawing.svg
-    kinds = {node.label: node.kind for node in drawing.whole.graph.nodes}
-    assert kinds["x"] == "leaf"
+    kind_of = {node.label: node.kind for node in drawing.whole.graph.nodes}
+    assert kind_of["x"] == "leaf"
     lines = {node.label: node.line for node in drawing.whole.graph.nodes}
     assert lines["linear"].startswith("test_fx.py:")
 
 
 def test_before_and_after_a_pass():
     graph = fx.capture(lambda x: (x * 1).exp() + x.exp(), torch.ones(2)).graph
-    before, after = (viz.draw(each) for each in (graph, fx.passes.standard(graph)))
-    count = [len(each.whole.graph.nodes) for each in (before, after)]
+    before, after = (viz.draw(graph) for graph in (graph, fx.passes.standard(graph)))
+    count = [len(drawing.whole.graph.nodes) for drawing in (before, after)]
     assert count == [5, 3]
 
 

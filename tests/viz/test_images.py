@@ -49,7 +49,7 @@ def test_other_ranges_are_stretched_and_it_is_said():
 def test_a_normalisation_is_undone():
     x = edutorch.rand(3, 4, 4)
     mean, std = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
-    column = [edutorch.tensor(each).reshape(3, 1, 1) for each in (mean, std)]
+    column = [edutorch.tensor(values).reshape(3, 1, 1) for values in (mean, std)]
     plot = viz.image((x - column[0]) / column[1], mean=mean, std=std)
     assert np.allclose(pixels(plot), x.permute(1, 2, 0).numpy(), atol=1e-6)
     with pytest.raises(NotAPictureError, match="`std` has 2 numbers for 3 channels"):
@@ -78,14 +78,14 @@ def test_a_bad_pixel_is_marked_whole_and_is_not_transparent():
     assert shown[0, 0].tolist() == [1, 0, 1, 1] and shown[0, 1].tolist() == [0.25] * 4
 
 
-@pytest.mark.parametrize(("numbers", "shown", "stretched"), [
+@pytest.mark.parametrize(("values", "shown", "stretched"), [
     ([0.0, 0.25], [0, 0.25], False), ([0.0, 1.0], [0, 1], False), ([0.0, 2.0], [0, 1], True),
     ([-0.5, 0.5], [0, 1], True), ([3.0, 3.0], [0, 0], True), ([0, 51], [0, 0.2], False),
     ([0, 255], [0, 1], False), ([0, 256], [0, 1], True), ([-1, 1], [0, 1], True),
     ([False, True], [0, 1], False), ([math.nan, math.inf], [1, 1], False),
 ])  # fmt: skip
-def test_what_is_black_and_what_is_white(numbers, shown, stretched):
-    plot = viz.image(edutorch.tensor([numbers]))
+def test_what_is_black_and_what_is_white(values, shown, stretched):
+    plot = viz.image(edutorch.tensor([values]))
     assert np.allclose(pixels(plot)[0, :, 0], shown)
     assert ("stretched" in plot.alt) == stretched
 

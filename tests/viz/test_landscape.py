@@ -7,7 +7,7 @@ import edutorch
 from edutorch import nn, viz
 from edutorch.nn import functional as F
 from edutorch.viz.render.plots import NotAPictureError, NotAPictureTypeError
-from edutorch.viz.tensors.landscape import padded_range, directions, random_like
+from edutorch.viz.tensors.landscape import directions, padded_range, random_like
 
 pytest.importorskip("matplotlib")
 
@@ -27,15 +27,15 @@ def bits(model):
 def test_the_middle_is_the_loss_itself():
     model = network()
     before, ids = bits(model), [id(parameter._array) for parameter in model.parameters()]
-    found = viz.landscape(model, F.mse_loss, (X, Y), steps=5)
+    result = viz.landscape(model, F.mse_loss, (X, Y), steps=5)
     assert [id(parameter._array) for parameter in model.parameters()] == ids
     assert bits(model) == before and model.training
     assert all(parameter.grad is None for parameter in model.parameters())
     model.eval()
-    assert found.losses[2, 2] == pytest.approx(F.mse_loss(model(X), Y).item(), rel=1e-6)
-    assert found.losses.shape == (5, 5) and found.losses.std() > 0
-    assert "loss landscape, from" in found.alt
-    assert found._repr_mimebundle_()["image/png"].startswith(b"\x89PNG")
+    assert result.losses[2, 2] == pytest.approx(F.mse_loss(model(X), Y).item(), rel=1e-6)
+    assert result.losses.shape == (5, 5) and result.losses.std() > 0
+    assert "loss landscape, from" in result.alt
+    assert result._repr_mimebundle_()["image/png"].startswith(b"\x89PNG")
 
 
 def test_weights_that_autocast_keeps_are_those_of_each_point():
@@ -81,18 +81,18 @@ def test_a_trajectory_lies_in_the_map():
         with edutorch.no_grad():
             model.weight.copy_(edutorch.tensor([[0.5 * step, 0.0]]))
         states.append({name: value.clone() for name, value in model.state_dict().items()})
-    found = viz.landscape(model, F.mse_loss, (X, Y), trajectory=states, steps=9)
-    assert found.explained == pytest.approx(1)
-    assert np.allclose(np.abs(found.path[0, 0]), 3.5, atol=1e-5)
-    assert np.allclose(found.path[-1], 0, atol=1e-6)
-    assert found.xs[0] <= found.path[:, 0].min() and found.xs[-1] >= found.path[:, 0].max()
-    assert "100% of the way" in found.alt
+    result = viz.landscape(model, F.mse_loss, (X, Y), trajectory=states, steps=9)
+    assert result.explained == pytest.approx(1)
+    assert np.allclose(np.abs(result.path[0, 0]), 3.5, atol=1e-5)
+    assert np.allclose(result.path[-1], 0, atol=1e-6)
+    assert result.xs[0] <= result.path[:, 0].min() and result.xs[-1] >= result.path[:, 0].max()
+    assert "100% of the way" in result.alt
 
 
 def test_batches_and_losses_that_are_no_numbers():
     model = nn.Linear(2, 1)
-    found = viz.landscape(model, F.mse_loss, [(X[:6], Y[:6]), (X[6:], Y[6:])], steps=3)
-    assert found.losses[1, 1] == pytest.approx(F.mse_loss(model(X), Y).item(), rel=1e-5)
+    result = viz.landscape(model, F.mse_loss, [(X[:6], Y[:6]), (X[6:], Y[6:])], steps=3)
+    assert result.losses[1, 1] == pytest.approx(F.mse_loss(model(X), Y).item(), rel=1e-5)
     broken = viz.landscape(model, lambda y, t: (y - y).log().sum(), (X, Y), steps=3)
     assert broken.alt == "a loss landscape without any finite loss"
 
@@ -139,15 +139,15 @@ def test_random_directions_are_as_long_as_each_filter():
 
 def test_the_path_of_a_trajectory_is_measured_along_its_main_axes():
     model = nn.Linear(2, 1)
-    places = [(0.0, 0.0), (3.0, 0.5), (6.0, -0.5), (9.0, 0.0)]
+    points = [(0.0, 0.0), (3.0, 0.5), (6.0, -0.5), (9.0, 0.0)]
     states = []
-    for place in places:
+    for place in points:
         with edutorch.no_grad():
             model.weight.copy_(edutorch.tensor([place]))
         states.append({name: value.clone() for name, value in model.state_dict().items()})
     first, second, path, explained = directions(model, list(model.parameters()), states, 0)
-    assert path.shape == (len(places), 2) and explained == pytest.approx(1)
-    moves = np.array(places) - places[-1]
+    assert path.shape == (len(points), 2) and explained == pytest.approx(1)
+    moves = np.array(points) - points[-1]
     axes = np.stack([first[0].ravel(), second[0].ravel()])
     np.testing.assert_allclose(axes @ axes.T, np.eye(2), atol=1e-6)
     np.testing.assert_allclose(path, moves @ axes.T, atol=1e-5)

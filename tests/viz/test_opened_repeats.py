@@ -5,9 +5,8 @@ import re
 import pytest
 
 import edutorch
-from edutorch.viz import draw
+from edutorch.viz import draw, live
 from edutorch.viz.graph.model import Vertex, arrange
-from edutorch.viz.live import view
 from edutorch.viz.live.layout_queue import blank_snapshot
 from edutorch.viz.live.page import PageState
 from edutorch.viz.render.arrangement import (
@@ -36,7 +35,7 @@ def watched():
     views = []
 
     def watch(*models):
-        views.append(view(*models))
+        views.append(live(*models))
         return views[0]
 
     lstm_cell_loop.main(1, watch)
@@ -48,10 +47,12 @@ LOOPS = {"lstm_cell_loop": watched, "lstm_cell": lambda: drawn("lstm_cell")}
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_an_opened_loop_stands_in_straight_rows_that_follow_each_other(name):
-    stage, whole = PageState(), LOOPS[name]()
-    repeat = next(node.group for node in stage.plan(whole.graph).graph.nodes if "×" in node.label)
-    stage.command({"type": "open", "group": repeat})
-    graph = stage.plan(whole.graph).graph
+    page_state, whole = PageState(), LOOPS[name]()
+    repeat = next(
+        node.group for node in page_state.plan(whole.graph).graph.nodes if "×" in node.label
+    )
+    page_state.command({"type": "open", "group": repeat})
+    graph = page_state.plan(whole.graph).graph
     each_time = re.compile(re.escape(repeat) + r"/\d+")
     parts = {node.id for node in graph.nodes if each_time.fullmatch(node.group or "")}
     assert len(parts) >= 20
@@ -67,8 +68,8 @@ def test_an_opened_loop_stands_in_straight_rows_that_follow_each_other(name):
     for id, points in BOX.findall(fitted.svg):
         if id in parts:
             number = int(id[1:])
-            numbers = [float(text) for text in re.split("[, ]", points)]
-            across = numbers[::2] if rankdir == "TB" else numbers[1::2]
+            coordinates = [float(text) for text in re.split("[, ]", points)]
+            across = coordinates[::2] if rankdir == "TB" else coordinates[1::2]
             spans.setdefault(rows[number] if rows else 0, []).append((min(across), max(across)))
     for boxes in spans.values():
         common = min(end for _, end in boxes) - max(start for start, _ in boxes)

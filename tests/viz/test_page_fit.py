@@ -9,10 +9,9 @@ import pytest
 
 import edutorch
 from edutorch import nn
-from edutorch.viz import draw
+from edutorch.viz import draw, live
 from edutorch.viz.graph.fold import MOST_NODES, MOST_OPENED, Choice, fold_snapshot, make_plan
 from edutorch.viz.graph.model import Scope, Tab, Vertex, arrange
-from edutorch.viz.live import view as live
 from edutorch.viz.live.layout_queue import blank_snapshot
 from edutorch.viz.live.page import PageState
 from edutorch.viz.render.arrangement import (
@@ -88,10 +87,10 @@ def test_each_network_fits_on_a_page(drawings, name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_live_picture_of_each_network_fits_too(drawings, name):
     whole = drawings(name).whole
-    stage = PageState()
-    visible = stage.plan(whole.graph).graph
+    page_state = PageState()
+    visible = page_state.plan(whole.graph).graph
     assert len(visible.nodes) <= MOST_NODES
-    svg = stage.layouts.svg(visible, None)
+    svg = page_state.layouts.svg(visible, None)
     assert picture_size(svg).fits(len(visible.nodes))
     boxes = set(re.findall(r'<g id="(n\d+)" class="node">', svg))
     assert boxes == {node.id for node in visible.nodes}
@@ -268,9 +267,9 @@ def test_a_first_lesson_runs_from_left_to_right():
 def test_a_chosen_direction_is_kept(drawings):
     whole = drawings("vgg").whole
     for rankdir in ("LR", "TB"):
-        stage = PageState(rankdir)
-        visible = stage.plan(whole.graph).graph
-        width, height = picture_size(stage.layouts.svg(visible, None))
+        page_state = PageState(rankdir)
+        visible = page_state.plan(whole.graph).graph
+        width, height = picture_size(page_state.layouts.svg(visible, None))
         assert (width > 4 * height) == (rankdir == "LR")
 
 
@@ -289,13 +288,13 @@ def test_rows_follow_each_other(drawings, rankdir):
     rows = Sketch(snapshot.graph, sizes).rows(rankdir, 3)
     assert max(rows) == 2 and list(rows) == sorted(rows)
     svg = render(dot_text(snapshot, Arrangement(rankdir, rows))).decode()
-    places = {}
+    positions = {}
     for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
         if group.get("class") == "node":
             text = next(group.iter(f"{SVG}text"))
-            places[group.get("id")] = float(text.get("x")), float(text.get("y"))
+            positions[group.get("id")] = float(text.get("x")), float(text.get("y"))
     along, across = (0, 1) if rankdir == "LR" else (1, 0)
-    order = [places[node.id] for node in snapshot.graph.nodes]
+    order = [positions[node.id] for node in snapshot.graph.nodes]
     for row in range(3):
         own = [place for place, at in zip(order, rows, strict=True) if at == row]
         later = [place for place, at in zip(order, rows, strict=True) if at == row + 1]
@@ -375,7 +374,7 @@ def test_a_tab_that_is_gone_shows_the_whole_graph():
 
 
 def test_commands_of_the_page():
-    stage = PageState()
+    page_state = PageState()
     graph = draw(*NETWORKS["gpt2"]()).whole.graph
     sizes = []
     for command in (
@@ -386,15 +385,15 @@ def test_commands_of_the_page():
         {"type": "tab", "tab": None},
         {"type": "tab", "tab": "nonsense"},
     ):
-        stage.asked = False
-        assert stage.command(command)
-        assert stage.asked
-        sizes.append(len(stage.plan(graph).graph.nodes))
+        page_state.needs_update = False
+        assert page_state.command(command)
+        assert page_state.needs_update
+        sizes.append(len(page_state.plan(graph).graph.nodes))
     assert sizes[0] == len(graph.nodes)
     assert sizes[1] < MOST_NODES < sizes[0]
     assert sizes[2] > sizes[1]
-    assert stage.choice.tab is None
-    assert not stage.command({"type": "unknown"})
+    assert page_state.choice.tab is None
+    assert not page_state.command({"type": "unknown"})
 
 
 def test_a_live_view_of_a_large_network_shows_it_folded():
@@ -407,7 +406,7 @@ def test_a_live_view_of_a_large_network_shows_it_folded():
         def show(self, picture, patch, numbers, curves):
             pictures.extend([picture] if picture else [])
 
-    view._stage.page = Page()
+    view._page_state.page = Page()
     with view:
         for _ in range(2):
             compute(x).backward()
@@ -520,7 +519,7 @@ def test_an_arrangement_with_boxes_over_each_other_is_not_taken():
     def sized(text):
         return lay_out(text).replace("<svg>", '<svg width="500pt" height="500pt">')
 
-    arrangements = {dot_text(whole, one.arrangement): one.arrangement for one in candidate_arrangements(
-        whole.graph, None, lambda one: dot_text(whole, one))}  # fmt: skip
+    candidates = candidate_arrangements(whole.graph, None, lambda one: dot_text(whole, one))
+    arrangements = {dot_text(whole, one.arrangement): one.arrangement for one in candidates}
     fitted = fit_page(whole.graph, None, lambda one: dot_text(whole, one), sized)
     assert fitted.fits and fitted.arrangement == arrangements[tried[1]]

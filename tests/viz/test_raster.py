@@ -16,13 +16,13 @@ from edutorch.viz.render.raster import (
     Text,
     colours_of,
     dash_segments,
-    figures_of,
     draw_png,
+    figures_of,
     path_lines,
     pdf_of,
     png_of,
-    rgb_of,
     rectangle_outline,
+    rgb_of,
 )
 from edutorch.viz.render.svg import SVG
 from edutorch.viz.tensors.thumbnails import encode_png
@@ -113,8 +113,8 @@ def test_groups_move_what_is_in_them_and_hand_on_their_looks():
     ([(0, 0), (1, 0)], (3, 2), [[(0, 0), (1, 0)]]),
 ])  # fmt: skip
 def test_a_broken_line_is_seen_in_parts(points, dashes, parts):
-    found = list(dash_segments(points, dashes))
-    assert [[pytest.approx(point) for point in part] for part in parts] == found
+    segments = list(dash_segments(points, dashes))
+    assert [[pytest.approx(point) for point in part] for part in parts] == segments
 
 
 # Painted ------------------------------------------------------------------------------------

@@ -136,30 +136,30 @@ def none_available():
 def boxes(svg):
     """Return the place of each node and frame, by id, with the ids of the edges and all texts."""
     root = ElementTree.fromstring(svg)
-    places, edges = {}, set()
+    boxes, edges = {}, set()
     for group in root.iter(f"{SVG}g"):
         marks = [shape.get(name) or "" for shape in group for name in ("d", "points")]
-        numbers = [float(each) for each in re.findall(r"-?\d+\.?\d*", " ".join(marks))]
+        coordinates = [float(number) for number in re.findall(r"-?\d+\.?\d*", " ".join(marks))]
         if group.get("class") == "edge":
             edges.add(group.get("id"))
         elif group.get("class") in ("node", "cluster"):
-            numbers = numbers or [0.0, 0.0]  # a constant is text without a box
-            xs, ys = numbers[::2], numbers[1::2]
-            places[group.get("id")] = min(xs), min(ys), max(xs), max(ys)
+            coordinates = coordinates or [0.0, 0.0]  # a constant is text without a box
+            xs, ys = coordinates[::2], coordinates[1::2]
+            boxes[group.get("id")] = min(xs), min(ys), max(xs), max(ys)
     width = float(root.get("viewBox").split()[2])
-    texts = sorted((each.text or "").replace("\xa0", " ") for each in root.iter(f"{SVG}text"))
-    return places, edges, texts, width
+    texts = sorted((line.text or "").replace("\xa0", " ") for line in root.iter(f"{SVG}text"))
+    return boxes, edges, texts, width
 
 
 @pytest.mark.skipif(len(WORKERS) < 2, reason="only one engine is installed")
 @pytest.mark.parametrize("snapshot", [example, nasty])
 @pytest.mark.parametrize("reserve", [True, False])
 def test_the_picture_is_the_same_with_every_engine(snapshot, reserve):
-    given = snapshot()
-    text = dot_text(blank_snapshot(given.graph) if reserve else given, reserve=reserve)
+    original = snapshot()
+    text = dot_text(blank_snapshot(original.graph) if reserve else original, reserve=reserve)
     first, *others = (boxes(render(text, engine=name)) for name in WORKERS)
-    assert first[0].keys() >= {node.id for node in given.graph.nodes}
-    assert first[1] == {edge.id for edge in given.graph.edges}
+    assert first[0].keys() >= {node.id for node in original.graph.nodes}
+    assert first[1] == {edge.id for edge in original.graph.edges}
     for other in others:
         assert other[0].keys() == first[0].keys() and other[1] == first[1]
         assert other[2] == first[2]
@@ -179,7 +179,7 @@ def size(place):
 STAND_IN = """
 import sys
 sys.path.insert(0, {folder!r})
-from _worker import read_message, write_message
+from graphviz_worker import read_message, write_message
 write_message(sys.stdout.buffer, {{}}, b"")
 read_message(sys.stdin.buffer)
 {trouble}

@@ -16,16 +16,23 @@ from edutorch.core.registry import REGISTRY
 from edutorch.events import WorkEnded, WorkStarted, listening
 from edutorch.viz.graph.latex import (
     FUNCTIONS,
-    UnknownValueError,
     FormulaNode,
+    UnknownValueError,
     Value,
-    substitute,
     parse,
+    substitute,
     symbols,
     to_latex,
     to_text,
 )
-from edutorch.viz.graph.rules import is_known, symbol_meaning, rule_of, saved_values, source_of, value_of
+from edutorch.viz.graph.rules import (
+    is_known,
+    rule_of,
+    saved_values,
+    source_of,
+    symbol_meaning,
+    value_of,
+)
 
 FORMULAS = [
     (op, name, rule.latex)
@@ -112,7 +119,7 @@ def test_matrices_and_rows():
 
 def rules_of(result: torch.Tensor) -> dict[str, Any]:
     """Return the rule of each edge of each op behind `result`, as "op.input"."""
-    found, came = {}, {}
+    rules, came = {}, {}
 
     def listener(event):
         if isinstance(event, WorkStarted) and event.kind == "node":
@@ -122,11 +129,11 @@ def rules_of(result: torch.Tensor) -> dict[str, Any]:
             for position, sent in enumerate(event.result):
                 if sent is not None:
                     name = node.op.inputs[0 if node.op.variadic else position]
-                    found[f"{node.op.name}.{name}"] = rule_of(node, position, came[node], sent)
+                    rules[f"{node.op.name}.{name}"] = rule_of(node, position, came[node], sent)
 
     with listening(listener):
         result.backward(torch.ones_like(result), retain_graph=True)
-    return found
+    return rules
 
 
 def leaf(*values: Any) -> Any:
@@ -273,11 +280,11 @@ def test_the_formulas_of_single_numbers_are_true():
                 says = Calculator(values).value(tree)
             except (KeyError, ValueError):
                 continue
-            (found,) = torch.autograd.grad(
+            (gradient,) = torch.autograd.grad(
                 result, inputs[op.inputs.index(name)], torch.tensor(1.3, dtype=torch.float64)
             )
             checked.add((op.name, name))
-            if not math.isclose(says, found.item(), rel_tol=1e-6, abs_tol=1e-9):
-                wrong.append((op.name, name, latex, says, found.item()))
+            if not math.isclose(says, gradient.item(), rel_tol=1e-6, abs_tol=1e-9):
+                wrong.append((op.name, name, latex, says, gradient.item()))
     assert not wrong, wrong
     assert len(checked) >= 60, sorted(checked)

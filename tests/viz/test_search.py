@@ -74,8 +74,8 @@ def test_what_is_hidden_has_a_group_that_shows_it(resnet):
     for text in ("downsample.1.bias", "conv2 ·", "relu", "layer2.0.conv1.weight"):
         for index in range(len(search(whole.graph, text, choice))):
             for _ in range(3):
-                found = search_data(whole.graph, make_plan(whole.graph, choice), text, choice)
-                name, box, group = found["hits"][index]
+                message = search_data(whole.graph, make_plan(whole.graph, choice), text, choice)
+                name, box, group = message["hits"][index]
                 if not group:
                     break
                 choice = choice.open(group)
@@ -94,8 +94,8 @@ def test_a_page_is_told_of_so_many_and_how_many_more():
         result = result.tanh()
     whole = draw(result).whole
     choice = Choice()
-    found = search_data(whole.graph, make_plan(whole.graph, choice), "tanh", choice)
-    assert len(found["hits"]) == MOST_HITS and found["more"] >= 20
+    message = search_data(whole.graph, make_plan(whole.graph, choice), "tanh", choice)
+    assert len(message["hits"]) == MOST_HITS and message["more"] >= 20
 
 
 def test_in_a_tab_only_what_is_in_it_is_found():
@@ -107,8 +107,8 @@ def test_in_a_tab_only_what_is_in_it_is_found():
                    tabs=(Tab("loss", tuple(sine)),))  # fmt: skip
     for tab, count in ((None, 1), (0, 0)):
         choice = Choice().show_tab(tab)
-        found = search_data(tabbed, make_plan(tabbed, choice), "cos", choice)
-        assert len(found["hits"]) == count
+        message = search_data(tabbed, make_plan(tabbed, choice), "cos", choice)
+        assert len(message["hits"]) == count
     choice = Choice().show_tab(0)
     [(_, box, _)] = search_data(tabbed, make_plan(tabbed, choice), "sin", choice)["hits"]
     assert make_plan(tabbed, choice).graph.nodes[int(box[1:])].label == "sin"
@@ -126,7 +126,7 @@ class Page:
 
 def explored(whole: Snapshot) -> tuple[Explorer, Page]:
     explorer, page = Explorer(whole), Page()
-    explorer.stage.page = page
+    explorer.page_state.page = page
     explorer.show()
     return explorer, page
 

@@ -47,7 +47,7 @@ KINDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("tensor", KINDS, ids=lambda each: f"{each.dtype}{tuple(each.shape)}")
+@pytest.mark.parametrize("tensor", KINDS, ids=lambda tensor: f"{tensor.dtype}{tuple(tensor.shape)}")
 def test_every_kind_of_tensor_has_a_picture(tensor):
     html = tensor_html(tensor)
     assert html.count("<div") == html.count("</div>")
@@ -73,16 +73,16 @@ def test_a_small_tensor_is_a_table_of_its_rows(tensor, rows):
     assert cells_of(tensor) == rows
 
 
-@pytest.mark.parametrize(("axis", "places"), [
+@pytest.mark.parametrize(("axis", "positions"), [
     (12, list(range(12))), (13, [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]),
     (100, [0, 9, 18, 27, 36, 45, 54, 63, 72, 81, 90, 99]), (1, [0]), (0, []),
 ])  # fmt: skip
-def test_of_a_long_axis_twelve_positions_are_described(axis, places):
+def test_of_a_long_axis_twelve_positions_are_described(axis, positions):
     x = edutorch.arange(float(axis)).repeat(2, 1)
     rows = viz.deeper(x).axes[1]
-    assert [row.at for row in rows] == places
+    assert [row.at for row in rows] == positions
     assert [(row.mean, row.min, row.max, row.std) for row in rows] == [
-        (at, at, at, 0) for at in places
+        (at, at, at, 0) for at in positions
     ]  # fmt: skip
 
 

@@ -112,7 +112,7 @@ def test_red_is_trouble_alone():
 
 def test_every_kind_has_a_role_and_every_role_a_word():
     assert set(style.ROLES.values()) <= set(style.PAINTS) <= set(style.WORDS)
-    for kind in style.ROLES:
-        grey = style.role_of(GraphNode("n0", kind, "x", differentiable=False))
+    for node_kind in style.ROLES:
+        grey = style.role_of(GraphNode("n0", node_kind, "x", differentiable=False))
         own = {"failed": "trouble", "gradient": "derivative"}
-        assert grey == own.get(kind, "grey")
+        assert grey == own.get(node_kind, "grey")

@@ -50,9 +50,9 @@ def test_bools_are_counted():
     ],
 )
 def test_of_many_integers_the_first_are_written_and_never_their_mean(values, text):
-    found = summarize(np.array(values)).text
-    assert found == text
-    assert len(found) <= LONGEST_LIST
+    written = summarize(np.array(values)).text
+    assert written == text
+    assert len(written) <= LONGEST_LIST
 
 
 def test_the_standard_deviation_of_very_large_numbers():

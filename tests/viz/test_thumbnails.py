@@ -37,12 +37,12 @@ SVG = "{http://www.w3.org/2000/svg}"
 pillow = pytest.importorskip("PIL.Image")
 
 
-def node(kind, shape, label="x", dtype="float32"):
-    return GraphNode("n0", kind, label, shape=shape, dtype=dtype)
+def node(node_kind, shape, label="x", dtype="float32"):
+    return GraphNode("n0", node_kind, label, shape=shape, dtype=dtype)
 
 
 @pytest.mark.parametrize(
-    ("kind", "shape", "label", "expected"),
+    ("node_kind", "shape", "label", "expected"),
     [
         ("leaf", (8, 8), "x", "image"),
         ("leaf", (4, 3), "w", "weights"),
@@ -65,9 +65,9 @@ def node(kind, shape, label="x", dtype="float32"):
         ("constant", (), "exponent", None),
     ],
 )
-def test_a_node_says_as_what_it_is_drawn(kind, shape, label, expected):
-    assert picture_style(node(kind, shape, label)) == expected
-    assert (slot_height(node(kind, shape, label)) > 0) == (expected is not None)
+def test_a_node_says_as_what_it_is_drawn(node_kind, shape, label, expected):
+    assert picture_style(node(node_kind, shape, label)) == expected
+    assert (slot_height(node(node_kind, shape, label)) > 0) == (expected is not None)
 
 
 def test_labels_and_masks_are_written():
@@ -165,13 +165,13 @@ def snapshot(bars=True):
 def test_the_picture_shows_the_things():
     root = ElementTree.fromstring(Drawing(snapshot()).svg)
     groups = {group.get("id"): group for group in root.iter(f"{SVG}g")}
-    found = {}
+    counts = {}
     for box in snapshot().graph.nodes:
         group = groups[box.id]
         images = list(group.iter(f"{SVG}image"))
         bars = [path for path in group.iter(f"{SVG}path") if path.get("class") == "bars"]
-        found[box.label] = len(images), len(bars)
-    assert found == {"x": (1, 0), "weight": (1, 0), "linear": (0, 1), "labels": (0, 0),
+        counts[box.label] = len(images), len(bars)
+    assert counts == {"x": (1, 0), "weight": (1, 0), "linear": (0, 1), "labels": (0, 0),
                      "cross_entropy": (0, 0)}  # fmt: skip
     texts = " ".join(text.text for text in root.iter(f"{SVG}text"))
     assert "[3, 1, 4, 1, 5, 9]" in texts and "2.25" in texts
@@ -347,50 +347,50 @@ class Page:
 
 
 def test_a_page_gets_the_pictures_of_a_running_loop_once_and_of_one_that_stands_each_time():
-    stage = PageState("LR")
-    stage.page = page = Page()
+    page_state = PageState("LR")
+    page_state.page = page = Page()
     detailed, plain = snapshot(), snapshot(bars=False)
     running = {"parts": {}, "state": "running"}
-    stage.show(detailed, {**running, "step": 1}, patience=None)
-    stage.illustrate(detailed, 1)
+    page_state.show(detailed, {**running, "step": 1}, patience=None)
+    page_state.keep_thumbnails(detailed, 1)
     for step in (2, 3):
-        stage.show(plain, {**running, "step": step}, patience=None)
-    stage.illustrate(detailed, 4)
-    stage.show_numbers({}, b"", {**running, "step": 5})
-    stage.show_numbers({}, b"", {**running, "step": 6})
-    stage.show(plain, {**running, "step": 7, "state": "finished"}, patience=None)
+        page_state.show(plain, {**running, "step": step}, patience=None)
+    page_state.keep_thumbnails(detailed, 4)
+    page_state.show_values({}, b"", {**running, "step": 5})
+    page_state.show_values({}, b"", {**running, "step": 6})
+    page_state.show(plain, {**running, "step": 7, "state": "finished"}, patience=None)
     sent = [(patch["step"], patch.get("thumbsStep")) for patch in page.patches]
     assert sent == [(1, 1), (2, None), (3, None), (5, 4), (6, None), (7, 4)]
     assert page.patches[-1]["thumbs"].keys() == page.patches[0]["thumbs"].keys() != set()
 
 
 def test_a_step_that_is_looked_back_at_has_its_own_pictures_or_none():
-    stage = PageState("LR")
-    stage.page = page = Page()
-    stage.illustrate(snapshot(), 4)
+    page_state = PageState("LR")
+    page_state.page = page = Page()
+    page_state.keep_thumbnails(snapshot(), 4)
     past = {"parts": {"history": {"at": 2}}, "state": "finished", "step": 9}
-    stage.show(snapshot(bars=False), past, patience=None)
+    page_state.show(snapshot(bars=False), past, patience=None)
     assert "thumbs" not in page.patches[-1]
-    stage.show(snapshot(), past, patience=None)
+    page_state.show(snapshot(), past, patience=None)
     assert page.patches[-1]["thumbs"]
 
 
 def test_later_numbers_take_the_pictures_of_an_earlier_step_and_say_of_which():
-    stage = PageState("LR")
+    page_state = PageState("LR")
     plain = snapshot(bars=False)
-    assert stage.illustrated(plain) == (plain, None)
-    stage.illustrate(snapshot(), 4)
-    found, step = stage.illustrated(plain)
+    assert page_state.with_thumbnails(plain) == (plain, None)
+    page_state.keep_thumbnails(snapshot(), 4)
+    drawn, step = page_state.with_thumbnails(plain)
     assert step == 4
-    assert [value.bars for value in found.values] == [value.bars for value in snapshot().values]
-    assert [value.mean for value in found.values] == [value.mean for value in plain.values]
-    assert stage.illustrated(found) == (found, None)
+    assert [value.bars for value in drawn.values] == [value.bars for value in snapshot().values]
+    assert [value.mean for value in drawn.values] == [value.mean for value in plain.values]
+    assert page_state.with_thumbnails(drawn) == (drawn, None)
 
 
 def test_a_live_view_keeps_the_pictures_of_a_full_look():
     x = edutorch.randn(4, 8, 8)
     w = edutorch.randn(8, 8, requires_grad=True)
-    with edutorch.viz.live.view() as view:
+    with edutorch.viz.live() as view:
         for _ in range(3):
             (x @ w).square().mean().backward()
     drawing = view.drawing()
@@ -402,8 +402,8 @@ def test_a_live_view_keeps_the_pictures_of_a_full_look():
 def test_history_keeps_pictures_where_they_were_taken():
     packed = pack(snapshot())
     assert packed.nbytes > pack(snapshot(bars=False)).nbytes + 100
-    found = unpack(packed, snapshot().graph)
-    assert [value.thumbnail for value in found.values] == [
+    unpacked = unpack(packed, snapshot().graph)
+    assert [value.thumbnail for value in unpacked.values] == [
         value.thumbnail for value in snapshot().values
     ]
-    assert [value.bars for value in found.values] == [value.bars for value in snapshot().values]
+    assert [value.bars for value in unpacked.values] == [value.bars for value in snapshot().values]

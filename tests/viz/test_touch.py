@@ -7,10 +7,9 @@ import pytest
 
 import edutorch
 from edutorch import nn, optim
-from edutorch.viz import touch, toy
+from edutorch.viz import live, touch, toy
 from edutorch.viz.explore.playground import ToyError
 from edutorch.viz.explore.tensor_editor import TensorEditor, TouchError, index_of, sensible_range
-from edutorch.viz import live
 from tests.viz.test_live import FakePage
 
 
@@ -48,7 +47,7 @@ def test_a_change_is_computed_again_with_gradients():
 
 def test_everything_can_be_undone_and_done_again():
     play = touch(area, a=2.0, b=[1.0, 2.0])
-    values = [play.set("a", each).result.tolist() for each in (3.0, -1.0)]
+    values = [play.set("a", value).result.tolist() for value in (3.0, -1.0)]
     play.set("b", 7.0, 1)
     assert play.value("b") == [1.0, 7.0]
     assert play.undo() and play.result.tolist() == values[1]
@@ -62,12 +61,14 @@ def test_everything_can_be_undone_and_done_again():
 
 
 def test_tensors_numbers_and_labels():
-    given = edutorch.tensor([1.0, 2.0])
+    original = edutorch.tensor([1.0, 2.0])
     play = touch(
-        lambda x, target: nn.functional.cross_entropy(x, target), x=given, target=edutorch.tensor(1)
+        lambda x, target: nn.functional.cross_entropy(x, target),
+        x=original,
+        target=edutorch.tensor(1),
     )
     play.set("x", [0.0, 3.0])
-    assert given.tolist() == [1.0, 2.0]  # the caller's tensor is the caller's
+    assert original.tolist() == [1.0, 2.0]  # the caller's tensor is the caller's
     assert play.gradient("target") is None
     play.set("target", 0)
     expected = nn.functional.cross_entropy(edutorch.tensor([0.0, 3.0]), edutorch.tensor(0))

@@ -7,7 +7,7 @@ import pytest
 
 import edutorch
 from edutorch import optim
-from edutorch.viz.explore import playground
+from edutorch.viz import toy
 from edutorch.viz.explore.playground import (
     BANDS,
     GRID,
@@ -31,23 +31,23 @@ LOST = {
 """Points whose surface has no heights that could be told apart."""
 
 
-def loss_by_hand(kind, points, first, second):
+def loss_by_hand(task, points, first, second):
     x, y, side = np.array(points).T
-    if kind == "line":
+    if task == "line":
         return np.mean((first * x + second - y) ** 2)
     score = first * x + second * y
     return np.mean(np.log1p(np.exp(score)) - side * score)
 
 
-@pytest.mark.parametrize("kind", ["line", "moons"])
-def test_the_loss_and_its_gradient_are_those_of_the_formula(kind):
-    rows = [row[:2] for row in GENERIC] if kind == "line" else GENERIC
-    play = playground(kind, points=rows).move(0.75, -0.5)
-    assert play.loss == pytest.approx(loss_by_hand(kind, GENERIC, 0.75, -0.5), rel=1e-5)
+@pytest.mark.parametrize("task", ["line", "moons"])
+def test_the_loss_and_its_gradient_are_those_of_the_formula(task):
+    rows = [row[:2] for row in GENERIC] if task == "line" else GENERIC
+    play = toy(task, points=rows).move(0.75, -0.5)
+    assert play.loss == pytest.approx(loss_by_hand(task, GENERIC, 0.75, -0.5), rel=1e-5)
     step = 1e-5
     slopes = [
-        (loss_by_hand(kind, GENERIC, 0.75 + step * (axis == 0), -0.5 + step * (axis == 1))
-         - loss_by_hand(kind, GENERIC, 0.75, -0.5)) / step
+        (loss_by_hand(task, GENERIC, 0.75 + step * (axis == 0), -0.5 + step * (axis == 1))
+         - loss_by_hand(task, GENERIC, 0.75, -0.5)) / step
         for axis in (0, 1)
     ]  # fmt: skip
     grads = [parameter.grad.item() for parameter in play.parameters]
@@ -56,7 +56,7 @@ def test_the_loss_and_its_gradient_are_those_of_the_formula(kind):
 
 
 def test_the_surface_is_the_loss_everywhere():
-    play = playground("line", points=[row[:2] for row in GENERIC]).move(4.0, -6.0)
+    play = toy("line", points=[row[:2] for row in GENERIC]).move(4.0, -6.0)
     box, heights = play.surface()
     ends = np.array([(0.0, 0.0), *play.path, play.next_step()])
     low, high = ends.min(axis=0), ends.max(axis=0)
@@ -71,7 +71,7 @@ def test_the_surface_is_the_loss_everywhere():
 
 
 def test_a_path_that_leads_far_away_does_not_stretch_the_surface():
-    play = playground("line").move(40.0, 0.0)
+    play = toy("line").move(40.0, 0.0)
     assert play.surface()[0][1] < 40
 
 
@@ -93,8 +93,8 @@ def test_the_bands_cover_the_box_and_each_holds_its_heights():
 
 @pytest.mark.parametrize("name", LOST)
 def test_a_surface_without_heights_is_drawn_too(name):
-    kind, points = LOST[name]
-    play = playground(kind, points=points)
+    task, points = LOST[name]
+    play = toy(task, points=points)
     assert len(contour_bands(*play.surface())) == BANDS
     pytest.importorskip("matplotlib", reason="needs the extra `lab`")
     hills = play.picture().figure.axes[1]
@@ -103,7 +103,7 @@ def test_a_surface_without_heights_is_drawn_too(name):
 
 def test_the_line_between_two_classes_where_there_is_none():
     pytest.importorskip("matplotlib", reason="needs the extra `lab`")
-    plane = playground("moons").move(0.0, 0.0).picture().figure.axes[0]
+    plane = toy("moons").move(0.0, 0.0).picture().figure.axes[0]
     assert np.isfinite(plane.lines[-1].get_xydata()).all()
 
 
@@ -132,17 +132,17 @@ def test_a_seed_makes_the_same_points_and_another_one_others():
     noise = noise_of(1000, generator)
     assert noise.dtype == np.float64
     assert abs(noise.mean()) < 0.1 and noise.std() == pytest.approx(1, abs=0.1)
-    for kind in ("line", "moons"):
-        first, again, other = (playground(kind, seed=seed).points for seed in (0, 0, 1))
+    for task in ("line", "moons"):
+        first, again, other = (toy(task, seed=seed).points for seed in (0, 0, 1))
         assert (first == again).all() and (first != other).any()
-        assert (first == playground(kind).points).all()  # the default
+        assert (first == toy(task).points).all()  # the default
         assert len(first) == 16
 
 
 @pytest.mark.parametrize("count", [2, 200])
 def test_as_many_points_as_it_may_be(count):
-    assert len(playground(count=count).points) == count
-    assert len(playground(points=[[0.0, 1.0]] * count).points) == count
+    assert len(toy(count=count).points) == count
+    assert len(toy(points=[[0.0, 1.0]] * count).points) == count
 
 
 @pytest.mark.parametrize("count", [1, 201])
@@ -150,16 +150,16 @@ def test_too_few_or_too_many_points(count):
     from edutorch.viz.explore.playground import ToyError
 
     with pytest.raises(ToyError, match=f"from 2 to 200, got {count}"):
-        playground(count=count)
+        toy(count=count)
     with pytest.raises(ToyError, match="2 to 200 rows of 2 finite numbers"):
-        playground(points=[[0.0, 1.0]] * count)
+        toy(points=[[0.0, 1.0]] * count)
 
 
 def test_points_may_be_a_tensor_and_are_copied():
-    given = edutorch.tensor([[0.0, 1.0], [2.0, 3.0]])
+    original = edutorch.tensor([[0.0, 1.0], [2.0, 3.0]])
     array = np.array([[0.0, 1.0], [2.0, 3.0]])
-    for points in (given, array):
-        play = playground(points=points)
+    for points in (original, array):
+        play = toy(points=points)
         play.points[0, 0] = 9.0
         assert points[0, 0] == 0.0
         play.reset()
@@ -173,7 +173,7 @@ def test_points_may_be_a_tensor_and_are_copied():
 def test_a_point_that_is_not_there_cannot_be_dragged(index):
     from edutorch.viz.explore.playground import ToyError
 
-    play = playground(points=[[0, 0], [1, 1], [2, 2]])
+    play = toy(points=[[0, 0], [1, 1], [2, 2]])
     with pytest.raises(ToyError, match=f"cannot move point {index} to"):
         play.drag(index, 0.0, 0.0)
     with pytest.raises(ToyError, match=r"there are points 0 to 2"):
@@ -186,12 +186,12 @@ def test_a_point_that_is_not_there_cannot_be_dragged(index):
 
 
 def test_a_dragged_point_keeps_its_class():
-    play = playground("moons", points=[[0, 0, 0], [1, 1, 1]]).drag(1, 2.0, 3.0)
+    play = toy("moons", points=[[0, 0, 0], [1, 1, 1]]).drag(1, 2.0, 3.0)
     assert play.points.tolist() == [[0, 0, 0], [2, 3, 1]]
 
 
 def test_what_is_dragged_at_once_is_undone_at_once():
-    play = playground(points=[[0, 0], [1, 1]])
+    play = toy(points=[[0, 0], [1, 1]])
     play.drag(0, 1.0, 1.0).drag(0, 2.0, 2.0)  # two moves
     play.drag(0, 3.0, 3.0, drag=1).drag(0, 4.0, 4.0, drag=1)
     play.drag(0, 5.0, 5.0, drag=2)
@@ -205,17 +205,17 @@ def test_what_is_dragged_at_once_is_undone_at_once():
 
 
 def test_a_move_begins_a_new_path():
-    play = playground(optimizer=lambda parameters: optim.SGD(parameters, lr=0.01, momentum=0.9))
+    play = toy(optimizer=lambda parameters: optim.SGD(parameters, lr=0.01, momentum=0.9))
     play.step(3).move(1.0, 2.0)
     assert play.path == [(1.0, 2.0)] and play.at == (1.0, 2.0)
-    fresh = playground(optimizer=lambda parameters: optim.SGD(parameters, lr=0.01)).move(1.0, 2.0)
+    fresh = toy(optimizer=lambda parameters: optim.SGD(parameters, lr=0.01)).move(1.0, 2.0)
     assert play.step().at == pytest.approx(fresh.step().at)  # no momentum of the way before
     assert play.undo() and play.undo() and len(play.path) == 4
 
 
 def test_looking_changes_nothing():
-    play = playground(optimizer=lambda parameters: optim.Adam(parameters, lr=0.1))
-    plain = playground(optimizer=lambda parameters: optim.Adam(parameters, lr=0.1))
+    play = toy(optimizer=lambda parameters: optim.Adam(parameters, lr=0.1))
+    plain = toy(optimizer=lambda parameters: optim.Adam(parameters, lr=0.1))
     for _ in range(3):
         play.next_step()
         play.surface()
@@ -228,18 +228,18 @@ def test_looking_changes_nothing():
 
 
 def told(play):
-    return play.stage.page.patches[-1]["parts"]["toy"]
+    return play.page_state.page.patches[-1]["parts"]["toy"]
 
 
-@pytest.mark.parametrize("kind", ["line", "moons"])
-def test_a_page_is_told_all_of_it(kind):
-    play = playground(kind, count=4)
-    play.stage.page = FakePage()
+@pytest.mark.parametrize("task", ["line", "moons"])
+def test_a_page_is_told_all_of_it(task):
+    play = toy(task, count=4)
+    play.page_state.page = FakePage()
     play.step(2)
     play.undo()
     seen = told(play)
-    names = {"line": ["w", "b"], "moons": ["w1", "w2"]}[kind]
-    assert (seen["kind"], seen["names"], seen["steps"]) == (kind, names, 1)
+    names = {"line": ["w", "b"], "moons": ["w1", "w2"]}[task]
+    assert (seen["kind"], seen["names"], seen["steps"]) == (task, names, 1)
     assert (seen["undo"], seen["redo"], seen["error"]) == (1, 1, "")
     np.testing.assert_allclose(seen["points"], play.points, atol=1e-4)
     np.testing.assert_allclose(seen["at"], play.at, atol=1e-5)
@@ -249,8 +249,8 @@ def test_a_page_is_told_all_of_it(kind):
 
 
 def test_an_error_is_said_until_something_else_is_done():
-    play = playground(points=[[0, 0], [1, 1]])
-    play.stage.page = FakePage()
+    play = toy(points=[[0, 0], [1, 1]])
+    play.page_state.page = FakePage()
     for content in ({}, {"place": [1.0]}, {"place": ["a", 2.0]}, {"index": 0}):
         play.command({"type": "toy", "act": "drag", **content})
         assert told(play)["error"]

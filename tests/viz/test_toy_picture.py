@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edutorch import optim
-from edutorch.viz.explore import playground
+from edutorch.viz import toy
 
 
 class Handle:
@@ -46,13 +46,13 @@ def image(picture: Any) -> np.ndarray:
     return pyplot.imread(io.BytesIO(picture.png()))
 
 
-@pytest.mark.parametrize("kind", ["line", "moons"])
-def test_the_picture_shows_the_points_the_fit_and_the_path(kind: Any) -> None:
-    play = playground(kind, count=10)
+@pytest.mark.parametrize("task", ["line", "moons"])
+def test_the_picture_shows_the_points_the_fit_and_the_path(task: Any) -> None:
+    play = toy(task, count=10)
     before = image(play.picture())
     play.step(5)
     picture = play.picture()
-    assert picture.alt.startswith(f"toy {kind}: step 5, ") and picture.figure is not None
+    assert picture.alt.startswith(f"toy {task}: step 5, ") and picture.figure is not None
     plane, hills = picture.figure.axes[:2]
     drawn = sum(len(line.get_xdata()) for line in plane.lines if line.get_linestyle() == "None")
     assert drawn == 10
@@ -60,16 +60,16 @@ def test_the_picture_shows_the_points_the_fit_and_the_path(kind: Any) -> None:
     np.testing.assert_allclose(np.array(path.get_xydata()), np.array(play.path))
     fit = next(line for line in plane.lines if line.get_linestyle() == "-")
     (first, second), (x, y) = play.at, np.array(fit.get_xydata()).T
-    if kind == "line":
+    if task == "line":
         np.testing.assert_allclose(y, first * x + second, rtol=1e-5)
     else:
         np.testing.assert_allclose(first * x + second * y, 0, atol=1e-5)
     assert before.shape == image(picture).shape and (before != image(picture)).any()
 
 
-@pytest.mark.parametrize("kind", ["line", "moons"])
-def test_the_picture_names_its_axes_and_tells_its_parts_apart(kind: Any) -> None:
-    play = playground(kind, count=10).step(2)
+@pytest.mark.parametrize("task", ["line", "moons"])
+def test_the_picture_names_its_axes_and_tells_its_parts_apart(task: Any) -> None:
+    play = toy(task, count=10).step(2)
     figure = play.picture().figure
     plane, hills, bar = figure.axes
     assert (plane.get_xlabel(), plane.get_ylabel()) == ("x", "y")
@@ -82,7 +82,7 @@ def test_the_picture_names_its_axes_and_tells_its_parts_apart(kind: Any) -> None
     *points, fit = plane.lines
     assert fit.get_color() == "black" and tuple(fit.get_xdata()) != (0, 0)
     legend = plane.get_legend()
-    if kind == "line":
+    if task == "line":
         assert [point.get_marker() for point in points] == ["o"] and legend is None
     else:
         assert [point.get_marker() for point in points] == ["o", "s"]
@@ -102,22 +102,22 @@ def test_the_picture_names_its_axes_and_tells_its_parts_apart(kind: Any) -> None
 
 
 def test_a_picture_of_what_exploded() -> None:
-    play = playground("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e20))
+    play = toy("line", optimizer=lambda parameters: optim.SGD(parameters, lr=1e20))
     play.step(3)
     assert image(play.picture()).size
 
 
 def test_finish_puts_the_picture_where_the_buttons_were(outputs: list[Handle]) -> None:
-    play = playground("line")
+    play = toy("line")
     play._ipython_display_()
     play._ipython_display_()
     views, below = outputs[::2], outputs[1::2]
     one, other = (view.shown["application/vnd.jupyter.widget-view+json"] for view in views)
     assert one["model_id"] == other["model_id"], "one widget, however often it is shown"
-    assert all("run it again" in each.shown["text/plain"] for each in below)
-    assert play.step(2).finish() is play and play.stage.page is None
-    for each in views:
-        assert {"image/png", "text/html", "text/plain"} <= set(each.shown)
+    assert all("run it again" in shown_output.shown["text/plain"] for shown_output in below)
+    assert play.step(2).finish() is play and play.page_state.page is None
+    for shown_output in views:
+        assert {"image/png", "text/html", "text/plain"} <= set(shown_output.shown)
     for output in outputs:
         assert "step 2" in output.shown["text/plain"]
     play._ipython_display_()
@@ -126,5 +126,5 @@ def test_finish_puts_the_picture_where_the_buttons_were(outputs: list[Handle]) -
 
 def test_outside_a_notebook_it_says_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("IPython.display", reason="needs the extra `lab`")
-    playground("line").step(1)._ipython_display_()
+    toy("line").step(1)._ipython_display_()
     assert capsys.readouterr().out.startswith("<toy line: step 1, ")
