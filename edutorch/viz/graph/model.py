@@ -65,7 +65,7 @@ class GraphNode:
     saved: tuple[tuple[str, int], ...] = ()  # (name, bytes) of what is saved for backward
     frame: str = ""  # the key of the open group around it
     group: str = ""  # the key of the closed group that it represents
-    qualified_name: int = 0  # the number of nodes in that group
+    inside: int = 0  # the number of nodes in that group
     scopes: tuple[Scope, ...] = ()  # the calls in which the op ran, the outermost first
     version: int = 0  # the number of in-place writes before it: 1 is shown as "v2"
     marks: tuple[Mark, ...] = ()  # "frozen": requires_grad is False; "hook": it has a hook
