@@ -33,8 +33,8 @@ class dtype:
     def __init__(self, name: str, array_type: Any) -> None:
         self.name = name
         self.numpy = np.dtype(array_type)
-        kind = "f" if name == "bfloat16" else self.numpy.kind
-        self.category = _CATEGORY[kind]
+        character = "f" if name == "bfloat16" else self.numpy.kind
+        self.category = _CATEGORY[character]
 
     @property
     def is_floating_point(self) -> builtins.bool:
@@ -94,28 +94,28 @@ ALL = (
     bool, uint8, int8, int16, int32, int64, float16, bfloat16,
     float32, float64, complex64, complex128,
 )  # fmt: skip
-_BY_NUMPY = {kind.numpy: kind for kind in ALL}
+_BY_NUMPY = {entry.numpy: entry for entry in ALL}
 BY_PYTHON = {
     builtins.bool: bool, builtins.int: int64, builtins.float: float64, builtins.complex: complex128
 }  # fmt: skip
-FLOATING = frozenset(kind.numpy for kind in ALL if kind.is_floating_point)
-DIFFERENTIABLE = frozenset(kind.numpy for kind in ALL if kind.category >= 2)
+FLOATING = frozenset(entry.numpy for entry in ALL if entry.is_floating_point)
+DIFFERENTIABLE = frozenset(entry.numpy for entry in ALL if entry.category >= 2)
 
 _default = float32
 
 
 def of(array_dtype: Any) -> dtype:
     """Return the edutorch type for a NumPy dtype."""
-    found = _BY_NUMPY.get(array_dtype)
-    if found is None:
+    result = _BY_NUMPY.get(array_dtype)
+    if result is None:
         raise TypeError(
             f"tensors cannot hold NumPy's {np.dtype(array_dtype)}; "
-            f"the types are {', '.join(kind.name for kind in ALL)}"
+            f"the types are {', '.join(entry.name for entry in ALL)}"
         )
-    return found
+    return result
 
 
-def as_dtype(kind: Any) -> dtype:
+def as_dtype(value: Any) -> dtype:
     """Return the edutorch type for what an argument `dtype` may be: one of them, or Python's own.
 
     Raises: TypeError: it is something else, such as a name.
@@ -123,18 +123,18 @@ def as_dtype(kind: Any) -> dtype:
     >>> as_dtype(float).name
     'float64'
     """
-    if kind.__class__ is dtype:
-        return kind
-    found = BY_PYTHON.get(kind) if kind.__class__ is type else None
-    if found is None:
-        name = f"the class {kind.__name__}" if isinstance(kind, type) else repr(kind)
+    if value.__class__ is dtype:
+        return value
+    result = BY_PYTHON.get(value) if value.__class__ is type else None
+    if result is None:
+        name = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
         raise TypeError(f"dtype must be a type such as edutorch.float32, got {name}")
-    return found
+    return result
 
 
-def array_type(kind: Any) -> np.dtype:
+def array_type(value: Any) -> np.dtype:
     """Return the NumPy dtype of what an argument `dtype` may be: see `as_dtype`."""
-    return as_dtype(kind).numpy
+    return as_dtype(value).numpy
 
 
 def get_default_dtype() -> dtype:
@@ -172,7 +172,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     (torch.float16, torch.int16)
     """
     types = as_dtype(type1), as_dtype(type2)
-    low, high = sorted(types, key=lambda kind: (kind.category, kind.itemsize))
+    low, high = sorted(types, key=lambda candidate: (candidate.category, candidate.itemsize))
     if low is high or low.category == 0:
         return high
     if high.category == 1:
@@ -222,15 +222,15 @@ def _combine(strong: dtype | None, weak: dtype | None) -> dtype | None:
 
 
 def result_of(
-    with_dims: Iterable[dtype], zero_dims: Iterable[dtype], numbers: Iterable[Any]
+    with_dims: Iterable[dtype], zero_dims: Iterable[dtype], scalars: Iterable[Any]
 ) -> dtype:
     """Return the type in which an op on these operands computes (see the module's text)."""
 
-    def meet(kinds: Iterable[dtype]) -> dtype | None:
-        kinds = tuple(kinds)
-        return functools.reduce(promote_types, kinds) if kinds else None
+    def meet(dtypes: Iterable[dtype]) -> dtype | None:
+        dtypes = tuple(dtypes)
+        return functools.reduce(promote_types, dtypes) if dtypes else None
 
-    weakest = meet(scalar_type(number) for number in numbers)
+    weakest = meet(scalar_type(number) for number in scalars)
     result = _combine(meet(with_dims), _combine(meet(zero_dims), weakest))
     assert result is not None
     return result
@@ -268,12 +268,14 @@ class finfo:
     resolution: builtins.float
 
     def __init__(self, type: dtype | None = None) -> None:
-        kind = _default if type is None else as_dtype(type)
-        if kind.category < 2:
-            raise ArgumentError("finfo", f"expected a floating type, got {kind}", hint="use iinfo")
-        info = ml_dtypes.finfo(kind.to_real().numpy)
+        floating = _default if type is None else as_dtype(type)
+        if floating.category < 2:
+            raise ArgumentError(
+                "finfo", f"expected a floating type, got {floating}", hint="use iinfo"
+            )
+        info = ml_dtypes.finfo(floating.to_real().numpy)
         self.bits = info.bits
-        self.dtype = kind.to_real().name
+        self.dtype = floating.to_real().name
         for name in finfo.__annotations__:
             setattr(self, name, builtins.float(getattr(info, name)))
 

@@ -95,14 +95,14 @@ def running_function(names: tuple[str, ...]) -> str:
         names: the functions that may be meant; the first if none of them is running.
     """
     short = {name.rpartition(".")[2]: name for name in reversed(names)}
-    found = called = None
+    known = called = None
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("edutorch."):
         here = frame.f_code.co_name
-        found = short.get(here, found)
+        known = short.get(here, known)
         called = here if is_public(here) else called
         frame = frame.f_back
-    inner = found or names[0]
+    inner = known or names[0]
     return inner if called is None or called in short else f"{called}: {inner}"
 
 
@@ -111,8 +111,8 @@ def is_public(name: str) -> bool:
     package: Any = sys.modules.get("edutorch")
     if name.startswith("_") or not hasattr(package, "linalg"):
         return False
-    places = (package, package.Tensor, package.nn.functional, package.linalg, package.special)
-    return any(hasattr(place, name) for place in places)
+    modules = (package, package.Tensor, package.nn.functional, package.linalg, package.special)
+    return any(hasattr(module, name) for module in modules)
 
 
 class ShapeError(EdutorchError, RuntimeError):
@@ -161,7 +161,7 @@ def unknown_keyword(name: str, keyword: str, known: Iterable[str]) -> ArgumentEr
     """
     from difflib import get_close_matches
 
-    known = [each for each in known if each not in ("self", "args", "unknown")]
+    known = [parameter for parameter in known if parameter not in ("self", "args", "unknown")]
     near = get_close_matches(keyword, known, 1, 0.6)
     hint = f"did you mean `{near[0]}`?" if near else f"it takes {', '.join(known) or 'none'}"
     return ArgumentError(name, f"got an unexpected keyword argument {keyword!r}", hint=hint)

@@ -283,9 +283,9 @@ class use_op_recorder(ModeContext):
         return {"op_recorder": self.op_recorder}
 
 
-def step_event(kind: Callable[..., Any], subject: Any, accumulated: bool = True) -> None:
+def step_event(event_class: Callable[..., Any], subject: Any, accumulated: bool = True) -> None:
     """Tell those who hear milestones that one was reached: `step_event(Stepped, optimizer)`, or
     `step_event(BackwardEnded, roots, accumulated)`. With `*fields`, it would take twice as long.
     """
     for listener in _STEP_LISTENERS.get():
-        listener(kind, subject, accumulated)
+        listener(event_class, subject, accumulated)

@@ -120,7 +120,7 @@ def raise_deferred_sigint() -> None:
 
 
 def defer_sigint() -> bool:
-    """Put `patient` in the place of Python's own handler, and say whether it was that."""
+    """Install `handle_sigint` in place of Python's own handler; return True if it was that."""
     if _getsignal(SIGINT) is not default_int_handler or current_thread() is not main_thread():
         return False
     try:
@@ -219,8 +219,8 @@ class pause_listeners:
 
 
 _SWITCHING = {
-    each.__code__
-    for each in (
+    method.__code__
+    for method in (
         ModeContext.__enter__, ModeContext.__exit__, defer_sigint,
         pause_listeners.__enter__, pause_listeners.__exit__,
     )

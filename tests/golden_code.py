@@ -33,9 +33,9 @@ FOLDER = Path(__file__).parent / "golden" / "code"
 def written_only() -> Iterator[None]:
     """Write kernels and compile none of them."""
     with (
-        mock.patch.object(kernel_cache.compiler, "do"),
+        mock.patch.object(kernel_cache.compiler, "submit"),
         mock.patch.object(kernel_cache, "_kernels", {}),
-        mock.patch.object(blas, "hold"),
+        mock.patch.object(blas, "limit_threads"),
         mock.patch.dict(os.environ, {"EDUTORCH_KERNELS": "beside"}),
     ):
         yield

@@ -44,9 +44,9 @@ def get(name: str) -> Backend:
 
     Raises: DeviceError: there is no such device, or it cannot be used here.
     """
-    found = _BY_NAME.get(name)
-    if found is not None:
-        return found
+    backend = _BY_NAME.get(name)
+    if backend is not None:
+        return backend
     if name == "cuda":
         from .cupy import CupyBackend
 

@@ -115,8 +115,8 @@ class BatchedBackend(Backend):
     @staticmethod
     def highest(values: Sequence[Any]) -> Any:
         """Return the backend that can compute with all of `values`: the highest level."""
-        found = [backend_of(value) for value in values if hasattr(value, "strides")]
-        return max(found, key=lambda backend: backend.level)
+        array_backends = [backend_of(value) for value in values if hasattr(value, "strides")]
+        return max(array_backends, key=lambda backend: backend.level)
 
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
         """Run a forward; once per example where its way depends on the numbers."""
@@ -128,7 +128,7 @@ class BatchedBackend(Backend):
         for number in range(self.size):
             one = {name: self.example(input_, number) for name, input_ in inputs.items()}
             others = {name: self.example(setting, number) for name, setting in settings.items()}
-            arrays = [each for value in one.values() for each in list_arrays(value)]
+            arrays = [array for value in one.values() for array in list_arrays(value)]
             results.append(self.highest(arrays).run(forward, one, others))
         return stack_results(self, results)
 
@@ -139,7 +139,7 @@ class BatchedBackend(Backend):
             return value._values[number if value._values.shape[0] > 1 else 0, ...]
         if not isinstance(value, (tuple, list)):
             return value
-        parts = [self.example(each, number) for each in value]
+        parts = [self.example(part, number) for part in value]
         return tuple(parts) if isinstance(value, tuple) else parts
 
     # What every backend offers ------------------------------------------------------------

@@ -257,9 +257,9 @@ def _add_operators() -> None:
     from .strict_array import _BINARY, _COMPARING, _UNARY
 
     def apply(ufunc: str, first: Any, second: Any) -> Any:
-        arrays = [each for each in (first, second) if hasattr(each, "strides")]
-        if any(not hasattr(each, "strides") and not isinstance(each, (int, float, complex))
-               for each in (first, second)):  # fmt: skip
+        arrays = [operand for operand in (first, second) if hasattr(operand, "strides")]
+        if any(not hasattr(operand, "strides") and not isinstance(operand, (int, float, complex))
+               for operand in (first, second)):  # fmt: skip
             return NotImplemented
         backends = [array.backend for array in arrays if isinstance(array, BatchedArray)]
         highest = max(backends, key=lambda backend: backend.level)

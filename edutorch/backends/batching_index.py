@@ -35,21 +35,21 @@ class IndexPlan:
     def __init__(self, array: BatchedArray, index: Any) -> None:
         self.array, self.level = array, array.backend
         parts = self.opened(index if isinstance(index, tuple) else (index,))
-        places = [i for i, part in enumerate(parts) if is_picking(part)]
+        positions = [i for i, part in enumerate(parts) if is_picking(part)]
         self.others: list[Any] = []  # the index arrays, without this level
         self.moves: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
         self.own = False  # each example has places of its own
-        if not any(hasattr(parts[i], "strides") for i in places):
+        if not any(hasattr(parts[i], "strides") for i in positions):
             self.index: tuple[Any, ...] = (WHOLE, *parts)
             self.ndim = sum(part is None or isinstance(part, slice) for part in parts)
             return
-        together = places[-1] - places[0] == len(places) - 1
-        before = sum(part is None or isinstance(part, slice) for part in parts[: places[0]])
-        self.block = max(getattr(parts[i], "ndim", 0) for i in places)
-        self.ndim = self.block + len(parts) - len(places)
-        self.own = any(self.is_own(parts[i]) for i in places)
-        inner = [self.inside(part) if i in places else part for i, part in enumerate(parts)]
-        self.others = [inner[i] for i in places if hasattr(inner[i], "strides")]
+        together = positions[-1] - positions[0] == len(positions) - 1
+        before = sum(part is None or isinstance(part, slice) for part in parts[: positions[0]])
+        self.block = max(getattr(parts[i], "ndim", 0) for i in positions)
+        self.ndim = self.block + len(parts) - len(positions)
+        self.own = any(self.is_own(parts[i]) for i in positions)
+        inner = [self.inside(part) if i in positions else part for i, part in enumerate(parts)]
+        self.others = [inner[i] for i in positions if hasattr(inner[i], "strides")]
         if not self.own:
             self.index = (WHOLE, *inner)
             self.moves = ((), ()) if together else ((self.block,), (0,))
@@ -57,12 +57,12 @@ class IndexPlan:
         self.index = (self.numbers(array._values.shape[0] == 1), *inner)
         if together and before:
             now = tuple(range(1, 1 + self.block))
-            self.moves = now, tuple(each + before for each in now)
+            self.moves = now, tuple(axis + before for axis in now)
 
-    def numbers(self, shared: bool = False) -> Any:
+    def indices(self, shared: bool = False) -> Any:
         """Return the index of the hidden axis, that of one example after the other."""
-        numbers = self.level.device.xp.arange(self.level.size)
-        return (numbers * 0 if shared else numbers).reshape((-1,) + (1,) * self.block)
+        indices = self.level.device.xp.arange(self.level.size)
+        return (indices * 0 if shared else indices).reshape((-1,) + (1,) * self.block)
 
     def is_own(self, part: Any) -> bool:
         return getattr(part, "backend", None) is self.level and part._values.shape[0] > 1
@@ -81,7 +81,7 @@ class IndexPlan:
 
         Raises: VmapError: a mask differs between the examples.
         """
-        found: list[Any] = []
+        expanded: list[Any] = []
         for part in parts:
             if isinstance(part, list | np.ndarray):
                 part = self.level.device.from_numpy(np.asarray(part))
@@ -89,17 +89,17 @@ class IndexPlan:
                 if self.is_own(part):
                     raise dynamic_shape_error("indexing with a boolean mask")
                 mask = self.inside_mask(part)
-                found += backend_of(mask).xp.nonzero(mask)
+                expanded += backend_of(mask).xp.nonzero(mask)
             elif isinstance(part, bool):
                 if not part:
                     raise IndexError("False is not taken as an index inside of vmap")
-                found.append(None)
+                expanded.append(None)
             elif part is None or part is Ellipsis or isinstance(part, slice):
-                found.append(part)
+                expanded.append(part)
             else:
-                found.append(part if hasattr(part, "strides") else operator.index(part))
-        taken = sum(part is not None and part is not Ellipsis for part in found)
-        dots = [i for i, part in enumerate(found) if part is Ellipsis]
+                expanded.append(part if hasattr(part, "strides") else operator.index(part))
+        taken = sum(part is not None and part is not Ellipsis for part in expanded)
+        dots = [i for i, part in enumerate(expanded) if part is Ellipsis]
         if len(dots) > 1:
             raise IndexError("an index can only have a single ellipsis ('...')")
         if taken > self.array.ndim:
@@ -107,8 +107,8 @@ class IndexPlan:
                 f"too many indices for array: array is {self.array.ndim}-dimensional, "
                 f"but {taken} were indexed"
             )
-        at = dots[0] if dots else len(found)
-        return [*found[:at], *[WHOLE] * (self.array.ndim - taken), *found[at + 1 :]]
+        at = dots[0] if dots else len(expanded)
+        return [*expanded[:at], *[WHOLE] * (self.array.ndim - taken), *expanded[at + 1 :]]
 
     def inside_mask(self, part: Any) -> Any:
         return part._values[0, ...] if getattr(part, "backend", None) is self.level else part
@@ -126,19 +126,19 @@ class IndexPlan:
             y = backend_of(y).xp.moveaxis(y, *self.moves)
         return self.level.wrap(y)
 
-    def value(self, given: Any) -> Any:
+    def value(self, assigned: Any) -> Any:
         """Return what is to be written, in the order of axes that the index gives."""
-        if not hasattr(given, "strides"):
-            return given
-        holder = getattr(given, "backend", None)
+        if not hasattr(assigned, "strides"):
+            return assigned
+        holder = getattr(assigned, "backend", None)
         if holder is not None and holder.level > self.level.level:
             raise in_place_error()
-        values = self.level.inside(given)
+        values = self.level.inside(assigned)
         spare = values.ndim - 1 - self.ndim
         if spare > 0:
             if any(size != 1 for size in values.shape[1 : 1 + spare]):
                 raise ValueError(
-                    f"could not broadcast an array of shape {given.shape} into {self.ndim} axes"
+                    f"could not broadcast an array of shape {assigned.shape} into {self.ndim} axes"
                 )
             values = values.reshape((values.shape[0], *values.shape[1 + spare :]))
         else:
@@ -147,11 +147,11 @@ class IndexPlan:
             return backend_of(values).xp.moveaxis(values, self.moves[1], self.moves[0])
         return values
 
-    def ready(self, given: Any) -> tuple[Any, Any]:
+    def ready(self, assigned: Any) -> tuple[Any, Any]:
         """Return the memory to write to, and what to write."""
-        value, array = self.value(given), self.array
+        value, array = self.value(assigned), self.array
         others = [*self.others, value] if hasattr(value, "strides") else self.others
-        batched = self.own or (hasattr(given, "backend") and given._values.shape[0] > 1)
+        batched = self.own or (hasattr(assigned, "backend") and assigned._values.shape[0] > 1)
         own_memory = array._values.shape[0] == self.level.size
         if batched and not own_memory:
             array.grow(others)
@@ -161,14 +161,14 @@ class IndexPlan:
             array.grow(others)
         return array._values, value
 
-    def set(self, given: Any) -> None:
+    def set(self, assigned: Any) -> None:
         """Write at the index."""
-        memory, value = self.ready(given)
+        memory, value = self.ready(assigned)
         memory[self.index] = value
 
-    def add(self, given: Any) -> None:
+    def add(self, assigned: Any) -> None:
         """Add at the index, as often as a place occurs."""
-        memory, value = self.ready(given)
+        memory, value = self.ready(assigned)
         backend_of(memory).scatter_add(memory, self.index, value)
 
 

@@ -46,16 +46,16 @@ class BatchedModule:
 
     def __getattr__(self, name: str) -> Any:
         full = self._prefix + name
-        found = operator.attrgetter(full)(self._level.inner.xp)
-        known = RULES.get(full)
-        if known is not None:
-            found = partial(known, self._level, full)
+        function = operator.attrgetter(full)(self._level.inner.xp)
+        batching_rule = RULES.get(full)
+        if batching_rule is not None:
+            function = partial(batching_rule, self._level, full)
         elif isinstance(getattr(np, name, None), np.ufunc) and not self._prefix:
-            found = Ufunc(self._level, full)
-        elif callable(found) and not isinstance(found, type):
-            found = partial(run_per_example, self._level, full)
-        setattr(self, name, found)
-        return found
+            function = Ufunc(self._level, full)
+        elif callable(function) and not isinstance(function, type):
+            function = partial(run_per_example, self._level, full)
+        setattr(self, name, function)
+        return function
 
 
 class Values:
@@ -90,7 +90,7 @@ def with_axes(values: Any, ndim: int) -> Any:
 def wrap_result(level: BatchedBackend, result: Any) -> Any:
     """Hide the first axis of each array in a result."""
     if isinstance(result, tuple):
-        parts = [wrap_result(level, each) for each in result]
+        parts = [wrap_result(level, part) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
     return level.wrap(result) if hasattr(result, "strides") else result
 
@@ -225,7 +225,7 @@ def solve(level: BatchedBackend, name: str, a: Any, b: Any) -> Any:
     return level.wrap(y[..., 0] if ndim == 1 else y)
 
 
-@rule(*(f"fft.{kind}" for kind in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")))
+@rule(*(f"fft.{transform}" for transform in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")))
 def fourier(
     level: BatchedBackend, name: str, array: Any, n: Any = None, axis: int = -1, **settings: Any
 ) -> Any:
@@ -234,7 +234,12 @@ def fourier(
     return level.wrap(find(name)(values, n, axis=axes_inside((axis,), ndim)[0], **settings))
 
 
-@rule(*(f"fft.{kind}" for kind in ("fftn", "ifftn", "rfftn", "irfftn", "fftshift", "ifftshift")))
+@rule(
+    *(
+        f"fft.{transform}"
+        for transform in ("fftn", "ifftn", "rfftn", "irfftn", "fftshift", "ifftshift")
+    )
+)
 def fourier_of_several(
     level: BatchedBackend, name: str, array: Any, s: Any = None, axes: Any = None, **settings: Any
 ) -> Any:
@@ -243,10 +248,10 @@ def fourier_of_several(
     if axes is None:
         axes = range(ndim if s is None else len(s))
         axes = [axis - len(axes) for axis in axes]
-    places = axes_inside(tuple(axes), ndim)
+    inner_axes = axes_inside(tuple(axes), ndim)
     if name.endswith("shift"):
-        return level.wrap(find(name)(values, places))
-    return level.wrap(find(name)(values, s, axes=places, **settings))
+        return level.wrap(find(name)(values, inner_axes))
+    return level.wrap(find(name)(values, s, axes=inner_axes, **settings))
 
 
 @rule("matmul", "dot")
@@ -298,8 +303,8 @@ def einsum(level: BatchedBackend, name: str, equation: str, *operands: Any, **se
 
 def run_per_example(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
     """Run a function once per example, or only once if all share what it is given."""
-    given = [each for value in (*args, *settings.values()) for each in list_arrays(value)]
-    own = any(level.inside(each).shape[0] > 1 for each in given)
+    operands = [array for value in (*args, *settings.values()) for array in list_arrays(value)]
+    own = any(level.inside(array).shape[0] > 1 for array in operands)
     if own and name in DYNAMIC:
         raise dynamic_shape_error(name)
     LOOPED[name] += own
@@ -307,7 +312,7 @@ def run_per_example(level: BatchedBackend, name: str, *args: Any, **settings: An
     for number in range(level.size if own else 1):
         one = [level.example(argument, number) for argument in args]
         named = {key: level.example(setting, number) for key, setting in settings.items()}
-        arrays = [each for value in (*one, *named.values()) for each in list_arrays(value)]
+        arrays = [array for value in (*one, *named.values()) for array in list_arrays(value)]
         results.append(operator.attrgetter(name)(level.highest(arrays).xp)(*one, **named))
     return stack_results(level, results)
 
@@ -318,15 +323,17 @@ DYNAMIC = {"nonzero", "unique", "argwhere", "flatnonzero", "compress", "extract"
 
 def list_arrays(value: Any) -> list[Any]:
     """Return the arrays in a value or a sequence."""
-    found = value if isinstance(value, (tuple, list)) else [value]
-    return [each for each in found if hasattr(each, "strides") and not isinstance(each, np.generic)]
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [
+        array for array in values if hasattr(array, "strides") and not isinstance(array, np.generic)
+    ]
 
 
 def stack_results(level: BatchedBackend, results: Sequence[Any]) -> Any:
     """Stack what the examples gave."""
     first = results[0]
     if isinstance(first, (tuple, list)):
-        parts = [stack_results(level, each) for each in zip(*results, strict=True)]
+        parts = [stack_results(level, examples) for examples in zip(*results, strict=True)]
         return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
     if not hasattr(first, "shape"):
         results = [level.inner.xp.asarray(result) for result in results]

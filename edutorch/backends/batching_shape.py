@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def reshape(level: BatchedBackend, name: str, array: Any, shape: Any, *_: Any, **__: Any) -> Any:
     """The numbers of each example in another shape."""
     values = level.inside(array)
-    sizes = [operator.index(each) for each in (shape if hasattr(shape, "__len__") else (shape,))]
+    sizes = [operator.index(size) for size in (shape if hasattr(shape, "__len__") else (shape,))]
     have, known = math.prod(values.shape[1:]), math.prod(size for size in sizes if size != -1)
     if -1 in sizes and known:
         sizes[sizes.index(-1)] = have // known
@@ -53,11 +53,11 @@ def transpose(level: BatchedBackend, name: str, array: Any, axes: Any = None) ->
 def move_axes(level: BatchedBackend, name: str, array: Any, first: Any, second: Any) -> Any:
     """Axes exchanged, or moved to other places."""
     values, ndim, find = unwrap(level, array)
-    pairs = [(each,) if isinstance(each, int) else tuple(each) for each in (first, second)]
-    places = [axes_inside(pair, ndim) for pair in pairs]
+    pairs = [(axes,) if isinstance(axes, int) else tuple(axes) for axes in (first, second)]
+    inner_axes = [axes_inside(pair, ndim) for pair in pairs]
     if name == "swapaxes":
-        return level.wrap(values.swapaxes(places[0][0], places[1][0]))
-    return level.wrap(find(name)(values, *places))
+        return level.wrap(values.swapaxes(inner_axes[0][0], inner_axes[1][0]))
+    return level.wrap(find(name)(values, *inner_axes))
 
 
 @rule("expand_dims")
@@ -164,8 +164,8 @@ def look_up(
     values = level.inside(level.lift(wanted))
     pair = [row[0, ...], values.reshape(values.size)]
     find = operator.attrgetter(name)(level.highest(pair).xp)
-    found = find(*(pair if name == "searchsorted" else pair[::-1]), *args, **settings)
-    return level.wrap(found.reshape(values.shape))
+    positions = find(*(pair if name == "searchsorted" else pair[::-1]), *args, **settings)
+    return level.wrap(positions.reshape(values.shape))
 
 
 @rule("zeros", "ones", "empty", "full")
@@ -185,9 +185,9 @@ def new_array_like(
     level: BatchedBackend, name: str, array: Any, *args: Any, dtype: Any = None, shape: Any = None
 ) -> Any:
     """The same in the shape and the type of another array."""
-    kind = array.dtype if dtype is None else dtype
+    result_dtype = array.dtype if dtype is None else dtype
     shape = array.shape if shape is None else shape
-    return new_array(level, name.removesuffix("_like"), shape, *args, dtype=kind)
+    return new_array(level, name.removesuffix("_like"), shape, *args, dtype=result_dtype)
 
 
 @rule("arange", "linspace", "eye", "identity", "tri", "logspace")
@@ -216,7 +216,9 @@ def query(level: BatchedBackend, name: str, *args: Any) -> Any:
     """Questions about types and shapes."""
     if name in ("ndim", "shape"):
         return getattr(args[0], name)
-    kinds = [argument.dtype if hasattr(argument, "backend") else argument for argument in args]
+    argument_dtypes = [
+        argument.dtype if hasattr(argument, "backend") else argument for argument in args
+    ]
     if name in ("iscomplexobj", "isrealobj"):
-        return (kinds[0].kind == "c") == (name == "iscomplexobj")
-    return getattr(np, name)(*kinds)
+        return (argument_dtypes[0].kind == "c") == (name == "iscomplexobj")
+    return getattr(np, name)(*argument_dtypes)

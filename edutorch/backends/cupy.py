@@ -55,9 +55,9 @@ def import_cupy() -> Any:
 
     Raises: DeviceError: it is missing or broken, or there is no GPU to use it on.
     """
-    found = problems()
-    if found:
-        raise DeviceError("cuda", "; ".join(found), hint=_HINT)
+    reasons = problems()
+    if reasons:
+        raise DeviceError("cuda", "; ".join(reasons), hint=_HINT)
     try:
         cupy: Any = importlib.import_module("cupy")
     except ImportError as error:
@@ -114,11 +114,11 @@ class CupyRandom:
 
         Raises: ValueError: the state is of another kind of GPU.
         """
-        held = self._generator.bit_generator._state
-        if state["state"].shape != held.shape:
+        state_array = self._generator.bit_generator._state
+        if state["state"].shape != state_array.shape:
             raise ValueError("cuda: this state of the random generator is of another kind of GPU")
         self._seed = state["seed"]
-        held.set(state["state"])
+        state_array.set(state["state"])
 
 
 class CupyBackend(Backend):
@@ -143,19 +143,19 @@ class CupyBackend(Backend):
         return array.get()
 
     def scatter_add(self, target: Array, index: Any, values: Array) -> None:
-        kind = target.dtype
-        if kind.kind == "c":  # the GPU adds real numbers atomically, not complex ones
-            values = self.xp.asarray(values, dtype=kind)
+        dtype = target.dtype
+        if dtype.kind == "c":  # the GPU adds real numbers atomically, not complex ones
+            values = self.xp.asarray(values, dtype=dtype)
             target.real.scatter_add(index, values.real)
             target.imag.scatter_add(index, values.imag)
             return
-        wide = _ATOMIC_IN.get(kind.name)
+        wide = _ATOMIC_IN.get(dtype.name)
         if wide is None:
             target.scatter_add(index, values)
             return
         total = target.astype(wide)
         total.scatter_add(index, self.xp.asarray(values).astype(wide))
-        target[...] = total.astype(kind)
+        target[...] = total.astype(dtype)
 
     def as_strided(
         self, array: Array, shape: Sequence[int], strides: Sequence[int], offset: int

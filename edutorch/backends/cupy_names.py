@@ -61,7 +61,7 @@ def check_call(name: str, positional: int, keywords: frozenset[str]) -> None:
     Raises: AttributeError: CuPy has no such function. TypeError: the call does not fit.
     """
     ufunc = known()["ufuncs"].get(name)
-    found = signature(name)
+    expected = signature(name)
     if ufunc is not None:
         wrong = keywords - _UFUNC_SETTINGS
         if wrong or not ufunc["nin"] <= positional <= ufunc["nin"] + ufunc["nout"]:
@@ -69,10 +69,10 @@ def check_call(name: str, positional: int, keywords: frozenset[str]) -> None:
                 f"CuPy's ufunc {name} takes {ufunc['nin']} arrays and {sorted(_UFUNC_SETTINGS)}; "
                 f"it got {positional} arguments" + (f" and {sorted(wrong)}" if wrong else "")
             )
-    elif found is None:
+    elif expected is None:
         raise AttributeError(f"CuPy has no function {name}")
     else:
-        bind(found, f"function {name}", positional, keywords)
+        bind(expected, f"function {name}", positional, keywords)
 
 
 def bind(how: inspect.Signature, what: str, positional: int, keywords: frozenset[str]) -> None:
@@ -138,10 +138,10 @@ def _members(array_type: Any) -> tuple[dict[str, str], list[str]]:
 def _signature_text(function: Any, method: bool = False) -> str | None:
     """Write a signature without annotations, with a default only where it is plain."""
     try:
-        found = inspect.signature(function)
+        signature_ = inspect.signature(function)
     except ValueError:
         return _from_first_line(function)
-    parameters = list(found.parameters.values())[1 if method else 0 :]
+    parameters = list(signature_.parameters.values())[1 if method else 0 :]
     plain = [
         parameter.replace(
             annotation=inspect.Parameter.empty,
@@ -160,10 +160,10 @@ def _is_plain(default: Any) -> bool:
 def _from_first_line(function: Any) -> str | None:
     """Read the signature that Cython writes into the first line of a docstring."""
     first = (function.__doc__ or "").split("\n")[0]
-    found = re.search(r"\((.*)\)", first)
-    if found is None or found.group(1).startswith("*args"):
+    match = re.search(r"\((.*)\)", first)
+    if match is None or match.group(1).startswith("*args"):
         return None  # files and such: nothing that is known
-    names = [part.strip() for part in found.group(1).split(",")]
+    names = [part.strip() for part in match.group(1).split(",")]
     # Cython shows C types too: "int axis=-1", "_ndarray_base b".
     return ", ".join(part.split(" ")[-1] for part in names if part not in ("self", ""))
 

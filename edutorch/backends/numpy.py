@@ -127,12 +127,14 @@ class NumpyRandom:
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Numbers in [0, 1)."""
-        kind = generator_dtype(dtype)
+        drawn_dtype = generator_dtype(dtype)
         drawn = (
-            UNIFORM(self._generator, shape, kind) if math.prod(shape) >= UNIFORM.min_size else None
+            UNIFORM(self._generator, shape, drawn_dtype)
+            if math.prod(shape) >= UNIFORM.min_size
+            else None
         )
         if drawn is None:
-            drawn = np.asarray(self._generator.random(shape, dtype=kind))
+            drawn = np.asarray(self._generator.random(shape, dtype=drawn_dtype))
         bits = MANTISSA_BITS.get(dtype.name)
         if bits:  # rounding up in the shorter type would give 1
             drawn = np.floor(drawn * 2**bits) / 2**bits
@@ -230,11 +232,11 @@ class NumpyBackend(Backend):
         if not is_inside(array, shape, strides, offset):
             whole = owner(array)
             offset += self.address(array) - self.address(whole)
-            array, kind = in_memory_order(whole), array.dtype
+            array, dtype = in_memory_order(whole), array.dtype
         else:
-            kind = array.dtype
+            dtype = array.dtype
         memory = array.reshape(-1).view(np.uint8)  # bytes, because bfloat16 makes no buffer
-        return np.ndarray(shape, kind, memory, offset, strides)
+        return np.ndarray(shape, dtype, memory, offset, strides)
 
     def storage(self, array: np.ndarray) -> tuple[int, int]:
         whole = owner(array)

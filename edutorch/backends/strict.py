@@ -110,8 +110,8 @@ def _strict_function(name: str, numpys: Callable[..., Any]) -> Callable[..., Any
         if name in _FROM_HOST and isinstance(first, np.ndarray):
             return StrictArray(np.array(numpys(*args, **keywords)))
         if needs_array and not isinstance(first, StrictArray):
-            kind = type(first).__name__
-            raise TypeError(f"CuPy's {name} needs an array of the device, got {kind}")
+            class_name = type(first).__name__
+            raise TypeError(f"CuPy's {name} needs an array of the device, got {class_name}")
         if name in WAITING or (name == "where" and len(args) == 1):
             wait()
         result = call_numpy(numpys, name, args, keywords)

@@ -60,7 +60,7 @@ def unwrap(value: Any, where: str) -> Any:
             f"strict: {where} got a NumPy array; CuPy refuses to mix it with arrays of the device"
         )
     if type(value) in (tuple, list):
-        return type(value)(unwrap(each, where) for each in value)
+        return type(value)(unwrap(item, where) for item in value)
     return value
 
 
@@ -78,9 +78,9 @@ def wrap_result(result: Any, sources: Sequence[Any]) -> Any:
                     return StrictArray(result, source if source.base is None else source.base)
         return StrictArray(result)
     if isinstance(result, tuple):
-        return tuple(wrap_result(each, sources) for each in result)
+        return tuple(wrap_result(item, sources) for item in result)
     if isinstance(result, list):
-        return [wrap_result(each, sources) for each in result]
+        return [wrap_result(item, sources) for item in result]
     return result
 
 
@@ -111,28 +111,28 @@ def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
     """Call a ufunc after comparing the number types with those CuPy has compiled."""
     known = cupy_names.known()["ufuncs"][name]
     inputs = args[: known["nin"]]
-    kinds = tuple(
+    input_dtypes = tuple(
         input_.dtype if isinstance(input_, (StrictArray, np.generic)) else None for input_ in inputs
     )
-    if not has_loop(name, kinds):
-        shown = ", ".join(str(kind) for kind in kinds)
+    if not has_loop(name, input_dtypes):
+        shown = ", ".join(str(dtype) for dtype in input_dtypes)
         raise TypeError(f"CuPy's ufunc {name} is not supported for the input types {shown}")
     return call_numpy(getattr(np, name), name, args, keywords)
 
 
 @functools.cache
-def has_loop(name: str, kinds: tuple[np.dtype | None, ...]) -> bool:
+def has_loop(name: str, input_dtypes: tuple[np.dtype | None, ...]) -> bool:
     """Say whether CuPy has compiled a ufunc for these number types."""
     return any(
-        _accepts(loop, kinds) for loop in cupy_names.known()["ufuncs"][name]["types"].split()
+        _accepts(loop, input_dtypes) for loop in cupy_names.known()["ufuncs"][name]["types"].split()
     )
 
 
-def _accepts(loop: str, kinds: Sequence[np.dtype | None]) -> bool:
+def _accepts(loop: str, input_dtypes: Sequence[np.dtype | None]) -> bool:
     """Say whether a loop such as "ff->f" takes these types (None: a Python number)."""
     return all(
-        kind is None or np.can_cast(kind, _TYPES_BY_CHAR.get(wanted, wanted))
-        for kind, wanted in zip(kinds, loop, strict=False)
+        dtype is None or np.can_cast(dtype, _TYPES_BY_CHAR.get(wanted, wanted))
+        for dtype, wanted in zip(input_dtypes, loop, strict=False)
     )
 
 
@@ -268,13 +268,13 @@ class StrictArray:
 
 def check_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
     """Return an index as NumPy takes it, and the arrays in it, after checking it as CuPy does."""
-    given = index if isinstance(index, tuple) else (index,)
-    for part in given:
+    index_parts = index if isinstance(index, tuple) else (index,)
+    for part in index_parts:
         if isinstance(part, slice):
             bounds = (part.start, part.stop, part.step)
             if any(isinstance(bound, StrictArray) for bound in bounds):
                 raise TypeError("CuPy's arrays cannot be the bounds of a slice")
-    parts = tuple(unwrap(part, "an index") for part in given)
+    parts = tuple(unwrap(part, "an index") for part in index_parts)
     arrays = [np.asarray(part) for part in parts if isinstance(part, (np.ndarray, list))]
     masks = sum(array.dtype == bool for array in arrays)
     if masks > 1:

@@ -50,9 +50,9 @@ def out_of_memory(
     rows = dict(rows or {})
     if shape is None or dtype is None:
         return OutOfMemory(op, "out of memory", rows, HINT)
-    kind = np.dtype(dtype)
-    size = math.prod(shape) * kind.itemsize
-    rows |= {"result": f"{tuple(shape)} {dtype_name(kind)}", "needed": format_bytes(size)}
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    rows |= {"result": f"{tuple(shape)} {dtype_name(dtype)}", "needed": format_bytes(size)}
     if TOTAL_MEMORY < 2**62:
         rows["memory"] = format_bytes(TOTAL_MEMORY)
     return OutOfMemory(op, f"out of memory: tried to allocate {format_bytes(size)}", rows, HINT)
@@ -61,11 +61,11 @@ def out_of_memory(
 HINT = "was a size or an axis mixed up? smaller batches, or a smaller type, need less"
 
 
-def dtype_name(kind: Any) -> str:
+def dtype_name(dtype: Any) -> str:
     try:
-        return dtypes.of(kind).name
+        return dtypes.of(dtype).name
     except TypeError:
-        return str(kind)
+        return str(dtype)
 
 
 def check_memory(op: str, shape: Sequence[int], dtype: Any) -> None:
@@ -84,7 +84,7 @@ def is_too_large(error: Exception) -> bool:
     """Say whether an array library complains about a size."""
     if isinstance(error, MemoryError):
         return True
-    return isinstance(error, ValueError) and any(each in str(error) for each in TOO_LARGE)
+    return isinstance(error, ValueError) and any(phrase in str(error) for phrase in TOO_LARGE)
 
 
 def memory_error(op: str, error: Exception, rows: Mapping[str, Any] | None = None) -> OutOfMemory:

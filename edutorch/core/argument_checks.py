@@ -68,13 +68,13 @@ def explain_failure(
 
     None: it speaks for itself, or came from a function of the user's that was called there.
     """
-    said = str(error)
+    message = str(error)
     if isinstance(error, EdutorchError) or is_too_large(error) or not is_inside(error):
         return None
-    if type(error) is ValueError and not is_library_message(said):
-        return InvalidValueError(name, said.removeprefix(f"{name}: "))
+    if type(error) is ValueError and not is_library_message(message):
+        return InvalidValueError(name, message.removeprefix(f"{name}: "))
     if type(error) is TypeError and error.__traceback__.tb_next is None:  # of the call itself
-        return ArgumentError(name, said.removeprefix(f"{name}() "))
+        return ArgumentError(name, message.removeprefix(f"{name}() "))
     passed = arguments_by_name(parameters, args, named)
     rows = {label: describe(value) for label, value in passed.items()}
     if isinstance(error, ZeroDivisionError):
@@ -82,10 +82,10 @@ def explain_failure(
     if isinstance(error, OverflowError):
         return InvalidValueError(name, "a number is too large for its type", rows)
     if isinstance(error, IndexError):
-        headline = "a dimension or an index is missing" if is_library_message(said) else said
+        headline = "a dimension or an index is missing" if is_library_message(message) else message
         return DimError(name, headline, rows)
-    if type(error) is TypeError and not is_library_message(said) and "' object " not in said:
-        return ArgumentError(name, said.removeprefix(f"{name}: "))
+    if type(error) is TypeError and not is_library_message(message) and "' object " not in message:
+        return ArgumentError(name, message.removeprefix(f"{name}: "))
     return ArgumentError(name, "the arguments do not fit together", rows)
 
 
@@ -111,8 +111,12 @@ def call_as(name: str, function: Callable[..., Any], args: Any, named: Any) -> A
 def settings_of(init: Callable[..., None]) -> tuple[tuple[str, str, Any], ...]:
     """Return name, type and default of each setting that a constructor has."""
     parameters = list(inspect.signature(init).parameters.values())[1:]
-    ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
-    return tuple((each.name, str(each.annotation), each.default) for each in ordinary)
+    ordinary = itertools.takewhile(
+        lambda parameter: parameter.kind is not parameter.VAR_POSITIONAL, parameters
+    )
+    return tuple(
+        (parameter.name, str(parameter.annotation), parameter.default) for parameter in ordinary
+    )
 
 
 def check_settings(

@@ -24,7 +24,7 @@ Classes = frozenset[type] | None
 class AnyClass:
     """The classes of a parameter that takes any value."""
 
-    def __contains__(self, kind: type) -> bool:
+    def __contains__(self, cls: type) -> bool:
         return True
 
 
@@ -35,10 +35,10 @@ def classes_of(
     parameters: Sequence[inspect.Parameter],
 ) -> tuple[tuple[Classes, ...], dict[str, frozenset[type]]]:
     """Return the ordinary classes of each argument by position, and of those that have some."""
-    positional = itertools.takewhile(lambda each: each.kind in POSITIONAL, parameters)
+    positional = itertools.takewhile(lambda parameter: parameter.kind in POSITIONAL, parameters)
     named = {parameter.name: ordinary_classes(parameter) for parameter in parameters}
     return (
-        tuple(named[each.name] for each in positional),
+        tuple(named[parameter.name] for parameter in positional),
         {name: classes for name, classes in named.items() if classes is not None},
     )
 
@@ -56,7 +56,7 @@ def ordinary_classes(parameter: inspect.Parameter) -> Classes:
         return None
     if not words <= CLASSES.keys() or ("bool" in words and not is_flag(parameter)):
         return None
-    classes = {kind for word in words for kind in CLASSES[word]}
+    classes = {cls for word in words for cls in CLASSES[word]}
     if parameter.default is not parameter.empty:
         classes.add(type(parameter.default))
     return frozenset(classes)
@@ -113,5 +113,7 @@ def arguments_by_name(
     parameters: Sequence[inspect.Parameter], args: Any, named: Any
 ) -> dict[str, Any]:
     """Return the arguments of a call by name, without those that `*args` takes."""
-    ordinary = itertools.takewhile(lambda each: each.kind is not each.VAR_POSITIONAL, parameters)
-    return dict(zip((each.name for each in ordinary), args, strict=False)) | dict(named)
+    ordinary = itertools.takewhile(
+        lambda parameter: parameter.kind is not parameter.VAR_POSITIONAL, parameters
+    )
+    return dict(zip((parameter.name for parameter in ordinary), args, strict=False)) | dict(named)

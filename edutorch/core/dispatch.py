@@ -64,7 +64,9 @@ class InferenceVersionCounter(VersionCounter):
 
     time = float("inf")
 
-    def bump(self, place: CodeLocation | None = None, array: Any = None, index: Any = ...) -> None:
+    def bump(
+        self, location: CodeLocation | None = None, array: Any = None, index: Any = ...
+    ) -> None:
         self.count += 1
 
 
@@ -76,126 +78,129 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
     autocast = current().autocast
     if autocast is not None and out is None:
         inputs = autocast.cast_operands(op.name, inputs, settings)
-    given = sequence_of(op, inputs[0]) if op.variadic else inputs
-    tensors = [each for each in given if isinstance(each, Tensor)]
+    operands = sequence_of(op, inputs[0]) if op.variadic else inputs
+    tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     special = [
-        each for each in given
-        if each.__class__ not in PLAIN_TENSORS and each.__class__ not in ORDINARY_TYPES
+        operand for operand in operands
+        if operand.__class__ not in PLAIN_TENSORS and operand.__class__ not in ORDINARY_TYPES
     ]  # fmt: skip
     if special:
-        asked = find_overrides(special)
-        if asked:
-            return call_op_override(op, asked, inputs, settings, out)
+        overrides = find_overrides(special)
+        if overrides:
+            return call_op_override(op, overrides, inputs, settings, out)
     if (
         op.allow_unbatched
         and op.contract
-        and getattr(given[0], "ndim", 0) == len(op.contract.terms[0]) - 1
+        and getattr(operands[0], "ndim", 0) == len(op.contract.terms[0]) - 1
     ):
-        batch = op_function("unsqueeze")(given[0], 0)
-        return op_function("squeeze")(op.function(batch, *given[1:], **settings), 0)
+        batch = op_function("unsqueeze")(operands[0], 0)
+        return op_function("squeeze")(op.function(batch, *operands[1:], **settings), 0)
     if op.composed is not None and out is None:
-        result = op.composed(*given, **settings)
+        result = op.composed(*operands, **settings)
         if result is not None:
             return result
     if current().__class__ is ObservedModes and tensors and not special and out is None:
         everyday = all(tensor._array.__class__ is np.ndarray for tensor in tensors)
         if everyday:
-            return execute_observed(op, inputs, tuple(given), settings)
+            return execute_observed(op, inputs, tuple(operands), settings)
     if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
-        given = tuple(np.asarray(each) if isinstance(each, np.generic) else each for each in given)
-    backend = common_backend(op, given, tensors)
+        operands = tuple(
+            np.asarray(operand) if isinstance(operand, np.generic) else operand
+            for operand in operands
+        )
+    backend = common_backend(op, operands, tensors)
     if backend.level or current().batches:
-        backend, given = enter_batch(backend, given, settings)
-        tensors = [each for each in given if isinstance(each, Tensor)]
+        backend, operands = enter_batch(backend, operands, settings)
+        tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     for tensor in tensors:
         restore_ordinary(tensor)
     if not tensors or not current().listeners:
-        return execute(op, backend, tuple(given), settings, out, tensors, special)
-    given = tuple(given)
-    with work("op", op, given) as around:
-        result = execute(op, backend, given, settings, out, tensors, special)
+        return execute(op, backend, tuple(operands), settings, out, tensors, special)
+    operands = tuple(operands)
+    with work("op", op, operands) as around:
+        result = execute(op, backend, operands, settings, out, tensors, special)
         around.result = result if out is None else None
-    return notify(op, given, settings, result)
+    return notify(op, operands, settings, result)
 
 
 def execute_observed(
-    op: Op, inputs: tuple[Any, ...], given: tuple[Any, ...], settings: dict[str, Any]
+    op: Op, inputs: tuple[Any, ...], operands: tuple[Any, ...], settings: dict[str, Any]
 ) -> Any:
     """Run `op` as if nobody listened, and tell of it before and after."""
-    with work("op", op, given) as around, pause_listeners():
+    with work("op", op, operands) as around, pause_listeners():
         named = dict(zip(op.inputs, inputs, strict=True))
         around.result = result = op.function(**named, **settings)
-    return notify(op, given, settings, result)
+    return notify(op, operands, settings, result)
 
 
-def notify(op: Op, given: tuple[Any, ...], settings: dict[str, Any], result: Any) -> Any:
+def notify(op: Op, operands: tuple[Any, ...], settings: dict[str, Any], result: Any) -> Any:
     """Tell the listeners of an op that has run, and return its result."""
     if op.family == "multi_view":
-        notify_views(op, given, settings, result)
+        notify_views(op, operands, settings, result)
         return result
     node = (result[0] if isinstance(result, tuple) else result)._node
     if node is not None:
         node.notes["place"] = user_location()
-    emit(OpApplied(op, given, settings, result, node))
+    emit(OpApplied(op, operands, settings, result, node))
     return result
 
 
 def execute(
     op: Op,
     backend: backends.Backend,
-    given: tuple[Any, ...],
+    operands: tuple[Any, ...],
     settings: dict[str, Any],
     out: Any,
     tensors: Sequence[Tensor],
     special: Sequence[Any],
 ) -> Any:
     """Compute, and record if asked to: what is left once the operands are on one device."""
-    names = operand_names(op, given)
-    operands = [as_operand(op, *each, backend) for each in zip(names, given, strict=True)]
+    names = operand_names(op, operands)
+    values = [as_operand(op, *pair, backend) for pair in zip(names, operands, strict=True)]
     if op.name in NO_BOOLS:
-        refuse_bools(op, operands)
-    arrays = promote(op, operands, settings, backend)
+        refuse_bools(op, values)
+    arrays = promote(op, values, settings, backend)
     if op.dtypes != "bifc" and settings.get("dtype") is None:
-        refuse_dtypes(op, operands if op.promotion == "float" else arrays)
+        refuse_dtypes(op, values if op.promotion == "float" else arrays)
     y = compute(op, backend, arrays, settings)
     if not tensors:
         return y
     if op.family == "multi_view":
         outputs = wrap_views_in_modes(op, tensors[0], y, settings)
         return cast_to_class(result_class(tensors) or Tensor, outputs, tensors)
-    outputs = tuple(wrap(each) for each in (y if isinstance(y, tuple) else (y,)))
+    outputs = tuple(wrap(array) for array in (y if isinstance(y, tuple) else (y,)))
     output = outputs[0]
     modes = current()
-    if op.family == "movement" and backend.shares_memory(output._array, operands[0]):
+    if op.family == "movement" and backend.shares_memory(output._array, values[0]):
         if isinstance(tensors[0]._array, Shared):
             output._array = output._array.view(type(tensors[0]._array))
         attach_view(output, tensors[0])
     may_record = modes.grad and op.rules and output._array.dtype in dtypes.DIFFERENTIABLE
     if may_record and any(tensor._node is not None for tensor in tensors):
-        record(op, outputs, given, settings)
+        record(op, outputs, operands, settings)
     if modes.op_recorder is not None and output._node is None:
-        modes.op_recorder.unrecorded(op, output, given)
+        modes.op_recorder.unrecorded(op, output, operands)
     if modes.inference and output._writes is None:
         output._writes = InferenceVersionCounter()
     if modes.levels:
-        propagate(op, given, settings, output)
-    kind = result_class(tensors) if special else None
-    if kind is not None:
-        cast_to_class(kind, outputs, tensors)
+        propagate(op, operands, settings, output)
+    cls = result_class(tensors) if special else None
+    if cls is not None:
+        cast_to_class(cls, outputs, tensors)
     return outputs if len(op.outputs) > 1 else write_out(op, out, output)
 
 
 def record(
-    op: Op, outputs: Sequence[Tensor], given: tuple[Any, ...], settings: dict[str, Any]
+    op: Op, outputs: Sequence[Tensor], inputs: tuple[Any, ...], settings: dict[str, Any]
 ) -> None:
     output, extras = outputs[0], outputs[1:]
     if op.family == "reduction":
-        dim = reduced_dims(op, settings["dim"], given[0]._array.ndim)
+        dim = reduced_dims(op, settings["dim"], inputs[0]._array.ndim)
         settings = {**settings, "dim": dim}
     values = (settings[name] for name in op.settings)
-    arguments = (given,) if op.variadic else given
+    arguments = (inputs,) if op.variadic else inputs
     op.record(output, output._array, *arguments, *values, *(extra._array for extra in extras))
-    if any(isinstance(array_of(each), Shared) for each in given):
+    if any(isinstance(array_of(value), Shared) for value in inputs):
         copy_saved_shared(output._node)
     modes = current()
     saving = modes.saving
@@ -203,7 +208,7 @@ def record(
         writes_of(output)
         output._node.saved = PackedValues(output._node, saving)
     if modes.op_recorder is not None:
-        modes.op_recorder.recorded.extend((output, given))
+        modes.op_recorder.recorded.extend((output, inputs))
 
 
 def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:
@@ -225,33 +230,35 @@ def is_operand(operand: Any) -> bool:
 # Operands ------------------------------------------------------------------------------
 
 
-def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backends.Backend:
+def common_backend(op: Op, operands: Sequence[Any], tensors: list[Tensor]) -> backends.Backend:
     """Return the one device that all operands are on; a 0-d CPU tensor may join any.
 
     Raises: DeviceError: they are on different devices. TypeError: nothing to compute with.
     """
-    arrays = [array_of(each) for each in given]
+    arrays = [array_of(operand) for operand in operands]
     arrays = [
         array for array in arrays if backends.is_array(array) or isinstance(array, np.generic)
     ]
     if not arrays:
-        names = operand_names(op, given)
-        wrong = [pair for pair in zip(names, given, strict=True) if pair[0] not in op.optional]
-        raise wrong_operand(op, *(wrong or [(op.inputs[0], given)])[0])
-    found = [backends.of(array) for array in arrays if not isinstance(array, np.generic)]
-    highest = max(found, key=lambda backend: backend.level, default=backends.CPU)
+        names = operand_names(op, operands)
+        wrong = [pair for pair in zip(names, operands, strict=True) if pair[0] not in op.optional]
+        raise wrong_operand(op, *(wrong or [(op.inputs[0], operands)])[0])
+    found_backends = [backends.of(array) for array in arrays if not isinstance(array, np.generic)]
+    highest = max(found_backends, key=lambda backend: backend.level, default=backends.CPU)
     if highest.level:
         return highest
     deciding = [
         backends.of(array) for array in arrays if backends.is_array(array) and array.ndim
-    ] or found
+    ] or found_backends
     if not deciding:
         return backends.CPU
-    for other, array in zip(found, [a for a in arrays if backends.is_array(a)], strict=True):
+    for other, array in zip(
+        found_backends, [a for a in arrays if backends.is_array(a)], strict=True
+    ):
         if other is not deciding[0] and (array.ndim or other is not backends.CPU):
             rows = {
                 name: f"{tuple(tensor.shape)} on {tensor.device}"
-                for name, tensor in zip(operand_names(op, given), given, strict=True)
+                for name, tensor in zip(operand_names(op, operands), operands, strict=True)
                 if isinstance(tensor, Tensor)
             }
             raise DeviceError(
@@ -264,21 +271,21 @@ def common_backend(op: Op, given: Sequence[Any], tensors: list[Tensor]) -> backe
 
 
 def enter_batch(
-    backend: backends.Backend, given: Sequence[Any], settings: dict[str, Any]
+    backend: backends.Backend, operands: Sequence[Any], settings: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...]]:
     """Return the level of `vmap` that the op belongs to, and its operands brought into it.
 
     Tensors from outside enter by an op of their own: their gradients have to leave again.
     """
     for value in settings.values():
-        for each in value if isinstance(value, tuple | list) else (value,):
-            array = array_of(each)
+        for item in value if isinstance(value, tuple | list) else (value,):
+            array = array_of(item)
             if backends.is_array(array) and backends.of(array).level > backend.level:
                 backend = backends.of(array)
     if not backend.level:
-        return backend, tuple(given)
+        return backend, tuple(operands)
 
-    def entered(value: Any) -> Any:
+    def enter(value: Any) -> Any:
         array = array_of(value)
         if not backends.is_array(array) or backends.of(array) is backend:
             return value
@@ -286,7 +293,7 @@ def enter_batch(
             return op_function("batched")(value, backend, None)
         return backend.enter(array, None)  # type: ignore[attr-defined]
 
-    return backend, tuple(entered(each) for each in given)
+    return backend, tuple(enter(item) for item in operands)
 
 
 def as_operand(op: Op, name: str, value: Any, backend: backends.Backend) -> Any:
@@ -339,12 +346,12 @@ def run_kernel(
 
 def round_result(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
     """Return a result in bfloat16 if it was computed from it: NumPy turns to float32."""
-    kinds = {array.dtype for array in arrays if hasattr(array, "dtype")}
+    operand_dtypes = {array.dtype for array in arrays if hasattr(array, "dtype")}
     if op.name in SCALING and y.dtype == np.float32:  # a number beside 16-bit floats is float32
-        kinds = {kind for kind in kinds if is_half(kind)}
-        return y.astype(kinds.pop()) if kinds else y
-    if y.dtype == np.float32 and kinds and kinds <= EXTENSION_DTYPES:
-        return y.astype(kinds.pop())
+        operand_dtypes = {dtype for dtype in operand_dtypes if is_half(dtype)}
+        return y.astype(operand_dtypes.pop()) if operand_dtypes else y
+    if y.dtype == np.float32 and operand_dtypes and operand_dtypes <= EXTENSION_DTYPES:
+        return y.astype(operand_dtypes.pop())
     return y
 
 

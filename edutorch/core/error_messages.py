@@ -37,7 +37,7 @@ LIBRARY_WORDS = (
 
 
 def explain(
-    op: Op, arrays: Sequence[Any], error: Exception, given: Mapping[str, Any] | None = None
+    op: Op, arrays: Sequence[Any], error: Exception, call_values: Mapping[str, Any] | None = None
 ) -> Exception:
     """Turn an array library's complaint into one that names op, arguments and shapes.
 
@@ -47,46 +47,48 @@ def explain(
     """
     if isinstance(error, EdutorchError):
         return error
-    settings = {name: given[name] for name in op.settings if given and name in given}
+    settings = {
+        name: call_values[name] for name in op.settings if call_values and name in call_values
+    }
     wrong = wrong_setting(op, settings) or contract_error(op, arrays, settings)
     if wrong is not None:
         return wrong
     if isinstance(error, AttributeError):
         return missing_member(op, settings, error)
     named = arguments_of(op, arrays, settings)
-    rows = {name: shape_of(each) for name, each in named.items()}
+    rows = {name: shape_of(array) for name, array in named.items()}
     if is_too_large(error):
         return memory_error(op.title, error, rows)
     if isinstance(error, TypeError):
         return wrong_types(op, named, error)
     if isinstance(error, AxisError) and error.axis is not None and error.ndim is not None:
         return no_such_dim(op.title, error.axis, error.ndim)
-    said = str(error)
+    message = str(error)
     if isinstance(error, IndexError):
-        headline = "a dimension is missing" if is_library_message(said) else said
-        return DimError(op.title, headline, rows, valid_indices(said))
-    if "convert string" in said or "invalid literal" in said:
+        headline = "a dimension is missing" if is_library_message(message) else message
+        return DimError(op.title, headline, rows, valid_indices(message))
+    if "convert string" in message or "invalid literal" in message:
         for name, value in settings.items():
             if isinstance(value, str):
                 return wrong_argument(op.title, name, value, "a number")
-    if op.family == "elementwise" or "broadcast" in said:
+    if op.family == "elementwise" or "broadcast" in message:
         misfit = _misfit(named)
         if misfit is not None:
             return ShapeError(op.title, misfit, rows, _broadcast_hint(list(named.values())))
-        if not is_library_message(said):  # the forward itself objects, for example to a setting
-            return InvalidValueError(op.title, said)
+        if not is_library_message(message):  # the forward itself objects, for example to a setting
+            return InvalidValueError(op.title, message)
     if op.family == "reduction" and 0 in shape_of(arrays[0]):
         hint = "reduce over an axis that is not empty, or leave empty tensors out"
         return EmptyReductionError(op.title, "there is no number to choose from", rows, hint)
-    if is_library_message(said):
-        said = "the arguments do not fit together"
+    if is_library_message(message):
+        message = "the arguments do not fit together"
         rows |= {name: value for name, value in settings.items() if name not in rows}
-    return ShapeError(op.title, said, rows)
+    return ShapeError(op.title, message, rows)
 
 
-def valid_indices(said: str) -> str | None:
+def valid_indices(message: str) -> str | None:
     """Read the size from what NumPy says of an index, and say which indices there are."""
-    size = re.search(r"is out of bounds for \w+ \d+ with size (\d+)", said)
+    size = re.search(r"is out of bounds for \w+ \d+ with size (\d+)", message)
     if size is None:
         return None
     count = int(size[1])
@@ -125,17 +127,17 @@ def contract_error(op: Op, arrays: Sequence[Any], settings: dict[str, Any]) -> E
 
 def wrong_types(op: Op, named: Mapping[str, Any], error: TypeError) -> Exception:
     """Say which types do not go together."""
-    said = str(error)
-    if "numpy boolean" in said:
+    message = str(error)
+    if "numpy boolean" in message:
         return NotForTypesError(
             op.title, "not defined for bool tensors",
-            {name: shape_of(each) for name, each in named.items()},
+            {name: shape_of(array) for name, array in named.items()},
             "~x, x ^ y and logical_not answer for bools; x.int() computes with 0 and 1",
         )  # fmt: skip
-    if is_library_message(said) or "not supported for the input types" in said:
-        kinds = {name: _dtype_name(each) for name, each in named.items()}
-        return NotForTypesError(op.title, "not implemented for these types", kinds)
-    return ArgumentError(op.title, said)
+    if is_library_message(message) or "not supported for the input types" in message:
+        dtype_names = {name: _dtype_name(array) for name, array in named.items()}
+        return NotForTypesError(op.title, "not implemented for these types", dtype_names)
+    return ArgumentError(op.title, message)
 
 
 def _dtype_name(value: Any) -> str:
@@ -184,7 +186,7 @@ def matches_annotation(value: Any, wanted: str) -> bool:
     if words & SEVERAL and isinstance(value, list | tuple | range):
         wanted = " | ".join((words & NUMBERS or {"int"}) | words & {"None"})
         return all(
-            matches_annotation(each, wanted) for each in value if not isinstance(each, list | tuple)
+            matches_annotation(item, wanted) for item in value if not isinstance(item, list | tuple)
         )
     if getattr(value, "ndim", 0) or not words & (NUMBERS | SEVERAL):
         return False
@@ -255,7 +257,7 @@ def no_tensor(title: str, name: str, value: Any, wanted: str = "a Tensor") -> Ar
     """Make the error for what is given in place of a tensor."""
     hint = None
     if isinstance(value, list | tuple):
-        tensors = bool(value) and all(hasattr(each, "_array") for each in value)
+        tensors = bool(value) and all(hasattr(item, "_array") for item in value)
         hint = "stack the tensors first: torch.stack(…)" if tensors else "write torch.tensor(…)"
     elif value is None:
         hint = "a function without `return` gives None"
@@ -263,8 +265,8 @@ def no_tensor(title: str, name: str, value: Any, wanted: str = "a Tensor") -> Ar
         hint = "write torch.tensor(…) around the number"
     elif hasattr(value, "__array__"):
         hint = "torch.from_numpy(…) makes a tensor of a NumPy array"
-    kind = type(value).__name__
-    return ArgumentError(title, f"argument `{name}` must be {wanted}, not {kind}", hint=hint)
+    class_name = type(value).__name__
+    return ArgumentError(title, f"argument `{name}` must be {wanted}, not {class_name}", hint=hint)
 
 
 def wrong_operand(op: Op, name: str, value: Any) -> ArgumentError:
@@ -280,18 +282,18 @@ def need_tensor(op: str, name: str, value: Any) -> None:
         raise no_tensor(op, name, value)
 
 
-def operand_names(op: Op, given: Sequence[Any]) -> Sequence[str]:
-    return [f"{op.inputs[0]}[{i}]" for i in range(len(given))] if op.variadic else op.inputs
+def operand_names(op: Op, operands: Sequence[Any]) -> Sequence[str]:
+    return [f"{op.inputs[0]}[{i}]" for i in range(len(operands))] if op.variadic else op.inputs
 
 
 def conversion_hint(arrays: Mapping[str, Any]) -> str:
     """Say which of several arrays, of different types, should be converted, and how."""
-    kinds = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
-    for name, kind in kinds.items():
-        if kind.category < 2 <= max(kind.category for kind in kinds.values()):
-            return f"`{name}` holds {'integers' if kind.category else 'bools'}: use {name}.float()"
-    if {dtypes.float32, dtypes.float64} <= set(kinds.values()):
-        double = next(name for name, kind in kinds.items() if kind is dtypes.float64)
+    array_dtypes = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
+    for name, dtype in array_dtypes.items():
+        if dtype.category < 2 <= max(dtype.category for dtype in array_dtypes.values()):
+            return f"`{name}` holds {'integers' if dtype.category else 'bools'}: use {name}.float()"
+    if {dtypes.float32, dtypes.float64} <= set(array_dtypes.values()):
+        double = next(name for name, dtype in array_dtypes.items() if dtype is dtypes.float64)
         return f"`{double}` is float64, which is what NumPy makes: use x.float() or model.double()"
     return "convert one of them, for example with x.to(other.dtype)"
 

@@ -68,11 +68,13 @@ def set_printoptions(
     global _options
     if profile is not None and profile not in _PROFILES:
         raise ValueError(f"set_printoptions: profile is one of {list(_PROFILES)}, got {profile!r}")
-    given = {
+    arguments = {
         "precision": precision, "threshold": threshold,
         "edgeitems": edgeitems, "linewidth": linewidth,
     }  # fmt: skip
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes: dict[str, Any] = {
+        name: value for name, value in arguments.items() if value is not None
+    }
     for name, value in changes.items():
         least = 0 if name in ("precision", "threshold") else 1
         if value < least:
@@ -158,10 +160,10 @@ def _is_scientific(sizes: np.ndarray, whole: bool) -> bool:
     return bool(largest / smallest > 1000 or largest > 1e8 or (smallest < 1e-4 and not whole))
 
 
-def _float_format(numbers: np.ndarray) -> _NumberFormat:
+def _float_format(elements: np.ndarray) -> _NumberFormat:
     """Zeros, nan and inf fit into any format: the other numbers decide."""
-    numbers = numbers.astype(np.float64)
-    deciding = numbers[np.isfinite(numbers) & (numbers != 0)]
+    elements = elements.astype(np.float64)
+    deciding = elements[np.isfinite(elements) & (elements != 0)]
     if deciding.size == 0:
         return _NumberFormat(".0f", 1, whole=True)
     whole = bool((deciding == np.ceil(deciding)).all())
@@ -174,10 +176,10 @@ def _float_format(numbers: np.ndarray) -> _NumberFormat:
     return replace(style, width=max(map(len, map(style, deciding.tolist()))))
 
 
-def _number_format(numbers: np.ndarray) -> tuple[Callable[[Any], str], int]:
+def _number_format(elements: np.ndarray) -> tuple[Callable[[Any], str], int]:
     """Return a function that writes one number, and how many characters it writes."""
-    if numbers.dtype.kind == "c":
-        real, imag = _float_format(np.real(numbers)), _float_format(np.imag(numbers))
+    if elements.dtype.kind == "c":
+        real, imag = _float_format(np.real(elements)), _float_format(np.imag(elements))
 
         def write_complex(number: complex) -> str:
             imaginary = imag(number.imag).lstrip()
@@ -185,10 +187,10 @@ def _number_format(numbers: np.ndarray) -> tuple[Callable[[Any], str], int]:
             return f"{real(number.real)}{sign}{imaginary}j"
 
         return write_complex, real.width + imag.width + 1
-    if numbers.dtype.kind in "biu":
-        width = max(len(str(number)) for number in numbers.ravel().tolist())
+    if elements.dtype.kind in "biu":
+        width = max(len(str(number)) for number in elements.ravel().tolist())
         return lambda number: str(number).rjust(width), width
-    style = _float_format(numbers)
+    style = _float_format(elements)
     return style, style.width
 
 

@@ -182,11 +182,11 @@ ABSENT = (
 """Kinds of tensors that PyTorch has and this library has not: `x.is_<kind>` is False."""
 
 
-def _absent_flag(kind: str) -> property:
+def _absent_flag(name: str) -> property:
     def flag(self: MemoryMembers) -> bool:
         return False
 
-    flag.__doc__ = f"Say whether it is a {kind} tensor: never."
+    flag.__doc__ = f"Say whether it is a {name} tensor: never."
     return property(flag)
 
 

@@ -85,7 +85,7 @@ def copy_saved_shared(node: Any) -> None:
     """Replace the shared tensors that a new node has saved."""
     if node is not None and node.saved:
         node.saved = tuple(
-            tuple(copy_if_shared(each) for each in value)
+            tuple(copy_if_shared(item) for item in value)
             if value.__class__ is tuple
             else copy_if_shared(value)
             for value in node.saved
@@ -103,7 +103,7 @@ def copy_mutable(value: Any) -> Any:
     if value.__class__ is tuple or value.__class__ is list:
         if value.__class__ is tuple and UNCHANGING.issuperset(map(type, value)):
             return value
-        return tuple(copy_mutable(each) for each in value)
+        return tuple(copy_mutable(item) for item in value)
     if isinstance(value, Tensor):
         return fill(object.__new__(Tensor), as_plain_array(value._array).copy())
     return as_plain_array(value).copy() if hasattr(value, "dtype") else value
@@ -155,15 +155,15 @@ class ExportedVersionCounter(VersionCounter):
     def count(self, value: int) -> None:
         self._count = value
 
-    def bump(self, place: Any = None, array: Any = None, index: Any = ...) -> None:
+    def bump(self, location: Any = None, array: Any = None, index: Any = ...) -> None:
         """Note a write of a tensor.
 
         While memory is lent it counts as one into all of it: NumPy's are hidden.
         """
         if self.export_count:
-            super().bump(place)
+            super().bump(location)
         else:
-            super().bump(place, array, index)
+            super().bump(location, array, index)
 
     def compare(self) -> None:
         """Count a write if the numbers are not what they were when they were lent."""
@@ -207,14 +207,14 @@ class ExportedVersionCounter(VersionCounter):
 def checksum(array: np.ndarray) -> int:
     """Return a number that changes if any of the numbers in the array does."""
     array = array[tuple(slice(None) if step else slice(1) for step in array.strides)]
-    numbers: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return zlib.crc32(numbers)
+    data: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return zlib.crc32(data)
 
 
 def living_tensors(writes: VersionCounter, references: Iterable[Any]) -> list[Tensor]:
     """Return those tensors that still live and whose memory these writes are about."""
-    found = (None if reference is None else reference() for reference in references)
-    return [tensor for tensor in found if tensor is not None and tensor._writes is writes]
+    tensors = (None if reference is None else reference() for reference in references)
+    return [tensor for tensor in tensors if tensor is not None and tensor._writes is writes]
 
 
 class ExportHandle:
@@ -245,15 +245,15 @@ def is_extension_dtype(array: np.ndarray) -> bool:
 def export_array(tensor: Any) -> np.ndarray:
     """Return a NumPy array of a tensor's memory, and watch that memory while the array lives."""
     restore_ordinary(tensor)
-    held = tensor._array
-    if held.__class__ is Shared:
-        base = held.base  # perhaps the very array it was made from
+    array = tensor._array
+    if array.__class__ is Shared:
+        base = array.base  # perhaps the very array it was made from
         return (
             base
-            if base.__class__ is np.ndarray and has_same_layout(held, base)
-            else as_plain_array(held)
+            if base.__class__ is np.ndarray and has_same_layout(array, base)
+            else as_plain_array(array)
         )
-    array = as_plain_array(held)
+    array = as_plain_array(array)
     is_lent = tensor._writes.__class__ is ExportedVersionCounter
     if not array.size or (not is_lent and tensor.is_inference()):
         return array
@@ -271,5 +271,5 @@ def export_array(tensor: Any) -> np.ndarray:
     holder = ExportHandle(array, writes)
     writes.export_count += 1
     writes.watched[id(holder)] = array, checksum(array)
-    shown = np.asarray(holder)
-    return shown.view(array.dtype) if is_extension_dtype(array) else shown
+    exported = np.asarray(holder)
+    return exported.view(array.dtype) if is_extension_dtype(array) else exported

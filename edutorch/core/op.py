@@ -269,15 +269,15 @@ class Op:
 
     def node_type_named(self, name: str) -> type[graph.Node]:
         """Return the type of the nodes of this op that are called so."""
-        made = self.node_types.get(name)
-        if made is None:
+        node_type = self.node_types.get(name)
+        if node_type is None:
             plain = MultiViewNode if self.family == "multi_view" else graph.Node
             base = next(iter(self.node_types.values()), plain)
             members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
             if base is not plain:
                 members["origin"] = base
-            made = self.node_types[name] = type(name, (base,), members)
-        return made
+            node_type = self.node_types[name] = type(name, (base,), members)
+        return node_type
 
     def _defer_build(self) -> None:
         """Write and compile the call path at its first use only: there are hundreds of ops."""
@@ -359,8 +359,8 @@ class Op:
     def rule_slots(self) -> dict[str, Slot]:
         """The places of the kernels that may stand in for rules, by input (or "joint_vjp")."""
         names = [*self.rules, "joint_vjp"]
-        found = {name: slot_of(f"{self.name}/{name}") for name in names}
-        return {name: slot for name, slot in found.items() if slot is not None}
+        slots_by_rule = {name: slot_of(f"{self.name}/{name}") for name in names}
+        return {name: slot for name, slot in slots_by_rule.items() if slot is not None}
 
     def _install(self, function: Any, written: Any, scope: dict[str, Any]) -> None:
         """Give a function that waits its body. Its code comes last: another thread may call it."""
@@ -390,12 +390,12 @@ class Op:
         bound = self.signature.bind(**named, **settings)
         bound.apply_defaults()
         values = bound.arguments
-        given = [values[name] for name in self.inputs]
-        moved = [*tangents, *[None] * (len(given) - len(tangents))]
+        primals = [values[name] for name in self.inputs]
+        moving = [*tangents, *[None] * (len(primals) - len(tangents))]
         if self.variadic:
-            given, moved = given[0], moved[0]
+            primals, moving = primals[0], moving[0]
         output = self.function(**values) if self.family == "elementwise" else None
-        return push(self, given, moved, {name: values[name] for name in self.settings}, output)
+        return push(self, primals, moving, {name: values[name] for name in self.settings}, output)
 
     def __repr__(self) -> str:
         return f"<op {self.name}{self.signature}>"

@@ -39,12 +39,12 @@ def takes_out(function: F) -> F:
         result = function(*args, **named)
         return result if out is None else write_into(name, out, result)
 
-    shown = inspect.signature(function)
-    parameters = list(shown.parameters.values())
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
     last = parameters[-1].kind is inspect.Parameter.VAR_KEYWORD
     new = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
     parameters.insert(len(parameters) - last, new)
-    wrapped.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapped.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return wrapped  # type: ignore[return-value]
 
 
@@ -56,8 +56,8 @@ def write_into(name: str, out: Any, result: Any) -> Any:
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise ArgumentError(name, f"out must be a tuple of {len(result)} tensors")
     parts: list[Any] = [write_out(op, *pair) for pair in zip(out, result, strict=True)]
-    kind: Any = type(result)
-    return kind(*parts) if hasattr(kind, "_fields") else tuple(parts)
+    cls: Any = type(result)
+    return cls(*parts) if hasattr(cls, "_fields") else tuple(parts)
 
 
 def with_twin(function: F) -> F:

@@ -34,10 +34,10 @@ class Pickling(OperatorTypes):
         from .tensor import Tensor, fill, share_version
 
         assert isinstance(self, Tensor)
-        made = share_version(fill(object.__new__(type(self)), self._array), self)
-        made._node = None if self._node is None else LEAF
-        made.__dict__.update(attributes(self))
-        return made
+        copied = share_version(fill(object.__new__(type(self)), self._array), self)
+        copied._node = None if self._node is None else LEAF
+        copied.__dict__.update(attributes(self))
+        return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """Return a tensor with numbers and attributes of its own.
@@ -54,15 +54,15 @@ class Pickling(OperatorTypes):
                 hint="use x.clone(), which stays in the graph, or x.detach().clone()",
             )
         array = copy_with_storage(self, memo)
-        made = memo[id(self)] = rebuild(type(self), array, self._node is LEAF, None)
-        made._grad = copy.deepcopy(self._grad, memo)
-        made.__dict__.update(copy.deepcopy(attributes(self), memo))
-        return made
+        copied = memo[id(self)] = rebuild(type(self), array, self._node is LEAF, None)
+        copied._grad = copy.deepcopy(self._grad, memo)
+        copied.__dict__.update(copy.deepcopy(attributes(self), memo))
+        return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Say how to make the tensor again: it arrives as a leaf, without hooks."""
         if self._hooks is not None and any(
-            getattr(self._hooks, kind) for kind in self._hooks.__slots__
+            getattr(self._hooks, slot) for slot in self._hooks.__slots__
         ):
             warn("a hook on a tensor is not pickled with it")
         wanted, state = self._node is not None, attributes(self) or None
@@ -72,8 +72,8 @@ class Pickling(OperatorTypes):
             return rebuild, (type(self), array, wanted, backend.name), state
         whole, array = storage_of(self), as_plain_array(self._array)
         if whole is not self._array and whole.flags.c_contiguous and lies_within(array, whole):
-            place = array.shape, array.strides, array.ctypes.data - whole.ctypes.data
-            return rebuild_part, (type(self), whole, array.dtype, place, wanted), state
+            region = array.shape, array.strides, array.ctypes.data - whole.ctypes.data
+            return rebuild_part, (type(self), whole, array.dtype, region, wanted), state
         return rebuild, (type(self), np.asarray(array, order="C"), wanted, "cpu"), state
 
 
@@ -108,10 +108,10 @@ def copy_with_storage(tensor: Any, memo: dict[int, Any]) -> Any:
     if backend is not backends.CPU:
         return copy_device_array(backend, array, memo)
     whole, array = storage_of(tensor), as_plain_array(array)
-    made = copy.deepcopy(whole, memo)
-    if made.strides != whole.strides or not lies_within(array, whole):
+    copied = copy.deepcopy(whole, memo)
+    if copied.strides != whole.strides or not lies_within(array, whole):
         return array.copy("K")
-    flat = np.ndarray(made.nbytes, np.uint8, bytes_of(made))
+    flat = np.ndarray(copied.nbytes, np.uint8, bytes_of(copied))
     place = array.ctypes.data - whole.ctypes.data
     return np.ndarray(array.shape, array.dtype, flat, place, array.strides)
 
@@ -127,26 +127,26 @@ def copy_device_array(backend: Any, array: Any, memo: dict[int, Any]) -> Any:
     whole = array.base
     if type(whole) is not type(array):
         return copy.deepcopy(array, memo)
-    made = copy.deepcopy(whole, memo)
+    copied = copy.deepcopy(whole, memo)
     if whole.dtype != array.dtype:
         return array.copy()
     offset = backend.address(array) - backend.address(whole)
-    return backend.as_strided(made, array.shape, array.strides, offset)
+    return backend.as_strided(copied, array.shape, array.strides, offset)
 
 
-def rebuild_part(kind: type, whole: Any, dtype: Any, place: Any, requires_grad: bool) -> Any:
+def rebuild_part(cls: type, whole: Any, dtype: Any, region: Any, requires_grad: bool) -> Any:
     """Make a tensor again that lies somewhere in an array, which other tensors may share."""
-    shape, strides, offset = place
+    shape, strides, offset = region
     flat = whole.reshape(-1).view(np.uint8)
-    return rebuild(kind, np.ndarray(shape, dtype, flat, offset, strides), requires_grad, None)
+    return rebuild(cls, np.ndarray(shape, dtype, flat, offset, strides), requires_grad, None)
 
 
-def rebuild(kind: type, array: Any, requires_grad: bool, device: str | None) -> Any:
-    """Make a tensor of class `kind` again from what `copy` and `pickle` keep of it."""
+def rebuild(cls: type, array: Any, requires_grad: bool, device: str | None) -> Any:
+    """Make a tensor of class `cls` again from what `copy` and `pickle` keep of it."""
     from .tensor import fill
 
     if device is not None:
         array = backends.get(device).from_numpy(array)
-    made = fill(object.__new__(kind), array)
-    made._node = LEAF if requires_grad else None
-    return made
+    tensor = fill(object.__new__(cls), array)
+    tensor._node = LEAF if requires_grad else None
+    return tensor

@@ -69,17 +69,17 @@ def accumulate_in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
 
     def wide(xp: Any, *inputs: Any, **named: Any) -> Any:
         first = inputs[0] if inputs else next(iter(named.values()))
-        kind = (first[0] if isinstance(first, list | tuple) else first).dtype
-        if not is_half(kind):
+        dtype = (first[0] if isinstance(first, list | tuple) else first).dtype
+        if not is_half(dtype):
             return forward(xp, *inputs, **named)
-        dtypes_met = {getattr(value, "dtype", kind) for value in (*inputs, *named.values())}
+        dtypes_met = {getattr(value, "dtype", dtype) for value in (*inputs, *named.values())}
         inputs = tuple(map(in_float32, inputs))
         y = forward(xp, *inputs, **{name: in_float32(value) for name, value in named.items()})
-        if any(is_half(other) and other != kind for other in dtypes_met):
+        if any(is_half(other) and other != dtype for other in dtypes_met):
             return y  # float16 beside bfloat16 is float32
         if isinstance(y, tuple):
-            return tuple(rounded(part, kind) for part in y)
-        return rounded(y, kind)
+            return tuple(rounded(part, dtype) for part in y)
+        return rounded(y, dtype)
 
     return wide
 
@@ -97,9 +97,12 @@ def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
         dtype = getattr(first, "dtype", None)
         if dtype is None or not is_half(dtype) or current().autocast is not None:
             return function(*args, **named)  # autocast chooses the types itself
-        kinds = [getattr(value, "dtype", dtype) for value in (*args, *named.values())]
+        argument_dtypes = [getattr(value, "dtype", dtype) for value in (*args, *named.values())]
         y = function(*widen(args), **{name: widen(value) for name, value in named.items()})
-        is_wider = any(kind.category >= 2 and kind is not dtype for kind in kinds)
+        is_wider = any(
+            argument_dtype.category >= 2 and argument_dtype is not dtype
+            for argument_dtype in argument_dtypes
+        )
         return y if is_wider else y.to(dtype)
 
     return wide

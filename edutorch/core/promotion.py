@@ -37,8 +37,8 @@ def refuse_bools(op: Op, operands: Sequence[Any]) -> None:
                 op.title,
                 "Subtraction, the `-` operator, with a bool tensor is not supported",
                 {
-                    name: describe_array(each) if hasattr(each, "dtype") else each
-                    for name, each in rows
+                    name: describe_array(value) if hasattr(value, "dtype") else value
+                    for name, value in rows
                 },
                 "~mask or logical_not(mask) inverts a mask; mask.int() computes with 0 and 1",
             )
@@ -57,44 +57,50 @@ def promote(
         else [False] * len(operands)
     )
     deciding = [operand for operand, keep in zip(operands, kept, strict=True) if not keep]
-    arrays = [each for each in deciding if hasattr(each, "dtype")]
-    kind = dtypes.result_of(
+    arrays = [operand for operand in deciding if hasattr(operand, "dtype")]
+    dtype = dtypes.result_of(
         [dtypes.of(array.dtype) for array in arrays if array.ndim],
         [dtypes.of(array.dtype) for array in arrays if not array.ndim],
-        [each for each in deciding if each is not None and not hasattr(each, "dtype")],
+        [operand for operand in deciding if operand is not None and not hasattr(operand, "dtype")],
     )
     if promotion == "same":
         check_same_dtype(op, operands)
         if op.family != "elementwise":
             return operands
-    if promotion == "float" and kind.category < 2:
-        kind = dtypes.get_default_dtype()
+    if promotion == "float" and dtype.category < 2:
+        dtype = dtypes.get_default_dtype()
 
-    scales = op.name in SCALING and is_half(kind.numpy)  # by numbers that need not be halves
-    scales = scales and any(array.dtype == kind.numpy for array in arrays)
+    scales = op.name in SCALING and is_half(dtype.numpy)  # by numbers that need not be halves
+    scales = scales and any(array.dtype == dtype.numpy for array in arrays)
     following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_DTYPES
-    wraps = kind.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch
+    wraps = dtype.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch
 
-    def converted(each: Any) -> Any:
-        if scales and not getattr(each, "ndim", 0) and getattr(each, "dtype", None) != kind.numpy:
-            return backend.asarray(each).astype("float32")
-        if hasattr(each, "dtype"):
-            return each.astype(kind.numpy) if each.dtype != kind.numpy else each
+    def converted(operand: Any) -> Any:
+        if (
+            scales
+            and not getattr(operand, "ndim", 0)
+            and getattr(operand, "dtype", None) != dtype.numpy
+        ):
+            return backend.asarray(operand).astype("float32")
+        if hasattr(operand, "dtype"):
+            return operand.astype(dtype.numpy) if operand.dtype != dtype.numpy else operand
         # Python numbers follow the arrays, except where they decide the type themselves
         # and NumPy would decide otherwise.
-        follows = each is None or (arrays and kind.numpy in following and not wraps)
+        follows = operand is None or (arrays and dtype.numpy in following and not wraps)
         if (
             op.name in NEGATIVE_EXPONENTS
-            and each is operands[-1]
-            and type(each) is int
-            and each < 0
+            and operand is operands[-1]
+            and type(operand) is int
+            and operand < 0
         ):
-            return each
+            return operand
         try:
-            return each if follows else backend.asarray(each).astype(kind.numpy)
+            return operand if follows else backend.asarray(operand).astype(dtype.numpy)
         except OverflowError:
             raise TooLargeError(
-                op.title, f"value cannot be converted to {kind} without overflow", {"value": each}
+                op.title,
+                f"value cannot be converted to {dtype} without overflow",
+                {"value": operand},
             ) from None
 
     return [
@@ -114,10 +120,14 @@ REFUSED = {
 
 def refuse_dtypes(op: Op, operands: Sequence[Any]) -> None:
     """Raise DTypeError if the op is not defined for these numbers."""
-    kinds = [dtypes.of(operand.dtype) for operand in operands if hasattr(operand, "dtype")]
-    kind = max(kinds, key=lambda kind: kind.category) if op.promotion == "float" else kinds[0]
-    if DTYPE_LETTERS[kind.category] not in op.dtypes:
-        what, hint = REFUSED[DTYPE_LETTERS[kind.category]]
+    array_dtypes = [dtypes.of(operand.dtype) for operand in operands if hasattr(operand, "dtype")]
+    dtype = (
+        max(array_dtypes, key=lambda dtype: dtype.category)
+        if op.promotion == "float"
+        else array_dtypes[0]
+    )
+    if DTYPE_LETTERS[dtype.category] not in op.dtypes:
+        what, hint = REFUSED[DTYPE_LETTERS[dtype.category]]
         rows = {
             name: describe_array(operand)
             for name, operand in zip(op.inputs, operands, strict=False)
@@ -129,7 +139,7 @@ def refuse_dtypes(op: Op, operands: Sequence[Any]) -> None:
 def check_same_dtype(op: Op, operands: list[Any]) -> None:
     """Raise DTypeError unless all operands have one type: products do not convert."""
     pairs = zip(operand_names(op, operands), operands, strict=True)
-    arrays = {name: each for name, each in pairs if hasattr(each, "dtype")}
+    arrays = {name: operand for name, operand in pairs if hasattr(operand, "dtype")}
     if len({array.dtype for array in arrays.values()}) > 1:
         raise DTypeError(
             op.title,

@@ -21,10 +21,10 @@ class ValuesIndices(NamedTuple):
         return format_result(self)
 
     def __getattr__(self, name: str) -> Any:
-        kind = type(self).__name__
+        class_name = type(self).__name__
         raise AttributeError(
-            f"{kind}: the result is a pair (values, indices) and has no attribute {name!r}; "
-            f"take a part first: {kind}(…).values"
+            f"{class_name}: the result is a pair (values, indices) and has no attribute {name!r}; "
+            f"take a part first: {class_name}(…).values"
         )
 
 

@@ -41,8 +41,8 @@ class Size(tuple[int, ...]):
         return f"torch.Size({list(self)})"
 
     def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
-        return Size(found) if isinstance(index, slice) else found
+        result = tuple.__getitem__(self, index)
+        return Size(result) if isinstance(index, slice) else result
 
     def __add__(self, other: Any) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
@@ -176,8 +176,8 @@ def as_int(op: str, value: Any, name: str = "dim") -> int:
             return operator.index(value)
     except TypeError:
         pass
-    kind = type(value).__name__
-    raise ArgumentError(op, f"argument `{name}` must be an int, not {kind}")
+    class_name = type(value).__name__
+    raise ArgumentError(op, f"argument `{name}` must be an int, not {class_name}")
 
 
 def distinct_dims(op: str, dims: Any, ndim: int) -> tuple[int, ...]:

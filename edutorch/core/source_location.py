@@ -44,13 +44,13 @@ def user_location() -> CodeLocation:
     return frame.f_code, frame.f_lasti
 
 
-def read_line(place: CodeLocation) -> Source:
+def read_line(location: CodeLocation) -> Source:
     """Return the line of a place, with its text if the file can still be read.
 
     >>> read_line(user_location()).line > 0
     True
     """
-    code, instruction = place
+    code, instruction = location
     file, line = code.co_filename, code.co_firstlineno
     for start, end, number in code.co_lines():
         if start <= instruction < end and number is not None:

@@ -50,39 +50,44 @@ def is_disabled() -> bool:
 # Who is asked ---------------------------------------------------------------------------
 
 
-def has_override(kind: type) -> bool:
+def has_override(cls: type) -> bool:
     """Say whether a class has a `__torch_function__` of its own."""
-    method = getattr(kind, "__torch_function__", None)
+    method = getattr(cls, "__torch_function__", None)
     return method is not None and getattr(method, "__func__", None) is not DEFAULT
 
 
 def find_overrides(values: Iterable[Any]) -> list[Any]:
     """Return those to ask, one of each class: derived classes before their bases."""
-    found: list[Any] = []
+    overrides: list[Any] = []
     if is_disabled():
-        return found
+        return overrides
     for value in values:
-        kind = type(value)
-        if kind in PLAIN_TENSORS or not has_override(kind) or any(type(x) is kind for x in found):
+        cls = type(value)
+        if cls in PLAIN_TENSORS or not has_override(cls) or any(type(x) is cls for x in overrides):
             continue
-        place = next((i for i, x in enumerate(found) if issubclass(kind, type(x))), len(found))
-        found.insert(place, value)
-    return found
+        position = next(
+            (i for i, x in enumerate(overrides) if issubclass(cls, type(x))), len(overrides)
+        )
+        overrides.insert(position, value)
+    return overrides
 
 
 def call_override(
-    function: Callable[..., Any], asked: Sequence[Any], args: tuple[Any, ...], named: dict[str, Any]
+    function: Callable[..., Any],
+    overrides: Sequence[Any],
+    args: tuple[Any, ...],
+    named: dict[str, Any],
 ) -> Any:
     """Return the answer of the first class that has one.
 
     Raises: TypeError: none of them knows the function.
     """
-    types = tuple(type(each) for each in asked)
-    for each in asked:
-        result = type(each).__torch_function__(function, types, args, named)
+    types = tuple(type(value) for value in overrides)
+    for value in overrides:
+        result = type(value).__torch_function__(function, types, args, named)
         if result is not NotImplemented:
             return result
-    names = ", ".join(sorted(kind.__name__ for kind in types))
+    names = ", ".join(sorted(cls.__name__ for cls in types))
     raise TypeError(
         f"no implementation found for '{function.__name__}' on types that implement "
         f"__torch_function__: [{names}]"
@@ -90,7 +95,7 @@ def call_override(
 
 
 def call_op_override(
-    op: Op, asked: Sequence[Any], inputs: Any, settings: dict[str, Any], out: Any
+    op: Op, overrides: Sequence[Any], inputs: Any, settings: dict[str, Any], out: Any
 ) -> Any:
     """Ask about an op's call, written as a user would: without what is the default anyway."""
     parameters = op.signature.parameters
@@ -102,7 +107,7 @@ def call_op_override(
     }
     if out is not None:
         named["out"] = out
-    return call_override(op.function, asked, tuple(args), named)
+    return call_override(op.function, overrides, tuple(args), named)
 
 
 # What comes out --------------------------------------------------------------------------
@@ -112,25 +117,25 @@ def result_class(tensors: Sequence[Tensor]) -> type[Tensor] | None:
     """Return the most derived class among tensors, None if they are plain ones."""
     if is_disabled():
         return None
-    found: type[Tensor] | None = None
+    most_derived: type[Tensor] | None = None
     for tensor in tensors:
-        kind = type(tensor)
-        if kind not in PLAIN_TENSORS and (found is None or issubclass(kind, found)):
-            found = kind
-    return found
+        cls = type(tensor)
+        if cls not in PLAIN_TENSORS and (most_derived is None or issubclass(cls, most_derived)):
+            most_derived = cls
+    return most_derived
 
 
-def cast_to_class(cls: type, result: Any, given: Sequence[Any] = ()) -> Any:
+def cast_to_class(cls: type, result: Any, operands: Sequence[Any] = ()) -> Any:
     """Make a new tensor (or each in a tuple or list of them) one of the class `cls`."""
     if isinstance(result, Tensor):
-        if cls in PLAIN_TENSORS or isinstance(result, cls) or any(result is x for x in given):
+        if cls in PLAIN_TENSORS or isinstance(result, cls) or any(result is x for x in operands):
             return result
         result.__class__ = cls
         return result
     if isinstance(result, tuple | list):
-        parts = [cast_to_class(cls, each, given) for each in result]
-        kind: Any = type(result)
-        return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+        parts = [cast_to_class(cls, part, operands) for part in result]
+        container: Any = type(result)
+        return container(*parts) if hasattr(container, "_fields") else container(parts)
     return result
 
 
@@ -157,20 +162,20 @@ def as_subclass(self: Tensor, cls: type) -> Any:
     if not isinstance(cls, type) or not issubclass(cls, Tensor):
         raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
     with DisableTorchFunctionSubclass():
-        past: Any = self.view_as(self)  # type: ignore[attr-defined]
-    made = fill(object.__new__(cls), past._array)
-    made._node = past._node
-    attach_view(made, past)
-    return made
+        history: Any = self.view_as(self)  # type: ignore[attr-defined]
+    tensor = fill(object.__new__(cls), history._array)
+    tensor._node = history._node
+    attach_view(tensor, history)
+    return tensor
 
 
 def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     """Return an object of a subclass of Tensor that shows the memory of `data`: a leaf."""
     source = data.detach()
-    made = fill(object.__new__(cls), source._array)
-    attach_view(made, source)
-    made._base = None
-    return made.requires_grad_() if require_grad else made
+    tensor = fill(object.__new__(cls), source._array)
+    attach_view(tensor, source)
+    tensor._base = None
+    return tensor.requires_grad_() if require_grad else tensor
 
 
 Tensor.as_subclass = as_subclass  # type: ignore[attr-defined]

@@ -57,16 +57,16 @@ class Tensor(TensorInterop, MemoryMembers):
         if cls in PLAIN_TENSORS and cls is not Tensor:
             return self  # a Parameter fills itself
         values = data[0] if data and not isinstance(data[0], int) else None
-        kind = dtypes.get_default_dtype().numpy
+        dtype = dtypes.get_default_dtype().numpy
         if isinstance(values, Tensor):
             return share_version(fill(self, values._array), values)
         if values is None or isinstance(values, Size):
             # Without a size it is empty, but Size([]) is that of a single element.
             size = tuple(size for size in data if isinstance(size, int)) or (0,)
             size = size if values is None else values
-            check_memory("Tensor", size, kind)
-            return fill(self, backends.CPU.xp.zeros(size, kind))
-        return fill(self, backends.CPU.xp.array(values, kind))
+            check_memory("Tensor", size, dtype)
+            return fill(self, backends.CPU.xp.zeros(size, dtype))
+        return fill(self, backends.CPU.xp.array(values, dtype))
 
     def __init__(self, *data: Any, **named: Any) -> None:
         """Do nothing: `__new__` has made the tensor. Derived classes may take what they like."""
@@ -217,11 +217,11 @@ class Tensor(TensorInterop, MemoryMembers):
     def _version(self) -> int:
         return 0 if self._writes is None else self._writes.count
 
-    def _bump(self, place: CodeLocation | None = None) -> None:
+    def _bump(self, location: CodeLocation | None = None) -> None:
         """Note that the memory was written to (and where, unless that is to be found out)."""
         array = self._array
         is_part = getattr(array, "base", None) is not None
-        writes_of(self).bump(place, array if is_part else None)
+        writes_of(self).bump(location, array if is_part else None)
 
     def is_inference(self) -> bool:
         """Say whether it was made in inference mode."""
@@ -291,12 +291,12 @@ class Tensor(TensorInterop, MemoryMembers):
             )
         return self._add_hook("accumulated", hook)
 
-    def _add_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+    def _add_hook(self, slot: str, hook: Callable[..., Any]) -> RemovableHandle:
         """Add a hook of one of the kinds of `Hooks`, here or at the node."""
         if self._node is not None and self._node is not LEAF:
-            return self._node.add_hook(kind, hook)
+            return self._node.add_hook(slot, hook)
         self._hooks = self._hooks or Hooks()
-        return RemovableHandle(getattr(self._hooks, kind), hook)
+        return RemovableHandle(getattr(self._hooks, slot), hook)
 
     def retain_grad(self) -> None:
         """Keep the gradient of a tensor that is not a leaf, in `.grad`.
@@ -324,12 +324,12 @@ class RetainGradHook:
             tensor._grad = gradient
 
 
-def move_retain_hooks(tensor: Tensor, past: Any) -> None:
+def move_retain_hooks(tensor: Tensor, history: Any) -> None:
     """Let what `retain_grad` hung on a tensor's past node follow it to the node it has now.
 
     (Hooks of `register_hook` stay: they see the gradient of the value as it was.)
     """
-    hooks = getattr(past, "hooks", None)
+    hooks = getattr(history, "hooks", None)
     if not hooks or not hooks.kept:
         return
     for key in [key for key, hook in hooks.kept.items() if hook.tensor() is tensor]:

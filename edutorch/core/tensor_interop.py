@@ -105,8 +105,8 @@ class TensorInterop(Pickling):
         backend = backends.of(self._array)
         if backend.name == "cuda":
             return self._array.__dlpack__(stream)
-        asked = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
-        return self.numpy().__dlpack__(stream=stream, **asked)
+        options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self.numpy().__dlpack__(stream=stream, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the kind (1: CPU, 2: CUDA) and the number of the device."""
@@ -186,6 +186,6 @@ def batched_text(array: Any) -> str:
     """Write a tensor inside of `vmap`: its own shape, and the numbers of all examples."""
     from .tensor import wrap
 
-    numbers = repr(wrap(array._values)).replace("\n", "\n    ")
+    values_text = repr(wrap(array._values)).replace("\n", "\n    ")
     level, shape = array.backend.depth, list(array.shape)
-    return f"BatchedTensor(lvl={level}, bdim=0, shape={shape}, value=\n    {numbers}\n)"
+    return f"BatchedTensor(lvl={level}, bdim=0, shape={shape}, value=\n    {values_text}\n)"

@@ -111,8 +111,8 @@ def reflect(op: Op) -> Callable[..., Any]:
             array, number = self._array, other
             if other.__class__ in (int, float) and array.dtype in dtypes.FLOATING:
                 scales = op.name in SCALING and array.ndim and is_half(array.dtype)
-                kind = numpy.float32 if scales else array.dtype  # as a number would be
-                other = backends.of(array).asarray(other, kind)
+                dtype = numpy.float32 if scales else array.dtype  # as a number would be
+                other = backends.of(array).asarray(other, dtype)
             if hasattr(other, "dtype"):
                 other = fill(object.__new__(Tensor), backends.of(array).asarray(other))
         if number.__class__ not in (int, float) or not isinstance(other, Tensor):
@@ -136,8 +136,8 @@ def accept_varargs(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Tensor, *sizes: Any, **named: Any) -> Any:
         if not sizes:
             return function(self, **named)
-        given = sizes[0] if len(sizes) == 1 and sizes[0].__class__ is not int else sizes
-        return function(self, given, **named) if named else function(self, given)
+        size = sizes[0] if len(sizes) == 1 and sizes[0].__class__ is not int else sizes
+        return function(self, size, **named) if named else function(self, size)
 
     return method
 
@@ -186,9 +186,9 @@ def in_place(op: Op) -> Callable[..., Tensor]:
             overwrite(self, wrap(result), self, name)
             return self
         if self.__class__ not in PLAIN_TENSORS:
-            asked = find_overrides((self, *args))
-            if asked:
-                return call_override(twin, asked, (self, *args), kwargs)
+            overrides = find_overrides((self, *args))
+            if overrides:
+                return call_override(twin, overrides, (self, *args), kwargs)
         if current().autocast is not None:  # what is written into has a type already
             with override_modes(autocast=None):
                 return twin(self, *args, **kwargs)
@@ -266,7 +266,7 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
         )
     node = result._node
     saved = node.saved if node is not None and current().saving is None else ()
-    if saved and any(each is before for each in saved):
+    if saved and any(value is before for value in saved):
         before._array = before._array.copy()  # backward needs the numbers as they were
         before._writes = None
     write(target, name, result._array)

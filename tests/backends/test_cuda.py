@@ -21,8 +21,8 @@ def cuda():
 
 
 def test_there_and_back(cuda):
-    for kind in ("f4", "f8", "i8", "u1", "?", "c8", "f2", ml_dtypes.bfloat16):
-        host = np.arange(6).reshape(2, 3).astype(kind)
+    for dtype in ("f4", "f8", "i8", "u1", "?", "c8", "f2", ml_dtypes.bfloat16):
+        host = np.arange(6).reshape(2, 3).astype(dtype)
         array = cuda.from_numpy(host)
         assert backends.of(array) is cuda
         assert array.dtype == host.dtype
@@ -30,11 +30,11 @@ def test_there_and_back(cuda):
 
 
 @pytest.mark.parametrize(
-    "kind", ["f4", "f8", "f2", "i8", "i4", "i2", "i1", "u1", "c8", "c16", ml_dtypes.bfloat16]
+    "dtype", ["f4", "f8", "f2", "i8", "i4", "i2", "i1", "u1", "c8", "c16", ml_dtypes.bfloat16]
 )
-def test_scatter_add_counts_repeated_indices(cuda, kind):
-    target = cuda.from_numpy(np.ones((3, 2)).astype(kind))
-    values = cuda.from_numpy(np.array([[1, 2], [3, 4], [5, 6]]).astype(kind))
+def test_scatter_add_counts_repeated_indices(cuda, dtype):
+    target = cuda.from_numpy(np.ones((3, 2)).astype(dtype))
+    values = cuda.from_numpy(np.array([[1, 2], [3, 4], [5, 6]]).astype(dtype))
     cuda.scatter_add(target, cuda.from_numpy(np.array([0, 2, 0])), values)
     np.testing.assert_array_equal(cuda.to_numpy(target).astype("c16"), [[7, 9], [1, 1], [4, 5]])
 
@@ -48,12 +48,12 @@ def test_strided_views(cuda):
 
 def test_random_numbers(cuda):
     first, second = cuda.generator(3), cuda.generator(3)
-    for kind in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16):
-        drawn = cuda.to_numpy(first.uniform((100_000,), np.dtype(kind))).astype("f8")
+    for dtype in (np.float32, np.float64, np.float16, ml_dtypes.bfloat16):
+        drawn = cuda.to_numpy(first.uniform((100_000,), np.dtype(dtype))).astype("f8")
         assert drawn.min() >= 0
         assert drawn.max() < 1
         assert abs(drawn.mean() - 0.5) < 0.01
-        again = cuda.to_numpy(second.uniform((100_000,), np.dtype(kind)))
+        again = cuda.to_numpy(second.uniform((100_000,), np.dtype(dtype)))
         np.testing.assert_array_equal(again.astype("f8"), drawn)
     normal = cuda.to_numpy(first.normal((100_000,), np.dtype("f4")))
     assert abs(normal.mean()) < 0.02

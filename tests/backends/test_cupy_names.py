@@ -77,8 +77,11 @@ def check(name: str, call: ast.Call | None) -> None:
         cupy_names.check_call(name, len(call.args), keywords)
     elif name in known["functions"]:
         accepted = cupy_names.signature(name).parameters.values()
-        names = {each.name for each in accepted}
-        if not any(each.kind is each.VAR_KEYWORD for each in accepted) and keywords - names:
+        names = {parameter.name for parameter in accepted}
+        if (
+            not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted)
+            and keywords - names
+        ):
             raise TypeError(f"CuPy's {name} does not take {sorted(keywords - names)}")
 
 
@@ -108,9 +111,9 @@ def test_generic_code_asks_only_for_what_cupy_has(path):
     ],
 )
 def test_the_check_sees(source, complaint):
-    (found,) = problems(source)
-    assert found.startswith("line 1: ")
-    assert complaint in found
+    (problem,) = problems(source)
+    assert problem.startswith("line 1: ")
+    assert complaint in problem
 
 
 @pytest.mark.parametrize(
@@ -132,5 +135,5 @@ def test_the_list_is_that_of_the_installed_cupy():
     installed = cupy_names.collect(cupy)
     if installed["cupy"] == known["cupy"]:
         assert installed == known
-    for kind in ("functions", "ufuncs", "methods"):
-        assert set(known[kind]) <= set(installed[kind])
+    for section in ("functions", "ufuncs", "methods"):
+        assert set(known[section]) <= set(installed[section])

@@ -58,12 +58,12 @@ def test_a_gradient_can_be_written_to(make):
 @pytest.mark.parametrize("count", [1000, 1001, 1025, 4099, 70_001])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_mean_of_many_elements(count, dtype):
-    numbers = np.random.default_rng(count).standard_normal(count)
-    x = edutorch.tensor(numbers).to(getattr(edutorch, dtype)).requires_grad_()
+    elements = np.random.default_rng(count).standard_normal(count)
+    x = edutorch.tensor(elements).to(getattr(edutorch, dtype)).requires_grad_()
     mean = x.mean()
     mean.backward()
     tolerance = 1e-6 if dtype == "float32" else 1e-14
-    assert abs(mean.item() - numbers.mean()) < tolerance
+    assert abs(mean.item() - elements.mean()) < tolerance
     np.testing.assert_allclose(x.grad.numpy(), 1 / count, rtol=1e-6)
 
 

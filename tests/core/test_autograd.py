@@ -16,8 +16,8 @@ from tests.devices import device  # noqa: F401
 pytestmark = pytest.mark.usefixtures("device")
 
 
-def leaf(*numbers: float):
-    return tensor(numbers[0] if len(numbers) == 1 else list(numbers), requires_grad=True)
+def leaf(*values: float):
+    return tensor(values[0] if len(values) == 1 else list(values), requires_grad=True)
 
 
 def values(*gradients):
@@ -279,11 +279,11 @@ def test_hooks_need_a_gradient():
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted", "expected"),
+    ("shape", "wanted", "expected"),
     [((2, 3), (3,), 2), ((2, 3), (1, 3), 2), ((4, 2, 3), (3,), 8), ((), (2, 3), 1),
      ((3,), (2, 3), 1), ((1, 3), (2, 3), 1), ((2, 3), (), 6)],
 )  # fmt: skip
-def test_a_gradient_takes_the_shape_of_its_tensor(given, wanted, expected):
-    found = unbroadcast(edutorch.ones(given), wanted)
-    assert tuple(found.shape) == wanted
-    assert (found == expected).all()
+def test_a_gradient_takes_the_shape_of_its_tensor(shape, wanted, expected):
+    gradient = unbroadcast(edutorch.ones(shape), wanted)
+    assert tuple(gradient.shape) == wanted
+    assert (gradient == expected).all()

@@ -25,7 +25,7 @@ def equations(draw):
 
 
 def some(term, seed):
-    shape = [SIZES[each] for each in term]
+    shape = [SIZES[letter] for letter in term]
     return np.random.default_rng(seed).standard_normal(shape)
 
 
@@ -36,8 +36,8 @@ def test_any_equation(equation, turned):
     arrays = [some(term, seed) for seed, term in enumerate(terms)]
     if turned:  # as views whose axes lie the other way round
         arrays = [array.T.copy().T for array in arrays]
-    found = edutorch.einsum(equation, *map(edutorch.tensor, arrays))
-    np.testing.assert_allclose(found.numpy(), np.einsum(equation, *arrays), rtol=1e-9, atol=1e-9)
+    result = edutorch.einsum(equation, *map(edutorch.tensor, arrays))
+    np.testing.assert_allclose(result.numpy(), np.einsum(equation, *arrays), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("equation", [
@@ -47,9 +47,9 @@ def test_any_equation(equation, turned):
 def test_products_of_matrices_are_such(equation):
     terms = equation.partition("->")[0].replace("...", "f").split(",")
     arrays = [some(term, seed) for seed, term in enumerate(terms)]
-    found = contract_by_matmul(arrays, equation)
-    assert found is not None
-    np.testing.assert_allclose(found, np.einsum(equation, *arrays), rtol=1e-9, atol=1e-12)
+    result = contract_by_matmul(arrays, equation)
+    assert result is not None
+    np.testing.assert_allclose(result, np.einsum(equation, *arrays), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("equation", "shapes"), [
@@ -64,8 +64,8 @@ def test_products_of_matrices_are_such(equation):
 def test_what_is_left_to_numpy(equation, shapes):
     operands = [np.ones(shape) for shape in shapes]
     assert contract_by_matmul(operands, equation) is None
-    found = edutorch.einsum(equation, *map(edutorch.tensor, operands))
-    np.testing.assert_array_equal(found.numpy(), np.einsum(equation, *operands))
+    result = edutorch.einsum(equation, *map(edutorch.tensor, operands))
+    np.testing.assert_array_equal(result.numpy(), np.einsum(equation, *operands))
 
 
 @pytest.mark.parametrize(("equation", "shapes"), [

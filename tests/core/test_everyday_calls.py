@@ -54,7 +54,7 @@ def test_no_detour(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = general(call, name, monkeypatch)
     exact = slow.detach().numpy(), gradient(slow)
 
-    def detour(*given: Any) -> Any:
+    def detour(*arguments: Any) -> Any:
         raise AssertionError(f"{name} took the general path")
 
     for function in (op.function, op.operator):

@@ -15,8 +15,8 @@ from tests.devices import device  # noqa: F401
 pytestmark = pytest.mark.usefixtures("device")
 
 
-def leaf(*numbers: float):
-    return tensor(numbers[0] if len(numbers) == 1 else list(numbers), requires_grad=True)
+def leaf(*values: float):
+    return tensor(values[0] if len(values) == 1 else list(values), requires_grad=True)
 
 
 def values(*gradients):
@@ -25,8 +25,8 @@ def values(*gradients):
 
 def test_grad_returns_and_touches_nothing():
     x, y = leaf(2.0), leaf(5.0)
-    found = autograd.grad(x * y, [x, y])
-    assert values(*found) == [5, 2]
+    gradients = autograd.grad(x * y, [x, y])
+    assert values(*gradients) == [5, 2]
     assert (x.grad, y.grad) == (None, None)
 
 
@@ -47,8 +47,8 @@ def test_grad_runs_only_what_is_on_the_way():
 
 def test_grad_with_weights():
     x = leaf(1.0, 2.0)
-    (found,) = autograd.grad([x * 2, x * x], x, [tensor([1.0, 1.0]), tensor([0.0, 1.0])])
-    assert found.tolist() == [2, 6]
+    (gradient,) = autograd.grad([x * 2, x * x], x, [tensor([1.0, 1.0]), tensor([0.0, 1.0])])
+    assert gradient.tolist() == [2, 6]
 
 
 def test_unused_inputs():
@@ -63,9 +63,9 @@ def test_higher_derivatives():
     x = leaf(2.0)
     y = x**4
     expected = [4 * 8, 12 * 4, 24 * 2, 24]
-    for each in expected:
+    for derivative in expected:
         (y,) = autograd.grad(y, x, create_graph=True)
-        assert y.item() == each
+        assert y.item() == derivative
 
 
 def test_create_graph_in_backward():
@@ -96,15 +96,15 @@ def test_a_penalty_on_the_gradient():
 
 @pytest.mark.oracle
 def test_many_gradients_at_once(torch):
-    found = []
+    gradients = []
     for lib in (edutorch, torch):
         x = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
         w = lib.ones(2, requires_grad=True)
         (rows, none) = lib.autograd.grad(
             x * x, (x, w), lib.eye(3), is_grads_batched=True, allow_unused=True, only_inputs=True
         )
-        found.append((rows.tolist(), none))
-    assert found[0] == found[1]
+        gradients.append((rows.tolist(), none))
+    assert gradients[0] == gradients[1]
 
 
 def others_up_to(x, g):
@@ -114,57 +114,57 @@ def others_up_to(x, g):
     return [sum(g[j] * np.prod(np.delete(x[: j + 1], i)) for j in rows[i:]) for i in rows]
 
 
-@pytest.mark.parametrize("numbers", [
+@pytest.mark.parametrize("factors", [
     [0.5, -2.0, 3.0, 1.5],
     [0.5, 0.0, 3.0, 1.5],
     [0.5, 0.0, 3.0, 0.0],
     [1e-25, 1e-20, 2.0, 1.0],  # whose products leave the range of float32, but not all that is
     [1e25, 1e20, 2.0, 1.0],  # asked for
 ], ids=str)  # fmt: skip
-def test_the_gradient_of_a_running_product(numbers):
+def test_the_gradient_of_a_running_product(factors):
     """By one division where that loses nothing, and by products of the others elsewhere."""
-    x = edutorch.tensor(numbers, requires_grad=True)
+    x = edutorch.tensor(factors, requires_grad=True)
     g = edutorch.tensor([1.0, -0.5, 2.0, 0.25])
     with np.errstate(over="ignore"):
-        (found,) = edutorch.autograd.grad(x.cumprod(0), x, g)
-    found, expected = np.array(found.tolist()), np.array(others_up_to(x.tolist(), g.tolist()))
+        (gradient,) = edutorch.autograd.grad(x.cumprod(0), x, g)
+    gradient, expected = np.array(gradient.tolist()), np.array(others_up_to(x.tolist(), g.tolist()))
     range_of = np.finfo("f4")
     fits = (expected == 0) | (abs(expected) > range_of.tiny) & (abs(expected) < range_of.max)
     assert fits[:2].all()
-    np.testing.assert_allclose(found[fits], expected[fits], rtol=1e-5)
+    np.testing.assert_allclose(gradient[fits], expected[fits], rtol=1e-5)
 
 
-@pytest.mark.parametrize("numbers", [
+@pytest.mark.parametrize("terms", [
     [0.5, -2.0, 3.0],
     [math.inf, 1.0, 2.0],
     [1.0, math.inf, 2.0],
     [-math.inf, 1.0, 2.0],
 ], ids=str)  # fmt: skip
-def test_the_gradient_of_a_running_logsumexp(numbers):
+def test_the_gradient_of_a_running_logsumexp(terms):
     """Where nothing is infinite minus infinite, each total after a number has its share."""
-    x = edutorch.tensor(numbers, requires_grad=True, dtype=edutorch.float64)
+    x = edutorch.tensor(terms, requires_grad=True, dtype=edutorch.float64)
     g = edutorch.tensor([1.0, -0.5, 2.0], dtype=edutorch.float64)
     y = x.logcumsumexp(0)
-    (found,) = edutorch.autograd.grad(y, x, g)
+    (gradient,) = edutorch.autograd.grad(y, x, g)
     with np.errstate(invalid="ignore"):
-        shares = np.exp(np.array(numbers)[:, None] - np.array(y.tolist())) * np.array(g.tolist())
+        shares = np.exp(np.array(terms)[:, None] - np.array(y.tolist())) * np.array(g.tolist())
     expected = np.triu(shares).sum(1)
     known = np.isfinite(expected)
     assert known.sum() >= 2
-    np.testing.assert_allclose(np.array(found.tolist())[known], expected[known], rtol=1e-12)
+    np.testing.assert_allclose(np.array(gradient.tolist())[known], expected[known], rtol=1e-12)
 
 
 def test_the_largest_of_many():
     """The few largest are found without sorting; equal ones at the border come in their order."""
     chance = np.random.default_rng(0)
-    numbers = chance.permutation(12_000).reshape(40, 300).astype("f4")
-    for given in (numbers, numbers // 100, np.where(numbers == 7, np.nan, numbers)):
+    elements = chance.permutation(12_000).reshape(40, 300).astype("f4")
+    for array in (elements, elements // 100, np.where(elements == 7, np.nan, elements)):
         for dim, largest in ((1, True), (0, False), (1, False)):
-            x = edutorch.tensor(given, requires_grad=True)
+            x = edutorch.tensor(array, requires_grad=True)
             values, indices = x.topk(4, dim, largest)
-            ordered, places = x.sort(dim, largest)
-            for found, whole in ((values, ordered), (indices, places)):
-                np.testing.assert_array_equal(found.tolist(), whole.narrow(dim, 0, 4).tolist())
+            ordered, order = x.sort(dim, largest)
+            for chosen, whole in ((values, ordered), (indices, order)):
+                np.testing.assert_array_equal(chosen.tolist(), whole.narrow(dim, 0, 4).tolist())
             (slope,) = edutorch.autograd.grad(values.sum(), x)
             assert slope.sum().item() == values.numel()
             assert (slope.gather(dim, indices) == 1).all()

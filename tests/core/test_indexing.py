@@ -22,30 +22,30 @@ def random_index(pick: random.Random, shape=SHAPE):
     """One valid index: ints, slices, ..., None, masks and arrays of positions in any order."""
     parts, left, arrays, dotted = [], list(shape), pick.choice([(), (2,), (2, 2)]), False
     while left and (dotted or pick.random() < 0.85):
-        kind = pick.choice(["int", "slice", "none", "dots", "array", "mask", "list"])
+        form = pick.choice(["int", "slice", "none", "dots", "array", "mask", "list"])
         size = left[0]
-        if kind == "none":
+        if form == "none":
             parts.append(None)
-        elif kind == "dots" and not dotted:
+        elif form == "dots" and not dotted:
             dotted = True
             kept = pick.randint(0, len(left))
             parts.append(...)
             left = left[kept:]
-        elif kind == "int":
+        elif form == "int":
             parts.append(pick.randrange(-size, size))
             left = left[1:]
-        elif kind == "slice":
+        elif form == "slice":
             bounds = [pick.choice([None, pick.randint(-size - 1, size + 1)]) for _ in range(2)]
             parts.append(slice(*bounds, pick.choice([None, 1, 2])))
             left = left[1:]
-        elif kind == "array" and arrays:
+        elif form == "array" and arrays:
             values = [pick.randrange(-size, size) for _ in range(int(np.prod(arrays)))]
             parts.append(np.array(values).reshape(arrays))
             left = left[1:]
-        elif kind == "list" and arrays == ():
+        elif form == "list" and arrays == ():
             parts.append([pick.randrange(size), 0])
             left, arrays = left[1:], None
-        elif kind == "mask" and arrays == ():
+        elif form == "mask" and arrays == ():
             parts.append(np.array([pick.random() < 0.5 for _ in range(size)]))
             left, arrays = left[1:], None
     if len(parts) == 1 and pick.random() < 0.5:
@@ -55,7 +55,7 @@ def random_index(pick: random.Random, shape=SHAPE):
 
 def converted(index, make):
     if isinstance(index, tuple):
-        return tuple(converted(each, make) for each in index)
+        return tuple(converted(part, make) for part in index)
     return make(index) if isinstance(index, np.ndarray) else index
 
 
@@ -78,10 +78,10 @@ def test_picking_as_pytorch():
     ours, theirs = tensor(values), torch.tensor(values)
     for index in INDICES:
         expected = theirs[converted(index, torch.tensor)]
-        for given in (converted(index, tensor), index):
-            found = ours[given]
-            assert found.shape == tuple(expected.shape), index
-            assert found.tolist() == expected.tolist(), index
+        for our_index in (converted(index, tensor), index):
+            picked = ours[our_index]
+            assert picked.shape == tuple(expected.shape), index
+            assert picked.tolist() == expected.tolist(), index
 
 
 @pytest.mark.oracle
@@ -185,11 +185,11 @@ def test_iterating():
 )
 def test_wrong_indices(index, text):
     x = edutorch.zeros(2, 3)
-    given = tensor(index) if isinstance(index, np.ndarray) else index
+    our_index = tensor(index) if isinstance(index, np.ndarray) else index
     with pytest.raises(DimError, match=text):
-        x[given]
+        x[our_index]
     with pytest.raises((DimError, ShapeError)):
-        x[given] = 1.0
+        x[our_index] = 1.0
 
 
 def test_backward_slices_are_refused():

@@ -25,45 +25,45 @@ FORMS = ("tensor", "tensor", "numpy", "list")
 class Positions:
     """Integers or bools that become a tensor, a NumPy array or a list."""
 
-    def __init__(self, numbers: np.ndarray, form: str) -> None:
-        self.numbers, self.form = numbers, form
+    def __init__(self, positions: np.ndarray, form: str) -> None:
+        self.positions, self.form = positions, form
 
     def made(self, lib: Any) -> Any:
-        if self.form == "tensor" or not self.numbers.ndim:
-            return lib.tensor(self.numbers)
-        return self.numbers if self.form == "numpy" else self.numbers.tolist()
+        if self.form == "tensor" or not self.positions.ndim:
+            return lib.tensor(self.positions)
+        return self.positions if self.form == "numpy" else self.positions.tolist()
 
     def __repr__(self) -> str:
-        return f"{self.form}{self.numbers.tolist()}"
+        return f"{self.form}{self.positions.tolist()}"
 
 
 def random_part(pick: random.Random, left: list[int], arrays: tuple[int, ...]) -> tuple[Any, int]:
     """Return one part of an index and how many axes it takes."""
     size = left[0]
-    kind = pick.choice("int slice none positions positions mask mask2 zero".split())
-    if kind == "none":
+    form = pick.choice("int slice none positions positions mask mask2 zero".split())
+    if form == "none":
         return None, 0
-    if kind == "int":
+    if form == "int":
         return pick.randrange(-size, size), 1
-    if kind == "slice":
+    if form == "slice":
         bounds = [pick.choice([None, pick.randint(-size - 1, size + 1)]) for _ in range(2)]
         return slice(*bounds, pick.choice([None, 1, 2, 3])), 1
-    if kind == "zero":
+    if form == "zero":
         return Positions(np.array(pick.randrange(-size, size)), "tensor"), 1
-    if kind == "mask":
+    if form == "mask":
         chosen = np.zeros(size, bool)
         count = arrays[-1] if arrays else pick.randint(0, size)
         chosen[pick.sample(range(size), min(count, size))] = True
         return Positions(chosen, pick.choice(FORMS)), 1
-    if kind == "mask2" and len(left) > 1 and not arrays:
+    if form == "mask2" and len(left) > 1 and not arrays:
         values = [pick.random() < 0.4 for _ in range(size * left[1])]
         return Positions(np.array(values).reshape(size, left[1]), "tensor"), 2
     shape = (
         pick.choice([arrays, arrays[-1:], (1, *arrays[1:])]) if arrays else (pick.choice([1, 2]),)
     )
     values = [pick.randrange(-size, size) for _ in range(int(np.prod(shape)))]
-    kind = pick.choice([np.int64, np.int64, np.int32])
-    return Positions(np.array(values, kind).reshape(shape), pick.choice(FORMS)), 1
+    form = pick.choice([np.int64, np.int64, np.int32])
+    return Positions(np.array(values, form).reshape(shape), pick.choice(FORMS)), 1
 
 
 def random_index(seed: int) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ def random_index(seed: int) -> tuple[Any, ...]:
 
 
 def made(index: tuple[Any, ...], lib: Any) -> Any:
-    parts = tuple(each.made(lib) if isinstance(each, Positions) else each for each in index)
+    parts = tuple(part.made(lib) if isinstance(part, Positions) else part for part in index)
     return parts[0] if len(parts) == 1 and not isinstance(parts[0], list) else parts
 
 
@@ -131,8 +131,8 @@ def test_picking_and_its_gradient():
     assert failed < len(INDICES) / 5
 
 
-@pytest.mark.parametrize("kind", ["whole", "number", "broadcast", "other type"])
-def test_putting_and_its_gradient(kind):
+@pytest.mark.parametrize("form", ["whole", "number", "broadcast", "other type"])
+def test_putting_and_its_gradient(form):
     torch = require_torch()
 
     def program(lib: Any, index: Any) -> Any:
@@ -140,16 +140,16 @@ def test_putting_and_its_gradient(kind):
         y = x * 1
         index = made(index, lib)
         picked = y[index]
-        if picked.unique().numel() < picked.numel() and kind != "number":
+        if picked.unique().numel() < picked.numel() and form != "number":
             return ()  # which of two values for one place stays is not said
         shape = tuple(picked.shape)
-        if kind == "broadcast":
+        if form == "broadcast":
             shape = shape[1:]
         value = lib.arange(1, int(np.prod(shape)) + 1, dtype=lib.float64).reshape(shape)
-        value = value.long() if kind == "other type" else value.requires_grad_()
-        y[index] = 5 if kind == "number" else value
+        value = value.long() if form == "other type" else value.requires_grad_()
+        y[index] = 5 if form == "number" else value
         (y * y).sum().backward()
-        return (y.detach(), x.grad, *([value.grad] if kind in ("whole", "broadcast") else []))
+        return (y.detach(), x.grad, *([value.grad] if form in ("whole", "broadcast") else []))
 
     for index in INDICES:
         theirs = attempt(lambda index=index: program(torch, index))
@@ -162,7 +162,7 @@ def test_adding_at_every_kind_of_index():
     def program(lib: Any, index: Any) -> Any:
         x = lib.arange(24, dtype=lib.float64).reshape(SHAPE).requires_grad_()
         y = x * 1
-        parts = [each.made(lib) for each in index if isinstance(each, Positions)]
+        parts = [entry.made(lib) for entry in index if isinstance(entry, Positions)]
         parts = [part if isinstance(part, lib.Tensor) else lib.tensor(part) for part in parts]
         value = lib.tensor(2.5, dtype=lib.float64, requires_grad=True)
         y.index_put_(parts, value, accumulate=True)
@@ -170,7 +170,7 @@ def test_adding_at_every_kind_of_index():
         return y.detach(), x.grad, value.grad
 
     for index in INDICES[:150]:
-        if sum(isinstance(each, Positions) for each in index):
+        if sum(isinstance(entry, Positions) for entry in index):
             theirs = attempt(lambda index=index: program(torch, index))
             if not isinstance(theirs, Exception):
                 agree(index, attempt(lambda index=index: program(edutorch, index)), theirs)
@@ -193,7 +193,7 @@ def test_adding_at_every_kind_of_index():
 )
 def test_errors_say_what_is_wrong(index, text):
     x = edutorch.zeros(SHAPE)
-    index = tuple(tensor(each) if isinstance(each, np.ndarray) else each for each in index)
+    index = tuple(tensor(part) if isinstance(part, np.ndarray) else part for part in index)
     with pytest.raises((DimError, ShapeError), match=text):
         x[index]
     with pytest.raises((DimError, ShapeError), match=text):

@@ -54,16 +54,22 @@ def told(call, way):
 
 def described(event):
     """Return what does not differ from run to run."""
-    kind = type(event).__name__
+    event_name = type(event).__name__
     if isinstance(event, WorkStarted | WorkEnded):
         subject = event.subject
         name = getattr(subject, "name", type(subject).__name__) if event.kind == "op" else ""
-        return kind, event.kind, name, getattr(event, "failed", None)
+        return event_name, event.kind, name, getattr(event, "failed", None)
     if isinstance(event, OpApplied):
         node = event.node
         shown = None if node is None else (type(node).__name__, node.shape, node.source is None)
-        return kind, event.op.name, tuple(map(type, event.inputs)), sorted(event.settings), shown
-    return (kind,)
+        return (
+            event_name,
+            event.op.name,
+            tuple(map(type, event.inputs)),
+            sorted(event.settings),
+            shown,
+        )
+    return (event_name,)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -77,7 +83,7 @@ def test_the_short_way_tells_what_the_long_one_does(name, monkeypatch):
     assert (gradient is None) == (wanted is None)
     assert gradient is None or np.array_equal(gradient, wanted)
     assert heard == all_of_it
-    assert any(kind == "OpApplied" for kind, *_ in heard) or name == "inference"
+    assert any(event_name == "OpApplied" for event_name, *_ in heard) or name == "inference"
 
 
 def test_the_short_way_is_taken(monkeypatch):

@@ -82,7 +82,7 @@ def test_a_graph_has_no_cycles():
         x = tensor([1.0, 2.0], requires_grad=True)
         y = (x.exp() * x).softmax(0)
         z = y[:1].sum() + y.clone().mul_(2).std()
-        nodes = [weakref.ref(each) for each in (y.grad_fn, z.grad_fn, z.grad_fn.edges[0])]
+        nodes = [weakref.ref(reference) for reference in (y.grad_fn, z.grad_fn, z.grad_fn.edges[0])]
         z.backward(retain_graph=True)
         del y, z
         assert [node() for node in nodes] == [None] * 3

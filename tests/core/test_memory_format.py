@@ -129,12 +129,12 @@ def test_storages_say_whose_memory_it_is():
 
 
 def test_numpy_memory_is_a_storage_too():
-    numbers = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    x = edutorch.from_numpy(numbers)
+    elements = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    x = edutorch.from_numpy(elements)
     assert x.stride() == (1, 2)
     assert x.as_strided((6,), (1,)).tolist() == [0, 3, 1, 4, 2, 5]
     x.as_strided((2,), (1,), 2).zero_()
-    assert numbers.tolist() == [[0, 0, 2], [3, 0, 5]]
+    assert elements.tolist() == [[0, 0, 2], [3, 0, 5]]
 
 
 def test_as_subclass_keeps_the_past():
@@ -167,6 +167,6 @@ def test_what_is_asked_of_a_tensor_with_a_past():
 
 
 def test_formats_are_themselves_when_copied():
-    for each in (edutorch.channels_last, edutorch.preserve_format, edutorch.strided):
-        assert pickle.loads(pickle.dumps(each)) is each
-        assert copy.deepcopy(each) is each
+    for form in (edutorch.channels_last, edutorch.preserve_format, edutorch.strided):
+        assert pickle.loads(pickle.dumps(form)) is form
+        assert copy.deepcopy(form) is form

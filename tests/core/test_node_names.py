@@ -222,8 +222,8 @@ def name_of(torch, call):
 @pytest.mark.parametrize("expected", sorted(set(NAMES.values()) | set(OWN.values())))
 def test_a_node_has_the_name_that_it_has_in_pytorch(expected):
     calls = [call for call, name in (NAMES | OWN).items() if name == expected]
-    found = {call: name_of(edutorch, call) for call in calls}
-    assert found == dict.fromkeys(calls, expected)
+    ours = {call: name_of(edutorch, call) for call in calls}
+    assert ours == dict.fromkeys(calls, expected)
 
 
 def test_the_names_are_those_of_pytorch():

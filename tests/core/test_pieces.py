@@ -51,7 +51,7 @@ def described(library, cut):
         [piece.tolist() for piece in pieces],
         [(piece.grad_fn is node, piece.output_nr, piece._base is y) for piece in pieces],
         node.name().replace("Slice", "Narrow"),  # our name of what PyTorch calls a slice
-        [(each.name(), number) for each, number in node.next_functions],
+        [(function.name(), number) for function, number in node.next_functions],
     )
 
 
@@ -113,11 +113,11 @@ def test_missing_gradients_are_zeros():
     x = start(edutorch)
     _, b, _ = x.chunk(3, 1)
     seen = []
-    b.grad_fn.register_hook(lambda given, outputs: seen.append((given, outputs)))
+    b.grad_fn.register_hook(lambda inputs, outputs: seen.append((inputs, outputs)))
     b.sum().backward()
     assert x.grad.tolist() == [[0, 0, 1, 1, 0, 0]] * 4
-    ((given,), outputs) = seen[0]
-    assert given.tolist() == x.grad.tolist()
+    ((inputs,), outputs) = seen[0]
+    assert inputs.tolist() == x.grad.tolist()
     assert [output is None for output in outputs] == [True, False, True]
 
 
@@ -134,8 +134,8 @@ def test_hooks_and_kept_gradients_of_a_piece():
 def test_gradients_by_a_piece():
     x = start(edutorch)
     a, b = (x * 2).split(2)
-    (found,) = edutorch.autograd.grad((a * b).sum(), a)
-    assert found.tolist() == b.tolist()
+    (gradient,) = edutorch.autograd.grad((a * b).sum(), a)
+    assert gradient.tolist() == b.tolist()
 
 
 def test_the_graph_runs_again_without_being_retained():
@@ -148,7 +148,7 @@ def test_the_graph_runs_again_without_being_retained():
 
 def test_many_pieces():
     x = edutorch.ones(3000, requires_grad=True)
-    edutorch.stack([2 * each for each in x]).sum().backward()
+    edutorch.stack([2 * row for row in x]).sum().backward()
     assert x.grad.tolist() == [2.0] * 3000
 
 
@@ -249,7 +249,7 @@ def test_a_copy_of_a_piece_may_be_written():
 def test_odd_sizes_as_in_pytorch(torch, call):
     def answer(library):
         try:
-            return [tuple(each.shape) for each in call(start(library))]
+            return [tuple(view.shape) for view in call(start(library))]
         except (RuntimeError, IndexError, ValueError) as error:
             return isinstance(error, IndexError)
 

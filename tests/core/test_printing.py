@@ -124,9 +124,9 @@ def as_both(array: np.ndarray, dtype_name: str, torch):
     """The same numbers as a torch tensor, and as a NumPy array of the same type."""
     import ml_dtypes
 
-    kind = ml_dtypes.bfloat16 if dtype_name == "bfloat16" else np.dtype(dtype_name)
+    dtype = ml_dtypes.bfloat16 if dtype_name == "bfloat16" else np.dtype(dtype_name)
     with np.errstate(all="ignore"):
-        cast = array.astype(kind)
+        cast = array.astype(dtype)
     bits = cast.view(np.int16) if dtype_name == "bfloat16" else cast
     theirs = torch.from_numpy(np.array(bits))
     return cast, theirs.view(torch.bfloat16) if dtype_name == "bfloat16" else theirs

@@ -31,27 +31,31 @@ FLOATING = [
     "torch.logspace(0, 1, 3, dtype=kind)",
 ]  # fmt: skip
 CALLS = [
-    (call, kind)
-    for calls, kinds in ((ANY, TYPES), (NUMBERS, (int, float)), (FLOATING, (float,)))
+    (call, python_type)
+    for calls, python_types in ((ANY, TYPES), (NUMBERS, (int, float)), (FLOATING, (float,)))
     for call in calls
-    for kind in kinds
+    for python_type in python_types
 ]
 
 
-def dtype_of(torch, call, kind):
+def dtype_of(torch, call, python_type):
     x = torch.tensor([1.0, 2.0])
-    return str(eval(call, {"torch": torch, "x": x, "kind": kind}).dtype)
+    return str(eval(call, {"torch": torch, "x": x, "kind": python_type}).dtype)
 
 
 def test_a_python_type_is_a_dtype():
-    found = {(call, kind): dtype_of(edutorch, call, kind) for call, kind in CALLS}
-    assert found == {(call, kind): f"torch.{TYPES[kind]}" for call, kind in CALLS}
+    ours = {
+        (call, python_type): dtype_of(edutorch, call, python_type) for call, python_type in CALLS
+    }
+    assert ours == {
+        (call, python_type): f"torch.{TYPES[python_type]}" for call, python_type in CALLS
+    }
 
 
 def test_it_is_so_in_pytorch():
     torch = pytest.importorskip("torch")
-    wrong = [(call, kind) for call, kind in CALLS
-             if dtype_of(torch, call, kind) != f"torch.{TYPES[kind]}"]  # fmt: skip
+    wrong = [(call, python_type) for call, python_type in CALLS
+             if dtype_of(torch, call, python_type) != f"torch.{TYPES[python_type]}"]  # fmt: skip
     assert wrong == []
 
 

@@ -29,9 +29,9 @@ def filled(fill: Any) -> Any:
     return lambda dtype: fill(edutorch.zeros(5, dtype=dtype))
 
 
-def drawn(kind: str, *settings: float) -> Any:
+def drawn(distribution: str, *settings: float) -> Any:
     """The samples of a distribution."""
-    return lambda dtype: getattr(distributions, kind)(
+    return lambda dtype: getattr(distributions, distribution)(
         *(edutorch.tensor(setting, dtype=dtype) for setting in settings)
     ).sample((5,))
 
@@ -73,24 +73,24 @@ CASES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "Gumbel": (drawn("Gumbel", 0.0, 1.0), REAL[2:]),
     "Laplace": (drawn("Laplace", 0.0, 1.0), REAL[2:]),
 }  # fmt: skip
-ALL = [(name, dtype) for name, (_, kinds) in CASES.items() for dtype in kinds]
+ALL = [(name, dtype) for name, (_, dtypes) in CASES.items() for dtype in dtypes]
 
 # Exact: nothing but bits, scaling and rounding. The others go through exp, log and their kind,
 # whose last digit differs from one machine's library to the next.
 EXACT = {"rand", "randint", "randperm", "bernoulli", "uniform_", "random_", "bernoulli_"}
 
 
-def first_numbers(name: str, dtype: str) -> list[float]:
+def first_elements(name: str, dtype: str) -> list[float]:
     edutorch.manual_seed(SEED)
-    found = CASES[name][0](getattr(edutorch, dtype))
-    found = edutorch.view_as_real(found).flatten() if found.is_complex() else found
-    return found.double().tolist()
+    elements = CASES[name][0](getattr(edutorch, dtype))
+    elements = edutorch.view_as_real(elements).flatten() if elements.is_complex() else elements
+    return elements.double().tolist()
 
 
 @pytest.mark.skipif("EDUTORCH_WRITE_GOLDEN" not in os.environ, reason="only to write them anew")
 def test_write():
     lines = [
-        f"  {json.dumps(f'{name} {dtype}')}: {json.dumps(first_numbers(name, dtype))}"
+        f"  {json.dumps(f'{name} {dtype}')}: {json.dumps(first_elements(name, dtype))}"
         for name, dtype in ALL
     ]
     GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
@@ -99,13 +99,13 @@ def test_write():
 @pytest.mark.parametrize(("name", "dtype"), ALL)
 def test_the_numbers_of_a_seed(name, dtype):
     expected = json.loads(GOLDEN.read_text(encoding="utf-8"))[f"{name} {dtype}"]
-    found = first_numbers(name, dtype)
+    ours = first_elements(name, dtype)
     if name in EXACT:
-        assert found == expected
+        assert ours == expected
     else:
         digits = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-5, "complex64": 1e-5}
         tolerance = digits.get(dtype, 1e-12)
-        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(ours, expected, rtol=tolerance, atol=tolerance)
 
 
 def test_the_bits_come_from_philox():
@@ -113,5 +113,5 @@ def test_the_bits_come_from_philox():
     raw = np.random.Philox(SEED).random_raw(3)
     edutorch.manual_seed(SEED)
     assert edutorch.rand(3, dtype=edutorch.float64).tolist() == [
-        int(each >> np.uint64(11)) * 2.0**-53 for each in raw
+        int(bits >> np.uint64(11)) * 2.0**-53 for bits in raw
     ]

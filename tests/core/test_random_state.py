@@ -10,8 +10,8 @@ devices = pytest.mark.parametrize("device", ["cpu", "strict"])
 
 
 def draw(generator: edutorch.Generator, device: str) -> list[float]:
-    numbers = edutorch.rand(3, generator=generator, device=device)
-    return [*numbers.tolist(), *edutorch.randn(3, generator=generator, device=device).tolist()]
+    elements = edutorch.rand(3, generator=generator, device=device)
+    return [*elements.tolist(), *edutorch.randn(3, generator=generator, device=device).tolist()]
 
 
 @devices
@@ -82,8 +82,8 @@ def test_distributions(fill, shares, device):
         x = edutorch.zeros(20000, dtype=dtype, device=device)
         assert fill(x) is x
         for below, share in shares:
-            found = (x <= below).double().mean().item()
-            assert found == pytest.approx(share, abs=0.015)
+            fraction = (x <= below).double().mean().item()
+            assert fraction == pytest.approx(share, abs=0.015)
 
 
 def test_distributions_refuse_impossible_settings():

@@ -110,9 +110,9 @@ def test_the_hessian_of_a_kernel_where_its_points_meet():
     assert (result == edutorch.eye(3)).all()
 
 
-@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
-def test_absolute_values_and_deviations(kind):
-    x = zeros(2, dtype=getattr(edutorch, kind))
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_absolute_values_and_deviations(dtype):
+    x = zeros(2, dtype=getattr(edutorch, dtype))
     squares = autograd.functional.hessian(lambda x: (x.abs() ** 2).sum(), x)
     assert squares.tolist() == identity(2.0)
     assert autograd.functional.hessian(lambda x: x.abs().sum(), x).tolist() == identity(0.0)

@@ -27,7 +27,7 @@ WRITES = {
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_without_history_is_like_any_other(name):
     """What leaves no trace in the graph takes a shorter way: with a listener, the long one."""
-    found = []
+    results = []
     for way in (edutorch.enable_grad(), edutorch.no_grad(), listening(lambda event: None)):
         edutorch.manual_seed(0)
         x, y = edutorch.randn(3, 4), edutorch.randn(3, 4)
@@ -36,9 +36,9 @@ def test_a_write_without_history_is_like_any_other(name):
             assert WRITES[name](x, y) is x
         assert row._version == x._version == 1
         assert (row == x[1]).all()
-        found.append(x.numpy())
-    assert np.array_equal(found[0], found[2])
-    assert np.array_equal(found[1], found[2])
+        results.append(x.numpy())
+    assert np.array_equal(results[0], results[2])
+    assert np.array_equal(results[1], results[2])
 
 
 def test_a_write_that_has_a_history_is_recorded_all_the_same():

@@ -13,8 +13,8 @@ import edutorch
 @pytest.mark.parametrize("descending", [False, True])
 def test_a_sort_is_stable(length, dtype, descending):
     """From 17 elements on NumPy's other sorts change the order of equal ones."""
-    numbers = np.random.default_rng(length).integers(0, 3, length)
-    values = edutorch.tensor(numbers).to(getattr(edutorch, dtype))
+    elements = np.random.default_rng(length).integers(0, 3, length)
+    values = edutorch.tensor(elements).to(getattr(edutorch, dtype))
     keys = values.to(edutorch.int64).tolist()
     expected = sorted(range(length), key=lambda index: -keys[index] if descending else keys[index])
     result = edutorch.sort(values, stable=True, descending=descending)

@@ -11,8 +11,8 @@ from tests.devices import device  # noqa: F401
 pytestmark = pytest.mark.usefixtures("device")
 
 
-def leaf(*numbers: float):
-    return tensor(numbers[0] if len(numbers) == 1 else list(numbers), requires_grad=True)
+def leaf(*values: float):
+    return tensor(values[0] if len(values) == 1 else list(values), requires_grad=True)
 
 
 def test_an_overwritten_input_is_noticed():

@@ -109,9 +109,9 @@ def backward(
         run_backward(roots, gradients, retain, create_graph)
         return
     leaves = as_list(inputs)
-    found = run_backward(roots, gradients, retain, create_graph, leaves)
+    gradient_of = run_backward(roots, gradients, retain, create_graph, leaves)
     for leaf in leaves:
-        g = found[edge_of(leaf)]
+        g = gradient_of[edge_of(leaf)]
         if g is not None:
             accumulate(leaf, g, create_graph)
 
@@ -149,27 +149,27 @@ def grad(
             roots, wanted, as_list(grad_outputs), retain_graph, create_graph,
             allow_unused=allow_unused, materialize_grads=materialize_grads,
         )  # fmt: skip
-    for position, each in enumerate(wanted):
-        if each._node is None:
+    for position, tensor in enumerate(wanted):
+        if tensor._node is None:
             raise GradientError(
                 "grad",
                 f"input {position} does not require grad",
-                {"input": tuple(each.shape)},
+                {"input": tuple(tensor.shape)},
                 "call x.requires_grad_() before computing with it",
             )
     gradients = start_gradients("grad", roots, grad_outputs)
     retain = create_graph if retain_graph is None else retain_graph
-    found = run_backward(roots, gradients, retain, create_graph, wanted)
+    gradient_of = run_backward(roots, gradients, retain, create_graph, wanted)
     results: list[Tensor | None] = []
-    for position, each in enumerate(wanted):
-        g = found[edge_of(each)]
+    for position, tensor in enumerate(wanted):
+        g = gradient_of[edge_of(tensor)]
         if g is None and materialize_grads:
-            results.append(wrap(backends.of(each._array).xp.zeros_like(each._array)))
+            results.append(wrap(backends.of(tensor._array).xp.zeros_like(tensor._array)))
         elif g is None and not allow_unused:
             raise GradientError(
                 "grad",
                 f"input {position} appears to not have been used in the graph",
-                {"input": tuple(each.shape)},
+                {"input": tuple(tensor.shape)},
                 "pass allow_unused=True to get None for it",
             )
         else:
@@ -203,7 +203,7 @@ def batched_grad(
         row if row is None or backends.of(row._array) is level else enter(row, level, None)
         for row in rows
     ]
-    return tuple(None if each is None else leave(each, level, 0) for each in inside)
+    return tuple(None if row is None else leave(row, level, 0) for row in inside)
 
 
 def grad_one_by_one(

@@ -87,8 +87,10 @@ def conjugate(g: Any, recording: bool) -> Any:
     """Turn what flows into what users see, or back; for real numbers they are the same."""
     array = g._array if recording else g
     if array.__class__ is OutputGradients:
-        shown = {index: conjugate(each, recording) for index, each in array.by_output.items()}
-        return OutputGradients(array.node, shown)
+        conjugates = {
+            index: conjugate(gradient, recording) for index, gradient in array.by_output.items()
+        }
+        return OutputGradients(array.node, conjugates)
     return g if array.dtype.kind != "c" else op_function("conj_physical")(g)
 
 
@@ -144,16 +146,16 @@ class Engine:
                 array = partial._array if recording else partial
                 if array.shape != target.shape or array.dtype is not target.dtype:
                     partial = self.match_target(partial, edge, target)
-                held = waiting.get(edge)
-                if held is not None:
+                total = waiting.get(edge)
+                if total is not None:
                     if edge in summed:
-                        add_in_place(held, partial)
-                    elif target.dtype.itemsize == 2 and held.__class__ is not OutputGradients:
-                        summed.add(self.start_float32_sum(edge, held, partial))
-                    elif recording or held.size <= IN_PLACE_MIN_SIZE:
-                        waiting[edge] = held + partial
+                        add_in_place(total, partial)
+                    elif target.dtype.itemsize == 2 and total.__class__ is not OutputGradients:
+                        summed.add(self.start_float32_sum(edge, total, partial))
+                    elif recording or total.size <= IN_PLACE_MIN_SIZE:
+                        waiting[edge] = total + partial
                     else:
-                        waiting[edge] = add_large(held, partial)
+                        waiting[edge] = add_large(total, partial)
                         summed.add(edge)
                     continue
                 waiting[edge] = partial
@@ -192,9 +194,9 @@ class Engine:
             partial = partial.materialize()
         return match_shape_and_dtype(partial, target.shape, target.dtype, self.recording)
 
-    def start_float32_sum(self, edge: Any, held: Any, partial: Any) -> Any:
+    def start_float32_sum(self, edge: Any, first: Any, partial: Any) -> Any:
         """Begin the sum of the 16-bit gradients of an edge, and return the edge."""
-        self.pending[edge] = total = WideSum(as_array(held))
+        self.pending[edge] = total = WideSum(as_array(first))
         total += partial
         self.wide.add(edge)
         return edge
@@ -217,19 +219,19 @@ class Engine:
     def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Run a node with hooks, or one whose gradient or not all of whose edges are asked for."""
         hooks, recording, g = node.hooks, self.recording, as_array(g)
-        shown = conjugate(g, recording)
+        visible = conjugate(g, recording)
         if hooks:
             materialize_pending()
             _RUNNING.engine = ref(self)
-            shown = run_hooks(hooks.gradient, shown, recording)
+            visible = run_hooks(hooks.gradient, visible, recording)
         if node in self.captured:
-            self.captured[node] = shown
+            self.captured[node] = visible
         if self.wanted is not None:
             edges = tuple(edge if edge in self.wanted else None for edge in edges)
         if hooks:
-            shown = run_prehooks(hooks, run_hooks(hooks.kept, shown, recording), recording)
-            g = conjugate(shown, recording)
-        partials = [as_array(each) for each in self.gradients_of_inputs(node, g, edges)]
+            visible = run_prehooks(hooks, run_hooks(hooks.kept, visible, recording), recording)
+            g = conjugate(visible, recording)
+        partials = [as_array(partial) for partial in self.gradients_of_inputs(node, g, edges)]
         if hooks and hooks.after:
             partials = run_posthooks(hooks, partials, edges, g, recording)
         return g, edges, partials
@@ -276,8 +278,8 @@ def running_engine() -> Engine:
 def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
     """Show `g` to each hook in turn; what a hook returns takes its place."""
     for hook in tuple(hooks.values()):
-        shown = g if recording else wrap(g)
-        replaced = hook(shown)
+        visible = g if recording else wrap(g)
+        replaced = hook(visible)
         if replaced is None:
             continue
         if not isinstance(replaced, Tensor) or replaced.shape != tuple(g.shape):
@@ -293,22 +295,28 @@ def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
 def output_gradients(g: Any, recording: bool) -> list[Any]:
     """Return the gradient of each output of a node as a tensor or None, as hooks see it."""
     if g.__class__ is OutputGradients:
-        found = [g.by_output.get(index) for index in range(g.node.outputs)]
+        gradients = [g.by_output.get(index) for index in range(g.node.outputs)]
     else:
-        found = [g]
-    return found if recording else [each if each is None else wrap(each) for each in found]
+        gradients = [g]
+    return (
+        gradients
+        if recording
+        else [gradient if gradient is None else wrap(gradient) for gradient in gradients]
+    )
 
 
 def run_prehooks(hooks: Hooks, g: Any, recording: bool) -> Any:
     """Show a node's gradients to its prehooks, which may replace them."""
     for hook in tuple(hooks.before.values()):
-        shown = output_gradients(g, recording)
-        replaced = read_hook_result(hook(tuple(shown)), shown, recording)
+        visible = output_gradients(g, recording)
+        replaced = read_hook_result(hook(tuple(visible)), visible, recording)
         if replaced is None:
             continue
         if g.__class__ is OutputGradients:
             pairs = enumerate(replaced)
-            g = OutputGradients(g.node, {index: each for index, each in pairs if each is not None})
+            g = OutputGradients(
+                g.node, {index: gradient for index, gradient in pairs if gradient is not None}
+            )
         else:
             g = replaced[0]
     return g
@@ -320,33 +328,37 @@ def run_posthooks(
     """Show what comes out of a node to its hooks, which may replace it."""
     if any(partial.__class__ is OutputGradients for partial in partials):
         return partials
-    found = []
+    gradients = []
     for partial, edge in zip(partials, edges, strict=True):
         if partial is not None and edge is not None:
             target = edge if edge._order else edge._array
-            found.append(match_shape_and_dtype(partial, target.shape, target.dtype, recording))
+            gradients.append(match_shape_and_dtype(partial, target.shape, target.dtype, recording))
         else:
-            found.append(None)
+            gradients.append(None)
     outputs = tuple(output_gradients(conjugate(g, recording), recording))
-    found = conjugate_all(found, recording)
+    gradients = conjugate_all(gradients, recording)
     for hook in tuple(hooks.after.values()):
-        shown = found if recording else [each if each is None else wrap(each) for each in found]
-        found = read_hook_result(hook(tuple(shown), outputs), shown, recording) or found
-    return conjugate_all(found, recording)
+        visible = (
+            gradients
+            if recording
+            else [gradient if gradient is None else wrap(gradient) for gradient in gradients]
+        )
+        gradients = read_hook_result(hook(tuple(visible), outputs), visible, recording) or gradients
+    return conjugate_all(gradients, recording)
 
 
-def read_hook_result(replaced: Any, shown: Sequence[Any], recording: bool) -> list[Any] | None:
+def read_hook_result(replaced: Any, visible: Sequence[Any], recording: bool) -> list[Any] | None:
     """Return what a node's hook puts in the place of the gradients it was shown."""
     if replaced is None:
         return None
     replaced = (replaced,) if isinstance(replaced, Tensor) else tuple(replaced)
-    if len(replaced) != len(shown):
+    if len(replaced) != len(visible):
         raise GradientError(
             "hook",
             "hook has returned an incorrect number of values",
-            {"gradients": len(shown), "returned": len(replaced)},
+            {"gradients": len(visible), "returned": len(replaced)},
         )
-    return [each if each is None or recording else each._array for each in replaced]
+    return [gradient if gradient is None or recording else gradient._array for gradient in replaced]
 
 
 def describe(value: Any) -> str:
@@ -411,12 +423,12 @@ def run_engine(
     targets: list[Any] | None,
 ) -> dict[Any, Any]:
     """Let the engine run, and hand each leaf its gradient."""
-    recording, captured, place = engine.recording, engine.captured, None
-    asked = recording and not create_graph and needs_graph(edges)
+    recording, captured, location = engine.recording, engine.captured, None
+    needs_recording = recording and not create_graph and needs_graph(edges)
     if recording:
-        engine.retain = engine.retain or asked
+        engine.retain = engine.retain or needs_recording
         with override_modes(
-            grad=create_graph or asked, autocast=None
+            grad=create_graph or needs_recording, autocast=None
         ):  # the types are chosen already
             engine.run(edges, conjugate_all(gradients, True))
     else:
@@ -424,20 +436,20 @@ def run_engine(
         materialize_pending()
     for leaf in engine.leaves:
         g = engine.take_leaf_gradient(leaf)
-        if asked:
+        if needs_recording:
             g = detach_with_tangents(g)
         if targets is None:
             hooks = leaf._hooks
             if hooks:
                 g = run_prehooks(hooks, g, recording)
-            if place is None and leaf._grad is not None:
-                place = user_location()  # once: the way up to the user's line takes time
-            accumulate(leaf, g, recording, place)
+            if location is None and leaf._grad is not None:
+                location = user_location()  # once: the way up to the user's line takes time
+            accumulate(leaf, g, recording, location)
             if hooks:
                 run_posthooks(hooks, (), (), g, recording)
         elif leaf in captured:
             captured[leaf] = g
-    if asked:
+    if needs_recording:
         captured = {
             edge: None if g is None else detach_with_tangents(g) for edge, g in captured.items()
         }
@@ -466,20 +478,20 @@ _ACCUMULATE_LOCK = threading.RLock()
 """Threads that run backward into the same leaf add to its gradient one after the other."""
 
 
-def accumulate(leaf: Tensor, g: Any, recording: bool, place: CodeLocation | None = None) -> None:
+def accumulate(leaf: Tensor, g: Any, recording: bool, location: CodeLocation | None = None) -> None:
     """Add this backward's gradient to `leaf.grad`; the first one becomes it.
 
     Args: place: of the user's line; by default it is found out.
     """
     with _ACCUMULATE_LOCK:
-        held = leaf._grad
-        if held is None:
+        total = leaf._grad
+        if total is None:
             leaf._grad = g if recording else wrap(g)
         elif recording:
-            leaf._grad = held + g
+            leaf._grad = total + g
         else:
-            held._array += g
-            held._bump(place)
+            total._array += g
+            total._bump(location)
     if current().listeners:
         emit(GradientAccumulated(leaf, g))
     if leaf._hooks:

@@ -36,8 +36,8 @@ class Level:
 
 def tangent_of(value: Any, level: Level) -> Tensor | None:
     """Return how a tensor moves; None for one that stays (or is no tensor)."""
-    held = value.__dict__.get("_tangents") if isinstance(value, Tensor) else None
-    return None if held is None else held.get(level)
+    tangents = value.__dict__.get("_tangents") if isinstance(value, Tensor) else None
+    return None if tangents is None else tangents.get(level)
 
 
 def set_tangent(tensor: Tensor, level: Level, tangent: Tensor | None) -> None:
@@ -45,24 +45,24 @@ def set_tangent(tensor: Tensor, level: Level, tangent: Tensor | None) -> None:
     if tangent is None:
         tensor.__dict__.get("_tangents", {}).pop(level, None)
         return
-    held = tensor.__dict__.setdefault("_tangents", {})
-    held[level] = tangent
+    tangents = tensor.__dict__.setdefault("_tangents", {})
+    tangents[level] = tangent
     if tensor._node is not None and tensor._node is not LEAF:
-        tensor._node.notes["tangents"] = held
+        tensor._node.notes["tangents"] = tangents
 
 
 def with_tangents(tensor: Tensor, of: Tensor) -> Tensor:
     """Give `tensor` the tangents of another one."""
-    held = of.__dict__.get("_tangents")
-    if held:
-        tensor.__dict__["_tangents"] = dict(held)
+    tangents = of.__dict__.get("_tangents")
+    if tangents:
+        tensor.__dict__["_tangents"] = dict(tangents)
     return tensor
 
 
 def tangents_of(tensor: Tensor) -> list[Tensor]:
     """Return the tangents of a tensor, the tangents of these, and so on."""
-    held = list(tensor.__dict__.get("_tangents", {}).values())
-    return held + [further for each in held for further in tangents_of(each)]
+    tangents = list(tensor.__dict__.get("_tangents", {}).values())
+    return tangents + [further for tangent in tangents for further in tangents_of(tangent)]
 
 
 def detach_with_tangents(tensor: Tensor) -> Tensor:
@@ -80,36 +80,36 @@ def zeros_as(tensor: Tensor) -> Tensor:
 # How tangents move ---------------------------------------------------------------------
 
 
-def propagate(op: Op, given: Sequence[Any], settings: dict[str, Any], output: Tensor) -> None:
+def propagate(op: Op, inputs: Sequence[Any], settings: dict[str, Any], output: Tensor) -> None:
     """Give an op's output its tangents, level by level from the outermost on."""
     levels = current().levels
     if output._array.dtype not in dtypes.DIFFERENTIABLE or not (op.rules or op.linear):
         return
     for depth, level in enumerate(levels):
-        tangents = [tangent_of(each, level) for each in given]
+        tangents = [tangent_of(value, level) for value in inputs]
         if any(tangent is not None for tangent in tangents):
             with override_modes(levels=levels[:depth], listeners=(), saving=None):
-                moved = push(op, given, tangents, settings, output)
-            set_tangent(output, level, match_output(moved, output))
+                tangent = push(op, inputs, tangents, settings, output)
+            set_tangent(output, level, match_output(tangent, output))
 
 
 def push(
-    op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
+    op: Op, inputs: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
 ) -> Tensor:
     """Return J t of one op; None among the tangents stands for an input that stays."""
     if (op.linear and op.name not in BY_MEMORY) or op.name in LINEAR_BY_INDEX:
         if settings.get("value") is not None:
             settings = {**settings, "value": 0}  # a number that is written does not move
-        names = op.inputs * len(given) if op.variadic else op.inputs
-        moved = [
-            zero_tangent(name in op.rules, each) if tangent is None else tangent
-            for name, each, tangent in zip(names, given, tangents, strict=False)
+        names = op.inputs * len(inputs) if op.variadic else op.inputs
+        moving = [
+            zero_tangent(name in op.rules, value) if tangent is None else tangent
+            for name, value, tangent in zip(names, inputs, tangents, strict=False)
         ]
-        return call_op(op, moved, settings)
-    numbers = [each for each in given if isinstance(each, Tensor)]
-    if op.family == "elementwise" and not any(number.is_complex() for number in numbers):
-        return elementwise_jvp(op, given, tangents, settings, output)
-    return double_backward_jvp(op, given, tangents, settings)
+        return call_op(op, moving, settings)
+    input_tensors = [value for value in inputs if isinstance(value, Tensor)]
+    if op.family == "elementwise" and not any(number.is_complex() for number in input_tensors):
+        return elementwise_jvp(op, inputs, tangents, settings, output)
+    return double_backward_jvp(op, inputs, tangents, settings)
 
 
 def call_op(op: Op, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:
@@ -136,10 +136,10 @@ def zero_tangent(moves: bool, value: Any) -> Any:
 
 
 def elementwise_jvp(
-    op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
+    op: Op, inputs: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
 ) -> Tensor:
     """Sum what each input contributes, by the rules of backward with `g` the tangent."""
-    values = {**settings, **dict(zip(op.inputs, given, strict=False)), "y": output, "node": None}
+    values = {**settings, **dict(zip(op.inputs, inputs, strict=False)), "y": output, "node": None}
     values |= {f"{name}_shape": getattr(values.get(name), "shape", ()) for name in op.inputs}
     total = None
     for name, tangent in zip(op.inputs, tangents, strict=False):
@@ -154,22 +154,22 @@ def elementwise_jvp(
 
 
 def double_backward_jvp(
-    op: Op, given: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any]
+    op: Op, inputs: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any]
 ) -> Tensor:
     """Differentiate v ↦ vᵀ J along the tangents."""
     from .backward import grad
 
-    known = (*given, *tangents)
-    recorded = current().grad and any(node_of(each) is not None for each in known)
+    values = (*inputs, *tangents)
+    recorded = current().grad and any(node_of(value) is not None for value in values)
     with override_modes(grad=True):
-        inputs = [
-            each if tangent is None else differentiation_input(each, recorded)
-            for each, tangent in zip(given, tangents, strict=True)
+        primals = [
+            value if tangent is None else differentiation_input(value, recorded)
+            for value, tangent in zip(inputs, tangents, strict=True)
         ]
-        result = call_op(op, inputs, settings)
+        result = call_op(op, primals, settings)
         y = result[0] if isinstance(result, tuple) else result
         start = zeros_as(y).requires_grad_()
-        pairs = [(x, t) for x, t in zip(inputs, tangents, strict=True) if t is not None]
+        pairs = [(x, t) for x, t in zip(primals, tangents, strict=True) if t is not None]
         leaves = [x for x, _ in pairs]
         if y._node is None or not leaves:
             return zeros_as(y)
@@ -181,12 +181,12 @@ def double_backward_jvp(
         ]
         if not used:
             return zeros_as(y)
-        (moved,) = grad(
+        (result_tangent,) = grad(
             [back for back, _ in used], start, [t.to(back.dtype) for back, t in used],
             create_graph=recorded, materialize_grads=True,
         )  # fmt: skip
-    assert moved is not None
-    return moved
+    assert result_tangent is not None
+    return result_tangent
 
 
 def differentiation_input(tensor: Tensor, connected: bool) -> Tensor:
@@ -217,24 +217,24 @@ def update_tangents(target: Tensor, result: Tensor) -> None:
     levels = current().levels
     base = target if target._base is None else target._base
     for depth, level in enumerate(levels):
-        moved, whole = tangent_of(result, level), tangent_of(base, level)
-        if moved is None and whole is None:
+        tangent, base_tangent = tangent_of(result, level), tangent_of(base, level)
+        if tangent is None and base_tangent is None:
             continue
         with override_modes(levels=levels[:depth], listeners=(), saving=None):
-            moved = zeros_as(target) if moved is None else match_output(moved, target)
+            tangent = zeros_as(target) if tangent is None else match_output(tangent, target)
             if base is not target:
-                whole = zeros_as(base) if whole is None else whole
-                moved = scatter_tangent(whole, moved, base, target)
-            set_tangent(base, level, moved)
-            update_view_tangents(base, level, moved)
+                base_tangent = zeros_as(base) if base_tangent is None else base_tangent
+                tangent = scatter_tangent(base_tangent, tangent, base, target)
+            set_tangent(base, level, tangent)
+            update_view_tangents(base, level, tangent)
 
 
-def scatter_tangent(whole: Tensor, part: Tensor, base: Tensor, view: Tensor) -> Tensor:
+def scatter_tangent(base_tangent: Tensor, tangent: Tensor, base: Tensor, view: Tensor) -> Tensor:
     """Return the tangent of a base after a write into one of its views."""
     from .view_tracking import layout_of, region
 
     scatter = REGISTRY["as_strided_scatter"].function
-    return scatter(whole, part, *region(view), layout_of(base))
+    return scatter(base_tangent, tangent, *region(view), layout_of(base))
 
 
 def update_view_tangents(base: Tensor, level: Level, tangent: Tensor) -> None:

@@ -52,7 +52,9 @@ class VersionCounter:
     views_limit = 0
     regions: WrittenRegions | None = None  # writes into parts since the last one into all of it
 
-    def bump(self, place: CodeLocation | None = None, array: Any = None, index: Any = ...) -> None:
+    def bump(
+        self, location: CodeLocation | None = None, array: Any = None, index: Any = ...
+    ) -> None:
         """Note a write that happens now, and where (found out here, unless it is given).
 
         Args:
@@ -62,14 +64,14 @@ class VersionCounter:
             self.regions = WrittenRegions(self.time)
         self.time = clock()
         self.count += 1
-        if place is None:  # written out: each optimizer step comes through here
+        if location is None:  # written out: each optimizer step comes through here
             frame: Any = sys._getframe(1)
             while frame.f_globals.get("__name__", "").startswith("edutorch.") and frame.f_back:
                 frame = frame.f_back
-            place = frame.f_code, frame.f_lasti
-        self.place = place
+            location = frame.f_code, frame.f_lasti
+        self.place = location
         if array is not None:
-            self.regions.add((array, index, self.time, place))  # type: ignore[union-attr]
+            self.regions.add((array, index, self.time, location))  # type: ignore[union-attr]
         elif self.regions is not None:
             self.regions = None
 
@@ -78,10 +80,10 @@ class VersionCounter:
         regions = self.regions
         if regions is None or regions.whole > since or self.outside > since:
             return True
-        found = regions.last_into(array, since)
-        if found is not None:
-            (self.place,) = found  # for the error
-        return found is not None
+        write = regions.last_into(array, since)
+        if write is not None:
+            (self.place,) = write  # for the error
+        return write is not None
 
 
 class Hooks:
@@ -165,8 +167,8 @@ class Node:
     @property
     def source(self) -> Source | None:
         """The user's line that computed it: (file, line, text), if somebody was listening."""
-        place = self.notes.get("place")
-        return None if place is None else read_line(place)
+        location = self.notes.get("place")
+        return None if location is None else read_line(location)
 
     @property
     def formulas(self) -> dict[str, str]:
@@ -184,10 +186,10 @@ class Node:
 
         return saved_value(self, name.removeprefix("_saved_"))
 
-    def add_hook(self, kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+    def add_hook(self, slot: str, hook: Callable[..., Any]) -> RemovableHandle:
         """Add a hook of one of the kinds of `Hooks`."""
         self.hooks = self.hooks or Hooks()
-        return RemovableHandle(getattr(self.hooks, kind), hook)
+        return RemovableHandle(getattr(self.hooks, slot), hook)
 
     def register_prehook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
         """Call `hook(grad_outputs)` before this node runs; a tuple it returns replaces them."""

@@ -63,15 +63,15 @@ def describe_output(index: int) -> Any:
 
 def make_output_node(node: Node, index: int, array: Any) -> OutputNode:
     """Return the node of one output of `node`."""
-    each = OutputNode()
-    each._order = clock()
-    each.edges = (node,)
-    each.saved = ()
-    each.index = index
-    each.shape = array.shape
-    each.dtype = array.dtype
-    each.hooks = each.writes = None
-    return each
+    output = OutputNode()
+    output._order = clock()
+    output.edges = (node,)
+    output.saved = ()
+    output.index = index
+    output.shape = array.shape
+    output.dtype = array.dtype
+    output.hooks = output.writes = None
+    return output
 
 
 class MultiViewNode(Node):
@@ -92,9 +92,9 @@ class MultiViewNode(Node):
         """Put the gradients of the pieces together; a piece that was not used has zeros."""
         if edges[0] is None:
             return (None,)
-        found = g.by_output
-        gradients: list[Any] = [found.get(index) for index in range(len(self.shapes))]
-        if len(found) < len(gradients):
+        by_output = g.by_output
+        gradients: list[Any] = [by_output.get(index) for index in range(len(self.shapes))]
+        if len(by_output) < len(gradients):
             for index, gradient in enumerate(gradients):
                 if gradient is None:
                     missing = self.backend.xp.zeros(self.shapes[index], self.dtype)
@@ -110,32 +110,32 @@ def wrap_views(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any
         return ()
     outputs = tuple([fill(new(Tensor), array) for array in arrays])
     attach_views(outputs, input)
-    modes, past, kind = current(), input._node, arrays[0].dtype
-    if past is None or not modes.grad or kind not in dtypes.DIFFERENTIABLE:
+    modes, history, dtype = current(), input._node, arrays[0].dtype
+    if history is None or not modes.grad or dtype not in dtypes.DIFFERENTIABLE:
         if modes.op_recorder is not None:
             modes.op_recorder.unrecorded(op, outputs[0], (input,))
         return outputs
     node = op.node_type()
     node._order = clock()
-    node.edges = (input if past is LEAF else past,)
+    node.edges = (input if history is LEAF else history,)
     node.saved = settings
     node.hooks = node.writes = None
     node.backend = backends.of(arrays[0])  # type: ignore[attr-defined]
     node.shapes = shapes = [array.shape for array in arrays]  # type: ignore[attr-defined]
-    node.shape, node.dtype = shapes[0], kind
+    node.shape, node.dtype = shapes[0], dtype
     to_node = (node,)
     for index, output in enumerate(outputs):  # `output_of`, written out
-        output._node = each = OutputNode()
-        each._order = clock()
-        each.edges, each.saved, each.index = to_node, (), index
-        each.shape, each.dtype = shapes[index], kind
-        each.hooks = each.writes = None
+        output._node = output_node = OutputNode()
+        output_node._order = clock()
+        output_node.edges, output_node.saved, output_node.index = to_node, (), index
+        output_node.shape, output_node.dtype = shapes[index], dtype
+        output_node.hooks = output_node.writes = None
     if modes.op_recorder is not None:
-        told = modes.op_recorder.recorded.extend
-        made = representative(node, outputs)
-        told((made, (input,)))
+        record = modes.op_recorder.recorded.extend
+        cut = representative(node, outputs)
+        record((cut, (input,)))
         for output in outputs:
-            told((output, (made,)))
+            record((output, (cut,)))
     return outputs
 
 
@@ -152,31 +152,31 @@ def wrap_views_in_modes(
             tangent = tangent_of(input, level)
             if tangent is not None:
                 with override_modes(levels=levels[:depth], listeners=(), saving=None):
-                    moved = call_op(op, (tangent,), settings)
-                for output, each in zip(outputs, moved, strict=True):
-                    set_tangent(output, level, each)
+                    tangents = call_op(op, (tangent,), settings)
+                for output, output_tangent in zip(outputs, tangents, strict=True):
+                    set_tangent(output, level, output_tangent)
     return outputs
 
 
 def representative(node: Node, outputs: Sequence[Tensor]) -> Tensor:
     """Return what stands for all pieces where one result of the cut is asked for."""
-    made = wrap(outputs[0]._array)
-    made._node = node
-    return made
+    tensor = wrap(outputs[0]._array)
+    tensor._node = node
+    return tensor
 
 
-def notify_views(op: Op, given: tuple[Any, ...], settings: dict[str, Any], outputs: Any) -> None:
+def notify_views(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], outputs: Any) -> None:
     """Tell the listeners of the cut, and then of each piece."""
     first = outputs[0]._node if outputs else None
     if first is None:
-        emit(OpApplied(op, given, settings, outputs, None))
+        emit(OpApplied(op, inputs, settings, outputs, None))
         return
     node = first.public_node()[0]
     node.notes["place"] = user_location()
-    made = representative(node, outputs)
-    emit(OpApplied(op, given, settings, made, node))
+    cut = representative(node, outputs)
+    emit(OpApplied(op, inputs, settings, cut, node))
     for output in outputs:
-        emit(OpApplied(output._node.op, (made,), {}, output, output._node))
+        emit(OpApplied(output._node.op, (cut,), {}, output, output._node))
 
 
 def refuse_write_into_view(target: Tensor, name: str) -> None:

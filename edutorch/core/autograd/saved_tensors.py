@@ -95,16 +95,20 @@ def pack_value(value: Any, writes: VersionCounter | None, hooks: Hooks) -> Any:
         result = wrap(value)
         result._writes = writes
         return PackedTensor(result, hooks)
-    if isinstance(value, tuple) and value and all(isinstance(each, Tensor) for each in value):
-        return tuple(PackedTensor(each, hooks) for each in value)
+    if isinstance(value, tuple) and value and all(isinstance(tensor, Tensor) for tensor in value):
+        return tuple(PackedTensor(tensor, hooks) for tensor in value)
     return value
 
 
 def unpack_value(item: Any, node: Node, name: str) -> Any:
     if isinstance(item, PackedTensor):
         return item.restore(node, name)
-    if isinstance(item, tuple) and item and all(isinstance(each, PackedTensor) for each in item):
-        return tuple(each.restore(node, name) for each in item)
+    if (
+        isinstance(item, tuple)
+        and item
+        and all(isinstance(packed, PackedTensor) for packed in item)
+    ):
+        return tuple(packed.restore(node, name) for packed in item)
     return item
 
 
@@ -120,7 +124,7 @@ def saved_value(node: Node, name: str) -> Any:
     if name not in op.saved:
         name = {"self": op.inputs[0] if op.inputs else "", "result": "y"}.get(name, name)
     if name not in op.saved:
-        known = ", ".join(f"_saved_{each}" for each in op.saved) or "nothing"
+        known = ", ".join(f"_saved_{saved}" for saved in op.saved) or "nothing"
         raise AttributeError(f"{node.name()} has no _saved_{name}; it has {known}")
     if node.saved is None:
         raise second_backward(node)

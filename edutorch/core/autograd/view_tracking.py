@@ -69,14 +69,14 @@ def alias_with_history(target: Tensor) -> Tensor:
 def set_history(target: Tensor, result: Tensor) -> None:
     """After a recorded write: `target` now comes from the result's node, and views follow."""
     base = target._base
-    known = base is not None and base._node is not None
-    if result._node is None and target._node is None and not known:
+    base_is_recorded = base is not None and base._node is not None
+    if result._node is None and target._node is None and not base_is_recorded:
         return
     if result._node is not None:
         result._node._order = clock()  # younger than the write itself
     if base is None:
-        past, target._node = target._node, result._node
-        move_retain_hooks(target, past)
+        history, target._node = target._node, result._node
+        move_retain_hooks(target, history)
         base = target
     else:
         write_back(base, target, result)
@@ -106,7 +106,7 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
         )  # fmt: skip
     is_itself = whole.dtype == base.dtype
     written = base if is_itself else wrap(whole._array)
-    past = base._node
+    history = base._node
     scatter = REGISTRY["as_strided_scatter"]
     scatter.record(written, whole._array, whole, values, *region(part), layout_of(whole))
     written._node.__class__ = scatter.node_type_named("CopySlices")
@@ -115,7 +115,7 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
         as_complex = REGISTRY["view_as_complex"]
         as_complex.record(base, base._array, written)
         notify_recorded(OpApplied(as_complex, (written,), {}, base, base._node))
-    move_retain_hooks(base, past)
+    move_retain_hooks(base, history)
 
 
 def notify_recorded(event: OpApplied | ViewRebased) -> None:
@@ -143,10 +143,10 @@ def rebase_views(base: Tensor) -> None:
     for reference in tuple(writes.views):
         view = reference()
         if view is not None and view is not base and view._base is base:
-            past, view._node = view._node, None
+            history, view._node = view._node, None
             if base._node is not None and view._array.dtype in dtypes.DIFFERENTIABLE:
                 rebase_view(base, view)
-            move_retain_hooks(view, past)
+            move_retain_hooks(view, history)
 
 
 def rebase_view(base: Tensor, view: Tensor) -> None:
@@ -155,11 +155,11 @@ def rebase_view(base: Tensor, view: Tensor) -> None:
     if whole.dtype is not part.dtype:
         return  # as another type the numbers have no derivative
     is_itself = part.dtype == view.dtype
-    seen = view if is_itself else wrap(part._array)
+    strided = view if is_itself else wrap(part._array)
     as_strided = REGISTRY["as_strided"]
-    as_strided.record(seen, seen._array, whole, *region(part), layout_of(whole))
-    notify_recorded(ViewRebased(as_strided, whole, seen, seen._node))
+    as_strided.record(strided, strided._array, whole, *region(part), layout_of(whole))
+    notify_recorded(ViewRebased(as_strided, whole, strided, strided._node))
     if not is_itself:
         as_complex = REGISTRY["view_as_complex"]
-        as_complex.record(view, view._array, seen)
-        notify_recorded(ViewRebased(as_complex, seen, view, view._node))
+        as_complex.record(view, view._array, strided)
+        notify_recorded(ViewRebased(as_complex, strided, view, view._node))

@@ -25,8 +25,8 @@ def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any)
 
     Raises: ShapeError: elements of what is written lie at one place; or the memory is read-only.
     """
-    shown = region_index(index)
-    part = written_view(array, shown)
+    view_index = region_index(index)
+    part = written_view(array, view_index)
     if has_overlap(part):
         raise overlap_error(name, target)
     try:
@@ -34,7 +34,7 @@ def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any)
     except ValueError:
         rows = {"input": tuple(target.shape)}
         raise ShapeError(name, "its memory is read-only", rows, "write into x.clone()") from None
-    memory[... if shown is index else index] = values
+    memory[... if view_index is index else index] = values
 
 
 class WrittenRegions:
@@ -60,11 +60,11 @@ class WrittenRegions:
     def _drop_repeated(self) -> None:
         """Keep only the last write into each part; too many parts count as all of the memory."""
         latest = {}
-        for array, index, time, place in self.writes:
+        for array, index, time, location in self.writes:
             part = written_view(array, index)
             key = (backends.of(part).address(part), part.shape, part.strides)
             latest.pop(key, None)
-            latest[key] = part, ..., time, place
+            latest[key] = part, ..., time, location
         if len(latest) > MAX_REGIONS:
             self.whole = self.writes[-1][2]
             latest = {}
@@ -84,10 +84,10 @@ class WrittenRegions:
         _, first, last, times = self.bounds
         begin, end = byte_bounds(array)
         near = np.flatnonzero((times > since) & (first < end) & (last > begin))
-        for number in near[::-1]:
-            written, index, _, place = self.writes[number]
+        for position in near[::-1]:
+            written, index, _, location = self.writes[position]
             if may_overlap(array, written_view(written, index)):
-                return (place,)
+                return (location,)
         return None
 
 

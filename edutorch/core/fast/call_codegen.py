@@ -455,14 +455,14 @@ def _scalars(op: Op) -> list[str]:
 
 def _report_recorded(op: Op) -> str:
     """Tell who follows of the result and of what it was made from."""
-    given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
-    return f"\nif mode is not DEFAULT:\n    mode.op_recorder.recorded.extend((output, {given}))"
+    operands = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
+    return f"\nif mode is not DEFAULT:\n    mode.op_recorder.recorded.extend((output, {operands}))"
 
 
 def _report_unrecorded(op: Op) -> str:
     """Tell who follows of a result that is not recorded."""
-    given = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
-    return f"mode.op_recorder.unrecorded(OP, output, {given})"
+    operands = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
+    return f"mode.op_recorder.unrecorded(OP, output, {operands})"
 
 
 def _saved_value(op: Op, name: str) -> str:

@@ -30,7 +30,7 @@ def expression_of(forward: Callable[..., Any]) -> ast.expr | None:
     if not isinstance(definition, ast.FunctionDef):
         return None
     *before, last = definition.body
-    if len(before) > 1 or not all(is_text(each) for each in before):
+    if len(before) > 1 or not all(is_text(statement) for statement in before):
         return None
     if not isinstance(last, ast.Return) or last.value is None:
         return None

@@ -56,13 +56,13 @@ class DeferredMatmulGradient:
 
     Attributes:
         dtype: none, so that the engine asks `match_shape_and_dtype`, which keeps only what a leaf waits for.
-        kind: the type of the array to be.
+        array_dtype: the dtype of the array to be.
     """
 
     size, base, dtype = 1 << 62, None, None
 
     def __init__(self, g: Any, x: Any, multiply: Callable[[Any, Any], Any]) -> None:
-        self.shape, self.kind, self.multiply = (g.shape[1], x.shape[1]), g.dtype, multiply
+        self.shape, self.array_dtype, self.multiply = (g.shape[1], x.shape[1]), g.dtype, multiply
         self.gs, self.xs, self.rows = [g], [x], len(g)
         self.sum: Any = None  # of the products that are no longer kept
 
@@ -86,8 +86,8 @@ class DeferredMatmulGradient:
         """Return the array, and let go of the factors: before the product, which is large too."""
         if self.gs:
             g, x = (
-                each[0] if len(each) == 1 else numpy.concatenate(each)
-                for each in (self.gs, self.xs)
+                arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays)
+                for arrays in (self.gs, self.xs)
             )
             self.gs, self.xs, self.rows = [], [], 0
             y = self.multiply(g.T, x)
@@ -103,21 +103,23 @@ class OneHotGradient:
         columns: where the number of each row is.
         values: the numbers.
         dtype: none, so that the engine asks `match_shape_and_dtype`, as it does for `DeferredMatmulGradient`.
-        kind: the type of the array to be.
+        array_dtype: the dtype of the array to be.
     """
 
     size, base, dtype = 0, None, None
 
-    def __init__(self, shape: tuple[int, ...], columns: Any, share: Any, kind: Any) -> None:
-        self.shape, self.columns, self.kind = shape, columns, kind
-        self.values = numpy.full(columns.shape, share, kind)  # it may be one number for all rows
+    def __init__(self, shape: tuple[int, ...], columns: Any, value: Any, array_dtype: Any) -> None:
+        self.shape, self.columns, self.array_dtype = shape, columns, array_dtype
+        self.values = numpy.full(
+            columns.shape, value, array_dtype
+        )  # it may be one number for all rows
 
     def __add__(self, other: Any) -> Any:
         return self.materialize() + as_array(other)
 
     def materialize(self) -> Any:
         """Return the array."""
-        y = numpy.zeros(self.shape, self.kind)
+        y = numpy.zeros(self.shape, self.array_dtype)
         self.add_to(y)
         return y
 
@@ -135,20 +137,20 @@ SUM_KERNEL_MIN_SIZE = 180_000
 """From so many numbers on, the sum over the first axes is worth asking the kernel of `sum`."""
 
 
-def add_large(held: Any, partial: Any) -> Any:
+def add_large(total: Any, partial: Any) -> Any:
     """Return the sum of two gradients that are not small."""
-    if held.__class__ is numpy.ndarray and held.size >= ADD.min_size:
-        y = ADD(held, partial, 1)
+    if total.__class__ is numpy.ndarray and total.size >= ADD.min_size:
+        y = ADD(total, partial, 1)
         if y is not None:
             return y
-    return held + partial
+    return total + partial
 
 
-def add_in_place(held: Any, partial: Any) -> None:
+def add_in_place(total: Any, partial: Any) -> None:
     """Add a gradient to a sum of earlier ones, which is nobody else's."""
-    large = held.__class__ is numpy.ndarray and held.size >= ADD_ONTO.min_size
-    if not large or ADD_ONTO(held, partial) is None:
-        held += partial
+    large = total.__class__ is numpy.ndarray and total.size >= ADD_ONTO.min_size
+    if not large or ADD_ONTO(total, partial) is None:
+        total += partial
 
 
 def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
@@ -175,14 +177,16 @@ def can_defer(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
     Args:
         target: the node, or the leaf's array: what the gradient has to fit.
     """
-    if later.kind is not target.dtype or later.shape != target.shape:
+    if later.array_dtype is not target.dtype or later.shape != target.shape:
         return False
-    held, at_leaf = engine.pending.get(edge), not edge._order
+    waiting_gradient, at_leaf = engine.pending.get(edge), not edge._order
     if later.__class__ is DeferredMatmulGradient:  # with others of its kind
-        waits = at_leaf and (held is None or held.__class__ is DeferredMatmulGradient)
+        waits = at_leaf and (
+            waiting_gradient is None or waiting_gradient.__class__ is DeferredMatmulGradient
+        )
     else:
-        waits = not at_leaf and held is None and not edge.hooks and takes_one_hot(edge)
-    if waits and held is None:
+        waits = not at_leaf and waiting_gradient is None and not edge.hooks and takes_one_hot(edge)
+    if waits and waiting_gradient is None:
         register_pending(engine, edge)
     return waits
 

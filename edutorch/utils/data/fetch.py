@@ -1,7 +1,7 @@
-"""One batch: its samples are taken out of the dataset and collated.
+"""Fetchers: they take the samples of a batch out of the dataset and collate them.
 
-The same code runs in a worker and, without workers, in the process itself. While it works it
-keeps in mind what it is at, so that an error can say which sample it was.
+The same code runs in a worker and, without workers, in the process itself. A fetcher records its
+progress, so that an error can name the sample.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .worker_errors import format_indices
 
 
 class MapFetcher:
-    """Makes batches of a dataset whose samples have numbers.
+    """Fetches batches from a map-style dataset.
 
     Args:
-        batched: it is asked for lists of numbers, otherwise for single ones.
-        collate: makes a batch of a list of samples, or changes a single one.
+        batched: it is called with lists of indices, otherwise with single ones.
+        collate: makes a batch of a list of samples, or converts a single one.
     """
 
     def __init__(self, dataset: Any, batched: bool, collate: Callable[[Any], Any]) -> None:
@@ -37,7 +37,7 @@ class MapFetcher:
         self.stage = ""
 
     def __call__(self, request: Any) -> Any:
-        """Return the batch of the numbers asked for."""
+        """Return the batch with these indices."""
         self._requested, self.stage = request, "one"
         if not self.is_batched:
             self._current = request
@@ -64,7 +64,7 @@ class MapFetcher:
             raise
 
     def progress(self) -> dict[str, str]:
-        """Say in words what it is at."""
+        """Return a description of the progress, for error messages."""
         batch = format_indices(self._requested)
         if self.stage == "one":
             where = f"{self._current!r}" + (f" of the batch {batch}" if self.is_batched else "")
@@ -77,11 +77,11 @@ class MapFetcher:
 
 
 class IterableFetcher:
-    """Makes batches of a dataset that gives one sample after the other.
+    """Fetches batches from an iterable-style dataset.
 
     Args:
-        collate: makes a batch of a list of samples, or changes a single one.
-        drop_last: leave out a last batch that is not full.
+        collate: makes a batch of a list of samples, or converts a single one.
+        drop_last: drop a last batch that is not full.
     """
 
     def __init__(self, dataset: Any, collate: Callable[[Any], Any], drop_last: bool) -> None:
@@ -90,7 +90,7 @@ class IterableFetcher:
         self._samples = iter(dataset)
 
     def __call__(self, request: int | None) -> Any:
-        """Return the next batch of so many samples; of None, the next sample.
+        """Return the next batch of `request` samples; if None, the next sample.
 
         Raises: StopIteration: there are no more.
         """
@@ -109,7 +109,7 @@ class IterableFetcher:
         return self.collate(samples)
 
     def progress(self) -> dict[str, str]:
-        """Say in words what it is at."""
+        """Return a description of the progress, for error messages."""
         if self.stage in ("collated", "sent"):
             before = f"before number {self._seen} of its stream"
             return {"samples": f"{before}, while they are {self.stage}"}
@@ -117,7 +117,7 @@ class IterableFetcher:
 
 
 def describe_out_of_range(dataset: Any, indices: Any) -> dict[str, str]:
-    """Say it if a sampler has asked for samples that the dataset does not have."""
+    """Return a message if a sampler has asked for indices that are out of range."""
     try:
         total = len(dataset)
         invalid = [n for n in indices if isinstance(n, int) and not -total <= n < total]
@@ -128,11 +128,11 @@ def describe_out_of_range(dataset: Any, indices: Any) -> dict[str, str]:
     return {"sampler": f"gave {format_indices(invalid)}, but len(dataset) is {total}"}
 
 
-# Many rows at once -------------------------------------------------------------------------------
+# Fetching many rows at once ----------------------------------------------------------------------
 
 
 def as_index_array(indices: Sequence[Any]) -> np.ndarray | None:
-    """Return the numbers of samples as an array; None if they are something else."""
+    """Return indices as an array; None if they are not integers."""
     try:
         return np.array([operator.index(number) for number in indices], np.int64)
     except TypeError:
@@ -140,9 +140,9 @@ def as_index_array(indices: Sequence[Any]) -> np.ndarray | None:
 
 
 def row_fetcher(dataset: Any) -> Callable[[np.ndarray], list[Any]] | None:
-    """Return a function that takes a whole batch out of tensors at once, if they are in memory.
+    """Return a function that indexes a whole batch at once, if the dataset consists of tensors.
 
-    It gives what stacking the single samples would give, without making them.
+    The result equals that of stacking single samples.
     """
     if type(dataset) is TensorDataset:
         tensors = dataset.tensors
@@ -158,7 +158,7 @@ def row_fetcher(dataset: Any) -> Callable[[np.ndarray], list[Any]] | None:
 
 
 def concat_row_fetcher(dataset: ConcatDataset[Any]) -> Callable[[np.ndarray], list[Any]] | None:
-    """Do the same for datasets one behind the other, if their rows are alike."""
+    """Return such a function for concatenated datasets, if their rows have one signature."""
     parts = [row_fetcher(part) for part in dataset.datasets]
     if any(part is None for part in parts):
         return None
@@ -186,7 +186,7 @@ def concat_row_fetcher(dataset: ConcatDataset[Any]) -> Callable[[np.ndarray], li
 
 
 def row_signature(dataset: Any) -> tuple[Any, ...]:
-    """Return what must be equal for rows of several datasets to fit into one batch."""
+    """Return shape, dtype and device of the rows: equal where rows fit into one batch."""
     while type(dataset) is Subset:
         dataset = dataset.dataset
     if type(dataset) is ConcatDataset:

@@ -1,4 +1,4 @@
-"""An epoch whose batches are made by workers: who makes which, in which order they come."""
+"""The iterator over one epoch whose batches are made by worker processes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ END = object()
 
 
 class MultiProcessIterator(BatchIterator):
-    """Lets worker processes make batches ahead, and gives them out in order.
+    """Makes batches in worker processes ahead of time, and returns them in order.
 
-    Batch number n is made by worker n mod num_workers, so that random numbers drawn in a
-    worker lead to the same batches on each run. A worker whose stream has ended is left out.
+    Batch n is made by worker n mod num_workers, so that random numbers drawn in a worker lead to
+    the same batches in each run. A worker whose stream has ended is skipped.
     """
 
     def __init__(self, loader: Any) -> None:
@@ -33,7 +33,7 @@ class MultiProcessIterator(BatchIterator):
             for index in range(loader.num_workers)
         ]
         self._pool = WorkerPool(loader.timeout)
-        # Runs when the iterator is forgotten and, before Python waits for children, at the end.
+        # Runs when the iterator is collected and, before Python waits for children, at exit.
         util.Finalize(self, self._pool.close, args=(True,), exitpriority=10)
         self._pool.start(configs, resolve_context(loader.multiprocessing_context))
         self._epoch = 0
@@ -47,24 +47,24 @@ class MultiProcessIterator(BatchIterator):
 
     @property
     def is_over(self) -> bool:
-        """Whether the workers are gone."""
+        """Whether the workers have ended."""
         return self._pool.is_closed
 
     def _start_epoch(self) -> None:
         self._epoch += 1
         self._active = list(range(len(self._pool.processes)))
         self._worker_cycle = cycle(self._active[:])
-        self._pending: deque[int] = deque()  # the batches that were asked for, in order
+        self._pending: deque[int] = deque()  # the requested batches, in order
         self._worker_of: dict[int, int] = {}
         self._requests: dict[int, Any] = {}
-        self._ready: dict[int, Batch] = {}  # those that have arrived
+        self._ready: dict[int, Batch] = {}  # received batches
         self._sent, self._exhausted = 0, False
         self._send_tasks()
 
     # Tasks ---------------------------------------------------------------------------------------
 
     def _send_tasks(self) -> None:
-        """Ask for batches until each worker has enough to do."""
+        """Request batches until each worker has `prefetch_factor` of them to do."""
         try:
             while not self._exhausted and len(self._pending) < self._prefetch * len(self._active):
                 request = next(self._indices, END)
@@ -85,7 +85,7 @@ class MultiProcessIterator(BatchIterator):
             free = self._in_order or len(self._outstanding(worker)) < self._prefetch
             if worker in self._active and free:
                 return worker
-        raise AssertionError  # never reached: the turns have no end
+        raise AssertionError  # never reached: the cycle is infinite
 
     def _outstanding(self, worker: int) -> list[int]:
         return [n for n in self._pending if self._worker_of[n] == worker and n not in self._ready]
@@ -96,7 +96,9 @@ class MultiProcessIterator(BatchIterator):
             return "none: it had nothing to do"
         request = self._requests[outstanding[0]]
         return (
-            f"the next {request or 1} of its stream" if self._is_iterable else format_indices(request)
+            f"the next {request or 1} of its stream"
+            if self._is_iterable
+            else format_indices(request)
         )
 
     # Answers -------------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ class MultiProcessIterator(BatchIterator):
                 if number is not None:
                     return self._deliver(number)
                 self._receive()
-        except BaseException:  # a worker is gone, or the user has pressed Ctrl-C
+        except BaseException:  # a worker has died, or the user has pressed Ctrl-C
             self._pool.close()
             raise
         if not self._persistent:
@@ -137,7 +139,7 @@ class MultiProcessIterator(BatchIterator):
             self._worker_of[self._pending[0]], self._describe_request
         )
         if epoch != self._epoch:
-            return  # asked for in an epoch that was left early
+            return  # requested in an epoch that was abandoned
         if status != "ended":
             self._ready[number] = batch
             return

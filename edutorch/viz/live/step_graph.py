@@ -18,18 +18,18 @@ from ...core.tensor import Tensor
 from ...events import GradientFlowed, TensorAliased, TensorWritten
 from ..graph.call_scopes import CallScopes
 from ..graph.graph_reader import (
-    vertex_of_call,
     argument_names,
-    received_gradient,
     leaf_vertex,
     name_variables,
     number_vertex,
+    received_gradient,
+    vertex_of_call,
 )
 from ..graph.model import ArrangedGraph, Key, Tab, Vertex, ancestors, arrange_graph, gradient_label
 from ..graph.names import Names, variables
 from ..graph.tensor_keys import TensorKeys, has_node
 from ..tensors.summaries import Stats, summarize
-from .step_trace import UnrecordedOp, Call, Constant
+from .step_trace import Call, Constant, UnrecordedOp
 
 if TYPE_CHECKING:
     from .sampling_policy import VisibleSet
@@ -40,8 +40,11 @@ are left out."""
 
 
 class Pass(NamedTuple):
-    """A backward pass. `accumulates`: it is `backward`, not `grad`; `retains`: the graph is kept
-    for another one; `root`: the vertex it began at, None if that is not of this step."""
+    """A backward pass.
+
+    `accumulates`: it is `backward`, not `grad`; `retains`: the graph is kept for another one;
+    `root`: the vertex it began at, None if that is not of this step.
+    """
 
     accumulates: bool
     retains: bool
@@ -49,25 +52,25 @@ class Pass(NamedTuple):
 
 
 class StepGraph:
-    """Gathers the vertices of one step. Each is known by its number, in the order they came.
+    """Gathers the vertices of one step. Each is known by its key, a number in order of appearance.
 
     Args:
-        names: what tensors and modules are called.
+        names: the names of tensors and modules.
         scopes: the calls that are running.
-        watch: whose numbers are taken, where not all are to be seen.
-        detailed: count for histograms too.
-        before: the graph of the step before, where nobody says when a step ends: what was computed
-            since its last backward may be the beginning of this one.
+        visible: the vertices whose values are taken; None: all.
+        detailed: also compute histograms.
+        before: the graph of the step before, where nothing marks the end of a step: what was
+            computed since its last backward may be the beginning of this one.
 
     Attributes:
         orders: the vertices of the recorded ops by the order of their nodes when they ran.
-        choosing: the vertices of indices and masks.
-        calls: the recorded ops, as a glance compares them.
-        aside: the ops that were not recorded.
+        index_keys: the vertices of indices and masks.
+        calls: the recorded ops, as a fast sampler compares them.
+        unrecorded: the ops that were not recorded.
         passes: the backward passes of the step so far.
         received: the leaves that got a gradient.
         again: a later version of a tensor from outside, and the vertex of an earlier one.
-        passes_met: a gradient was added to that of an earlier pass.
+        has_joined_passes: whether a gradient was added to that of an earlier pass.
         tail: the first vertex that was made after the last backward; 0: none has run.
         results: what a function has returned, where that is what is drawn.
     """
@@ -76,44 +79,47 @@ class StepGraph:
         self,
         names: Names,
         scopes: CallScopes,
-        watch: VisibleSet | None = None,
+        visible: VisibleSet | None = None,
         detailed: bool = False,
         before: StepGraph | None = None,
     ) -> None:
-        self.names, self.scopes, self.watch, self.detailed = names, scopes, watch, detailed
+        self.names, self.scopes, self.visible, self.detailed = names, scopes, visible, detailed
         self.before = before
         if before is not None:
             before.before = None
         self.keys = TensorKeys()
         self.vertices: dict[int, Vertex] = {}
         self.orders: dict[int, int] = {}
-        self.choosing: set[int] = set()
+        self.index_keys: set[int] = set()
         self.calls: list[Call] = []
-        self.aside: list[UnrecordedOp] = []
+        self.unrecorded: list[UnrecordedOp] = []
         self.passes: list[Pass] = []
         self.received: set[int] = set()
         self.again: dict[int, int] = {}
-        self.passes_met = False
+        self.has_joined_passes = False
         self.tail = 0
         self.results: list[int] | None = None
-        self._own: set[int] = set()  # vertices of the parameters that the view is for
+        self._own: set[int] = set()  # vertices of the parameters of this view's models
         self._latent: set[int] = set()  # vertices that are drawn only if something uses them
-        self._adopted: dict[int, int] = {}  # by number in the step before
+        self._adopted: dict[int, int] = {}  # by key in the step before
         self._sums: dict[tuple[int, str], Any] = {}  # gradients that a later pass is added to
-        self._drawn: tuple[Any, Any] = None, None  # of which vertices and roots, and their graph
-        self._flowed: tuple[Any, Stats | None] = None, None  # what left a node last, its numbers
+        self._drawn: tuple[Any, Any] = None, None  # vertices and roots, and their graph
+        self._flowed: tuple[Any, Stats | None] = (
+            None,
+            None,
+        )  # what left a node last, and its summary
 
     @property
-    def touched(self) -> bool:
+    def has_content(self) -> bool:
         """Whether anything of a step was gathered."""
-        return bool(self.vertices or self.passes or self.aside)
+        return bool(self.vertices or self.passes or self.unrecorded)
 
     def _add(self, vertex: Vertex) -> int:
-        """Gather a vertex, and decide whether its numbers are wanted."""
+        """Add a vertex, and decide whether its values are wanted."""
         key = len(self.vertices)
-        if self.watch is not None:
-            vertex.watched = key in self.watch.nodes
-            vertex.tracked = key in self.watch.flows
+        if self.visible is not None:
+            vertex.watched = key in self.visible.nodes
+            vertex.tracked = key in self.visible.flows
         self.vertices[key] = vertex
         return key
 
@@ -127,41 +133,41 @@ class StepGraph:
         node: Any,
         settings: Mapping[str, Any] | None = None,
     ) -> int:
-        """Gather the vertex of an op that ran, and those of its operands that are new."""
+        """Add the vertex of an op that ran, and those of its operands that are new."""
         output, names = outputs[0], argument_names(op, len(inputs))
         keys = [self._source(value, name) for name, value in zip(names, inputs, strict=True)]
-        chosen = [pair for name, value in (settings or {}).items()
-                  for pair in self._chosen_by(name, value)]  # fmt: skip
+        index_sources = [pair for name, value in (settings or {}).items()
+                  for pair in self._index_tensors(name, value)]  # fmt: skip
         vertex = vertex_of_call(op, output, node)
         vertex.scopes, vertex.module = self.scopes.current(), self.scopes.module
         pairs = zip(names, keys, strict=True)
-        vertex.sources = (*((name, key) for name, key in pairs if key is not None), *chosen)
+        vertex.sources = (*((name, key) for name, key in pairs if key is not None), *index_sources)
         key = self._add(vertex)
-        for each in outputs:
-            if isinstance(each, Tensor):
-                self.keys.note(each, key)
+        for result in outputs:
+            if isinstance(result, Tensor):
+                self.keys.record(result, key)
         vertex.version = self.keys.version(output)  # of a view's base that was written into
         if node is None:
-            self.aside.append(UnrecordedOp(op, key, tuple(keys)))
+            self.unrecorded.append(UnrecordedOp(op, key, tuple(keys)))
         else:
-            self.keys.note_node(node, key)
+            self.keys.record_node(node, key)
             self.orders[node._order] = key
-            given = tuple(map(self._given, inputs, keys))
+            operands = tuple(map(self._operand, inputs, keys))
             edges = tuple(edge is not None for edge in node.edges)
-            self.calls.append(Call(node.origin, node.shape, key, given, edges, tuple(names),
+            self.calls.append(Call(node.origin, node.shape, key, operands, edges, tuple(names),
                                     node.gathers, vertex.module))  # fmt: skip
         if vertex.watched:
             vertex.value = summarize(output._array, self.detailed)
         if vertex.watched and node is not None and not node.gathers:
-            node.hang("gradient", lambda gradient: self._gradient_reached(key, gradient))
+            node.add_hook("gradient", lambda gradient: self._record_gradient(key, gradient))
         return key
 
     def _source(self, value: Any, name: str) -> int | None:
-        """Return the vertex of one operand, and make it if it is new."""
+        """Return the vertex of one operand, and add it if it is new."""
         if isinstance(value, Tensor):
-            number = value.__dict__.get("_number")
-            if number is not None:
-                return self._add(number_vertex(name, number))
+            scalar = value.__dict__.get("_number")
+            if scalar is not None:
+                return self._add(number_vertex(name, scalar))
             key = self.keys.find(value)
             if key is None:
                 return self._leaf(value)
@@ -176,8 +182,8 @@ class StepGraph:
             return self._add(number_vertex(name, value))
         return None
 
-    def _chosen_by(self, name: str, value: Any) -> Iterator[tuple[str, int]]:
-        """Yield the tensors in a setting: the indices and masks by which an op chooses."""
+    def _index_tensors(self, name: str, value: Any) -> Iterator[tuple[str, int]]:
+        """Yield the tensors in a setting: the indices and masks of an indexing op."""
         if isinstance(value, Tensor):
             key = self._source(value, name)
         elif isinstance(value, ndarray) and value.dtype.kind in "biu":
@@ -185,21 +191,21 @@ class StepGraph:
         elif isinstance(value, tuple | list) and any(
             isinstance(item, Tensor | ndarray) for item in value
         ):
-            for number, item in enumerate(value):
-                yield from self._chosen_by(f"{name}[{number}]", item)
+            for index, item in enumerate(value):
+                yield from self._index_tensors(f"{name}[{index}]", item)
             return
         else:
             return
         if key is not None:
-            self.choosing.add(key)
+            self.index_keys.add(key)
             yield name, key
 
     def _index(self, array: ndarray, name: str) -> int:
-        """Return the vertex of an index, of which an op is given the bare array."""
-        held = (value for _, value in variables(self.names.frame) if isinstance(value, Tensor))
+        """Return the vertex of an index, which the op gets as a bare array."""
+        tensors = (value for _, value in variables(self.names.frame) if isinstance(value, Tensor))
         tensor = self.keys.owner_of_array(array)
         if tensor is None:
-            tensor = next((value for value in held if value._array is array), None)
+            tensor = next((value for value in tensors if value._array is array), None)
         key = None if tensor is None else self._source(tensor, name)
         if key is not None:
             return key
@@ -208,16 +214,16 @@ class StepGraph:
                                 differentiable=False, value=stats))  # fmt: skip
 
     def _refresh(self, tensor: Tensor, key: int) -> None:
-        """Show the elements of a recorded tensor that was overwritten behind the graph's back."""
+        """Update the elements of a recorded tensor that was overwritten without a record."""
         if not self.keys.is_stale(tensor):
             return
         vertex = self.vertices[key]
-        self.keys.note(tensor, key)
+        self.keys.record(tensor, key)
         vertex.version = self.keys.version(tensor)
         if vertex.watched:
             vertex.value = summarize(tensor._array, self.detailed)
 
-    def _given(self, value: Any, key: int | None) -> int | Constant | None:
+    def _operand(self, value: Any, key: int | None) -> int | Constant | None:
         if key is None:
             return None
         is_number = not isinstance(value, Tensor) or "_number" in value.__dict__
@@ -242,7 +248,7 @@ class StepGraph:
         if writer is not None:
             vertex.sources = (("write", writer),)
         key = self._add(vertex)
-        self.keys.note(tensor, key)
+        self.keys.record(tensor, key)
         vertex.version = self.keys.version(tensor)
         if known is not None:
             self.again[key] = known.key
@@ -251,7 +257,7 @@ class StepGraph:
         return key
 
     def _name_gradient(self, vertex: Vertex, tensor: Tensor) -> None:
-        """Call the `.grad` of a tensor of this step or the last by the name of that tensor."""
+        """Name the `.grad` of a tensor of this step or the last after that tensor."""
         for graph in (self, self.before):
             owner = None if graph is None else graph.keys.owner_of_gradient(tensor)
             if graph is not None and owner is not None:
@@ -260,37 +266,37 @@ class StepGraph:
                 return
 
     def _adopt(self, tensor: Tensor) -> int | None:
-        """Take over what an unrecorded op made for this step when the last one was not over yet.
+        """Take over what an unrecorded op computed for this step before the last one was over.
 
-        Without an optimizer nobody says when a step ends: `x = images / 255` comes before the
+        Without an optimizer nothing marks the end of a step: `x = images / 255` comes before the
         first recorded op of the next one.
         """
         before = self.before
-        number = None if before is None else before.keys.find(tensor)
-        if before is None or number is None or number < before.tail:
+        key_before = None if before is None else before.keys.find(tensor)
+        if before is None or key_before is None or key_before < before.tail:
             return None
-        if before.vertices[number].differentiable:
+        if before.vertices[key_before].differentiable:
             return None
-        key = self._take_over(number, before)
-        self.keys.note(tensor, key)
+        key = self._take_over(key_before, before)
+        self.keys.record(tensor, key)
         return key
 
-    def _take_over(self, number: int, before: StepGraph) -> int:
-        """Gather a vertex of the step before, with all that it was made from since backward."""
-        if number not in self._adopted:
-            vertex = before.vertices[number]
+    def _take_over(self, key: int, before: StepGraph) -> int:
+        """Add a vertex of the step before, with everything it was computed from since backward."""
+        if key not in self._adopted:
+            vertex = before.vertices[key]
             vertex.sources = tuple(
                 (name, self._take_over(source, before))
                 for name, source in vertex.sources
                 if source >= before.tail or before.vertices[source].kind != "op"
             )
-            self._adopted[number] = self._add(vertex)
-        return self._adopted[number]
+            self._adopted[key] = self._add(vertex)
+        return self._adopted[key]
 
     # Writes -----------------------------------------------------------------------------
 
     def note_latent(self, key: int) -> None:
-        """Let a vertex be drawn only if something uses it."""
+        """Mark a vertex to be drawn only if something uses it."""
         self._latent.add(key)
 
     def follow_alias(self, event: TensorAliased) -> None:
@@ -310,31 +316,31 @@ class StepGraph:
                 vertex.value = summarize(event.alias._array, self.detailed)
             key = self._add(vertex)
             self._latent.add(key)
-            self.keys.note(event.alias, key)
+            self.keys.record(event.alias, key)
         else:
             self.keys.alias(event.tensor, event.alias)
 
     def follow_write(self, event: TensorWritten) -> None:
-        """Follow a tensor to the result that was written into it: the same one, a new version."""
+        """Follow a tensor to the result that was written into it: its new version."""
         tensor, result = event.tensor, event.result
         key = None if result is None else self.keys.find(result)
         if key is not None and tensor._node is not LEAF and tensor._base is None:
-            self.keys.note(tensor, key)
+            self.keys.record(tensor, key)
             self.vertices[key].version = max(1, self.keys.version(tensor))
         elif key is not None and has_node(tensor) and has_node(result):
             self.vertices[key].version = max(1, self.keys.version(tensor))
-        self.keys.note_write(tensor, key)
+        self.keys.record_write(tensor, key)
 
     # Backward ---------------------------------------------------------------------------
 
     def begin_backward(self, running: Pass, node: Any) -> None:
-        """Note a backward pass, whose first gradient leaves `node` now."""
+        """Record a backward pass, whose first gradient leaves `node` now."""
         self.passes.append(running._replace(root=self.keys.of_node(node)))
         name_variables(self.vertices, self.names, self.keys.find)  # later they may hold others
         self._mark_hooks()
 
     def _mark_hooks(self) -> None:
-        """Mark the results on which a hook sits. One of each node that is watched is ours."""
+        """Mark the results that have hooks. One of each node that is watched is ours."""
         for node, key in self.keys.nodes():
             vertex, hooks = self.vertices[key], node.hooks
             if hooks is not None:
@@ -342,14 +348,14 @@ class StepGraph:
                 count = len(hooks.gradient) - ours + len(hooks.before) + len(hooks.after)
                 vertex.marks = ("hook",) if count > 0 else ()
 
-    def _gradient_reached(self, key: int, gradient: Tensor) -> None:
-        array, known = self._flowed  # mostly, as it is, what reaches the next node
+    def _record_gradient(self, key: int, gradient: Tensor) -> None:
+        array, known = self._flowed  # mostly exactly what reaches the next node
         total = self._total(key, "", gradient._array)
         if total is not None:
             self.vertices[key].grad = known if total is array else summarize(total)
 
     def gradient_flowed(self, event: GradientFlowed) -> None:
-        """Take the gradient that left a node along one of its edges."""
+        """Record the gradient that left a node along one of its edges."""
         node = event.node
         key = self.keys.of_node(node)
         if key is None or not self.vertices[key].tracked:
@@ -361,25 +367,25 @@ class StepGraph:
             self._flowed = total, stats
 
     def _total(self, key: int, name: str, array: Any) -> Any:
-        """Return a gradient with those of the earlier passes of this step that went the same way.
+        """Return a gradient plus those of the earlier passes of this step along the same edge.
 
         None: it belongs to a pass of `grad`, and what `backward` has accumulated is shown.
         """
         if not self.passes:
             return array
-        place, running = (key, name), self.passes[-1]
-        earlier = self._sums.get(place)
+        edge_key, running = (key, name), self.passes[-1]
+        earlier = self._sums.get(edge_key)
         if not running.accumulates:
             return array if earlier is None else None
         if earlier is not None:
-            self.passes_met = True
-            array = self._sums[place] = earlier + array
+            self.has_joined_passes = True
+            array = self._sums[edge_key] = earlier + array
         elif running.retains:
-            self._sums[place] = array.copy()
+            self._sums[edge_key] = array.copy()
         return array
 
-    def leaf_received(self, leaf: Tensor, gradient: Tensor | None) -> None:
-        """Note the gradient of a leaf."""
+    def record_leaf_gradient(self, leaf: Tensor, gradient: Tensor | None) -> None:
+        """Record the gradient of a leaf."""
         known = self.keys.last(leaf)
         if gradient is not None and known is not None:
             key = known.key
@@ -397,8 +403,8 @@ class StepGraph:
 
     # The whole --------------------------------------------------------------------------
 
-    def arranged(self) -> ArrangedGraph:
-        """Return the graph, which is known when backward begins, before most of its numbers are."""
+    def arrange(self) -> ArrangedGraph:
+        """Return the graph, which is known when backward begins, before most of its values are."""
         roots = self._outputs()
         of = len(self.vertices), tuple(roots), self.tail
         if self._drawn[0] != of:
@@ -410,13 +416,13 @@ class StepGraph:
         return self._drawn[1]
 
     def _outputs(self) -> list[int]:
-        """Return what is drawn as outputs: that on which backward ran, else what nothing used."""
+        """Return what is drawn as outputs: the roots of backward, else the unused results."""
         if self.results is not None:
             return self.results
         ran = [pass_.root for pass_ in self.passes if pass_.accumulates]
         roots = list(dict.fromkeys(root for root in ran if root is not None))
         if roots:
-            return self._of_own(roots)
+            return self._own_roots(roots)
         ends = self._unused()
         with_gradient = [key for key in ends if self.vertices[key].differentiable]
         return with_gradient or ends
@@ -427,12 +433,12 @@ class StepGraph:
         return list(dict.fromkeys(key for key in keys if key is not None))
 
     @property
-    def is_others(self) -> bool:
-        """Whether this step is only one of the models of another view."""
+    def is_foreign(self) -> bool:
+        """Whether this step only belongs to the models of another view."""
         return bool(self.names.own) and not self._own
 
-    def _of_own(self, roots: list[int]) -> list[int]:
-        """Leave out what has nothing to do with the models of this view, inside another one."""
+    def _own_roots(self, roots: list[int]) -> list[int]:
+        """Return the roots that have to do with the models of this view, inside another one."""
         if not self._own:
             return roots
         return [root for root in roots if ancestors(self.vertices, [root]) & self._own] or roots
@@ -447,16 +453,16 @@ class StepGraph:
         ]
 
     def _others(self, roots: Iterable[int]) -> list[int]:
-        """Return the further results of the step that are drawn, with what they were made from.
+        """Return the further results of the step that are drawn, with what they were computed from.
 
         What ran before the first recorded op, or after the last backward, and leads to no loss, is
-        no part of the picture: an evaluation between two steps, or an update written by hand.
+        not part of the picture: an evaluation between two steps, or an update written by hand.
         """
         others = [key for key in self._unused() if key not in roots]
         if self._own:
             others = [key for key in others if ancestors(self.vertices, [key]) & self._own]
         if self.tail:
-            first = self.calls[0].number if self.calls else 0
+            first = self.calls[0].key if self.calls else 0
             others = [key for key in others if first <= key < self.tail]
         grey = sum(not vertex.differentiable for vertex in self.vertices.values())
         if grey > MAX_UNRECORDED:
@@ -464,8 +470,10 @@ class StepGraph:
         return others
 
     def by_identity(self) -> dict[Key, Vertex]:
-        """Return the vertices by keys that others know too, as in `graph_reader.py`: the order of a node
-        when it ran, the identity of a tensor from outside."""
+        """Return the vertices by keys that are known outside too, as in `graph_reader.py`.
+
+        These are the order of a node when it ran, and the identity of a tensor from outside.
+        """
         names: dict[int, Key] = {key: ("vertex", key) for key in self.vertices}
         names |= {key: order for order, key in self.orders.items()}
         names |= {
