@@ -106,7 +106,7 @@ def names_in(text: str) -> set[str]:
     return {word for word in words if word.isidentifier()}
 
 
-def in_schemas(name: str) -> set[str]:
+def schema_arguments(name: str) -> set[str]:
     """Return the argument names of all forms of a function that PyTorch's dispatcher knows."""
     import torch
 
@@ -126,8 +126,14 @@ def arguments_of_theirs(function: Any, name: str) -> set[str]:
     texts = [match.group(1) for match in matches if match and "..." not in match.group(1)]
     if texts:
         documented = set[str]().union(*map(names_in, texts))
-        known = in_schemas(name) | {"out", "dtype", "memory_format", "generator", "requires_grad"}
-        return documented & known if in_schemas(name) else documented
+        known = schema_arguments(name) | {
+            "out",
+            "dtype",
+            "memory_format",
+            "generator",
+            "requires_grad",
+        }
+        return documented & known if schema_arguments(name) else documented
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -181,7 +187,7 @@ def state(namespace: str, name: str) -> str | None:
     return f"no {', '.join(lacking)}" if lacking else ""
 
 
-def listed(names: list[str]) -> str:
+def listed_names(names: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "none"
 
 
@@ -206,9 +212,11 @@ def table() -> str:
         rows.append(f"| `{namespace}` | {counts} | {share:.0%} |")
         reasons = "\n".join(f"- `{name}`: {reason}" for name, reason in partly.items())
         lists.append(
-            f"## `{namespace}`\n\nPartly:\n\n{reasons or 'none'}\n\nAbsent: {listed(absent)}\n"
+            f"## `{namespace}`\n\nPartly:\n\n{reasons or 'none'}\n\nAbsent: {listed_names(absent)}\n"
         )
-    elsewhere = "\n".join(f"- {about}: {listed(sorted(names))}" for about, names in outside.items())
+    elsewhere = "\n".join(
+        f"- {about}: {listed_names(sorted(names))}" for about, names in outside.items()
+    )
     return (
         "# PyTorch's names in edutorch\n\n"
         "Written by `python docs/coverage.py`, which says what the words mean. The share is of\n"

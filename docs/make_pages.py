@@ -96,7 +96,7 @@ def write_sources(folder: Folder) -> None:
 WRITTEN = ("index.md", "reading.md", "autograd.md")
 
 
-def copy_written(folder: Folder) -> None:
+def copy_pages(folder: Folder) -> None:
     """Copy what is written by hand, or by another program: pages and notebooks."""
     for page in sorted(HERE.glob("*.md")):
         if page.name != "README.md":
@@ -130,7 +130,7 @@ def write_all(path: Path, only: set[str]) -> list[str]:
     else:
         wrong += write_classes(folder)
         write_sources(folder)
-        copy_written(folder)
+        copy_pages(folder)
     folder.sweep()
     return wrong
 

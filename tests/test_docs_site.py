@@ -12,7 +12,7 @@ import pytest
 
 import edutorch
 from docs.make_pages import inside_links
-from docs.pages.docstring import paragraphs, plain, section, take_apart
+from docs.pages.docstring import paragraphs, parse_docstring, plain, section
 from docs.pages.entries import NAMESPACES, TENSOR, entries, members
 from docs.pages.facts import forms, formula, signature, types
 from docs.pages.families import chapters_of_ops, family_of, titles
@@ -57,7 +57,7 @@ def test_every_public_function_has_a_page():
 def missing(name):
     """Yield what the page of an entry would lack."""
     entry = ENTRIES[name]
-    parts = take_apart(entry.doc)
+    parts = parse_docstring(entry.doc)
     needs_example = len(entry.names) > len(entry.methods)  # a sentence is enough for x.numel()
     if not parts.sentence:
         yield f"{name}: no sentence"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .docstring import fenced, indexed, paragraphs, plain, section, take_apart
+from .docstring import code_fence, index_entry, paragraphs, parse_docstring, plain, section
 from .entries import has_page
 from .example import run
 from .facts import signature
@@ -49,7 +49,7 @@ def files_of(package: str) -> list[str]:
     return [f"{package}.{name}" for name in names]
 
 
-def public_here(module: str) -> dict[str, Any]:
+def public_members(module: str) -> dict[str, Any]:
     """Return the public classes and functions that a file defines."""
     imported = importlib.import_module(module)
     names = getattr(imported, "__all__", None) or [
@@ -71,12 +71,12 @@ def page(title: str, packages: tuple[str, ...], wrong: list[str]) -> tuple[str, 
     lines = []
     for package in packages:
         for module in files_of(package):
-            inside = public_here(module)
+            inside = public_members(module)
             if not inside:
                 continue
             pages[module] = file_page(module, inside, wrong)
             names = ", ".join(f"[`{name}`](files/{module}.md#{name.lower()})" for name in inside)
-            doc = take_apart(inspect.getdoc(importlib.import_module(module)) or "").sentence
+            doc = parse_docstring(inspect.getdoc(importlib.import_module(module)) or "").sentence
             lines.append(
                 f"- {{doc}}`{module.partition('.')[2]} <files/{module}>`: {plain(doc)} {names}"
             )
@@ -85,7 +85,7 @@ def page(title: str, packages: tuple[str, ...], wrong: list[str]) -> tuple[str, 
 
 def file_page(module: str, inside: dict[str, Any], wrong: list[str]) -> str:
     """Return the page of one file; what its examples get wrong is added to `wrong`."""
-    first = take_apart(inspect.getdoc(importlib.import_module(module)) or "")
+    first = parse_docstring(inspect.getdoc(importlib.import_module(module)) or "")
     title = module.removeprefix("edutorch.")
     path = str(Path(importlib.import_module(module).__file__ or "").relative_to(PACKAGE.parent))
     parts = [
@@ -110,19 +110,19 @@ def public_name(module: str, name: str, value: Any) -> str:
 
 def _part(name: str, value: Any, module: str, wrong: list[str]) -> str:
     doc = inspect.getdoc(value) or ""
-    parts = take_apart(doc)
+    parts = parse_docstring(doc)
     outcome = run(f"{module}.{name}", doc, module, name)
     wrong += outcome.wrong
     directive = "class" if inspect.isclass(value) else "function"
     public = public_name(module, name, value)
     rows = [
         f"## {name}",
-        "" if has_page(value) else indexed(directive, public),
-        fenced(signature(value, public).removesuffix(" -> None"), "python"),
+        "" if has_page(value) else index_entry(directive, public),
+        code_fence(signature(value, public).removesuffix(" -> None"), "python"),
         plain(parts.sentence),
         paragraphs(parts.body),
         *(section(title, lines) for title, lines in parts.sections),
-        fenced(outcome.session.rstrip("\n"), "pycon") if outcome.session else "",
+        code_fence(outcome.session.rstrip("\n"), "pycon") if outcome.session else "",
     ]
     for snippet in source_of(value):
         rows.append(_folded(f"{snippet.path}:{snippet.first}", snippet.text))
@@ -136,7 +136,7 @@ def _folded(where: str, text: str) -> str:
         (
             raw % '<details class="source"><summary>Source</summary>',
             f"{{source}}`{where}`",
-            fenced(text, "python"),
+            code_fence(text, "python"),
             raw % "</details>",
         )
     )

@@ -21,7 +21,7 @@ class Docstring:
     has_example: bool
 
 
-def take_apart(text: str) -> Docstring:
+def parse_docstring(text: str) -> Docstring:
     """Return the parts of a docstring whose margin is gone (see `inspect.getdoc`)."""
     pieces = doctest.DocTestParser().parse(text)
     lines = "".join(piece for piece in pieces if isinstance(piece, str)).splitlines()
@@ -74,7 +74,7 @@ def paragraphs(text: str) -> str:
         lines = block.splitlines()
         if lines and all(line.startswith("    ") for line in lines):
             code = "\n".join(line[4:] for line in lines)
-            blocks.append(fenced(code, language_of(code)))
+            blocks.append(code_fence(code, language_of(code)))
         elif lines and lines[0].lstrip().startswith(("- ", "* ")):
             items = re.split(r"\n(?=\s*[-*] )", block)
             blocks.append("\n".join(f"- {plain(item.strip()[2:])}" for item in items))
@@ -84,7 +84,7 @@ def paragraphs(text: str) -> str:
         else:
             text_lines, code = split_code(lines)
             blocks += [plain(" ".join(text_lines))] if text_lines else []
-            blocks += [fenced(code, language_of(code))] if code else []
+            blocks += [code_fence(code, language_of(code))] if code else []
     return "\n\n".join(blocks)
 
 
@@ -105,7 +105,7 @@ def language_of(text: str) -> str:
     return "python"
 
 
-def fenced(text: str, language: str = "") -> str:
+def code_fence(text: str, language: str = "") -> str:
     """Return a block of code, in a fence longer than any inside."""
     longest = max((len(fence) for fence in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
@@ -131,7 +131,7 @@ def section(name: str, lines: tuple[str, ...]) -> str:
     return f"{text}\n\n{listed}" if listed else text
 
 
-def indexed(directive: str, name: str) -> str:
+def index_entry(directive: str, name: str) -> str:
     """Put a name into the index and in front in the search.
 
     Args:

@@ -166,7 +166,7 @@ def memory(op: Op, is_view: bool) -> str:
     return "The result has memory of its own."
 
 
-def in_a_row(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 

@@ -10,7 +10,7 @@ import importlib
 import inspect
 import re
 
-from .docstring import paragraphs, take_apart
+from .docstring import paragraphs, parse_docstring
 from .entries import NAMESPACES, TENSOR, Entry, members
 from .facts import sentence_cell
 from .source import PACKAGE
@@ -71,7 +71,7 @@ def chapter_page(title: str, entries: list[Entry]) -> str:
         doc = inspect.getdoc(importlib.import_module(module)) or ""
         path = importlib.import_module(module).__file__ or ""
         where = path[path.rindex("edutorch/") :].replace("\\", "/")
-        first = take_apart(doc)
+        first = parse_docstring(doc)
         parts += [
             f"## {module.removeprefix('edutorch.').rpartition('.')[2]}",
             paragraphs(first.sentence),
@@ -86,7 +86,7 @@ def listing(rows: list[tuple[Entry, str]]) -> str:
     """Return a table of functions: a link and a sentence each."""
     lines = [
         f"| {{doc}}`{shown.removeprefix('inside.')} <../ops/{entry.name}>` | "
-        f"{'' if entry.public else '*Inside:* '}{sentence_cell(take_apart(entry.doc).sentence)} |"
+        f"{'' if entry.public else '*Inside:* '}{sentence_cell(parse_docstring(entry.doc).sentence)} |"
         for entry, shown in rows
     ]
     return "| | |\n|:--|:--|\n" + "\n".join(lines)

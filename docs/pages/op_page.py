@@ -10,7 +10,15 @@ from edutorch.core.op import Op
 from edutorch.viz import Drawing
 
 from . import facts
-from .docstring import Docstring, fenced, indexed, paragraphs, plain, section, take_apart
+from .docstring import (
+    Docstring,
+    code_fence,
+    index_entry,
+    paragraphs,
+    parse_docstring,
+    plain,
+    section,
+)
 from .entries import TENSOR, Entry
 from .example import Outcome, run
 from .families import family_of
@@ -33,7 +41,7 @@ class Page:
 
     @cached_property
     def parts(self) -> Docstring:
-        return take_apart(self.entry.doc)
+        return parse_docstring(self.entry.doc)
 
     @cached_property
     def outcome(self) -> Outcome:
@@ -65,7 +73,7 @@ class Page:
             f"# {self.entry.name.removeprefix('inside.')}",
             f"{{doc}}`{plain(title)} <../families/{chapter}>`",
             self._objects(),
-            fenced(self._signature(), "python"),
+            code_fence(self._signature(), "python"),
             plain(self.parts.sentence),
             paragraphs(self.parts.body),
             *(section(name, lines) for name, lines in self.parts.sections),
@@ -86,7 +94,7 @@ class Page:
             directive = "method" if name.startswith(f"{TENSOR}.") else "function"
             if isinstance(self.entry.value, property):
                 directive = "property"
-            lines.append(indexed(directive, name))
+            lines.append(index_entry(directive, name))
         return "\n\n".join(lines)
 
     def _signature(self) -> str:
@@ -101,7 +109,7 @@ class Page:
 
     def _example(self) -> str:
         session = self.outcome.session.rstrip("\n")
-        return f"## Example\n\n{fenced(session, 'pycon')}" if session else ""
+        return f"## Example\n\n{code_fence(session, 'pycon')}" if session else ""
 
     def _forms(self) -> str:
         if not self.entry.public:
@@ -165,14 +173,14 @@ class Page:
     def _used_by(self, used_by: dict[str, list[str]]) -> str:
         op = self.entry.op
         names = used_by.get(op.name, []) if op is not None and not self.entry.public else []
-        links = facts.in_a_row(f"{{doc}}`{name} <{name}>`" for name in names)
+        links = facts.join_names(f"{{doc}}`{name} <{name}>`" for name in names)
         return f"## Used by\n\n{links}" if links else ""
 
     def _source(self) -> str:
         whole = "The whole op" if self.entry.op is not None else "All of it"
         parts = [
             f"{whole if index == 0 else 'And'}, from {{source}}`{source.path}:{source.first}`:\n\n"
-            + fenced(source.text, "python")
+            + code_fence(source.text, "python")
             for index, source in enumerate(self.sources)
         ]
         return "\n\n".join(["## Source", *parts]) if parts else ""
@@ -182,6 +190,6 @@ def _shown(drawing: Drawing) -> str:
     """Return a picture as Markdown; without a Graphviz, its table."""
     picture, drawn = html(drawing)
     if not drawn:
-        return f"{fenced(picture, 'text')}\n\n{NO_ENGINE}"
+        return f"{code_fence(picture, 'text')}\n\n{NO_ENGINE}"
     figure = f'<div class="graph">\n{picture}\n</div>'
     return f"What the example runs.\n\n~~~~~~~~{{raw}} html\n{figure}\n~~~~~~~~"

@@ -29,7 +29,7 @@ MOST_OPS = 24
 
 
 @dataclass
-class Applied:
+class OpCall:
     """One op that ran, and in which example."""
 
     op: Op
@@ -43,7 +43,7 @@ def stats_of(tensor: Tensor) -> Stats | None:
     return summarize(tensor._array) if isinstance(tensor._array, np.ndarray) else None
 
 
-def shared(one: Any, other: Any) -> bool:
+def share_memory(one: Any, other: Any) -> bool:
     """Whether two arrays share memory."""
     both = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
     return both and np.may_share_memory(one, other)
@@ -54,7 +54,7 @@ class Sketch:
 
     def __init__(self, short: str) -> None:
         self.short = short
-        self.applied: list[Applied] = []
+        self.applied: list[OpCall] = []
         self.vertices: dict[Key, Vertex] = {}
         self._made: dict[int, Key] = {}
         self._kept: list[Any] = []  # an id is given again when its tensor is gone
@@ -94,8 +94,8 @@ class Sketch:
             formulas=op.formulas, sources=tuple(sources), value=stats_of(first),
         )  # fmt: skip
         arrays = [argument._array for argument in inputs if isinstance(argument, Tensor)]
-        is_view = any(shared(first._array, array) for array in arrays)
-        self.applied.append(Applied(op, key, len(self._sources) - 1, is_view))
+        is_view = any(share_memory(first._array, array) for array in arrays)
+        self.applied.append(OpCall(op, key, len(self._sources) - 1, is_view))
         self._made |= dict.fromkeys(map(id, outputs), key)
         self._kept.append((event.inputs, outputs))
 
@@ -125,7 +125,7 @@ class Sketch:
 
     # What came of it ------------------------------------------------------------------
 
-    def shown(self, op: Op | None) -> list[Applied]:
+    def shown(self, op: Op | None) -> list[OpCall]:
         """Return the ops of the first example that uses the function of the page."""
         called = re.compile(rf"\b{re.escape(self.short)}_?\b")
         fitting = [i for i, source in enumerate(self._sources) if called.search(source)]

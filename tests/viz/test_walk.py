@@ -43,14 +43,14 @@ def test_gradients_are_those_of_autograd(seed):
         result = function(*operands)
         pool.append(result)
         made.append(result)
-    loss = sum((each.sum() for each in pool if each.grad_fn is not None), torch.zeros(()))
+    loss = sum((item.sum() for item in pool if item.grad_fn is not None), torch.zeros(()))
     tensors = [*made, *copies.values()]
     expected = torch.autograd.grad(loss, tensors, retain_graph=True, allow_unused=True)
-    leaves = [each for each in pool if each.grad_fn is None]
+    leaves = [item for item in pool if item.grad_fn is None]
     of_leaves = torch.autograd.grad(loss, leaves, retain_graph=True, allow_unused=True)
     walk = viz.walk(loss)
     stations = {station.node: station for station in walk}
-    boxes = walk.chart.numbers
+    boxes = walk.chart.box_of
     arrows = [flow for station in stations.values() for flow in station.flows]
     seen = 0
     for tensor, gradient in zip(tensors, expected, strict=True):
@@ -64,10 +64,10 @@ def test_gradients_are_those_of_autograd(seed):
         seen += 1
     assert seen >= 3
     snapshot = walk.snapshot
-    for each, gradient in zip(leaves, of_leaves, strict=True):
+    for item, gradient in zip(leaves, of_leaves, strict=True):
         if gradient is not None:
-            box = boxes["leaf", id(each)]
-            assert few(stations[box].after) == flat(gradient) == flat(each.grad)
+            box = boxes["leaf", id(item)]
+            assert few(stations[box].after) == flat(gradient) == flat(item.grad)
             assert list(snapshot.grads[box].few) == flat(gradient)
     sent = {flow.edge: flow.gradient.stats for flow in arrows}
     assert len(sent) == len(arrows)
@@ -132,7 +132,7 @@ def test_broadcasting_is_told():
 def test_the_picture_follows():
     x, w, y, loss = simple()
     walk = viz.walk(loss)
-    boxes = walk.chart.numbers
+    boxes = walk.chart.box_of
     before = walk.snapshot
     assert before.grads[boxes[loss._node._order]].few == (1.0,)
     assert before.grads[boxes["leaf", id(x)]] is None
@@ -177,7 +177,7 @@ def test_hooks_are_mentioned():
     y.register_hook(lambda g: g * 100)
     station = viz.walk(loss).run_to(y)
     assert "hook" in station.note
-    assert station.flows[0].rule.numbers == ""
+    assert station.flows[0].rule.equation == ""
     assert station.flows[0].gradient.text == "-200"
 
 
@@ -222,7 +222,7 @@ def test_run_to_what_is_meant():
     assert walk.run_to(x).kind == "leaf"
     assert walk.run_to("pow").number == 2, "what lies behind is looked at"
     assert walk.position == 2
-    id = walk.whole.graph.nodes[walk.chart.numbers[y._node._order]].id
+    id = walk.whole.graph.nodes[walk.chart.box_of[y._node._order]].id
     assert walk.run_to(id).name == "y"
     with pytest.raises(WalkError, match=r"does not go to 'nobody'(?s:.)*names +="):
         walk.run_to("nobody")

@@ -1,4 +1,4 @@
-"""One stop of a walk through backward, as plain data, and as a few lines to be read."""
+"""One step of a walk through backward, as plain data, and as a few lines of text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ...core.autograd.engine import OutputGradients
 from ..graph.model import gradient_label
 from ..graph.rules import Rule, value_of
-from ..tensors.summaries import Stats, bar_text, number_text, magnitude_text, summarize
+from ..tensors.summaries import Stats, bar_text, magnitude_text, number_text, summarize
 
 LINE_WIDTH = 96
 """Characters in a line of text: an output of JupyterLab at 1,280 pixels holds 100."""
@@ -18,11 +18,11 @@ LINE_WIDTH = 96
 
 @dataclass(frozen=True)
 class GradientSummary:
-    """A gradient, or what has been added up so far.
+    """A gradient, or a sum of gradients so far.
 
     Attributes:
-        text: all numbers if they are few, else a summary.
-        latex: the numbers for a formula, "" if there are too many.
+        text: all elements if they are few, else a summary.
+        latex: the elements for a formula, "" if there are too many.
         bars: a histogram in a line of text, where there are many.
         stats: the summary as numbers.
         shape: of the array.
@@ -35,7 +35,7 @@ class GradientSummary:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, array: Any) -> GradientSummary:
+    def from_array(cls, array: Any) -> GradientSummary:
         """Describe an array. It is not kept."""
         if array.__class__ is OutputGradients:
             array = next(iter(array.by_output.values()))
@@ -56,7 +56,7 @@ class GradientSummary:
 
 
 Contribution = tuple[str, GradientSummary]
-"""What came along one way: from where, and how much."""
+"""One term of a gradient: where it came from, and its summary."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class EdgeGradient:
         into: whether it goes into a `.grad`.
         rule: how it was computed.
         gradient: the result, in the shape of the input.
-        note: what happened to it besides, such as the sum over what broadcasting had copied.
-        paths: all that has arrived there so far, this one last.
+        note: what else happened to it, such as the sum over what broadcasting had copied.
+        paths: all contributions that have arrived there so far, this one last.
         total: their sum.
-        edge, target: the arrow and the box in the picture, by their number in the graph.
+        edge, target: the arrow and the box in the picture, by their index in the graph.
     """
 
     input: str
@@ -97,11 +97,11 @@ class BackwardStep:
         name: the variable that holds it (then `op` is what computed it), the op, the parameter.
         line: of the user's code that computed it.
         incoming: the gradient that arrived.
-        paths: of what it is the sum.
+        paths: the contributions that it is the sum of.
         flows: of a node: the gradients that left it.
         before, after: of a leaf: `.grad` until now (None: nothing), and from now on.
-        note: what else is to be known.
-        node: the box in the picture, by its number in the graph.
+        note: further information.
+        node: the box in the picture, by its index in the graph.
         waiting: the boxes at which a gradient waits.
         upcoming: the one that comes next, None at the end.
     """
@@ -137,7 +137,7 @@ class BackwardStep:
         return f"{self.name} = {self.op}" if self.op else self.name
 
     def lines(self) -> list[str]:
-        """Say what happened, line by line."""
+        """Return what happened, line by line."""
         if self.kind == "leaf":
             return self._leaf_lines()
         came = sum_text(self.paths, self.incoming)
@@ -163,7 +163,7 @@ class BackwardStep:
         return [arrived, *lines_of(f"   {gradient_label(self.name)} = {self.added()[1]}", bars)]
 
     def added(self) -> tuple[str, str]:
-        """Return what becomes of `.grad`, as LaTeX and as text: "2 + 3 = 5"."""
+        """Return the new value of `.grad`, as LaTeX and as text: "2 + 3 = 5"."""
         after = self.after or self.incoming
         if self.before is None:
             return after.latex, str(after)
@@ -176,7 +176,7 @@ class BackwardStep:
 
 
 def lines_of(line: str, bars: str) -> list[str]:
-    """Give the histogram at the end of a line its own, where it would be broken in two."""
+    """Move the histogram at the end of a line to its own line, where it would be broken in two."""
     if not bars or len(line) <= LINE_WIDTH:
         return [line]
     return [line.removesuffix(bars).rstrip(), f"       {bars}"]
@@ -187,34 +187,34 @@ def sources_text(paths: Sequence[Contribution]) -> str:
 
 
 def flow_text(flow: EdgeGradient) -> str:
-    """Write how one gradient came about: the rule, with numbers as far as they are few."""
-    if flow.rule.numbers_text and not flow.note:
-        return flow.rule.numbers_text
-    start = flow.rule.numbers_text or flow.rule.text
+    """Return how one gradient was computed: the rule, with values as far as they are few."""
+    if flow.rule.equation_text and not flow.note:
+        return flow.rule.equation_text
+    start = flow.rule.equation_text or flow.rule.text
     return f"{start} ⇒ {flow.gradient}" if start else str(flow.gradient)
 
 
-def term_text(amount: GradientSummary) -> str:
-    return f"({amount.text})" if amount.text.startswith("-") else amount.text
+def term_text(summary: GradientSummary) -> str:
+    return f"({summary.text})" if summary.text.startswith("-") else summary.text
 
 
 def sum_text(paths: Sequence[Contribution], total: GradientSummary) -> str:
-    """Write a sum: "2 + 3 = 5", or how many ways it came."""
+    """Return a sum: "2 + 3 = 5", or the number of its terms."""
     if len(paths) < 2:
         return total.text
     if not total.latex:
         return f"{total.text} (sum of {len(paths)} ways)"
-    terms = [paths[0][1].text, *(term_text(amount) for _, amount in paths[1:])]
+    terms = [paths[0][1].text, *(term_text(summary) for _, summary in paths[1:])]
     return f"{' + '.join(terms)} = {total.text}"
 
 
 def sum_latex(paths: Sequence[Contribution], total: GradientSummary) -> str:
-    """Write the same as LaTeX; "" if there are too many numbers."""
-    if not total.latex or not all(amount.latex for _, amount in paths):
+    """Return the same as LaTeX; "" if there are too many elements."""
+    if not total.latex or not all(summary.latex for _, summary in paths):
         return ""
     if len(paths) < 2:
         return total.latex
-    terms = [amount.latex for _, amount in paths]
+    terms = [summary.latex for _, summary in paths]
     terms[1:] = [f"({term})" if term.startswith("-") else term for term in terms[1:]]
     return f"{' + '.join(terms)} = {total.latex}"
 
@@ -226,9 +226,9 @@ TABLE_ROOM = (LINE_WIDTH - len("step") - TABLE_NAME - 3 * len("  ")) // 2
 TABLE_TITLES = ("step", "node", "incoming gradient", "outgoing gradients")
 
 
-def table_of(stations: Sequence[BackwardStep]) -> str:
-    """Return stations as a table. Cells that are too wide go on in the next line."""
-    rows = [[[title] for title in TABLE_TITLES], *map(cells_of, stations)]
+def table_of(steps: Sequence[BackwardStep]) -> str:
+    """Return steps as a table. Cells that are too wide continue in the next line."""
+    rows = [[[title] for title in TABLE_TITLES], *map(cells_of, steps)]
     widths = [max(len(line) for cell in column for line in cell)
               for column in zip(*rows, strict=True)]  # fmt: skip
     lines = []
@@ -239,21 +239,21 @@ def table_of(stations: Sequence[BackwardStep]) -> str:
     return "\n".join(lines)
 
 
-def cells_of(station: BackwardStep) -> list[list[str]]:
-    """Return the lines of the four cells of a station."""
-    name, after = station.name, station.after
-    sent = [line for flow in station.flows for line in wrap_text(f"{flow.to}: ", flow.gradient.text)]
+def cells_of(step: BackwardStep) -> list[list[str]]:
+    """Return the lines of the four cells of a step."""
+    name, after = step.name, step.after
+    sent = [line for flow in step.flows for line in wrap_text(f"{flow.to}: ", flow.gradient.text)]
     if after is not None:
-        addition = station.added()[1]
+        addition = step.added()[1]
         fits = bool(after.latex) and len(addition) + 2 <= TABLE_ROOM
         text = addition if fits else after.text
         name, sent = gradient_label(name), wrap_text("= ", text)
-    incoming = wrap_text("", station.incoming.text)
-    return [[str(station.number)], [truncate_start(name, TABLE_NAME)], incoming, sent]
+    incoming = wrap_text("", step.incoming.text)
+    return [[str(step.number)], [truncate_start(name, TABLE_NAME)], incoming, sent]
 
 
 def truncate_start(name: str, room: int) -> str:
-    """Cut a name at its beginning: the end of a path tells more."""
+    """Cut a name at its beginning: the end of a path is more informative."""
     return name if len(name) <= room else f"…{name[1 - room :]}"
 
 
@@ -286,43 +286,43 @@ def wrap_text(start: str, text: str) -> list[str]:
 # For the page --------------------------------------------------------------------------------
 
 
-def step_data(station: BackwardStep) -> dict[str, Any]:
-    """Return what the page writes of a station (`WalkStation` in the protocol)."""
+def step_data(step: BackwardStep) -> dict[str, Any]:
+    """Return the page's data of a step (`WalkStation` in the protocol)."""
     return {
-        "number": station.number,
-        "kind": station.kind,
-        "name": station.title,
-        "line": station.line,
-        "incoming": summary_data(station.incoming, station.paths),
-        "from": sources_text(station.paths),
+        "number": step.number,
+        "kind": step.kind,
+        "name": step.title,
+        "line": step.line,
+        "incoming": summary_data(step.incoming, step.paths),
+        "from": sources_text(step.paths),
         "flows": [
             {
                 "to": flow.to,
                 "into": flow.into,
-                "latex": flow.rule.numbers or flow.rule.latex,
+                "latex": flow.rule.equation or flow.rule.latex,
                 "source": flow.rule.source,
                 "gradient": summary_data(flow.gradient),
-                "whole": bool(flow.rule.numbers) and not flow.note,
+                "whole": bool(flow.rule.equation) and not flow.note,
                 "note": flow.note,
                 "total": None
                 if flow.total is None or len(flow.paths) < 2
                 else summary_data(flow.total, flow.paths),
             }
-            for flow in station.flows
+            for flow in step.flows
         ],
         "added": None
-        if station.after is None
-        else {**summary_data(station.after), "latex": station.added()[0]},
-        "before": station.before is not None,
-        "note": station.note,
-        "spoken": f"{station.title}. " + ". ".join(line.strip() for line in station.lines()),
+        if step.after is None
+        else {**summary_data(step.after), "latex": step.added()[0]},
+        "before": step.before is not None,
+        "note": step.note,
+        "spoken": f"{step.title}. " + ". ".join(line.strip() for line in step.lines()),
     }
 
 
-def summary_data(amount: GradientSummary, paths: Sequence[Contribution] = ()) -> dict[str, str]:
-    """Return an amount, or the sum that it is, as the page gets it."""
+def summary_data(summary: GradientSummary, paths: Sequence[Contribution] = ()) -> dict[str, str]:
+    """Return a gradient summary, or the sum that it is, as the page gets it."""
     return {
-        "text": sum_text(paths, amount),
-        "latex": sum_latex(paths, amount) if paths else amount.latex,
-        "bars": amount.bars,
+        "text": sum_text(paths, summary),
+        "latex": sum_latex(paths, summary) if paths else summary.latex,
+        "bars": summary.bars,
     }

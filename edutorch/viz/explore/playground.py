@@ -103,7 +103,7 @@ class Toy(Explorer):
                 self.optimizer.step()
                 self.steps += 1
                 self.path = [*self.path, self.at][-LONGEST_PATH:]
-            return self._changed()
+            return self._refresh()
 
     def drag(self, index: int, x: float, y: float, drag: int = 0) -> Toy:
         """Move a point.
@@ -123,7 +123,7 @@ class Toy(Explorer):
             self._remember(drag)
             self.points = self.points.copy()
             self.points[index, :2] = x, y
-            return self._changed()
+            return self._refresh()
 
     def move(self, first: float, second: float) -> Toy:
         """Restart the optimizer at these two parameters."""
@@ -133,22 +133,22 @@ class Toy(Explorer):
             self._remember()
             self._place((first, second))
             self.path, self.optimizer = [self.at], self._optimizers(self.parameters)
-            return self._changed()
+            return self._refresh()
 
     def reset(self) -> Toy:
         """Restore the initial points, parameters and optimizer."""
         with self._lock:
             self._remember()
             self._begin()
-            return self._changed()
+            return self._refresh()
 
     def undo(self) -> bool:
         """Undo the last step, drag, move or reset. Return False if there is none."""
-        return self._travel(self.past, self.future)
+        return self._restore_from(self.past, self.future)
 
     def redo(self) -> bool:
         """Redo what was undone last. Return False if there is nothing."""
-        return self._travel(self.future, self.past)
+        return self._restore_from(self.future, self.past)
 
     def _moment(self, drag: int = 0) -> Moment:
         state = copy.deepcopy(self.optimizer.state_dict())
@@ -162,7 +162,7 @@ class Toy(Explorer):
         del self.past[:-MOST_UNDO]
         self.future.clear()
 
-    def _travel(self, here: list[Moment], there: list[Moment]) -> bool:
+    def _restore_from(self, here: list[Moment], there: list[Moment]) -> bool:
         with self._lock:
             if not here:
                 return False
@@ -172,7 +172,7 @@ class Toy(Explorer):
             self._place(moment.parameters)
             self.optimizer = self._optimizers(self.parameters)
             self.optimizer.load_state_dict(moment.state)
-            self._changed()
+            self._refresh()
             return True
 
     def _place(self, where: Iterable[float]) -> None:
@@ -180,7 +180,7 @@ class Toy(Explorer):
             for parameter, value in zip(self.parameters, where, strict=True):
                 parameter.copy_(tensor(float(value)))
 
-    def _changed(self) -> Toy:
+    def _refresh(self) -> Toy:
         self.snapshot = self._compute()
         self.show()
         return self

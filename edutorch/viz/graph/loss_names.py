@@ -48,7 +48,7 @@ class LossNames:
         """Whether there is more than one loss."""
         return len(self._names) > 1
 
-    def note(self, root: Any, value: float, frame: FrameType | None) -> None:
+    def record(self, root: Any, value: float, frame: FrameType | None) -> None:
         """Record a loss on which backward ran, called from `frame`."""
         while frame is not None and is_inner(frame.f_globals.get("__name__", "")):
             frame = frame.f_back
@@ -88,16 +88,16 @@ class LossNames:
             silent_values: losses of which only the values were recorded.
         """
         if silent_values and not self.passes:
-            self.values |= self.named(silent_values)
+            self.values |= self.name_values(silent_values)
             self._ended = dict(self.values)
-            return self.named(silent_values)
+            return self.name_values(silent_values)
         self.sequence = [name for name, _ in self.passes] or self.sequence
         self._recent.append(self.passes)
         losses, self.passes = dict(self.passes), []
         self._ended |= losses
         return losses
 
-    def named(self, values: list[float]) -> dict[str, float]:
+    def name_values(self, values: list[float]) -> dict[str, float]:
         """Return losses by name, assuming the order of the last recorded step."""
         if len(values) != len(self.sequence):  # only the name of the last loss is certain
             return dict(zip(self.sequence[-1:], values[-1:], strict=False))

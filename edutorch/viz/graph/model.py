@@ -246,7 +246,7 @@ class Vertex:
     watched: bool = True  # whether its statistics are computed
     tracked: bool = True  # whether those of its gradients are
 
-    def named(self, id: str, kind: NodeKind) -> GraphNode:
+    def to_node(self, id: str, kind: NodeKind) -> GraphNode:
         """Return the node of this vertex."""
         return GraphNode(
             id=id,
@@ -330,7 +330,7 @@ def arrange_graph(
     for key, id in order.items():
         vertex = vertices[key]
         node_kind = "output" if key in roots and vertex.kind == "op" else vertex.kind
-        nodes.append(vertex.named(id, node_kind))
+        nodes.append(vertex.to_node(id, node_kind))
         for name, source in vertex.sources:
             cut = vertices[source].differentiable and not vertex.differentiable
             edge_kind = "cut" if cut and vertex.kind == "op" else "forward"

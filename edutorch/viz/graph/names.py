@@ -126,7 +126,7 @@ class Names:
         names = (name, *(f"{name}_{suffix}" for suffix in range(2, len(self._prefixes) + 3)))
         return next(name for name in names if name not in self._prefixes)
 
-    def keep_to(self, models: Iterable[Module]) -> None:
+    def restrict_to(self, models: Iterable[Module]) -> None:
         """Restrict the picture to the computations of these models."""
         self.own = {id(tensor) for model in models for tensor in model.parameters()}
 

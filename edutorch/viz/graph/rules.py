@@ -81,14 +81,14 @@ MATRICES = {
 class Rule:
     """The rule of a gradient that leaves a node, as LaTeX and as a line of text.
 
-    `numbers` is a chain of equations with the node's values, if they are small. `source` is the
+    `equation` is a chain of equations with the node's values, if they are small. `source` is the
     rule as Python code, if no formula states it exactly.
     """
 
     latex: str = ""
     text: str = ""
-    numbers: str = ""
-    numbers_text: str = ""
+    equation: str = ""
+    equation_text: str = ""
     source: str = ""
 
 
@@ -112,8 +112,8 @@ def rule_of(node: Node, position: int, g: Any, result: Any, exact: bool = True) 
     latex = rule.latex
     if saved_values(node).get("alpha") == 1:  # a plain sum: the alpha of `add` is not well known
         latex = latex.replace(r"\alpha\,", "")
-    numbers = equation_chain(node, latex, g, result) if exact else ("", "")
-    return Rule(latex, to_text(parse(latex)), *numbers, source)
+    equation = equation_chain(node, latex, g, result) if exact else ("", "")
+    return Rule(latex, to_text(parse(latex)), *equation, source)
 
 
 def equation_chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, str]:

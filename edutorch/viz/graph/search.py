@@ -37,14 +37,14 @@ def search(graph: Graph, text: str, choice: Choice) -> list[Hit]:
     wanted = text.strip()[:LONGEST_QUERY].casefold()
     if not wanted:
         return []
-    numbers: list[int] | None = None
+    node_indices: list[int] | None = None
     if choice.tab is not None and choice.tab < len(graph.tabs):
-        graph, numbers, _ = subgraph(graph, graph.tabs[choice.tab].nodes)
+        graph, node_indices, _ = subgraph(graph, graph.tabs[choice.tab].nodes)
     root, _ = group_graph(graph, choice.limit)
-    found = [hit for hit in all_hits(root, graph) if is_match(wanted, hit, graph)]
-    if numbers is not None:
-        found = [hit._replace(number=numbers[hit.number]) for hit in found]
-    return sorted(found, key=lambda hit: (hit.number, not hit.key))
+    hits = [hit for hit in all_hits(root, graph) if is_match(wanted, hit, graph)]
+    if node_indices is not None:
+        hits = [hit._replace(number=node_indices[hit.number]) for hit in hits]
+    return sorted(hits, key=lambda hit: (hit.number, not hit.key))
 
 
 def all_hits(root: Group, graph: Graph) -> Iterator[Hit]:

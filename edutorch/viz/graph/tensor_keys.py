@@ -18,7 +18,7 @@ FIXED = -1
 """The version of an alias, which stands for the tensor before any later write."""
 
 
-class Known(NamedTuple):
+class TensorEntry(NamedTuple):
     """A weak reference to a tensor, its vertex, its version then, and its first known version."""
 
     tensor: weakref.ref[Tensor]
@@ -32,18 +32,18 @@ class TensorKeys:
 
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[weakref.ref[Any], int]] = {}
-        self._tensors: dict[int, Known] = {}
+        self._tensors: dict[int, TensorEntry] = {}
         self._written: dict[int, tuple[Any, int]] = {}  # the last written result, by memory
 
-    def note(self, tensor: Tensor, key: int) -> None:
+    def record(self, tensor: Tensor, key: int) -> None:
         """Record that a vertex computed the current elements of a tensor."""
         known = self.last(tensor)
         first = tensor._version if known is None else known.first
-        self._tensors[id(tensor)] = Known(weakref.ref(tensor), key, tensor._version, first)
+        self._tensors[id(tensor)] = TensorEntry(weakref.ref(tensor), key, tensor._version, first)
         if has_node(tensor):
-            self.note_node(tensor._node, key)
+            self.record_node(tensor._node, key)
 
-    def note_node(self, node: Any, key: int) -> None:
+    def record_node(self, node: Any, key: int) -> None:
         """Record the vertex of a node."""
         self._nodes[id(node)] = weakref.ref(node), key
 
@@ -53,7 +53,7 @@ class TensorKeys:
         if known is not None:
             self._tensors[id(alias)] = known._replace(tensor=weakref.ref(alias), version=FIXED)
 
-    def note_write(self, tensor: Tensor, result: int | None) -> None:
+    def record_write(self, tensor: Tensor, result: int | None) -> None:
         """Record the result that was written into the memory of a tensor."""
         writes = tensor._writes
         if writes is None:
@@ -99,7 +99,7 @@ class TensorKeys:
             if known.version != FIXED:
                 yield known.key, known.tensor
 
-    def last(self, tensor: Tensor) -> Known | None:
+    def last(self, tensor: Tensor) -> TensorEntry | None:
         """Return the last entry of a tensor, even if its memory was written to since."""
         known = self._tensors.get(id(tensor))
         return known if known is not None and known.tensor() is tensor else None

@@ -390,7 +390,7 @@ class Recorder:
             value = self._value_of(event.roots[0])
             if value is not None:
                 self.idle.loss = value
-                self.loss_names.note(event.roots[0], value, sys._getframe(1))
+                self.loss_names.record(event.roots[0], value, sys._getframe(1))
 
     def finish_step(self) -> None:
         """End the step: make its snapshot, count it, call the owner, begin the next one."""

@@ -44,7 +44,7 @@ class Subscription:
             sys.setswitchinterval(min(SWITCH_INTERVAL, *_default_interval))
         _active.append(self)
         for subscription in _active if len(_active) > 1 else ():
-            subscription.recorder.names.keep_to(subscription._models)
+            subscription.recorder.names.restrict_to(subscription._models)
         self.recorder.callers = functions_around(sys._getframe(1))
         self._step_events.__enter__()
         self._listening.__enter__()

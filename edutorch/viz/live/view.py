@@ -328,7 +328,7 @@ class View(HistoryMixin):
         if idle.ends:
             self._meter.record_idle(idle.ends)
         if idle.several:
-            steps = [self._recorder.loss_names.named(values) for values in idle.rounds]
+            steps = [self._recorder.loss_names.name_values(values) for values in idle.rounds]
             for name in dict.fromkeys(self._recorder.loss_names.sequence):
                 if name not in self._logged and all(name in step for step in steps) and steps:
                     values = [step[name] for step in steps]
