@@ -1,7 +1,7 @@
-"""`edutorch.compile`: capture once, replay without Python per op.
+"""`edutorch.compile`: a function is captured once, compiled, and replayed without Python per op.
 
-`frontend.py` is the function `edutorch.compile`; the package has another name, since a
-package called `compile` would hide it.
+`frontend.py` has the function `edutorch.compile`; the package has another name because a package
+called `compile` would shadow it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Makes one large product out of many small ones, where a loop repeats a layer.
+"""Combines many small matrix products into a large one, where a loop repeats a layer.
 
-A network that goes along time multiplies by the same weights in each step. Where the inputs of all
-steps are known beforehand, one product of all of them is enough:
+A recurrent network multiplies by the same weights in each step. If the inputs of all steps are
+known beforehand, one product of all of them is enough:
 
     x₁ W,  x₂ W,  …                  →   the rows of  stack(x₁, x₂, …) W
 
@@ -10,7 +10,7 @@ And the gradient of such weights is a sum over the steps, which a product comput
     g₁ᵀ x₁ + g₂ᵀ x₂ + …              →   stack(g₁, g₂, …)ᵀ stack(x₁, x₂, …)
     Σ g₁ + Σ g₂ + …   (of a bias)    →   Σ stack(g₁, g₂, …)
 
-A large product takes less time than the small ones, and none of the sums between them is written.
+A large product takes less time than the small ones, and no intermediate sums are written.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .values import Program, Value, contiguous_steps, operands_of
 __all__ = ["stack_products"]
 
 MIN_PRODUCTS = 3
-"""So many products are worth a copy of what they multiply."""
+"""The smallest number of products for which copying their factors pays."""
 MAX_ROWS = 512
-"""A product of more rows is large enough by itself."""
+"""Products of more rows are large enough already."""
 MAX_STACK_BYTES = 2**25
-"""So many bytes may be kept for a stack, or for its product."""
+"""The largest size in bytes of a stack, or of its product."""
 LAST_POSITION = 1 << 60
 
 
 def stack_products(program: Program) -> bool:
-    """Join the products of a program that may be joined; say whether there were any."""
+    """Combine the products of a program where possible; return whether any were."""
     stacker = ProductStacker(program)
     stacker.join_rows()
     stacker.join_sums()
@@ -45,7 +45,7 @@ def stack_products(program: Program) -> bool:
 
 
 class ProductStacker:
-    """Looks for products that may be one. A value that is replaced becomes another one in place."""
+    """Finds products that can be combined. A replaced value is turned into another one in place."""
 
     def __init__(self, program: Program) -> None:
         self.values = list(program.values)
@@ -60,7 +60,7 @@ class ProductStacker:
         self, kind: str, function: Any, operands: tuple[Any, ...], shape: tuple[int, ...],
         dtype: Any, settings: dict[str, Any] | None = None,
     ) -> Value:  # fmt: skip
-        """Add a value, which is wanted just before the one that it is made for."""
+        """Add a value, positioned just before the one that it is made for."""
         node = self.like.node
         value = Value(kind, function, tuple(operands), tuple(shape), dtype, settings or {}, node)
         self.position[value] = self.position[self.like][0], len(self.values) - LAST_POSITION
@@ -70,7 +70,7 @@ class ProductStacker:
     # Rows of one product ----------------------------------------------------------------------
 
     def join_rows(self) -> None:
-        """Join products with the same right factor whose left factors need none of them."""
+        """Combine products with the same right factor whose left factors need none of them."""
         groups: dict[Any, list[Value]] = {}
         for value in self.values:
             if value.kind == "product" and value.shape[0] <= MAX_ROWS:
@@ -122,7 +122,7 @@ class ProductStacker:
         self.changed = True
 
     def common_bias(self, products: list[Value]) -> tuple[Value | None, list[Value]]:
-        """Return what is added to the rows of all products alike, and the sums; None: nothing."""
+        """Return the bias that is added to all products, and the sums; None if there is none."""
         sums = [value.users[0] for value in products if self.is_private(value)]
         fitting = [sum_ for sum_ in sums if sum_.function == "add" and sum_.kind == "element"]
         if len(fitting) < len(products):
@@ -136,7 +136,7 @@ class ProductStacker:
         return (bias, sums) if flat else (None, [])
 
     def rebase(self) -> None:
-        """Let views of what has become a view show the memory of what that shows."""
+        """Rebase views of values that have become views themselves."""
         for value in self.values:
             if value.kind != "view" or value.base.kind != "view":
                 continue
@@ -148,7 +148,7 @@ class ProductStacker:
     # Sums of products -------------------------------------------------------------------------
 
     def join_sums(self) -> None:
-        """Join the terms of each long sum: products of matrices, and sums over rows."""
+        """Combine the terms of each long sum: matrix products, and sums over rows."""
         inner = {part for value in self.values if is_add(value) for part in self.inner_sums(value)}
         sums = [value for value in self.values if is_add(value) and value not in inner]
         long_sums = [(sum_, self.terms(sum_)) for sum_ in sums]
@@ -159,18 +159,18 @@ class ProductStacker:
         self.values = topological_order(self.values, self.position)
 
     def inner_sums(self, value: Value) -> list[Value]:
-        """The operands of a sum that are sums themselves, and needed for nothing else."""
+        """Return the operands of a sum that are sums themselves, and not used elsewhere."""
         return [
             operand for operand in operands_of(value)
             if is_add(operand) and operand.shape == value.shape and self.is_private(operand)
         ]  # fmt: skip
 
     def is_private(self, value: Value) -> bool:
-        """Say whether a value has one reader, and is no result."""
+        """Whether a value has one reader, and is not an output."""
         return len(value.users) == 1 and value not in self.outputs
 
     def terms(self, value: Value) -> list[Value]:
-        """Return what is added up, in order."""
+        """Return the terms of a sum, in order."""
         terms_: list[Value] = []
         pending = [value]
         while pending:
@@ -184,7 +184,7 @@ class ProductStacker:
         return terms_
 
     def join_terms(self, total: Value, terms: list[Value]) -> None:
-        """Replace terms that can be joined; what is left is added to them as before."""
+        """Replace terms that can be combined; the others are added to them as before."""
         self.like = total
         known = set(terms)
         for joined in (self.join_products, self.join_row_sums):
@@ -206,7 +206,7 @@ class ProductStacker:
         total.operands = (y, last)
 
     def join_products(self, terms: list[Value]) -> tuple[list[Value], Value | None]:
-        """Make one product of terms that are products, each needed here only."""
+        """Combine the terms that are products, each used only here, into one product."""
         fitting = [term for term in terms if term.kind == "product" and self.is_private(term)]
         if (
             len(fitting) < MIN_PRODUCTS
@@ -225,7 +225,7 @@ class ProductStacker:
         return fitting, self.make_value("product", "matmul", factors, like.shape, like.dtype)
 
     def has_same_order(self, left: Any, right: Any, products: list[Value]) -> bool:
-        """Say whether the rows of both stacks belong together."""
+        """Whether the rows of both stacks have the same order."""
         return all(
             left[0].get(memory_key(self.transpose_of(product.operands[0])))
             == right[0].get(memory_key(product.operands[1]))
@@ -233,7 +233,7 @@ class ProductStacker:
         )
 
     def join_row_sums(self, terms: list[Value]) -> tuple[list[Value], Value | None]:
-        """Make one sum over rows of terms that are such sums, each needed here only."""
+        """Combine the terms that are sums over rows, each used only here, into one."""
         fitting = [
             term for term in terms
             if term.kind == "reduce" and term.function == "sum" and self.is_private(term)
@@ -254,7 +254,7 @@ class ProductStacker:
     # Stacks -------------------------------------------------------------------------------------
 
     def transpose_of(self, value: Value) -> Value:
-        """Return the transpose of a matrix: what it is the transpose of, if it is one."""
+        """Return the transpose of a matrix; of a transpose, its operand."""
         if value.kind == "view":
             (operand,) = value.operands
             offset, steps = value.layout
@@ -268,10 +268,10 @@ class ProductStacker:
     def make_stack(
         self, parts: Sequence[Value], ordered: bool = False
     ) -> tuple[dict[Any, int], Value] | None:  # fmt: skip
-        """Return matrices put below each other, and in which row each of them begins.
+        """Return matrices concatenated along their rows, and the row in which each begins.
 
         Args:
-            ordered: only this order will do; else one that is there already is taken.
+            ordered: whether the order matters; else an existing stack in another order is reused.
         """
         names = [memory_key(part) for part in parts]
         key = frozenset(names)
@@ -296,7 +296,7 @@ class ProductStacker:
 
 
 def is_add(value: Value) -> bool:
-    """Say whether a value is the sum of two arrays of its own shape."""
+    """Whether a value is the sum of two arrays of its own shape."""
     return (
         value.kind == "element"
         and value.function == "add"
@@ -309,13 +309,13 @@ def is_add(value: Value) -> bool:
 
 
 def memory_key(value: Value) -> Any:
-    """What makes two values the same numbers: the memory that they show, and how."""
+    """Return the key by which equal views of the same memory are recognized."""
     offset, steps = value.layout
     return id(value.base), offset, steps, value.shape
 
 
 def topological_order(values: list[Value], position: dict[Value, tuple[int, int]]) -> list[Value]:
-    """Sort values so that each comes after what it needs; of those that can, the first."""
+    """Sort values topologically; of those that are ready, the first one comes first."""
     known = set(values)
     users: dict[Value, list[Value]] = {value: [] for value in values}
     missing_count = dict.fromkeys(values, 0)

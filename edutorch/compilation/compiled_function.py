@@ -43,14 +43,14 @@ accepted."""
 
 
 class BreakError(EdutorchError, RuntimeError):
-    """With `fullgraph=True`: no graph can stand for the function."""
+    """With `fullgraph=True`: the function cannot be captured as one graph."""
 
 
 class Compiled:
-    """What `edutorch.compile` makes of a function.
+    """A function compiled by `edutorch.compile`.
 
-    `entries` are its compiled versions, the last used first. `retraces` says why each of
-    them but the first was made. `broken` says why it runs as it is written, if it does.
+    `entries` are its compiled versions, the most recently used first. `retraces` says why each of
+    them except the first was made. `broken` says why it runs uncompiled, if it does.
     """
 
     def __init__(self, function: Callable[..., Any], settings: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ class Compiled:
         ALL.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function: a compiled version, or as it is written."""
+        """Call a compiled version, or the function itself."""
         mode = current()
         is_plain = mode is DEFAULT or mode is NO_GRAD or is_plain_mode(mode)
         if not is_plain or self.given_up or current_tracer() or events._STEP_LISTENERS.get():
@@ -86,7 +86,7 @@ class Compiled:
         return self.capture(leaves, spec, args, kwargs)
 
     def replay(self, entry: CompiledVersion, leaves: list[Any], args: Any, kwargs: Any) -> Any:
-        """Run a compiled version. What it raises is said by the function as it is written."""
+        """Run a compiled version; if it raises, run the function, for its own error."""
         place = user_location() if entry.writes else None
         try:
             return entry.run(leaves, place)  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ class Compiled:
             return result
 
     def capture(self, leaves: list[Any], spec: Any, args: Any, kwargs: Any) -> Any:
-        """Run the function, and compile what it did for the next call."""
+        """Run the function, and compile its captured graph for the next call."""
         with self._lock:
             if self.entries:
                 why = self.entries[0].guards.mismatch(leaves, spec) or "its guards hold again"
@@ -125,7 +125,7 @@ class Compiled:
                 self.count += 1
                 self.retraces.append("an error inside, which only the capture had")
                 return result
-            if captured.copy_for and self.prepared < 3:
+            if captured.again and self.prepared < 3:
                 self.prepared += 1
                 return captured.result
             self.count += 1
@@ -139,9 +139,9 @@ class Compiled:
             return result
 
     def report(self, reasons: list[tuple[str, str]]) -> None:
-        """Say once why a version is not compiled.
+        """Warn once why a version is not compiled.
 
-        Raises: BreakError: a full graph was demanded.
+        Raises: BreakError: with `fullgraph=True`.
         """
         what, line = reasons[0]
         where = "" if line == "?" else f" ({line})"
@@ -154,13 +154,13 @@ class Compiled:
         self.warn_once(text)
 
     def warn_once(self, text: str) -> None:
-        """Say once why the function runs as it is written."""
+        """Warn once why the function runs uncompiled."""
         if text not in self.broken:
             self.broken.append(text)
             warn(f"compile: {self.title} runs as it is written, not compiled: {text}")
 
     def give_up(self) -> None:
-        """Leave the function as it is written from now on, and say so."""
+        """Run the function uncompiled from now on, and warn."""
         self.given_up = True
         warn(
             f"compile: {self.title} was captured {self.count} times and runs as it is written "
@@ -173,7 +173,7 @@ class Compiled:
         lines += [f"captured again because of {retrace}" for retrace in self.retraces]
         lines += [f"not compiled: {reason}" for reason in self.broken]
         for number, entry in enumerate(self.entries):
-            for part in entry.parts():
+            for part in entry.explanations():
                 lines += ["", f"version {number}, {part[0]}:", str(part[1])]
         return "\n".join(lines)
 
@@ -194,7 +194,7 @@ class Compiled:
 
     @property
     def code(self) -> str:
-        """The Python that runs in the place of the function, and the kernels that it calls."""
+        """The Python code that replaces the function, and the kernels that it calls."""
         texts = []
         for number, entry in enumerate(self.entries):
             for name, run in (("function", entry.forward), ("gradients", entry.backward)):
@@ -203,7 +203,7 @@ class Compiled:
         return "\n\n".join(texts)
 
     def reset(self) -> None:
-        """Forget every compiled version."""
+        """Discard every compiled version."""
         self.entries, self.retraces, self.broken = [], [], []
         self.count, self.prepared, self.given_up = 0, 0, False
         for compiled_ in self._bound.values():
@@ -212,7 +212,7 @@ class Compiled:
     # As a method, and copied ------------------------------------------------------------------
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """Be a method: each object has compiled versions of its own."""
+        """Bind as a method: each object has compiled versions of its own."""
         if instance is None:
             return self
         bound = self._bound.get(id(instance))
@@ -242,12 +242,12 @@ class Compiled:
 
 
 def max_versions() -> int:
-    """Return how often a function is captured before it is left as it is written."""
+    """Return how often a function is captured before it is left uncompiled."""
     return min(config.recompile_limit, config.cache_size_limit)
 
 
 def flatten_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
-    """Return the leaves of the arguments and their tree, quickly where they are no containers."""
+    """Return the leaves of the arguments and their tree, with a fast path without containers."""
     if not kwargs:
         for argument in args:
             if isinstance(argument, list | tuple | dict):
@@ -270,7 +270,7 @@ def describe_arguments(leaves: list[Any]) -> list[tuple[Any, ...]]:
 
 
 def can_be_guarded(value: Any) -> bool:
-    """Say whether an argument can be guarded: not a NumPy array, nor a tensor of another class."""
+    """Whether an argument can be guarded: NumPy arrays and tensor subclasses cannot."""
     from ..core.tensor import PLAIN_TENSORS
     from .guards import ARRAYS
 
@@ -280,7 +280,7 @@ def can_be_guarded(value: Any) -> bool:
 
 
 def unsupported_reason(value: Any) -> str:
-    """Say why an argument for which `is_ordinary` is false keeps a function from compilation."""
+    """Return why an argument for which `can_be_guarded` is False prevents compilation."""
     if isinstance(value, Tensor) and value.device.type != "cpu":
         return f"a tensor is on the device {value.device}; only those on the CPU are compiled for"
     class_name = type(value).__name__
@@ -288,7 +288,7 @@ def unsupported_reason(value: Any) -> str:
 
 
 def is_plain_mode(mode: Modes) -> bool:
-    """Say whether only gradients and inference mode are switched: else somebody watches."""
+    """Whether only gradients and inference mode are switched: other modes observe every op."""
     return (
         not mode.listeners
         and not mode.levels
@@ -299,6 +299,6 @@ def is_plain_mode(mode: Modes) -> bool:
 
 
 def reset() -> None:
-    """Forget everything that was compiled."""
+    """Discard everything that was compiled."""
     for compiled_ in list(ALL):
         compiled_.reset()

@@ -1,4 +1,4 @@
-"""A compiled module: a module around the one that was given."""
+"""A compiled module: a wrapper around the original module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["OptimizedModule"]
 
 
 class OptimizedModule(Module):
-    """Runs a module compiled. Everything else is asked of the module itself, `_orig_mod`."""
+    """Runs a module compiled. Everything else is delegated to the module itself, `_orig_mod`."""
 
     def __init__(self, mod: Module, compiled: Any) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class OptimizedModule(Module):
 
     @staticmethod
     def rebuilt(module: Module, settings: dict[str, Any]) -> OptimizedModule:
-        """Compile a module again that was saved or copied."""
+        """Compile a module again after unpickling or copying."""
         from .frontend import compile
 
         return compile(module, **settings)

@@ -1,4 +1,4 @@
-"""One compiled version of a function: when it may be used, and how it is run."""
+"""One compiled version of a function: its guards, and how it is run."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Run = Callable[[list[Any]], list[Any]]
 class CompiledVersion:
     """A captured graph that was compiled, with its guards.
 
-    `run(leaves)` does what the function does for these arguments. Where `reasons` is not
-    empty no graph stands for the function, and it has to run as it is written.
+    `run(leaves)` does what the function does for these arguments. If `reasons` is not empty, the
+    function cannot be represented by a graph, and runs uncompiled.
     """
 
     def __init__(self, title: str, captured: Captured, guards: Guards, make: Any) -> None:
@@ -71,7 +71,7 @@ class CompiledVersion:
         self.release_first_call()
 
     def release_first_call(self) -> None:
-        """Let go of the tensors of the first call."""
+        """Release the tensors of the first call."""
         captured = self.captured
         captured.result = None
         for output in captured.outputs:
@@ -82,7 +82,7 @@ class CompiledVersion:
                 input_.tensor = None
 
     def plan_gradients(self) -> None:
-        """Work out once which inputs get which gradients, and what is saved."""
+        """Determine once which inputs get which gradients, and what is saved."""
         back = self.captured.backward
         self.wanting: list[int] = []
         self.positions: list[int | None] = []
@@ -98,22 +98,22 @@ class CompiledVersion:
         self.saved_inputs = [number for saved_kind, number in back.saved if saved_kind == "input"]
 
     def explanations(self) -> list[tuple[str, Any]]:
-        """Return what the backend says of the forward graph and of that of the gradients."""
+        """Return the backend's explanations of the forward graph and of the gradients' graph."""
         if self.reasons:
             return []
         runs_ = [("function", self.forward), ("gradients", self.backward)]
         return [(name, run_.explain()) for name, run_ in runs_ if hasattr(run_, "explain")]  # type: ignore[union-attr]
 
     def runs(self) -> list[tuple[str, Any]]:
-        """Return the forward graph and that of the gradients, where their steps can be timed."""
+        """Return the runs of the forward graph and of the gradients' graph that can be timed."""
         runs_ = [] if self.reasons else [("function", self.forward), ("gradients", self.backward)]
         return [(name, run_) for name, run_ in runs_ if hasattr(run_, "timed")]
 
     # Running --------------------------------------------------------------------------------
 
     def plan_inputs(self) -> None:
-        """Work out once where the tensors come from: most are always the same."""
-        self.fixed_tensors_ = [
+        """Determine once where the input tensors come from: most are always the same."""
+        self.constant_tensors = [
             input_.tensor if input_.kind == "tensor" else None for input_ in self.inputs
         ]
         self.argument_positions = [
@@ -126,8 +126,8 @@ class CompiledVersion:
         ]  # fmt: skip
 
     def gather(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the tensors behind the inputs (None for numbers), and their arrays."""
-        tensors = self.fixed_tensors_.copy()
+        """Return the tensors of the inputs (None for numbers), and their arrays."""
+        tensors = self.constant_tensors.copy()
         for position, index in self.argument_positions:
             tensors[position] = leaves[index]
         arrays: list[Any] = [None if tensor is None else tensor._array for tensor in tensors]
@@ -143,7 +143,7 @@ class CompiledVersion:
         return tensors, arrays
 
     def run(self, leaves: list[Any], place: CodeLocation) -> Any:
-        """Compute, write back, and return what the function returns."""
+        """Compute, write back in-place results, and return what the function returns."""
         tensors, arrays = self.gather(leaves)
         token = hold_interrupts() if self.writes or self.grads else None
         try:
@@ -174,12 +174,12 @@ class CompiledVersion:
         return self.build_result(outputs, tensors, arrays)
 
     def drop_gradients(self) -> None:
-        """Let go of the gradients that will be replaced: the new ones get the same memory."""
+        """Release the gradients that will be replaced: the new ones reuse their memory."""
         for tensor in self.replaced_grads:
             tensor._grad = None
 
     def set_gradients(self, outputs: list[Any], arrays: list[Any]) -> None:
-        """Give tensors their new gradients, each in memory of its own."""
+        """Set the tensors' new gradients, each in its own memory."""
         seen = set(map(id, arrays))
         seen.update([id(outputs[position]) for position in self.non_gradient_outputs])
         for position, tensor in self.grads:
@@ -190,14 +190,14 @@ class CompiledVersion:
             tensor._grad = wrap(array)
 
     def wrap_result(self, array: Any) -> Tensor:
-        """Make a tensor of a result; in inference mode it stays outside every graph."""
+        """Wrap a result in a tensor; in inference mode, it is an inference tensor."""
         tensor = wrap(array)
         if self.guards.mode.inference:
             tensor._writes = InferenceVersionCounter()
         return tensor
 
     def build_result(self, outputs: list[Any], tensors: list[Any], arrays: list[Any]) -> Any:
-        """Build what the function returns out of the arrays."""
+        """Build the function's return value from the arrays."""
         captured = self.captured
         results: list[Tensor] = []
         for position, output in self.results:
@@ -229,7 +229,7 @@ class CompiledVersion:
     def record(
         self, outputs: list[Any], tensors: list[Any], arrays: list[Any], results: list[Tensor]
     ) -> None:
-        """Leave one node behind for backward."""
+        """Record one node for backward."""
         back = self.captured.backward
         assert back is not None
         assert self.backward is not None
@@ -246,7 +246,7 @@ class CompiledVersion:
 
 
 def view_of_input(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:
-    """Return a view of an input, which lies in it as it did in the captured call."""
+    """Return a view of an input, with the layout of the captured call."""
     shape, strides, offset, dtype = view
     array = as_plain_array(tensor._array)
     first = array.view(dtype) if dtype != array.dtype else array
@@ -256,14 +256,14 @@ def view_of_input(tensor: Tensor, view: tuple[Any, ...]) -> Tensor:
 
 
 class SpentNode(Node):
-    """The past of a result whose graph was run backward inside the compiled function."""
+    """The `grad_fn` of a result whose graph was run backward inside the compiled function."""
 
     __slots__ = ("op",)
     holds = True
 
     @classmethod
     def node(cls) -> SpentNode:
-        """Return such a node."""
+        """Return a new node."""
         from ..core.autograd.graph import Description, clock
 
         spent = cls()
@@ -274,11 +274,11 @@ class SpentNode(Node):
         return spent
 
     def name(self) -> str:
-        """Return the name of such a node."""
+        """Return the node's name."""
         return "CompiledFunctionBackward"
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Any:
-        """Say that the graph was used up.
+        """Raise the error of a second backward pass.
 
         Raises: GradientError: always.
         """

@@ -1,8 +1,8 @@
-"""Ops that kernels know another way to compute than their definition's.
+"""Decompositions for kernels of ops whose definitions are not suitable.
 
-`erf` is a long polynomial in NumPy's functions, and one function in kernels; so are gelu and its
-slope, whose parts share an exponential. The losses of classes pick numbers by index; in a kernel
-that goes along the row anyway, a comparison picks them.
+`erf` is a long polynomial of NumPy functions, and one function in kernels; so are gelu and its
+derivative, whose parts share an exponential. Classification losses select elements by index; in a
+kernel, which processes the row anyway, a comparison selects them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ __all__ = ["DECOMPOSITIONS", "count_valid_rows"]
 
 
 def erf(make_value: ValueMaker, x: Any) -> Any:
-    """Note the function itself."""
+    """Add erf."""
     return lower_function(make_value, "erf", x)
 
 
 def gelu(make_value: ValueMaker, x: Any, approximate: str) -> Any:
-    """Note the curve itself."""
+    """Add gelu."""
     return lower_function(make_value, "gelu" if approximate == "none" else "gelu_tanh", x)
 
 
 def gelu_gradient(make_value: ValueMaker, g: Any, x: Any, approximate: str) -> Any:
-    """Note g times the slope of the curve."""
+    """Add g times the derivative of gelu."""
     name = "gelu_slope" if approximate == "none" else "gelu_tanh_slope"
     return require_float(make_value, g) * lower_function(make_value, name, x)
 
 
 def lower_function(make_value: ValueMaker, name: str, x: Any) -> Any:
-    """Note a function of single numbers that kernels know by name."""
+    """Add an elementwise function that kernels know by name."""
     x = require_float(make_value, x)
     return SymbolicArray(make_value("element", name, (x.value,), x.shape, x.dtype), make_value)
 
@@ -59,7 +59,7 @@ def require_float(make_value: ValueMaker, x: Any) -> Any:
 def nll_loss(
     make_value: ValueMaker, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
 ) -> Any:  # fmt: skip
-    """Note minus the sum of what a comparison with the right class picks."""
+    """Add the negative sum of the elements selected by comparison with the target class."""
     x = require_float(make_value, x)
     hit, count = target_mask(make_value, target, weight, x.shape, ignore_index)
     picked = np.where(hit, -x, 0.0)
@@ -73,7 +73,7 @@ def nll_spread(
     make_value: ValueMaker, g: Any, target: Any, weight: Any, shape: Any, ignore_index: int,
     reduction: str,
 ) -> Any:  # fmt: skip
-    """Note minus g (over the number of samples) at the right class, 0 elsewhere."""
+    """Add -g (divided by the number of samples for a mean) at the target class, 0 elsewhere."""
     g = require_float(make_value, g)
     hit, count = target_mask(make_value, target, weight, shape, ignore_index)
     share = -g / count if reduction == "mean" else -g
@@ -85,7 +85,7 @@ def nll_spread(
 def target_mask(
     make_value: ValueMaker, target: Any, weight: Any, shape: Any, ignore_index: int
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Note where the right class of each row is, and how many rows count."""
+    """Add the mask of each row's target class, and the number of rows that are not ignored."""
     if weight is not None or len(shape) != 2 or not isinstance(target, Value) or not shape[0]:
         raise UnsupportedDefinitionError(
             "classes with weights, or of more than rows, are left to NumPy"
@@ -110,7 +110,7 @@ def class_indices(count: int) -> np.ndarray:
 
 
 def count_valid_rows(target: Any, shape: tuple[int, ...], ignore_index: int) -> float:
-    """Return how many targets are not ignored; raise the definition's error for no class at all."""
+    """Return how many targets are not ignored; raise the definition's error for invalid ones."""
     if not 0 <= ignore_index < shape[1] and are_classes(np.ascontiguousarray(target), shape[1]):
         return float(target.size)
     resolve_classes(np, shape, target, None, ignore_index)
@@ -121,4 +121,4 @@ DECOMPOSITIONS: dict[str, Callable[..., Any]] = {
     "erf": erf, "gelu": gelu, "gelu/input": gelu_gradient, "nll_loss": nll_loss,
     "nll_grad": nll_spread,
 }  # fmt: skip
-"""By op (or "op/input": a rule), what notes its values; called with its arguments in order."""
+"""The decomposition by op (or "op/input": a rule); called with the op's arguments in order."""

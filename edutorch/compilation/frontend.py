@@ -1,4 +1,4 @@
-"""`edutorch.compile` itself."""
+"""The function `edutorch.compile`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def compile(
     backend: str | Callable[..., Any] = "inductor", mode: str | None = None,
     options: dict[str, Any] | None = None, disable: bool = False,
 ) -> Any:  # fmt: skip
-    """See `edutorch.compile`: this is its body, loaded when it is first called."""
+    """See `edutorch.compile`: this is its body, imported at the first call."""
     settings = {
         "fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
         "options": options,

@@ -1,11 +1,11 @@
-"""Decides which values become one kernel.
+"""Operator fusion: decides which values become one kernel.
 
-A kernel goes along all places of one shape, its domain, row by row. Values join it when
+A kernel iterates over all positions of one shape, its domain, row by row. Values join it if
 
-* each place needs only numbers of the same place ("full"), or of the same row ("row": what a
-  reduction along the last axes leaves), or of arrays from outside that broadcast;
-* nothing outside the kernel stands between two of its values: it runs as a whole;
-* a reduction along the first axes, or along all, may end it ("last": nobody inside reads it).
+* each position needs only elements at the same position ("full"), or of the same row ("row": the
+  result of a reduction along the last axes), or of external arrays that broadcast;
+* no unit outside the kernel is needed between two of its values: it runs as a whole;
+* a reduction along the first axes, or along all, may end it ("last": not read inside).
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = ["Fusion", "fusion_obstacle", "group_values"]
 MAX_ARRAYS = 40
 MAX_VALUES = 1000
 MAX_DEFERRED_DEPTH = 4
-"""So many values may wait for each other."""
+"""The longest chain of values that are deferred for each other."""
 MIN_VECTOR_SIZE = 256
-"""From here on an array is worth the wide registers of the processor."""
+"""From so many elements on, vectorization pays."""
 
 
 def fusion_obstacle(value: Value) -> str | None:
-    """Return why a value cannot be part of a kernel, None if it can."""
+    """Return why a value cannot be part of a kernel, or None if it can."""
     if value.kind not in ("element", "reduce"):
         return f"a {value.kind}"
     dtypes = [operand.dtype for operand in operands_of(value)] + [value.dtype]
@@ -56,13 +56,13 @@ def fusion_obstacle(value: Value) -> str | None:
 
 
 def is_simple_power(value: Value) -> bool:
-    """Say whether a power is a few products or a root."""
+    """Whether a power is a few products, a root or a reciprocal."""
     exponent = value.operands[1]
     return not isinstance(exponent, Value) and float(exponent) in (1.0, 2.0, 3.0, 0.5, -1.0)
 
 
 class Fusion:
-    """Goes through the values in order and lets each join a kernel where it can."""
+    """Greedy fusion: visits the values in order and adds each to a kernel if possible."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -70,12 +70,12 @@ class Fusion:
         self.units: list[Unit] = []
         self.reasons: dict[Value, str] = {}
         self.deferred: set[Value] = set()
-        self.depth: dict[Value, int] = {}  # of values that wait for others that wait
+        self.depth: dict[Value, int] = {}  # of chains of deferred values
         self.outputs = {output.base for output in operands_of(program.outputs)}
         self.positions = {value: i for i, value in enumerate(program.values)}
 
     def run(self) -> list[Unit]:
-        """Return the units, in the order in which they began."""
+        """Return the units, in the order of their creation."""
         for value in self.program.values:
             if value.kind == "view":
                 continue
@@ -86,10 +86,10 @@ class Fusion:
         return self.units
 
     def is_deferred(self, value: Value) -> bool:
-        """Say whether a value is computed wherever its only reader is.
+        """Whether a value is deferred to the kernel of its only reader.
 
-        Masks and constants are, and what only backward needs: a slope like y - y² costs less
-        than to keep it from the forward pass on.
+        Masks and constants are, and what only backward needs: to compute a derivative like y - y²
+        costs less than to store it in the forward pass.
         """
         if value.kind != "element" or len(value.users) != 1 or fusion_obstacle(value) is not None:
             return False
@@ -105,7 +105,7 @@ class Fusion:
         return is_backward and is_cheap and self.depth[value] > 0
 
     def assign_unit(self, value: Value) -> None:
-        """Let a value join a kernel, or begin one, or be alone."""
+        """Add a value to a kernel, or start one, or make it a unit of its own."""
         reason = fusion_obstacle(value)
         if reason is None and self.join_group(value):
             return
@@ -125,7 +125,7 @@ class Fusion:
         self.add_unit(unit)
 
     def take_deferred(self, value: Value) -> list[Value]:
-        """Return a value that waited, and those that it waited with, as part of a kernel now."""
+        """Return a value and the deferred values that it needs, no longer deferred."""
         self.deferred.discard(value)
         deferred = [
             self.take_deferred(operand)
@@ -135,7 +135,7 @@ class Fusion:
         return [*(operand for part in deferred for operand in part), value]
 
     def place_with_deferred(self, group: Group, value: Value) -> bool:
-        """Find the level of a value, and of those that wait for it, in a kernel; False: none."""
+        """Set the levels of a value and its deferred operands in a kernel; False if impossible."""
         before = dict(group.level), group.split
         for operand in operands_of(value):
             if operand in self.deferred and not self.place_with_deferred(group, operand):
@@ -149,14 +149,14 @@ class Fusion:
         return True
 
     def set_first_level(self, group: Group, value: Value) -> None:
-        """Say what the first value of a kernel is to it."""
+        """Set the level of a kernel's first value."""
         group.level[value] = "full"
         if value.kind == "reduce":
             level, split = reduction_level(group, value)
             group.level[value], group.split = level or "alone", split
 
     def add_unit(self, unit: Unit) -> None:
-        """Enter a unit."""
+        """Register a unit."""
         self.units.append(unit)
         for value in unit.values:
             self.unit_of[value] = unit
@@ -164,7 +164,7 @@ class Fusion:
             unit.needs |= self.needed_units(value) - {unit}
 
     def needed_units(self, value: Value) -> set[Unit]:
-        """The units that a value reads from."""
+        """Return the units that a value reads from."""
         units: set[Unit] = set()
         for operand in operands_of(value):
             if operand.base in self.deferred:
@@ -174,7 +174,7 @@ class Fusion:
         return units
 
     def join_group(self, value: Value) -> bool:
-        """Let a value join a kernel that it reads from, or that reads what it reads."""
+        """Add a value to a kernel that it reads from, or that reads the same array."""
         needs = self.needed_units(value)
         candidates = [unit for unit in needs if isinstance(unit, Group)]
         candidates.sort(key=lambda unit: -unit.last)
@@ -199,7 +199,7 @@ class Fusion:
         return joined_group is not None
 
     def neighbor_groups(self, value: Value) -> list[Group]:
-        """Kernels along the same domain that read an array which the value reads."""
+        """Return kernels with the same domain that read an array which the value reads."""
         if value.kind != "element":
             return []
         groups: list[Group] = []
@@ -212,12 +212,12 @@ class Fusion:
                     continue
                 if value.shape or unit.needs <= self.needed_units(
                     value
-                ):  # else one waits for the other
+                ):  # else they would depend on each other
                     groups.append(unit)
         return groups[-3:]
 
     def depends_on(self, unit: Unit, group: Unit) -> bool:
-        """Say whether `unit` needs a result of `group`, at once or by others."""
+        """Whether `unit` depends on `group`, directly or indirectly."""
         stack, seen = [unit], {unit}
         while stack:
             current = stack.pop()
@@ -232,7 +232,7 @@ class Fusion:
         return False
 
     def find_level(self, group: Group, value: Value) -> tuple[str, int | None] | None:
-        """Return the level that a value would have in a kernel, and where rows then begin."""
+        """Return the level that a value would have in a kernel, and the kernel's split then."""
         if len(group.values) >= MAX_VALUES:
             return None
         inside = [inner for inner in operands_of(value) if inner.base in group.level]
@@ -259,7 +259,7 @@ class Fusion:
     def is_readable(
         self, group: Group, operand: Value, level: str, shape: tuple[int, ...] | None = None
     ) -> bool:
-        """Say whether a value of the kernel's own is at hand where another one needs it."""
+        """Whether an operand is available where a value of the given level needs it."""
         own = group.level.get(operand.base)
         if own is None:
             return steps_along(operand, group.domain if shape is None else shape) is not None
@@ -270,7 +270,7 @@ class Fusion:
         return group.split is not None and is_one_per_row(operand, group.domain, group.split)
 
     def merge(self, home: Group, other: Group) -> None:
-        """Make two kernels one, if the value that joined the first reads from both."""
+        """Merge a kernel into another one that has just got a value which reads from both."""
         if other is home or other.domain != home.domain or "alone" in other.level.values():
             return
         splits = {needed for needed in (home.split, other.split) if needed is not None}
@@ -300,7 +300,7 @@ class Fusion:
                     unit.needs.add(home)
 
     def is_compatible(self, one: Group, other: Group, splits: set[int]) -> bool:
-        """Say whether all that one kernel reads from the other is at hand within the other."""
+        """Whether everything that one kernel reads from the other is available in a merged one."""
         split = next(iter(splits), 0)
         for value in one.values:
             reads_all = value.kind == "reduce" or one.level[value] == "full"
@@ -319,12 +319,12 @@ class Fusion:
         return True
 
     def position_of(self, value: Value) -> int:
-        """Return which value of the program it is."""
+        """Return the index of a value in the program."""
         return self.positions[value]
 
 
 def group_values(program: Program, fuse: bool = True) -> tuple[list[Unit], dict[Value, str]]:
-    """Return the units of a program in an order in which they can run, and why values are alone."""
+    """Return the units of a program in topological order, and why values were not fused."""
     if not fuse:
         values = [value for value in program.values if value.kind != "view"]
         units = [Unit(value, order) for order, value in enumerate(values)]
@@ -349,9 +349,9 @@ def group_values(program: Program, fuse: bool = True) -> tuple[list[Unit], dict[
 
 
 def fold_bias_into_product(unit: Unit, program: Program, outputs: set[Value]) -> bool:
-    """Let a product begin with the bias that is all that is added to it: that saves a pass.
+    """Fold the addition of a bias into the matrix product, which saves a pass.
 
-    Returns: whether the sum is now the product itself, and needs no step of its own.
+    Returns: whether the sum is now a view of the product, and needs no unit of its own.
     """
     (value, *others) = unit.values
     if others or value.kind != "element" or value.function != "add" or not value.shape:
@@ -373,7 +373,7 @@ def fold_bias_into_product(unit: Unit, program: Program, outputs: set[Value]) ->
 
 
 def turn_into_view(value: Value, y: Value, program: Program) -> None:
-    """Make a value the same numbers as `y`, in its own shape; views of it show `y`, too."""
+    """Turn a value into a view of `y` in its own shape, and rebase the views of it."""
     text = "{}" if value.shape == y.shape else f"{{}}.reshape({value.shape})"
     for operand in value.operands:
         if isinstance(operand, Value):
@@ -387,7 +387,7 @@ def turn_into_view(value: Value, y: Value, program: Program) -> None:
 
 
 def is_expensive(value: Value) -> bool:
-    """Say whether a function takes so long in NumPy that it is worth a kernel of its own."""
+    """Whether a function is so slow in NumPy that it is worth a kernel of its own."""
     if value.kind != "element" or value.size < MIN_VECTOR_SIZE:
         return False
     function = FUNCTIONS[value.function]
@@ -395,7 +395,7 @@ def is_expensive(value: Value) -> bool:
 
 
 def reason_against_kernel(group: Group, outputs: set[Value]) -> str | None:
-    """Return why a kernel is not generated for a group, None if it is."""
+    """Return why no kernel is generated for a group, or None if one is."""
     if len(group.values) < 2 and not is_expensive(group.values[0]):
         return "nothing next to it to fuse with"
     if "alone" in group.level.values():

@@ -1,4 +1,4 @@
-"""What runs as one, and where the numbers of an operand are as seen from a kernel's domain."""
+"""Units of execution, and the position of an operand's elements relative to a kernel's domain."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_ROW_SIZE = 8192
-"""Longer rows are not one piece of work: a reduction over all of them is added up in parts."""
+"""Longer rows are not reduced by one thread: such a reduction is computed in parts."""
 
 
 class Unit:
-    """What runs as one: a kernel, or a single value.
+    """One step of the program: a kernel, or a single value.
 
     Attributes:
-        values: in order.
-        order: the place of each value among all of the program.
+        values: in topological order.
+        first, last: the indices of its first and last value in the program.
+        needs: the units that it reads from.
     """
 
     def __init__(self, value: Value, order: int) -> None:
@@ -35,12 +36,12 @@ class Unit:
 
 
 class Group(Unit):
-    """A kernel in the making.
+    """A group of values that become one kernel.
 
     Attributes:
-        domain: the shape that it goes along.
-        split: how many leading axes count rows; None as long as nothing depends on it.
-        level: of each value, "full", "row" or "last".
+        domain: the shape over which it iterates.
+        split: the number of leading axes that enumerate rows; None while still undetermined.
+        level: the level of each value, "full", "row" or "last".
     """
 
     fused = True
@@ -56,13 +57,13 @@ class Group(Unit):
         return math.prod(self.domain)
 
     def external_operands(self) -> list[Value]:
-        """The arrays and numbers that its values read from elsewhere, each once."""
+        """Return the distinct arrays and numbers that it reads from other units."""
         inside = set(self.values)
         operands = (operand for value in self.values for operand in operands_of(value))
         return list(dict.fromkeys(operand for operand in operands if operand.base not in inside))
 
     def results(self, outputs: set[Value]) -> list[Value]:
-        """The values that somebody outside reads."""
+        """Return the values that are read outside."""
         inside = set(self.values)
         return [
             value for value in self.values
@@ -71,7 +72,7 @@ class Group(Unit):
 
 
 def readers(value: Value) -> Iterator[Value]:
-    """Yield who computes with a value, or with a view of it."""
+    """Yield the values computed from a value, or from a view of it."""
     for user in value.users:
         if user.kind == "view":
             yield from readers(user)
@@ -80,7 +81,7 @@ def readers(value: Value) -> Iterator[Value]:
 
 
 def steps_along(value: Value, domain: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the steps of an operand along the axes of the domain (0 where it stretches)."""
+    """Return the strides of an operand along the domain's axes (0 where it broadcasts)."""
     _, steps = value.layout
     missing_axes = len(domain) - len(value.shape)
     if missing_axes < 0:
@@ -94,7 +95,7 @@ def steps_along(value: Value, domain: tuple[int, ...]) -> tuple[int, ...] | None
 
 
 def is_aligned(value: Value, domain: tuple[int, ...]) -> bool:
-    """Say whether an operand's number at each place is its base's number at that place."""
+    """Whether an operand's element at each position is its base's element at that position."""
     steps = steps_along(value, domain)
     expected = (
         0 if size == 1 else step
@@ -106,7 +107,7 @@ def is_aligned(value: Value, domain: tuple[int, ...]) -> bool:
 
 
 def is_one_per_row(value: Value, domain: tuple[int, ...], split: int) -> bool:
-    """Say whether an operand is one number for each row of the domain."""
+    """Whether an operand has one element for each row of the domain."""
     steps = steps_along(value, domain)
     rows = domain[:split]
     expected = tuple(
@@ -117,7 +118,7 @@ def is_one_per_row(value: Value, domain: tuple[int, ...], split: int) -> bool:
 
 
 def is_row_shape(shape: tuple[int, ...], group: Group) -> bool:
-    """Say whether a shape holds one number for each row."""
+    """Whether a shape has one element for each row."""
     assert group.split is not None
     rows = group.domain[: group.split]
     ones = (1,) * (len(group.domain) - group.split)
@@ -125,7 +126,7 @@ def is_row_shape(shape: tuple[int, ...], group: Group) -> bool:
 
 
 def reduction_level(group: Group, value: Value) -> tuple[str | None, int | None]:
-    """Return what a reduction is to a kernel, and how many axes then count rows."""
+    """Return the level of a reduction in a kernel, and the kernel's split then."""
     axes, rank = value.settings["axes"], len(group.domain)
     if not rank:
         return "row", 0
@@ -145,7 +146,7 @@ def reduction_level(group: Group, value: Value) -> tuple[str | None, int | None]
 
 
 def topological_order(units: list[Unit]) -> list[Unit]:
-    """Sort units so that each comes after those it needs; of those that can, the earliest."""
+    """Sort units topologically; of those that are ready, the earliest comes first."""
     waiting = {unit: len(unit.needs) for unit in units}
     users: dict[Unit, list[Unit]] = {unit: [] for unit in units}
     for unit in units:
@@ -165,7 +166,7 @@ def topological_order(units: list[Unit]) -> list[Unit]:
 
 
 def compute_stages(group: Group) -> dict[Value, int]:
-    """Return of each value in (for a number of the row: before) which loop it is known."""
+    """Return the index of the loop in which (for a row's scalar: before which) a value is known."""
     stage: dict[Value, int] = {}
     for value in group.values:
         operand_stages = [
@@ -177,12 +178,12 @@ def compute_stages(group: Group) -> dict[Value, int]:
 
 
 def indent(lines: list[str]) -> list[str]:
-    """Put lines into a block."""
+    """Indent lines."""
     return [f"    {line}" for line in lines]
 
 
 def merge_axes(sizes: tuple[int, ...], steps: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Join axes that go on in even steps: pairs of a size and its step, no axis of size 1.
+    """Merge axes with a common stride; return pairs of a size and its stride, without size 1.
 
     >>> joined((2, 3, 4), (12, 4, 1)), joined((2, 3), (0, 1))
     ([(24, 1)], [(2, 0), (3, 1)])

@@ -1,4 +1,4 @@
-"""What a compiled function leaves in the recorded graph: one node for all of it."""
+"""The autograd node of a compiled function: one node for the whole call."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ __all__ = ["CompiledNode", "attach_node"]
 
 
 class CompiledNode(Node):
-    """A call of a compiled function, whose gradients are a compiled graph too."""
+    """A call of a compiled function, whose gradients are a compiled graph, too."""
 
     __slots__ = ("gathers", "op", "output_types", "place", "positions", "run", "tensors", "title")
 
     holds = True
     run: Callable[[list[Any]], list[Any]]
-    positions: list[int | None]  # for each edge the number of its gradient
-    output_types: list[tuple[Any, Any]]  # shape and type of each root
-    tensors: list[tuple[Any, Any]]  # saved tensors of others, and how often they were written
+    positions: list[int | None]  # for each edge the index of its gradient
+    output_types: list[tuple[Any, Any]]  # shape and dtype of each output
+    tensors: list[tuple[Any, Any]]  # saved inputs, and their versions
     place: int
     title: str
 
     def name(self) -> str:
-        """Return the name of the compiled function's node."""
+        """Return the node's name."""
         return "CompiledFunctionBackward"
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
         """Run the compiled gradients.
 
-        Raises: GradientError: they are to be recorded themselves, or were used up.
+        Raises: GradientError: with `create_graph=True`, or in a second backward pass.
         """
         if recording:
             raise GradientError(
@@ -58,7 +58,7 @@ class CompiledNode(Node):
         gradients = self.run([*self.saved, *starts])
         seen_ids = {id(start) for start in starts}
         for index, gradient in enumerate(gradients):
-            if id(gradient) in seen_ids:  # gradients are added up in place
+            if id(gradient) in seen_ids:  # gradients accumulate in place
                 gradients[index] = gradient.copy()
             seen_ids.add(id(gradient))
         return [
@@ -67,7 +67,7 @@ class CompiledNode(Node):
         ]
 
     def maker(self, index: int, array: Any) -> Node:
-        """Return the node of an output again whose own has died with its tensor."""
+        """Return a new node for an output whose own was freed with its tensor."""
         return output_node(self, index, array)  # type: ignore[arg-type]
 
 
@@ -76,7 +76,11 @@ def attach_node(
     inputs: Sequence[Tensor], positions: list[int | None], outputs: Sequence[Tensor],
     tensors: Sequence[Tensor],
 ) -> None:  # fmt: skip
-    """Make one node the past of all `outputs`; `inputs` get gradients number `positions`."""
+    """Make one node the `grad_fn` of all `outputs`.
+
+    Args:
+        positions: for each of `inputs`, the index of its gradient.
+    """
     node = CompiledNode()
     node.title, node.run, node.saved, node.positions = title, run, saved, positions  # type: ignore[assignment]
     node.edges = tuple(edge_of(input_) for input_ in inputs)

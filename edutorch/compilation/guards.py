@@ -1,8 +1,8 @@
-"""When a compiled version may be used: everything it took for granted, and how to ask.
+"""The guards of a compiled version: everything that was assumed when it was captured.
 
-Shapes, types and memory layout of tensors, whether they want gradients, values of other
-arguments, modes such as `no_grad`, settings of modules, global names: whatever Python
-looked at while the function was captured. `mismatch` says in words what is different.
+Shapes, dtypes and memory layouts of tensors, whether they require gradients, values of other
+arguments, modes such as `no_grad`, settings of modules, global names: whatever Python read while
+the function was captured. `mismatch` says in words what differs.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ VALUES = (int, float, bool, str, bytes, complex, type(None))
 
 
 def current_flags() -> tuple[Any, ...]:
-    """Return the switches that ops look at."""
+    """Return the global settings that ops depend on."""
     return dtypes.get_default_dtype(), get_default_device()
 
 
 class Guards:
-    """What has to hold for one compiled version.
+    """The conditions for the use of one compiled version.
 
     Args:
-        captured: the capture that it was made from.
+        captured: the capture that it was compiled from.
         leaves: the arguments of that call, flattened; `spec` is their tree.
-        names: what to call each of them.
-        described: how each of them was, before the function ran.
+        names: the name of each of them in messages.
+        described: the description of each of them, before the function ran.
     """
 
     def __init__(
@@ -79,14 +79,14 @@ class Guards:
             self.owners = set()  # so it was when the function was captured
 
     def needs_gradient(self, number: int) -> bool:
-        """Say whether an input of the graph wants a gradient."""
+        """Whether an input of the graph requires a gradient."""
         input_ = self.captured.inputs[number]
         if input_.kind == "argument":
             return self.leaves[input_.index][4] is not None
         return input_.kind == "tensor" and input_.tensor._node is not None
 
     def mismatch(self, leaves: list[Any], spec: Any) -> str | None:
-        """Return what differs from the captured call; None: nothing."""
+        """Return what differs from the captured call, or None if nothing does."""
         mode = current()
         if mode is not self.mode and mode != self.mode:
             return describe_mode_difference(self.mode, mode)
@@ -124,7 +124,7 @@ class Guards:
 
 
 def describe(value: Any) -> tuple[Any, ...]:
-    """Return what is compared of an argument."""
+    """Return the properties of an argument that are compared."""
     if isinstance(value, Tensor):
         array = value._array
         node = value._node
@@ -134,7 +134,7 @@ def describe(value: Any) -> tuple[Any, ...]:
 
 
 def matches_description(value: Any, known: tuple[Any, ...]) -> bool:
-    """Say whether an argument is as it was when the function was captured."""
+    """Whether an argument has the properties of the captured call's."""
     if value.__class__ is not known[0]:
         return False
     if value.__class__ in PLAIN_TENSORS:
@@ -151,7 +151,7 @@ def matches_description(value: Any, known: tuple[Any, ...]) -> bool:
 
 
 def overlapping_arguments(leaves: list[Any]) -> list[tuple[int, int, bool]]:
-    """Return the pairs of arguments that overlap in memory, and whether they show the same."""
+    """Return the pairs of arguments that share memory, and whether they are the same view."""
     arrays = [(i, leaf._array) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     return [
         (i, j, first is second or same_view(first, second))
@@ -162,12 +162,12 @@ def overlapping_arguments(leaves: list[Any]) -> list[tuple[int, int, bool]]:
 
 
 def memory_owners(leaves: list[Any]) -> list[Any]:
-    """Return the arrays that hold the memory of the arguments."""
+    """Return the arrays that own the memory of the arguments."""
     return [base_array(as_plain_array(leaf._array)) for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 def describe_difference(known: tuple[Any, ...], now: tuple[Any, ...]) -> str:
-    """Return in words how an argument differs."""
+    """Describe how an argument differs."""
     if known[0] is not now[0]:
         return f"a {known[0].__name__} before, now a {now[0].__name__}"
     if len(known) == 2:
@@ -187,7 +187,7 @@ def on_off(on: bool) -> str:
 
 
 def describe_mode_difference(before: Modes, after: Modes) -> str:
-    """Return in words how the modes differ."""
+    """Describe how the modes differ."""
     if before.inference != after.inference:
         return f"inference mode was {on_off(before.inference)}, now it is {on_off(after.inference)}"
     if before.grad != after.grad:

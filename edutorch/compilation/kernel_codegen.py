@@ -1,14 +1,14 @@
-"""Writes the kernel of a group: ordinary Python, which numba compiles.
+"""Generates the kernel of a group: plain Python, which numba compiles.
 
     for r in range(start, stop):                       one row after the other
         x_row = x[r * columns:(r + 1) * columns]
         peak_r = largest(x_row)
-        for j in range(columns):                       every number of the row is at hand
+        for j in range(columns):                       all elements of the row
             exp_j = exp(x_row[j] - peak_r)
             ...
 
-What a reduction needs, and what a later loop needs again, stays in a row of its own: that is
-small enough for the processor's first cache. Nothing else is written but the results.
+What a reduction or a later loop needs is kept in a row buffer, which fits in the L1 cache. Apart
+from that, only the results are written.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from .values import Value, contiguous_steps, operands_of
 __all__ = ["CHUNK", "ROWS", "KernelText", "kernel_text"]
 
 CHUNK = 4096
-"""So many numbers are added up in one go where a sum is over everything."""
+"""The number of elements that are summed at a time in a sum over everything."""
 VECTOR_FUNCTIONS = {
     "exp", "log", "tanh", "erf", "logaddexp", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
 }  # fmt: skip
-"""Functions that are worth the widest registers."""
+"""Functions for which the widest registers pay."""
 ROWS = 64
-"""So many rows are added to each other before the sums of several threads are."""
+"""The number of rows in a block: rows are summed in blocks, and then the blocks."""
 
 
 @dataclass(slots=True)
 class KernelText:
-    """A kernel's text and how it is called: `name(start, stop, sizes…, numbers…, arrays…)`.
+    """A kernel's code and how it is called: `name(start, stop, sizes…, scalars…, arrays…)`.
 
     Attributes:
-        nameless: the same text with names that are the same for all such kernels.
-        count: how many rows (or numbers, or chunks) there are to share among threads.
+        anonymous_body: the same code with canonical names, equal for all such kernels.
+        count: the number of rows (or elements, or chunks) to divide among threads.
         sizes: sizes that are arguments, so that one kernel serves many shapes.
-        numbers: Python numbers, computed in each call.
-        inputs: the arrays it reads, each in order in memory; views among them are copied first.
+        scalars: Python numbers, computed in each call.
+        inputs: the arrays it reads, which are contiguous; views among them are copied first.
         outputs: the arrays it writes.
-        partial: by sum over rows or everything, the shape of its sums of parts.
-        work: how many numbers it touches.
+        partial: by sum over rows or everything, the shape of its partial sums.
+        work: the number of elements it touches.
     """
 
     name: str = ""
@@ -66,7 +66,7 @@ class KernelText:
 
 
 class Writer:
-    """Writes one kernel."""
+    """Generates one kernel."""
 
     def __init__(self, group: Group, results: list[Value], shared: dict[Value, Value]) -> None:
         self.group, self.results, self.shared = group, results, shared
@@ -82,7 +82,7 @@ class Writer:
     # The plan ----------------------------------------------------------------------------
 
     def choose_rows(self) -> None:
-        """Find the axes that count rows: as few as let each operand go on in even steps."""
+        """Choose the axes that enumerate rows: as few as give each operand one stride in a row."""
         operands = self.full_operands()
         rank = len(self.domain)
         if self.split is None:
@@ -112,11 +112,11 @@ class Writer:
             self.mode = "blocks" if by_column else "rows"
 
     def is_full_sum(self, value: Value) -> bool:
-        """Say whether a sum that ends the kernel is over everything."""
+        """Whether a sum that ends the kernel is over everything."""
         return len(value.settings["axes"]) == len(self.domain)
 
     def full_operands(self) -> list[Value]:
-        """The arrays from outside that are read at each place."""
+        """Return the external arrays that are read at each position."""
         operands = []
         for value in self.group.values:
             if self.group.level[value] == "full" or value.kind == "reduce":
@@ -128,7 +128,7 @@ class Writer:
         return list(dict.fromkeys(operands))
 
     def copy_to_domain(self, value: Value) -> Value:
-        """An operand whose places are at no even steps is copied as large as the domain, before."""
+        """Return a full-size copy, made beforehand, of an operand without one stride in a row."""
         text = f"np.broadcast_to({{}}, {self.domain})"
         copy = Value("view", text, (value,), self.domain, value.dtype, node=value.node)
         copy.settings = {
@@ -141,17 +141,17 @@ class Writer:
         return copy
 
     def readable_operand(self, value: Value) -> Value:
-        """Return what is read for an operand: itself, or its copy."""
+        """Return the array that is read for an operand: itself, or its copy."""
         return self.copy_chain.get(value, value)
 
     def full_steps(self, value: Value) -> tuple[int, tuple[int, ...]]:
-        """Return where a full operand's numbers are: the first, and the steps along the domain."""
+        """Return a full operand's offset, and its strides along the domain."""
         steps = steps_along(value, self.domain)
         assert steps is not None
         return value.layout[0], steps
 
     def has_even_steps(self, value: Value, split: int) -> bool:
-        """Say whether the places of a row are at even steps in memory."""
+        """Whether the elements of a row have one stride in memory."""
         return len(merge_axes(self.domain[split:], self.full_steps(value)[1][split:])) <= 1
 
     # The text ----------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Writer:
         return kernel
 
     def array_name(self, value: Value) -> str:
-        """The name of the array in which a value is: another one's where they share it."""
+        """Return the name of the array that holds a value: another one's if they share it."""
         return self.shared.get(value, value).name
 
     def needs_reshape(self, value: Value) -> bool:
@@ -223,7 +223,7 @@ class Writer:
         ]
 
     def scratch(self) -> list[Value]:
-        """Values that are no results but needed in a row of their own."""
+        """Return the values that need a row buffer because they are not results."""
         if self.mode in ("single", "flat"):
             return []
         values: dict[Value, None] = {}
@@ -231,7 +231,7 @@ class Writer:
             for operand in operands_of(value):
                 if value.kind == "reduce" and operand.base not in self.inside:
                     if self.mode == "chunks" or self.row_level(operand) != "row":
-                        values[operand] = None  # it stands still along the row
+                        values[operand] = None  # it is constant along the row
                     continue
                 if operand.base not in self.inside or self.group.level[operand.base] != "full":
                     continue
@@ -246,11 +246,11 @@ class Writer:
         ]
 
     def is_read_directly(self, value: Value) -> bool:
-        """Say whether a reduction can read an array from outside as it lies in memory."""
+        """Whether a reduction can read an external array directly."""
         return value.base not in self.inside and self.row_level(value) == "row"
 
     def row_level(self, value: Value) -> str:
-        """How an array from outside is read: a "row", one number for "each" row, or "once"."""
+        """Return how an external array is read: a "row", one element for "each" row, or "once"."""
         _, steps = self.full_steps(self.readable_operand(value))
         moves = [s != 0 and n > 1 for s, n in zip(steps, self.domain, strict=True)]
         if any(moves[self.split :]):
@@ -260,7 +260,7 @@ class Writer:
     # One operand --------------------------------------------------------------------------
 
     def add_parameter(self, value: Value) -> str:
-        """Make an operand from outside an argument, and return its name."""
+        """Make an external operand a parameter, and return its name."""
         if value.dtype is None:
             if value not in self.kernel.scalars:
                 self.kernel.scalars.append(value)
@@ -271,7 +271,7 @@ class Writer:
         return array.name
 
     def literal(self, x: Any, dtype: np.dtype[Any] | None) -> str:
-        """Write a number as one of the kernel's types."""
+        """Return the source code of a number in one of the kernel's dtypes."""
         dtype = np.dtype(dtype if dtype is not None else x.dtype)
         if dtype.kind == "b":
             return str(bool(x))
@@ -284,7 +284,7 @@ class Writer:
         return f"{dtype}({number!r})"
 
     def expression(self, value: Value, at: dict[Any, str]) -> str:
-        """Write an element function of operands whose texts are in `at`."""
+        """Return the source code of an elementwise function; `at` has the code of its operands."""
         function, operands = FUNCTIONS[value.function], list(value.operands)
         dtypes = [
             operand.dtype for operand in operands if getattr(operand, "dtype", None) is not None
@@ -314,10 +314,10 @@ class Writer:
             text = text.replace("one", self.literal(1.0, value.dtype))
         return text.format(*texts)
 
-    # Kernels of single numbers, and of all numbers in a row ----------------------------------
+    # Kernels of scalars, and of flat arrays ---------------------------------------------------
 
     def write_single(self) -> list[str]:
-        """One number of each."""
+        """Generate a kernel of scalars."""
         lines, at = [], {}
         for value in self.group.values:
             for operand in operands_of(value):
@@ -339,13 +339,13 @@ class Writer:
         return lines
 
     def write_flat(self) -> list[str]:
-        """All numbers of all arrays in the order of memory."""
+        """Generate one loop over all elements in memory order."""
         self.kernel.count = self.rows * self.columns
         before, loop = self.loop_lines(self.group.values, "start", "stop")
         return [*before, "for j in range(stop - start):", *indent(loop)]
 
     def loop_lines(self, values: list[Value], first: str, last: str) -> tuple[list[str], list[str]]:
-        """Return what comes before a loop over consecutive numbers, and what is in it."""
+        """Return the lines before and inside a loop over consecutive elements."""
         before, loop, at = [], [], {}
         for value in values:
             for operand in operands_of(value):
@@ -370,7 +370,7 @@ class Writer:
         self, value: Value, first: str, last: str, at: dict[Any, str],
         before: list[str], loop: list[str],
     ) -> None:  # fmt: skip
-        """Bring an operand from outside into a loop over consecutive numbers."""
+        """Load an external operand in a loop over consecutive elements."""
         operand, value = value, self.readable_operand(value)
         name = self.add_parameter(value)
         at[operand] = name
@@ -400,13 +400,13 @@ class Writer:
 
 
 def kernel_text(group: Group, results: list[Value], shared: dict[Value, Value]) -> KernelText:
-    """Write the kernel of a group, and once more with names that say nothing.
+    """Generate the kernel of a group, and once more with canonical names.
 
-    Two kernels that differ in names only are one: a network of equal layers needs few.
+    Kernels that differ only in names are compiled once: a network of equal layers needs few.
 
     Args:
-        results: the values that others read.
-        shared: results that are written in the place of an array that the kernel reads.
+        results: the values that are read outside.
+        shared: results that are written over an array that the kernel reads.
     """
     kernel = Writer(group, results, shared).write()
     values = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Makes the program of a graph: each node taken apart where that can be done."""
+"""Lowers a graph to a program: each node is decomposed where possible."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .values import Program, Value
 __all__ = ["build_program"]
 
 NEVER_DECOMPOSED = {"clone"}
-"""Ops that mean what they say: a copy is wanted for its own sake."""
+"""Ops that are not decomposed: a clone has to be a real copy."""
 
 
 DECOMPOSABLE = {
@@ -37,11 +37,11 @@ DECOMPOSABLE = {
     np.zeros_like, np.ones_like, np.full_like, np.reshape, np.transpose, np.broadcast_to,
     *(getattr(np, name, None) for name in FUNCTIONS), *REPLACEMENTS,
 } - {None}  # fmt: skip
-"""Functions of arrays in graphs that are no ops, and that symbols understand."""
+"""Array functions in graphs that are not ops, but are supported by symbols."""
 
 
 class ProgramBuilder:
-    """Walks along the nodes and notes the values of each."""
+    """Walks the nodes in order and adds the values of each."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
@@ -103,7 +103,7 @@ class ProgramBuilder:
         self, kind: str, function: Any, operands: tuple[Any, ...], shape: tuple[int, ...],
         dtype: Any, settings: dict[str, Any] | None = None,
     ) -> Value:  # fmt: skip
-        """Note a value; the same one again for the same operands."""
+        """Add a value; return the same one for the same operands (common subexpressions)."""
         operands = tuple(operands)
         settings = settings or {}
         key = None
@@ -123,7 +123,7 @@ class ProgramBuilder:
         return value
 
     def lower_call(self, node: Any) -> Any:
-        """Note what a node computes."""
+        """Add the values of a node."""
         args, kwargs = self.operands(node.args), self.operands(node.kwargs)
         if node.target is operator.getitem and isinstance(args[0], tuple):
             return args[0][args[1]]
@@ -160,7 +160,7 @@ class ProgramBuilder:
         return self.make_value(kind, node.target, (*args, kwargs), *shape_and_dtype(node))
 
     def discard_after(self, count: int) -> None:
-        """Take back what was noted of a node that then could not be taken apart."""
+        """Discard the values of a node whose decomposition failed."""
         discarded = {id(value) for value in self.program.values[count:]}
         del self.program.values[count:]
         self.known_values = {
@@ -170,9 +170,9 @@ class ProgramBuilder:
         }
 
     def decompose(self, node: Any, op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Return the value of a node in steps that can be fused.
+        """Return the value of a node, decomposed into operations that can be fused.
 
-        Raises: NotPlainError: there are none.
+        Raises: UnsupportedDefinitionError: it cannot be decomposed.
         """
         first: Any = args[0] if args else None
         if hasattr(op, "rule"):
@@ -205,7 +205,7 @@ class ProgramBuilder:
         return evaluate_symbolically(partial(op.forward, np), args, kwargs, self.make_value)
 
     def lower_view(self, node: Any, op: Any, value: Value, settings: dict[str, Any]) -> Value:
-        """Return a view, found by the op's own definition."""
+        """Return a view, made by the op's own definition."""
         try:
             view = make_view(
                 self.make_value,
@@ -221,7 +221,7 @@ class ProgramBuilder:
 
 
 def shape_and_dtype(node: Any) -> tuple[tuple[int, ...], Any]:
-    """Return the shape and type of a node's value; a number or a tuple has none."""
+    """Return the shape and dtype of a node's value; a number or a tuple has none."""
     meta = node.meta
     if meta.get("number") or meta.get("tuple") or "shape" not in meta:
         return (), None
@@ -229,7 +229,7 @@ def shape_and_dtype(node: Any) -> tuple[tuple[int, ...], Any]:
 
 
 def matches_meta(result: Any, node: Any) -> bool:
-    """Say whether a value has the shape and type that the graph promises."""
+    """Whether a value has the shape and dtype of the node's metadata."""
     if isinstance(result, tuple):
         return bool(node.meta.get("tuple"))
     shape, dtype = shape_and_dtype(node)
@@ -237,7 +237,7 @@ def matches_meta(result: Any, node: Any) -> bool:
 
 
 def operand_key(operand: Any) -> Any:
-    """What makes two operands the same one."""
+    """Return the key by which equal operands are recognized."""
     if isinstance(operand, Value):
         return id(operand)
     if isinstance(operand, np.generic):
@@ -246,7 +246,7 @@ def operand_key(operand: Any) -> Any:
 
 
 def build_program(graph: Any) -> Program:
-    """Take a graph apart.
+    """Lower a graph to a program.
 
     >>> import edutorch
     >>> graph = fx.Graph()

@@ -1,7 +1,7 @@
-"""Plans the memory of a program: which results share a place, which are written over another.
+"""Plans the memory of a program: which results share a buffer, and which are written in place.
 
-A result is needed until its last reader has run. Then its place is free for the next one: so a
-program needs few places, made once, and not one array for each step of each call.
+A result is live until its last reader has run. Then its buffer is free for the next one: so a
+program needs few buffers, allocated once, and not one array for each step of each call.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from .values import Program, Value, operands_of
 __all__ = ["Plan", "peak_bytes", "plan_memory"]
 
 MIN_BUFFER_BYTES = 16_384
-"""Below so many bytes NumPy has memory at hand, and a place of its own is not worth the words."""
+"""Below so many bytes NumPy caches memory itself, and a buffer is not worth it."""
 ALIGNMENT = 64
 FOREVER = 1 << 60
 
 
 @dataclass(slots=True)
 class Plan:
-    """Where each result is put.
+    """The memory assigned to each result.
 
     Attributes:
-        places: the size in bytes of each place of the workspace.
-        place: of a value, the number of its place.
+        buffers: the size in bytes of each buffer of the workspace.
+        buffer: the index of a value's buffer.
         fresh: values that get new memory in each call, because the caller keeps them.
-        written: values that are written into an input, by the input.
+        written: values that are written into an input, with that input.
         shared: by unit, the results that are written over an array that the kernel reads.
-        inside: values that are computed in their place of a stack: which one, and at which byte.
-        partial: by sum that ends a kernel, the place and the shape of its sums of parts.
-        last: of each value, after which unit it is needed no more.
+        inside: values that are computed inside a concatenation: which one, and at which byte.
+        partial: by sum that ends a kernel, the buffer and the shape of its partial sums.
+        last: the index of the last unit that needs a value.
     """
 
     buffers: list[int] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Plan:
 
 
 class Planner:
-    """Goes through the units in order and gives out places."""
+    """Visits the units in order and allocates buffers."""
 
     def __init__(self, program: Program, units: list[Unit]) -> None:
         self.program, self.units = program, units
@@ -90,7 +90,7 @@ class Planner:
         return self.plan
 
     def last_uses(self) -> dict[Value, int]:
-        """Return of each value the last unit that reads it, or anything that may be part of it."""
+        """Return the last unit that reads a value, or anything that may alias it."""
         last: dict[Value, int] = {}
         values = [*self.program.inputs, *self.program.values]
         for value in reversed(values):
@@ -115,7 +115,7 @@ class Planner:
         return readers_
 
     def results(self, unit: Unit) -> list[Value]:
-        """The values of a unit that need memory from us."""
+        """Return the values of a unit that need planned memory."""
         if isinstance(unit, Group):
             return unit.results(set(self.outputs))
         (value,) = unit.values
@@ -128,7 +128,7 @@ class Planner:
         )
 
     def find_in_place_outputs(self) -> None:
-        """Find outputs that can be written into the input which they replace, at once."""
+        """Find outputs that can be written directly into the input which they replace."""
         taken: set[Value] = set()
         for position, target in self.program.writes.items():
             value, into = self.program.outputs[position], self.program.inputs[target]
@@ -153,7 +153,7 @@ class Planner:
                 self.plan.shared.setdefault(unit, {})[value] = into
 
     def find_stacks(self) -> None:
-        """Find what is put below each other only: it is computed where it will be needed."""
+        """Find values that are only concatenated: they are computed inside the concatenation."""
         for unit in self.units:
             stack = unit.values[0]
             if not is_stack(stack) or stack in self.outputs:
@@ -167,7 +167,7 @@ class Planner:
                 first += part.bytes
 
     def can_be_inside(self, part: Value) -> bool:
-        """Say whether a part of a stack is written once, by us, and by nobody else's wish."""
+        """Whether a part of a concatenation has no other memory assigned."""
         plan, unit = self.plan, self.unit_of.get(part)
         if unit is None or part in plan.inside or part in plan.written or part in self.outputs:
             return False
@@ -176,15 +176,15 @@ class Planner:
         return part.kind == "product" or is_cat(part)
 
     def stack_parts(self, unit: Unit) -> list[Value]:
-        """The values of a unit that are computed inside of a stack."""
+        """Return the values of a unit that are computed inside a concatenation."""
         return [value for value in unit.values if value in self.plan.inside]
 
     def may_leak(self, unit: Unit, value: Value) -> bool:
-        """Say whether a call might keep a part of a value that is written into an input."""
+        """Whether a call might return a view of a value that is written into an input."""
         return any(may_alias_input(reader) for reader in self.readers(value))
 
     def choose_buffer(self, unit: Unit, value: Value, position: int) -> int:
-        """Return a place: one that the kernel reads for the last time, a free one, or a new one."""
+        """Return a buffer: one that the kernel reads for the last time, a free or a new one."""
         if isinstance(unit, Group):
             shared = self.plan.shared.setdefault(unit, {})
             for operand in dict.fromkeys(operand.base for operand in unit.external_operands()):
@@ -196,12 +196,12 @@ class Planner:
                         and can_write_over(unit, value, operand)
                     ):
                         shared[value] = operand
-                        self.plan.last[operand] = -1  # its place is now the result's
+                        self.plan.last[operand] = -1  # its buffer is now the result's
                         return self.plan.buffer[operand]
         return self.allocate_buffer(value.bytes)
 
     def allocate_buffer(self, size: int) -> int:
-        """Return the smallest free place that is large enough, or else a new one."""
+        """Return the smallest free buffer that is large enough, or else a new one."""
         size = -(-size // ALIGNMENT) * ALIGNMENT
         candidates = [
             candidate
@@ -216,7 +216,7 @@ class Planner:
         return len(self.plan.buffers) - 1
 
     def allocate_partial_sums(self, unit: Group) -> None:
-        """Give out places for the sums of parts of a kernel: until it has run."""
+        """Allocate buffers for the partial sums of a kernel, which are free after it has run."""
         if "last" not in unit.level.values():
             return
         text = kernel_text(unit, self.results(unit), self.plan.shared.get(unit, {}))
@@ -236,7 +236,7 @@ ALWAYS_NEW = {
 
 
 def is_stack(value: Value) -> bool:
-    """Say whether a value is matrices of its own type, put below each other."""
+    """Whether a value is a concatenation of matrices of its own dtype along the first axis."""
     if value.kind != "call" or value.function is not np.concatenate or len(value.operands) != 2:
         return False
     parts, settings = value.operands
@@ -247,7 +247,7 @@ def is_stack(value: Value) -> bool:
 
 
 def is_cat(value: Value) -> bool:
-    """Say whether a value is arrays of its own type, put beside each other by the op `cat`."""
+    """Whether a value is a concatenation of arrays of its own dtype by the op `cat`."""
     op = getattr(value.function, "op", None)
     if value.kind != "call" or op is None or op.name != "cat":
         return False
@@ -260,7 +260,7 @@ def is_cat(value: Value) -> bool:
 
 
 def may_alias_input(value: Value) -> bool:
-    """Say whether a call may return an array that it was given, or a view of it."""
+    """Whether a call may return one of its arguments, or a view of it."""
     if value.kind == "part":
         return True
     if value.kind != "call":
@@ -274,9 +274,9 @@ def may_alias_input(value: Value) -> bool:
 
 
 def can_write_over(group: Group, value: Value, read: Value) -> bool:
-    """Say whether a kernel may write a result over an array which it reads.
+    """Whether a kernel may write a result over an array that it reads.
 
-    Each number has to have been read at its own place, before the result is written there.
+    Each element must have been read, at its own position only, before the result is written there.
     """
     if group.level[value] != "full" or read.shape != group.domain:
         return False
@@ -303,10 +303,10 @@ def plan_memory(program: Program, units: list[Unit]) -> Plan:
 
 
 def peak_bytes(program: Program, made: list[list[Value]]) -> int:
-    """Return how many bytes are in use at most when each step's results live until last read.
+    """Return the peak memory in bytes if each step's results live until they are last read.
 
     Args:
-        made: of each step, the values that get memory in it.
+        made: for each step, the values that get memory in it.
     """
     step_of = {value.base: i for i, values in enumerate(made) for value in values}
     outputs = {output.base for output in operands_of(program.outputs)}
@@ -324,7 +324,7 @@ def peak_bytes(program: Program, made: list[list[Value]]) -> int:
                 stack += user.users
             elif user in step_of:
                 last = max(last, step_of[user])
-            else:  # inside a kernel: its results come at that time
+            else:  # inside a kernel: its results count instead
                 stack += user.users
         ends[last] = ends.get(last, 0) + value.bytes
     now = peak = 0

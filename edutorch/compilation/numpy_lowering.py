@@ -1,4 +1,4 @@
-"""What NumPy's functions do to symbols: each notes a value, or says why no kernel can have it."""
+"""NumPy's functions on symbols: each adds a value, or raises if kernels do not support it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def lower_operand(x: Any) -> Any:
-    """Return what a value keeps of an operand: a value, or a number."""
+    """Return an operand as a value or a number."""
     if isinstance(x, SymbolicNumber):
         value = x.value
         if value.base.kind == "element" and value.base.function == "fill":  # the same everywhere
@@ -43,14 +43,14 @@ def lower_operand(x: Any) -> Any:
 
 
 def dtype_of(x: Any) -> Any:
-    """Return an operand's type; a Python number follows the others, as in NumPy."""
+    """Return an operand's dtype, or a Python number's class, which promotes weakly as in NumPy."""
     if isinstance(x, Value):
         return float if x.dtype is None else x.dtype
     return x.dtype if isinstance(x, np.generic) else int if x.__class__ is bool else x.__class__
 
 
 def lower_elementwise(make_value: ValueMaker, ufunc: Any, inputs: tuple[Any, ...]) -> SymbolicArray:
-    """Note one of NumPy's functions of single numbers."""
+    """Add an elementwise function of NumPy's."""
     name = ufunc.__name__
     if name not in FUNCTIONS:
         raise UnsupportedDefinitionError(f"np.{name} has no place in a kernel")
@@ -78,7 +78,7 @@ BOOL_DTYPE = np.dtype(bool)
 
 
 def lower_constant(make_value: ValueMaker, number: Any) -> SymbolicArray:
-    """Note a number that is known now."""
+    """Add a constant number."""
     return SymbolicArray(make_value("element", "fill", (number,), (), number.dtype), make_value)
 
 
@@ -89,11 +89,11 @@ SUPPORTED_KINDS = {
     **dict.fromkeys("maximum minimum".split(), "fi"),
     **dict.fromkeys("less less_equal greater greater_equal equal not_equal".split(), "fib"),
 }
-"""The types that kernels know a function for: f(loating), i(nteger), b(ool); else f."""
+"""The dtype kinds for which kernels support a function: f(loat), i(nteger), b(ool); else f."""
 
 
 def cast_operand(make_value: ValueMaker, x: Any, dtype: np.dtype[Any]) -> Any:
-    """Bring an operand to the type in which the function computes."""
+    """Cast an operand to the dtype in which the function computes."""
     if not isinstance(x, Value):
         return dtype.type(x)
     if x.dtype is None or x.dtype == dtype:
@@ -102,7 +102,7 @@ def cast_operand(make_value: ValueMaker, x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def lower_cast(x: SymbolicArray, dtype: np.dtype[Any]) -> SymbolicArray:
-    """Note a conversion."""
+    """Add a conversion."""
     if x.dtype == dtype:
         return x
     if dtype not in KERNEL_DTYPES or x.dtype not in KERNEL_DTYPES:
@@ -116,7 +116,7 @@ def lower_cast(x: SymbolicArray, dtype: np.dtype[Any]) -> SymbolicArray:
 
 
 def lower_where(condition: Any, first: Any, second: Any) -> SymbolicArray:
-    """Note a choice between two."""
+    """Add `np.where`."""
     make_value = next(
         item.make_value for item in (condition, first, second) if isinstance(item, SymbolicArray)
     )
@@ -142,13 +142,13 @@ def lower_where(condition: Any, first: Any, second: Any) -> SymbolicArray:
 
 
 def lower_clip(x: SymbolicArray, a_min: Any = None, a_max: Any = None) -> Any:
-    """Note both limits."""
+    """Add `np.clip` as a maximum and a minimum."""
     y = x if a_min is None else np.maximum(x, a_min)
     return y if a_max is None else np.minimum(y, a_max)
 
 
 def lower_fill(x: Any, number: Any, dtype: Any = None, shape: Any = None) -> SymbolicArray:
-    """Note an array of one number."""
+    """Add a constant array."""
     dtype_ = np.dtype(dtype) if dtype is not None else x.dtype
     if dtype_ not in KERNEL_DTYPES:
         raise UnsupportedDefinitionError(f"numbers of type {dtype_} are left to NumPy")
@@ -161,7 +161,7 @@ def lower_fill(x: Any, number: Any, dtype: Any = None, shape: Any = None) -> Sym
 def lower_reduction(
     x: SymbolicArray, name: str, axis: Any = None, keepdims: bool = False, **more: Any
 ) -> SymbolicArray:
-    """Note a sum or an extreme along axes."""
+    """Add a sum, minimum or maximum along axes."""
     if any(setting is not None for setting in more.values()):
         raise UnsupportedDefinitionError(f"a reduction with {', '.join(more)} is left to NumPy")
     if not x.ndim:
@@ -182,7 +182,7 @@ def lower_reduction(
 
 
 def lower_mean(x: SymbolicArray, axis: Any = None, keepdims: bool = False, **more: Any) -> Any:
-    """Note a mean: the sum, divided."""
+    """Add a mean: the sum, divided by the count."""
     total = lower_reduction(x, "sum", axis, keepdims, **more)
     if not x.ndim:
         return total
@@ -198,7 +198,7 @@ def raise_empty_mean() -> Any:
 
 
 def lower_matmul(like: SymbolicArray, left: Any, right: Any) -> SymbolicArray:
-    """Note the product of two matrices."""
+    """Add the product of two matrices."""
     first, second = lower_operand(left), lower_operand(right)
     for factor in (first, second):
         if (
@@ -217,7 +217,7 @@ def lower_matmul(like: SymbolicArray, left: Any, right: Any) -> SymbolicArray:
 
 
 def numpy_replacements() -> dict[Any, Callable[..., Any]]:
-    """What runs in the place of NumPy's functions of whole arrays."""
+    """Return the replacements of NumPy's functions that are not ufuncs."""
 
     def extreme(name: str) -> Callable[..., Any]:
         return lambda a, axis=None, keepdims=False, **more: lower_reduction(

@@ -1,8 +1,8 @@
-"""Turns a graph into a function of arrays: straight-line Python, fused kernels, planned memory.
+"""Compiles a graph to a function of arrays: straight-line Python, fused kernels, planned memory.
 
-    graph  →  program (lowering.py)  →  units (fusion.py)  →  places (memory_planning.py)  →  text
+    graph  →  program (lowering.py)  →  units (fusion.py)  →  buffers (memory_planning.py)  →  code
 
-Each step can be looked at: `print(lowered.code)`, `print(lowered.explain())`.
+Each step can be inspected: `print(lowered.code)`, `print(lowered.explain())`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Lowered:
     """A graph as a function: `outputs = lowered(inputs)`, both lists of arrays (and numbers).
 
     Attributes:
-        code: the Python text that runs, and below it the kernels that it calls.
-        graph: what it was made from.
+        code: the Python code that runs, followed by the kernels that it calls.
+        graph: the graph that it was compiled from.
     """
 
     def __init__(self, graph: Any, wait: bool = False, fuse: bool = True) -> None:
@@ -60,20 +60,20 @@ class Lowered:
         self._make_kernels(wait)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """Compute the outputs, each an array of its own."""
+        """Compute the outputs, each a separate array."""
         return self._run(inputs)
 
     def call_before_gradients(self, function: Callable[[], None]) -> None:
-        """Have a function called in each run, before memory for gradients is taken."""
+        """Register a function that each run calls before it allocates gradients."""
         self._scope["before_gradients"] = function
 
     @property
     def run(self) -> Callable[[Sequence[Any]], list[Any]]:
-        """The function itself, which saves a call."""
+        """The generated function itself, which saves a call."""
         return self._run
 
     def _new_workspace(self) -> tuple[np.ndarray, ...]:
-        """Make the memory for results that nobody keeps; a call that runs at a time has its own."""
+        """Allocate the buffers of intermediate results; each concurrent call has its own."""
         buffers = [np.empty(size + ALIGNMENT, np.uint8) for size in self.plan.buffers]
         arrays = []
         for buffer, shape, dtype, first in self._arrays:
@@ -95,7 +95,7 @@ class Lowered:
             )
 
     def _install_kernel(self, fused: Fused, kernel: kernel_cache.Kernel) -> None:
-        """Let the compiled kernel stand in for the calls of NumPy from now on."""
+        """Replace the NumPy fallback by the compiled kernel from now on."""
         run = kernel.run
         if run is None:
             return
@@ -111,7 +111,7 @@ class Lowered:
 
     @property
     def ready(self) -> bool:
-        """Whether all kernels are compiled: until then, NumPy's calls do what they will do."""
+        """Whether all kernels are compiled: until then, NumPy fallbacks run."""
         return all(kernel.done.is_set() for kernel in self._kernels.values())
 
     def wait(self) -> Lowered:
@@ -120,23 +120,23 @@ class Lowered:
             kernel.done.wait()
         return self
 
-    # Looking at it ----------------------------------------------------------------------------
+    # Inspection -------------------------------------------------------------------------------
 
     @property
     def code(self) -> str:
-        """The text that runs, and the kernels that it calls."""
+        """The code that runs, and the kernels that it calls."""
         parts = [self.source]
         for fused in self.fused:
             parts.append(fused.text.body.replace("def kernel(", f"def {fused.name}(", 1))
         return "\n\n".join(parts)
 
     def explain(self) -> Explanation:
-        """Say what was fused, what was not and why, and what that saves."""
+        """Explain what was fused, what was not and why, and what that saves."""
         return explain_lowered(self)
 
     @contextmanager
     def instrument(self, title: str = "run") -> Iterator[Timing]:
-        """Note how long each step takes, of all calls inside the block."""
+        """Measure how long each step takes in all calls inside the block."""
         usual = self._run
         self._run, timing = instrument(self.source, self._scope, title)
         try:
@@ -152,11 +152,11 @@ def lower(graph: Any, wait: bool | None = None, fuse: bool | None = None) -> Low
     """Generate the code of a graph.
 
     Args:
-        graph: flat and functional, with shapes and types (`edutorch.fx.Graph`).
-        wait: compile the kernels before the first call. Otherwise they are compiled beside the
-            program, and NumPy computes until then. None: as `use_deterministic_algorithms` and
-            EDUTORCH_KERNELS say.
-        fuse: False leaves everything to NumPy; None fuses where numba is there.
+        graph: flat and functional, with shapes and dtypes (`edutorch.fx.Graph`).
+        wait: compile the kernels before the first call. Otherwise they are compiled in the
+            background, and NumPy computes until then. None: by `use_deterministic_algorithms` and
+            EDUTORCH_KERNELS.
+        fuse: False leaves everything to NumPy; None fuses if numba is installed.
 
     >>> graph = fx.Graph()
     >>> x = graph.placeholder("x")

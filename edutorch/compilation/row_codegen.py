@@ -1,4 +1,4 @@
-"""The part of a kernel's text that goes row by row, with a loop for each stage.
+"""Generates the part of a kernel that runs row by row, with a loop for each stage.
 
 A stage is what can be computed of a row before its next reduction: softmax has three.
 """
@@ -20,7 +20,7 @@ def row_lines(writer: Any) -> list[str]:
 
 
 class RowWriter:
-    """Writes what happens to one row, and the loop around it."""
+    """Generates the code for one row, and the loop around it."""
 
     def __init__(self, writer: Any) -> None:
         self.writer = writer
@@ -29,13 +29,13 @@ class RowWriter:
         self.before_loop: list[str] = []  # before all rows
         self.row_prologue: list[str] = []  # at the start of each row
         self.row_body: list[str] = []
-        self.row_scalars: dict[Value, str] = {}  # what is one number for each row, or for all
-        self.rows: dict[Value, str] = {}  # what is a row
+        self.row_scalars: dict[Value, str] = {}  # values with one element for each row, or for all
+        self.rows: dict[Value, str] = {}  # external rows
         self.scratch = set(writer.scratch())
         self.stored = self.scratch | set(writer.results)
 
     def write(self) -> list[str]:
-        """Write the whole."""
+        """Generate all lines."""
         writer = self.writer
         for value in writer.results:
             if self.level[value] == "last":
@@ -55,7 +55,7 @@ class RowWriter:
         return self.wrap_loop([*dict.fromkeys(self.row_prologue), *self.row_body])
 
     def count_parts(self) -> int:
-        """How many rows, chunks or blocks of rows there are."""
+        """Return the number of rows, chunks or blocks of rows."""
         from .kernel_codegen import CHUNK, ROWS
 
         writer = self.writer
@@ -64,7 +64,7 @@ class RowWriter:
         return writer.rows if writer.mode == "rows" else -(-writer.rows // ROWS)
 
     def wrap_loop(self, row: list[str]) -> list[str]:
-        """Put the loop around the lines of one row."""
+        """Wrap the lines of one row in the outer loop."""
         from .kernel_codegen import CHUNK, ROWS
 
         writer = self.writer
@@ -88,7 +88,7 @@ class RowWriter:
         return [*before_loop, "for c in range(start, stop):", *indent([*initialization, *inner])]
 
     def row_slice(self, array: str) -> str:
-        """The part of an array that is laid out like the domain that belongs to a row."""
+        """Return the slice of an array with the domain's layout that belongs to a row."""
         if self.writer.mode == "chunks":
             return f"{array}[first:first + columns]"
         return f"{array}[r * columns:(r + 1) * columns]"
@@ -96,7 +96,7 @@ class RowWriter:
     # One stage ------------------------------------------------------------------------------
 
     def write_stage(self, stage: int) -> None:
-        """Numbers of the row from the stage before, then the loop, then its reductions."""
+        """Generate the row's scalars of the stage before, then the loop, then its reductions."""
         for value in self.group.values:
             if self.level[value] == "row" and self.stage[value] == stage:
                 self.write_row_scalar(value)
@@ -124,7 +124,7 @@ class RowWriter:
         return self.stage[value] - (self.level[value] == "row")
 
     def write_row_scalar(self, value: Value) -> None:
-        """Compute what is one number for the row."""
+        """Generate a scalar of the row."""
         name = f"{value.name}_r"
         if value.kind == "reduce":
             text = self.reduction(value)
@@ -162,7 +162,7 @@ class RowWriter:
     # Operands --------------------------------------------------------------------------------
 
     def scalar_operand(self, operand: Value, user: Value) -> str:
-        """Return an operand of a number of the row."""
+        """Return the code of an operand of a row's scalar."""
         if operand.base in self.inside:
             return self.row_scalars[operand.base]
         if operand.dtype is None:
@@ -170,7 +170,7 @@ class RowWriter:
         return self.read_row_scalar(operand, user.shape)
 
     def read_row_scalar(self, operand: Value, shape: tuple[int, ...]) -> str:
-        """Read one number for the row from an array from outside."""
+        """Return the code that reads one element for the row from an external array."""
         name = self.writer.add_parameter(operand)
         split = self.writer.split
         offset, steps = operand.layout[0], steps_along(operand, shape) or ()
@@ -184,7 +184,7 @@ class RowWriter:
         return text
 
     def row_offset(self, offset: int, steps: tuple[int, ...]) -> str:
-        """Write where the row r of an array from outside begins."""
+        """Return the code of the offset of row r in an external array."""
 
         writer = self.writer
         rows = writer.domain[: writer.split]
@@ -205,7 +205,7 @@ class RowWriter:
         return "columns" if step == self.writer.columns and step > 1 else str(step)
 
     def external_row(self, value: Value) -> str:
-        """Take the row of an array from outside; return its name."""
+        """Generate the slice of an external array for the row; return its name."""
         if value in self.rows:
             return self.rows[value]
 
@@ -236,7 +236,7 @@ class RowWriter:
 
 
 class ElementLoop:
-    """One loop over the numbers of a row."""
+    """One loop over the elements of a row."""
 
     def __init__(self, rows: RowWriter, stage: int) -> None:
         self.rows, self.stage = rows, stage
@@ -249,7 +249,7 @@ class ElementLoop:
         return ["for j in range(columns):", *indent(self.text)] if self.text else []
 
     def operand(self, value: Value) -> str:
-        """Return the text of an operand at a place of the row."""
+        """Return the code of an operand at a position of the row."""
         rows, writer = self.rows, self.rows.writer
         if value in self.at:
             return self.at[value]
@@ -271,7 +271,7 @@ class ElementLoop:
         return self.at[value]
 
     def compute(self, value: Value) -> None:
-        """Compute a value at a place, and keep it where it is needed later."""
+        """Generate a value at a position, and store it if it is needed later."""
         rows, writer = self.rows, self.rows.writer
         at = {operand: self.operand(operand) for operand in operands_of(value)}
         self.text.append(f"{value.name}_j = {writer.expression(value, at)}")
@@ -280,10 +280,10 @@ class ElementLoop:
             self.text.append(f"{rows.row_buffer(value)}[j] = {value.name}_j")
 
     def add_to_columns(self, value: Value) -> None:
-        """Add a row to the sums of the columns."""
+        """Generate the addition of a row to the sums of the columns."""
         self.text.append(f"{value.name}_row[j] += {self.operand(value.operands[0])}")
 
     def copy(self, value: Value) -> None:
-        """Write an array from outside that stands still along the row out as a row."""
+        """Generate a row buffer of an external array that is constant along the row."""
         self.text.append(f"{value.name}_row[j] = {self.operand(value)}")
         self.done.add(value)

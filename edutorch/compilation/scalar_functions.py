@@ -1,7 +1,7 @@
-"""The functions of single numbers that kernels know, with their text in a kernel.
+"""The elementwise functions of kernels, with their source code.
 
-Each is called as NumPy calls it. `vector=False`: the processor computes it for one number at a
-time only, so that NumPy is faster with large arrays; in a kernel of single numbers it may be used.
+Names are those of NumPy. `vector=False`: the function is not vectorized in a kernel, so that NumPy
+is faster for large arrays; in a kernel of scalars it may be used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["FUNCTIONS", "REDUCTIONS", "Function"]
 
 
 class Function(NamedTuple):
-    """How a kernel writes it: `{0}` and `{1}` are the operands. `needs`: what it imports."""
+    """The code of a function: `{0}` and `{1}` are the operands. `needs`: the name it imports."""
 
     kernel: str
     needs: str = ""
@@ -83,7 +83,7 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 REDUCTIONS = {"sum": "total", "max": "largest", "min": "smallest"}
-"""By reduction, the function of `kernels/cpu/select.py` that does it to a row of numbers."""
+"""By reduction, the function of `row_reduce.py` or `select.py` in `kernels/cpu` that does it."""
 
 POWERS = {2: "{0} * {0}", 3: "{0} * {0} * {0}", 0.5: "np.sqrt({0})", 1: "{0}", -1: "one / {0}"}
-"""Powers that NumPy computes by other means, too."""
+"""Exponents for which NumPy, too, does not call `pow`."""

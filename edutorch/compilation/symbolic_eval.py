@@ -1,10 +1,11 @@
-"""Takes an op apart by running its own definition on symbols in place of arrays.
+"""Decomposes an op by symbolic evaluation: its own definition runs on symbols instead of arrays.
 
     def sigmoid(xp, input):  …  return xp.reciprocal(xp.exp(-input) + one)
 
-Given a `Symbol`, NumPy's functions do not compute: NumPy hands the call over, and a `Value` is
-noted for it. Sizes, types and settings are known, so that every `if` of a definition is decided;
-only one that looks at the numbers themselves cannot be taken apart, and says so.
+Given a `SymbolicArray`, NumPy's functions do not compute: NumPy dispatches the call to the symbol
+(`__array_ufunc__`), which adds a `Value` to the program. Shapes, dtypes and settings are known, so
+every `if` of a definition can be decided; only a definition that reads the elements themselves
+cannot be decomposed, and raises.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 SYMBOLIC_ERRORS = (TypeError, ValueError, AttributeError, LookupError, RuntimeError)
-"""What a definition raises when it meets a symbol where only an array will do."""
+"""What a definition raises when it gets a symbol where it needs an array."""
 
 
 def evaluate_symbolically(
@@ -38,7 +39,7 @@ def evaluate_symbolically(
 
     Returns: the value of its result, or a tuple of them.
 
-    Raises: NotPlainError: it cannot be taken apart; the message says why.
+    Raises: UnsupportedDefinitionError: it cannot be decomposed; the message says why.
     """
     arguments = [
         make_symbol(argument, make_value) if isinstance(argument, Value) else argument
@@ -60,7 +61,7 @@ def evaluate_symbolically(
 
 
 def make_symbol(value: Value, make_value: ValueMaker) -> SymbolicNumber:
-    """Return what stands for a value in a definition."""
+    """Return the symbol of a value."""
     return (
         SymbolicNumber(value, make_value)
         if value.dtype is None

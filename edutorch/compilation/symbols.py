@@ -1,4 +1,4 @@
-"""What stands for arrays and numbers when a definition is taken apart (`symbolic_eval.py`)."""
+"""Symbolic arrays and numbers, on which definitions are evaluated (`symbolic_eval.py`)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = [
 
 FLOAT_DTYPES = (np.dtype("float32"), np.dtype("float64"))
 KERNEL_DTYPES = (*FLOAT_DTYPES, np.dtype("bool"), np.dtype("int64"))
-"""The types that kernels compute with."""
+"""The dtypes that kernels compute with."""
 
 ValueMaker = Callable[..., Value]
-"""Notes a value of the program (the same one again for the same operands)."""
+"""Adds a value to the program, and returns it; the same one for the same operands."""
 
 
 class UnsupportedDefinitionError(TypeError):
-    """A definition does something that no kernel can be generated from."""
+    """A definition does something for which no kernel can be generated."""
 
 
 class SymbolicNumber:
-    """Stands for a Python number that is known in each call only."""
+    """A Python number whose value is only known at run time."""
 
     __slots__ = ("make_value", "value")
     __hash__ = None  # type: ignore[assignment]
@@ -49,7 +49,7 @@ class SymbolicNumber:
 
 
 class SymbolicArray(SymbolicNumber):
-    """Stands for an array whose shape and type are known, and its numbers not."""
+    """An array whose shape and dtype are known, but not its elements."""
 
     __slots__ = ()
 
@@ -85,7 +85,7 @@ class SymbolicArray(SymbolicNumber):
         return self.assign(out[0], result)
 
     def assign(self, out: Any, result: SymbolicArray) -> SymbolicArray:
-        """`y /= total`: the symbol stands for another value from here on."""
+        """Rebind a symbol for an in-place operation such as `y /= total`."""
         if not isinstance(out, SymbolicArray) or out.value.kind in (
             "input",
             "constant",
@@ -105,31 +105,31 @@ class SymbolicArray(SymbolicNumber):
         return own(*args, **settings)
 
     def astype(self, dtype: Any, copy: bool = True) -> SymbolicArray:
-        """The numbers in another type."""
+        """Return the array in another dtype."""
         return numpy_lowering.lower_cast(self, np.dtype(dtype))
 
     def copy(self) -> SymbolicArray:
-        """A value of its own."""
+        """Return a copy."""
         return SymbolicArray(
             self.make_value("element", "positive", (self.value,), self.shape, self.dtype),
             self.make_value,
         )
 
     def dot(self, other: Any) -> SymbolicArray:
-        """The product of matrices."""
+        """Return the matrix product."""
         return numpy_lowering.lower_matmul(self, self, other)
 
     def sum(self, axis: Any = None, keepdims: bool = False) -> SymbolicArray:
-        """The sum along axes."""
+        """Return the sum along axes."""
         return numpy_lowering.lower_reduction(self, "sum", axis, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> SymbolicArray:
-        """The same numbers in another shape."""
+        """Return a view in another shape."""
         shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return self.view(lambda x: x.reshape(shape), f"{{}}.reshape({tuple(shape)})")
 
     def transpose(self, *axes: Any) -> SymbolicArray:
-        """The axes in another order."""
+        """Return a view with permuted axes."""
         axes = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         inside = f"{tuple(axes)}" if axes else ""
         return self.view(
@@ -137,11 +137,11 @@ class SymbolicArray(SymbolicNumber):
         )
 
     def swapaxes(self, first: int, second: int) -> SymbolicArray:
-        """Two axes exchanged."""
+        """Return a view with two axes exchanged."""
         return self.view(lambda x: x.swapaxes(first, second), f"{{}}.swapaxes({first}, {second})")
 
     def squeeze(self, axis: Any = None) -> SymbolicArray:
-        """Axes of size 1 removed."""
+        """Return a view without axes of size 1."""
         return self.view(lambda x: x.squeeze(axis), f"{{}}.squeeze({axis})")
 
     def __getitem__(self, index: Any) -> SymbolicArray:
@@ -149,11 +149,11 @@ class SymbolicArray(SymbolicNumber):
         if not all(part is None or part is ... or isinstance(part, int | slice) for part in parts):
             raise UnsupportedDefinitionError("its definition picks numbers by an array")
         if not any(part is ... for part in parts):
-            parts = (*parts, ...)  # a view even of one number
+            parts = (*parts, ...)  # a view even of a single element
         return self.view(lambda x: x[parts], "{}[" + format_index(parts) + "]")
 
     def view(self, make: Callable[[Any], Any], text: str) -> SymbolicArray:
-        """Note the view that `make` takes of an array, and how it is written."""
+        """Add the view that `make` takes of an array; `text` is its source code."""
         value = make_view(self.make_value, self.value, make, text)
         if value is None:
             raise UnsupportedDefinitionError("its definition copies numbers into another order")
@@ -161,7 +161,7 @@ class SymbolicArray(SymbolicNumber):
 
 
 def _define_operators() -> None:
-    """Give both Python's operators, which NumPy's functions stand for."""
+    """Define Python's operators by NumPy's functions, for both classes."""
     names = {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide,
         "pow": np.power, "matmul": np.matmul, "and": np.bitwise_and, "or": np.bitwise_or,
@@ -196,7 +196,7 @@ _define_operators()
 
 
 def format_index(parts: tuple[Any, ...]) -> str:
-    """Write an index as one writes it between brackets."""
+    """Return the source code of an index."""
 
     def one(part: Any) -> str:
         if part is ...:

@@ -1,8 +1,8 @@
-"""What a graph computes, in NumPy's words: the values that code is generated for.
+"""The intermediate representation: a graph as a program of NumPy-level values.
 
-A node of the graph is an op; an op's definition may be several steps of NumPy. Those are
-what can be fused, and so each of them is a `Value` here: a sum, an exp, a view, a product of
-matrices. Whatever cannot be taken apart stays one value, the call of its definition.
+A node of the graph is an op; an op's definition may be several NumPy operations. Those are what
+can be fused, so each of them is a `Value` here: a sum, an exp, a view, a matrix product. An op that
+cannot be decomposed is one value, the call of its definition.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Value:
 
     Attributes:
         kind: "input" of the graph, a "constant" array, a Python "number" computed in each call,
-            an "element" function of numbers, a "reduce"d axis, a "view" of another value, a
-            "product" of matrices, the "call" of a definition, one "part" of a tuple.
-        function: which element function, which reduction; for a view, how NumPy makes it.
+            an "element"wise function, a "reduce"d axis, a "view" of another value, a "product" of
+            matrices, the "call" of a definition, one "part" of a tuple.
+        function: the elementwise function or reduction; for a view, its source code.
         operands: values and Python numbers.
-        dtype: None if it is no array.
-        settings: of a reduction, the axes; of a view, where its numbers are in its base.
+        dtype: None if it is not an array.
+        settings: of a reduction, the axes; of a view, its position in its base.
         node: the node of the graph that it belongs to.
     """
 
@@ -46,22 +46,22 @@ class Value:
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def bytes(self) -> int:
-        """How much memory it takes."""
+        """The size in memory."""
         return self.size * self.dtype.itemsize if self.dtype is not None else 0
 
     @property
     def base(self) -> Value:
-        """The value whose memory this one is, itself unless it is a view."""
+        """The value that owns the memory: itself unless it is a view."""
         return self.settings["base"] if self.kind == "view" else self
 
     @property
     def layout(self) -> tuple[int, tuple[int, ...]]:
-        """Where its numbers are in its base: the first one, and the steps along each axis."""
+        """The position in its base: the first element's offset, and the strides in elements."""
         if self.kind == "view":
             return self.settings["offset"], self.settings["steps"]
         return 0, contiguous_steps(self.shape)
@@ -71,7 +71,7 @@ class Value:
 
 
 def contiguous_steps(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how many numbers lie between neighbours along each axis, when all lie in order."""
+    """Return the strides of a contiguous array, in elements."""
     steps, step = [], 1
     for size in reversed(shape):
         steps.append(step)
@@ -94,11 +94,11 @@ def operands_of(value: Any) -> Iterator[Value]:
 
 @dataclass(slots=True)
 class Program:
-    """All values in an order in which they can be computed, and which of them are wanted.
+    """All values in topological order, and the outputs.
 
     Attributes:
-        writes: which outputs (by position) are to be written into which inputs.
-        reasons: why a node is no fusable steps of NumPy, by the node's name.
+        writes: the index of the input into which an output is written, by the output's index.
+        reasons: why a node could not be decomposed, by the node's name.
     """
 
     inputs: list[Value] = field(default_factory=list)
@@ -109,7 +109,7 @@ class Program:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def remove_unused_values(self) -> None:
-        """Drop values that nothing wanted needs, and note of each who uses it."""
+        """Drop values that no output needs, and set the users of each value."""
         needed: set[int] = set()
         stack = list(operands_of(self.outputs))
         while stack:
@@ -128,10 +128,10 @@ class Program:
                 operand.users.append(reader)
 
     def duplicate_cheap_values(self) -> None:
-        """Let each reader of a mask or a constant compute it anew: that is less than to keep it.
+        """Let each reader of a mask or a constant recompute it, which costs less than storing it.
 
-        A mask is one comparison. Kept for a later kernel, it is written and read; computed again
-        from what that kernel may read anyway, it is neither.
+        A mask is one comparison. Kept for a later kernel, it is written and read; recomputed from
+        values which that kernel may read anyway, it is neither.
         """
         values: list[Value] = []
         copies: dict[tuple[int, int], Value] = {}
@@ -163,7 +163,7 @@ class Program:
     def copy_chain(
         self, value: Value, reader: Value, values: list[Value], copies: dict[tuple[int, int], Value]
     ) -> Value:  # fmt: skip
-        """Return a reader's own copy of a value, made of copies of what is cheap."""
+        """Return a reader's own copy of a value, with copies of its cheap operands."""
         key = id(value), id(reader)
         if key not in copies:
             operands = tuple(
@@ -181,7 +181,7 @@ class Program:
         return copies[key]
 
     def assign_names(self) -> None:
-        """Give each value a name that Python can read: its node's, with a number if shared."""
+        """Give each value a unique identifier: its node's name, with a suffix if needed."""
         taken: set[str] = set(RESERVED)
         for value in (*self.inputs, *self.values):
             stem = value.node.name if value.node is not None else "value"
@@ -216,7 +216,7 @@ RESERVED = (
 
 
 def literal_text(number: Any) -> str:
-    """Write a Python number so that Python reads the same one."""
+    """Return the source code of a number."""
     if isinstance(number, np.generic):
         number = number.item()
     return repr(number)

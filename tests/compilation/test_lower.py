@@ -68,7 +68,7 @@ def test_kernels_can_be_switched_off(monkeypatch):
 @needs_numba
 def test_until_a_kernel_is_ready_numpy_computes(monkeypatch):
     waiting = []
-    monkeypatch.setattr(kernel_cache.compiler, "do", waiting.append)
+    monkeypatch.setattr(kernel_cache.compiler, "submit", waiting.append)
     monkeypatch.setattr(kernel_cache, "_kernels", {})
     lowered = lower(graph_of(scores, SPECS), wait=False, fuse=True)
     assert not lowered.ready

@@ -25,10 +25,10 @@ def made(monkeypatch):
 
     begin, compute = (
         lazy_gradients.DeferredMatmulGradient.__init__,
-        lazy_gradients.DeferredMatmulGradient.computed,
+        lazy_gradients.DeferredMatmulGradient.materialize,
     )
 
-    def computed(self):
+    def materialize(self):
         counts["computed"] += 1
         return compute(self)
 
@@ -37,7 +37,7 @@ def made(monkeypatch):
         begin(self, *arguments)
 
     monkeypatch.setattr(lazy_gradients.DeferredMatmulGradient, "__init__", noted)
-    monkeypatch.setattr(lazy_gradients.DeferredMatmulGradient, "computed", computed)
+    monkeypatch.setattr(lazy_gradients.DeferredMatmulGradient, "materialize", materialize)
     return counts
 
 
@@ -94,10 +94,10 @@ def test_factors_are_gone_before_there_is_a_product():
     products = one(4)
     products += one(5)
     for _ in range(2):  # what is computed stays
-        assert (products.computed() == np.full((3, 2), 9)).all()
+        assert (products.materialize() == np.full((3, 2), 9)).all()
     assert alive == [[False] * 4]
     products += one(1)
-    assert (products.computed() == np.full((3, 2), 10)).all()
+    assert (products.materialize() == np.full((3, 2), 10)).all()
 
 
 def test_backward_takes_little_memory_for_products_that_wait():

@@ -278,7 +278,7 @@ def test_a_compiler_that_fails_is_said_and_the_definition_goes_on(monkeypatch):
 
     monkeypatch.setattr(kernels, "make", broken)
     monkeypatch.setattr(kernels, "warn", told.put)
-    kernels.compiler.do(lambda: kernels.make_or_warn(optim.Adam.fused_kernel.slot))
+    kernels.compiler.submit(lambda: kernels.make_or_warn(optim.Adam.fused_kernel.slot))
     text = told.get(timeout=60)
     assert "Numba needs another NumPy" in text
     assert "try `doctor`" in text
