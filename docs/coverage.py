@@ -212,7 +212,8 @@ def table() -> str:
         rows.append(f"| `{namespace}` | {counts} | {share:.0%} |")
         reasons = "\n".join(f"- `{name}`: {reason}" for name, reason in partly.items())
         lists.append(
-            f"## `{namespace}`\n\nPartly:\n\n{reasons or 'none'}\n\nAbsent: {listed_names(absent)}\n"
+            f"## `{namespace}`\n\nPartly:\n\n{reasons or 'none'}\n\n"
+            f"Absent: {listed_names(absent)}\n"
         )
     elsewhere = "\n".join(
         f"- {about}: {listed_names(sorted(names))}" for about, names in outside.items()

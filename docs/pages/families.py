@@ -86,7 +86,8 @@ def listing(rows: list[tuple[Entry, str]]) -> str:
     """Return a table of functions: a link and a sentence each."""
     lines = [
         f"| {{doc}}`{shown.removeprefix('inside.')} <../ops/{entry.name}>` | "
-        f"{'' if entry.public else '*Inside:* '}{sentence_cell(parse_docstring(entry.doc).sentence)} |"
+        f"{'' if entry.public else '*Inside:* '}"
+        f"{sentence_cell(parse_docstring(entry.doc).sentence)} |"
         for entry, shown in rows
     ]
     return "| | |\n|:--|:--|\n" + "\n".join(lines)

@@ -49,9 +49,7 @@ class HooksRunner:
         self.num_evaluation_batches: int | None = None
         self.sanity_checking = False
         self.arguments: dict[str, int] = {}  # number of arguments of each step, by name
-        self.closure_optimizers: set[int] = (
-            set()
-        )  # ids of the optimizers whose step needs a closure
+        self.closure_optimizers: set[int] = set()  # ids of those whose step needs a closure
         self.where = ""  # the name of the running hook or step
         self._module: TrainModule | None = None
         self._batch: Any = None

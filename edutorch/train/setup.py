@@ -105,8 +105,8 @@ class TrainerSetup(HooksRunner):
         check_loader(loader, "train_dataloaders")
         return loader
 
-    def _loaders(self, source: Any, word: str, dataloaders: Any) -> list[Any]:
-        make = getattr(source, f"{word}_dataloader", None)
+    def _loaders(self, source: Any, stage_name: str, dataloaders: Any) -> list[Any]:
+        make = getattr(source, f"{stage_name}_dataloader", None)
         return as_loader_list(make() if dataloaders is None and callable(make) else dataloaders)
 
     def _check_steps(self, model: TrainModule) -> None:

@@ -30,26 +30,26 @@ class ProgressBar(Callback):
 
     # Bars ---------------------------------------------------------------------------------
 
-    def open(self, word: str, description: str, total: int | None, leave: bool) -> None:
+    def open(self, name: str, description: str, total: int | None, leave: bool) -> None:
         """Open a bar."""
         if self.refresh_rate:
             bar_type = bar_class(self.file is None) or PlainLines
-            self.bars[word] = bar_type(
+            self.bars[name] = bar_type(
                 total=total, desc=description, leave=leave, file=self.file or sys.stderr,
                 dynamic_ncols=True, mininterval=0.05,
             )  # fmt: skip
 
-    def move(self, word: str, done: int, trainer: Any) -> None:
+    def move(self, name: str, done: int, trainer: Any) -> None:
         """Update a bar if it is due."""
-        bar = self.bars.get(word)
+        bar = self.bars.get(name)
         if bar is None or not (done % self.refresh_rate == 0 or done == bar.total):
             return
         bar.set_postfix(self.bar_values(trainer), refresh=False)
         bar.update(done - bar.n)
 
-    def close(self, word: str) -> None:
+    def close(self, name: str) -> None:
         """Close a bar."""
-        bar = self.bars.pop(word, None)
+        bar = self.bars.pop(name, None)
         if bar is not None:
             bar.close()
 
@@ -110,8 +110,8 @@ class ProgressBar(Callback):
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         """Close all bars."""
-        for word in list(self.bars):
-            self.close(word)
+        for name in list(self.bars):
+            self.close(name)
 
 
 class PlainLines:
