@@ -170,10 +170,10 @@ class HooksRunner:
         finally:
             self.book = outer
 
-    def log(self, name: str, value: Any, batch_size: int | None, **how: Any) -> None:
+    def log(self, name: str, value: Any, batch_size: int | None, **options: Any) -> None:
         """Record a value that a module logs (see `TrainModule.log`)."""
         size = batch_size if batch_size is not None else batch_size_of(self._batch)
-        self.book.log(self.where, name, value, size, **how)
+        self.book.log(self.where, name, value, size, **options)
 
     def publish(self, entries: dict[str, tuple[Entry, float]], to_logger: bool = True) -> None:
         """Pass values to the callbacks, the progress bar and the loggers."""

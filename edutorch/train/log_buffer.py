@@ -62,7 +62,7 @@ class LogBook:
         self.entries: dict[str, Entry] = {}
         self.metrics: dict[str, Metric] = {}  # metrics compute the epoch's value themselves
 
-    def log(self, where: str, name: str, value: Any, batch_size: int, **how: Any) -> None:
+    def log(self, where: str, name: str, value: Any, batch_size: int, **options: Any) -> None:
         """Record a value that was logged in the hook or step `where`.
 
         Raises: TrainError: nothing can be logged there. StepOutputError: not a number.
@@ -72,19 +72,19 @@ class LogBook:
                 "log", f"{name!r} cannot be logged in {where or 'code outside of a hook'}",
                 hint=f"log in training_step, validation_step, test_step or in {STEPS[2]}",
             )  # fmt: skip
-        if how["on_step"] is None:
-            how["on_step"] = where in STEPS
-        if how["on_epoch"] is None:
-            how["on_epoch"] = where in EPOCHS
-        if how["reduce_fx"] not in ("mean", "sum", "min", "max"):
+        if options["on_step"] is None:
+            options["on_step"] = where in STEPS
+        if options["on_epoch"] is None:
+            options["on_epoch"] = where in EPOCHS
+        if options["reduce_fx"] not in ("mean", "sum", "min", "max"):
             raise StepOutputError(
                 "log", "reduce_fx must be 'mean', 'sum', 'min' or 'max', got "
-                f"{how['reduce_fx']!r}", {"name": name},
+                f"{options['reduce_fx']!r}", {"name": name},
             )  # fmt: skip
-        entry = self.entries.setdefault(name, Entry(**how))
+        entry = self.entries.setdefault(name, Entry(**options))
         if isinstance(value, Metric):
             self.metrics[name] = value
-            if how["on_step"]:
+            if options["on_step"]:
                 entry.add(number_of(name, value.last), 0.0)
             return
         entry.add(number_of(name, value), batch_size if where.endswith("_step") else 1)

@@ -160,10 +160,10 @@ class TrainerSetup(HooksRunner):
         self.sanity_checking = True
         try:
             self.call("on_sanity_check_start")
-            few = None if self.num_sanity_val_steps == -1 else self.num_sanity_val_steps
-            if few and isinstance(self.limit_val_batches, int):
-                few = min(few, self.limit_val_batches)
-            self.validate_inside_fit(few)
+            batches = None if self.num_sanity_val_steps == -1 else self.num_sanity_val_steps
+            if batches and isinstance(self.limit_val_batches, int):
+                batches = min(batches, self.limit_val_batches)
+            self.validate_inside_fit(batches)
             self.call("on_sanity_check_end")
         finally:
             self.sanity_checking = False
@@ -201,8 +201,10 @@ class TrainerSetup(HooksRunner):
         """Return the path of a checkpoint, also for "best" and "last"."""
         if ckpt_path not in ("best", "last"):
             return ckpt_path
-        kept = self.checkpoint_callback
-        path = kept and (kept.best_model_path if ckpt_path == "best" else kept.last_model_path)
+        callback = self.checkpoint_callback
+        path = callback and (
+            callback.best_model_path if ckpt_path == "best" else callback.last_model_path
+        )
         if not path:
             raise TrainError(
                 "Trainer", f"ckpt_path={ckpt_path!r}, but no such checkpoint has been saved",

@@ -103,10 +103,10 @@ class Trainer(TrainerSetup):
     def _choose_parts(self, callbacks: list[Callback], logger: Any, saves: bool, bar: bool) -> None:
         """Add the default callbacks and loggers; a trial run writes no files."""
         if self.fast_dev_run:
-            few = int(self.fast_dev_run)
-            self.max_epochs, self.max_steps, self.num_sanity_val_steps = 1, few, 0
-            self.limit_train_batches = self.limit_val_batches = few
-            self.limit_test_batches = self.limit_predict_batches = few
+            batches = int(self.fast_dev_run)
+            self.max_epochs, self.max_steps, self.num_sanity_val_steps = 1, batches, 0
+            self.limit_train_batches = self.limit_val_batches = batches
+            self.limit_test_batches = self.limit_predict_batches = batches
             callbacks = [
                 callback for callback in callbacks if not isinstance(callback, ModelCheckpoint)
             ]

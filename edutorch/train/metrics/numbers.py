@@ -187,8 +187,8 @@ class Perplexity(Metric):
             )
         logits, true = logits.reshape(-1, logits.shape[-1]), true.reshape(-1)
         if self.ignore_index is not None:
-            kept = true != self.ignore_index
-            logits, true = logits[kept], true[kept]
+            is_counted = true != self.ignore_index
+            logits, true = logits[is_counted], true[is_counted]
         if true.size and not 0 <= true.min() <= true.max() < logits.shape[-1]:
             raise self.error(
                 f"targets from {true.min()} to {true.max()}, and there are {logits.shape[-1]} words"

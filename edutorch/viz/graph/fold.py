@@ -222,20 +222,20 @@ def default_open_keys(root: Group, limit: int, graph: Graph) -> set[str]:
     Groups of the same class at the same depth are all open or all closed.
     """
     opened = {""}
-    room = limit - len(root.members)
+    remaining = limit - len(root.members)
     level = [root]
     while level:
         inner = [group for around in level for group in around.groups()]
         level = []
         for batch in opening_batches(inner):
             cost = sum(len(group.members) - 1 for group in batch)
-            share = 1 + room // len(batch)
-            if cost > room and share >= LEAST_PARTS and limit - room < ENOUGH:
+            share = 1 + remaining // len(batch)
+            if cost > remaining and share >= LEAST_PARTS and limit - remaining < ENOUGH:
                 for group in batch:
                     cut_group(group, share, graph)
                 cost = sum(len(group.members) - 1 for group in batch)
-            if cost <= room:
-                room -= cost
+            if cost <= remaining:
+                remaining -= cost
                 opened |= {group.key for group in batch}
                 level += batch
     for group in groups_bottom_up(root)[:-1]:
@@ -285,14 +285,14 @@ def find_open_groups(root: Group, by_itself: set[str], choice: Choice) -> set[st
 
 def all_group_keys(root: Group) -> set[str]:
     """Return the keys of all groups, the outer ones first, up to `MOST_OPENED` boxes."""
-    opened, room = {""}, MOST_OPENED - len(root.members)
+    opened, remaining = {""}, MOST_OPENED - len(root.members)
     level = [root]
     while level:
         inner = [group for around in level for group in around.groups()]
         level = []
         for group in inner:
-            if len(group.members) - 1 <= room:
-                room -= len(group.members) - 1
+            if len(group.members) - 1 <= remaining:
+                remaining -= len(group.members) - 1
                 opened.add(group.key)
                 level.append(group)
     return opened

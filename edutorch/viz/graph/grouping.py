@@ -211,8 +211,8 @@ def cut_group(group: Group, most: int, graph: Graph) -> None:
     while len(group.members) > most:
         level += 1
         members = group.members
-        few = min(most, FEW_ROWS)
-        size = min(FEW_ROWS, max(LEAST_PART, -(-len(members) // few)))
+        part_count = min(most, FEW_ROWS)
+        size = min(FEW_ROWS, max(LEAST_PART, -(-len(members) // part_count)))
         count = -(-len(members) // size)
         ends = [len(members) * index // count for index in range(count + 1)]
         ends = [keep_leaf_with_user(end, members, graph) for end in ends]

@@ -84,80 +84,84 @@ def parse(latex: str) -> FormulaNode:
     return tree
 
 
-def parse_row(tokens: list[str], at: int) -> tuple[FormulaNode, int]:
+def parse_row(tokens: list[str], position: int) -> tuple[FormulaNode, int]:
     """Parse up to the closing brace or the end."""
     parts: list[FormulaNode] = []
-    while at < len(tokens) and tokens[at] not in ("}", "&", r"\\", r"\end"):
-        token = tokens[at]
+    while position < len(tokens) and tokens[position] not in ("}", "&", r"\\", r"\end"):
+        token = tokens[position]
         if token in "^_'" and parts:
             if token == "'":
-                script, at = FormulaNode("sign", "'"), at + 1
+                script, position = FormulaNode("sign", "'"), position + 1
             else:
-                script, at = parse_one(tokens, at + 1)
+                script, position = parse_one(tokens, position + 1)
             script_kind = "index" if token == "_" else "power"
             parts.append(FormulaNode(script_kind, parts=(parts.pop(), script)))
             continue
-        part, at = parse_one(tokens, at)
+        part, position = parse_one(tokens, position)
         if part is not None:
             parts.append(part)
-    return FormulaNode("row", parts=tuple(parts)), at
+    return FormulaNode("row", parts=tuple(parts)), position
 
 
-def parse_one(tokens: list[str], at: int) -> tuple[FormulaNode, int]:
+def parse_one(tokens: list[str], position: int) -> tuple[FormulaNode, int]:
     """Parse one node: a group in braces, a command with its arguments, or a character."""
-    token = tokens[at] if at < len(tokens) else ""
+    token = tokens[position] if position < len(tokens) else ""
     if token == "{":
-        row, at = parse_row(tokens, at + 1)
-        return row, at + 1
+        row, position = parse_row(tokens, position + 1)
+        return row, position + 1
     if token.startswith("\\") and len(token) > 1:
-        return parse_command(tokens, at, token[1:])
+        return parse_command(tokens, position, token[1:])
     if token[:1].isdigit():
-        return FormulaNode("number", token), at + 1
+        return FormulaNode("number", token), position + 1
     if token in OPENING or token in CLOSING:
-        return FormulaNode("open" if token in OPENING else "close", token), at + 1
-    return FormulaNode("symbol" if token[:1].isalpha() else "sign", token), at + 1
+        return FormulaNode("open" if token in OPENING else "close", token), position + 1
+    return FormulaNode("symbol" if token[:1].isalpha() else "sign", token), position + 1
 
 
-def parse_command(tokens: list[str], at: int, name: str) -> tuple[FormulaNode, int]:
+def parse_command(tokens: list[str], position: int, name: str) -> tuple[FormulaNode, int]:
     """Parse a command and its arguments."""
-    word = TOKEN.fullmatch(tokens[at])
+    word = TOKEN.fullmatch(tokens[position])
     if word is not None and word[1] is not None:
         spoken = name.startswith("text{") or name.startswith("textrm")
-        return FormulaNode("word" if spoken else "name", tokens[at], plain=word[1]), at + 1
+        return FormulaNode(
+            "word" if spoken else "name", tokens[position], plain=word[1]
+        ), position + 1
     if name in IGNORED:
-        return FormulaNode("space"), at + 1
+        return FormulaNode("space"), position + 1
     if name in ("frac", "tfrac", "dfrac"):
-        top, at = parse_one(tokens, at + 1)
-        bottom, at = parse_one(tokens, at)
-        return FormulaNode("fraction", name, (top, bottom)), at
+        top, position = parse_one(tokens, position + 1)
+        bottom, position = parse_one(tokens, position)
+        return FormulaNode("fraction", name, (top, bottom)), position
     if name in ("sqrt", "bar", "overline", "hat"):
-        inside, at = parse_one(tokens, at + 1)
-        return FormulaNode("root" if name == "sqrt" else "over", name, (inside,)), at
+        inside, position = parse_one(tokens, position + 1)
+        return FormulaNode("root" if name == "sqrt" else "over", name, (inside,)), position
     if name == "begin":
-        return parse_matrix(tokens, at)
+        return parse_matrix(tokens, position)
     if name in SPACES:
-        return FormulaNode("space", tokens[at]), at + 1
+        return FormulaNode("space", tokens[position]), position + 1
     if name in FUNCTIONS:
-        return FormulaNode("name", tokens[at], plain=name), at + 1
+        return FormulaNode("name", tokens[position], plain=name), position + 1
     if name in BRACKETS:
-        return FormulaNode("open" if tokens[at] in OPENING else "close", tokens[at]), at + 1
-    return FormulaNode("symbol" if name in GREEK else "sign", tokens[at]), at + 1
+        return FormulaNode(
+            "open" if tokens[position] in OPENING else "close", tokens[position]
+        ), position + 1
+    return FormulaNode("symbol" if name in GREEK else "sign", tokens[position]), position + 1
 
 
-def parse_matrix(tokens: list[str], at: int) -> tuple[FormulaNode, int]:
+def parse_matrix(tokens: list[str], position: int) -> tuple[FormulaNode, int]:
     r"""Parse \begin{pmatrix} … \end{pmatrix} into rows of cells."""
-    at = tokens.index("}", at) + 1
+    position = tokens.index("}", position) + 1
     rows: list[FormulaNode] = []
     cells: list[FormulaNode] = []
-    while at < len(tokens) and tokens[at] != r"\end":
-        cell, at = parse_row(tokens, at)
+    while position < len(tokens) and tokens[position] != r"\end":
+        cell, position = parse_row(tokens, position)
         cells.append(cell)
-        if at < len(tokens) and tokens[at] == r"\\":
+        if position < len(tokens) and tokens[position] == r"\\":
             rows.append(FormulaNode("row", parts=tuple(cells)))
             cells = []
-        at += at < len(tokens) and tokens[at] in ("&", r"\\")
+        position += position < len(tokens) and tokens[position] in ("&", r"\\")
     rows.append(FormulaNode("row", parts=tuple(cells)))
-    end = tokens.index("}", at) + 1 if at < len(tokens) else at
+    end = tokens.index("}", position) + 1 if position < len(tokens) else position
     return FormulaNode("grid", parts=tuple(rows)), end
 
 

@@ -103,15 +103,15 @@ def repeat_group(around: Group, members: Sequence[int | Group], unit: int, graph
 def unit_name(members: Sequence[int | Group], unit: int, graph: Graph) -> str:
     """Return the name of a unit, from its modules or else its ops: "Block", "matmul … tanh"."""
     first, second = members[:unit], members[unit : 2 * unit]
-    named = [
+    module_pairs = [
         (one, two)
         for one, two in zip(first, second, strict=True)
         if isinstance(one, Group) and isinstance(two, Group) and one.kind == "module"
     ]
-    if named:  # the same module each time, or another of the same class
+    if module_pairs:  # the same module each time, or another of the same class
         names = [
             title_of(one) if one.path == two.path and one.type != "model" else one.type or one.title
-            for one, two in named
+            for one, two in module_pairs
         ]
         names = list(dict.fromkeys(names))
         if len(names) == 1:

@@ -133,7 +133,9 @@ def equation_chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, st
     except UnknownValueError:
         pass
     steps.append((outcome.latex, outcome.plain))
-    steps = [step for at, step in enumerate(steps) if at == 0 or step[1] != steps[at - 1][1]]
+    steps = [
+        step for index, step in enumerate(steps) if index == 0 or step[1] != steps[index - 1][1]
+    ]
     latexes, texts = zip(*steps, strict=True)
     return " = ".join(latexes), " = ".join(texts)
 
@@ -252,8 +254,8 @@ def source_of(function: Any) -> str:
     try:
         if function.__name__ != "<lambda>":
             lines = textwrap.dedent(inspect.getsource(function)).rstrip().splitlines()
-            kept = lines[:LONGEST_SOURCE] + ["    …"] * (len(lines) > LONGEST_SOURCE)
-            return "\n".join(kept)
+            shown_lines = lines[:LONGEST_SOURCE] + ["    …"] * (len(lines) > LONGEST_SOURCE)
+            return "\n".join(shown_lines)
         code = function.__code__
         text = "".join(linecache.getlines(code.co_filename))
         for node in ast.walk(parse_source(text)):

@@ -249,12 +249,12 @@ def fit_label(label: str, note: str, width: float) -> str:
     >>> [fitting("0 (ReLU)", "2 ms", width) for width in (200, 80, 40)]
     ['0 (ReLU)  2 ms', '0 (ReLU)', '0']
     """
-    room = int((width - 9) / LETTER)
-    if len(label) + 2 + len(note) <= room:
+    letters = int((width - 9) / LETTER)
+    if len(label) + 2 + len(note) <= letters:
         return f"{label}  {note}"
-    if len(label) <= room:
+    if len(label) <= letters:
         return label
     label = label.partition(" (")[0]
-    if len(label) <= room:
+    if len(label) <= letters:
         return label
-    return f"{label[: room - 1]}…" if room >= 3 else ""
+    return f"{label[: letters - 1]}…" if letters >= 3 else ""

@@ -89,8 +89,8 @@ def draw_legend(root: Any, keys: Sequence[str], width: float, top: float) -> flo
     x, y = EDGE, top
     for key in keys:
         sample = 6 * 11.0 + text_width("".join(RAMP)) + 8 if key == "arrow" else 16.0
-        room = width - 2 * EDGE - sample - 5
-        lines = wrap_text(WORDS[key], max(LEAST_LETTERS, int(room / text_width("n"))))
+        text_room = width - 2 * EDGE - sample - 5
+        lines = wrap_text(WORDS[key], max(LEAST_LETTERS, int(text_room / text_width("n"))))
         entry_width = sample + 5 + max(map(text_width, lines))
         if x > EDGE and x + entry_width > width - EDGE:
             x, y = EDGE, y + ROW

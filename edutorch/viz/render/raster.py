@@ -114,11 +114,11 @@ def _translation(transform: str) -> Point:
 
 
 def _text(element: Any, shift: Point, looks: dict[str, str]) -> Text:
-    at = float(looks.get("x", 0)) + shift[0], float(looks.get("y", 0)) + shift[1]
+    position = float(looks.get("x", 0)) + shift[0], float(looks.get("y", 0)) + shift[1]
     size = float(looks.get("font-size", "10").removesuffix("px"))
     words, anchor = "".join(element.itertext()), looks.get("text-anchor", "start")
     bold, fill = looks.get("font-weight") == "bold", _colour(looks.get("fill", "black"))
-    return Text(words, at, anchor, size, bold, fill)
+    return Text(words, position, anchor, size, bold, fill)
 
 
 def _shape(lines: list[list[Point]], shift: Point, looks: dict[str, str], closed: bool) -> Shape:
@@ -306,7 +306,7 @@ def main_colours(image: Image, count: int) -> list[tuple[int, int, int]]:
 
 
 def rgb_of(colour: str) -> tuple[int, int, int]:
-    red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return red, green, blue
 
 

@@ -234,11 +234,11 @@ def filters(conv: Any, *, most: int = MOST_PICTURES, columns: int | None = None)
     if channels == 3:
         images = array[:most].transpose(0, 2, 3, 1)
         pictures = [to_rgb(rescale_filter(image), 0, 1) for image in images]
-        names = [str(at) for at in range(len(pictures))]
+        names = [str(index) for index in range(len(pictures))]
         return heat_grid("viz.filters", pictures, names, columns, alt)
     maps = array.reshape(-1, height, width)[:most]
-    names = [f"{at // channels}" if channels == 1 else f"{at // channels}, {at % channels}"
-             for at in range(len(maps))]  # fmt: skip
+    names = [f"{index // channels}" if channels == 1 else f"{index // channels}, {index % channels}"
+             for index in range(len(maps))]  # fmt: skip
     if columns is None and 1 < channels <= 16:
         columns = channels  # a filter per row
     if count * channels > most:
@@ -356,7 +356,7 @@ def weights_of(mha: Any, inputs: Sequence[Tensor], options: dict[str, Any]) -> T
 def axis_labels(name: str, texts: Sequence[str] | None, count: int) -> list[str]:
     """Return the labels of an axis: the texts, or else the positions."""
     if texts is None:
-        return [str(at) for at in range(count)]
+        return [str(index) for index in range(count)]
     labels = [str(text) for text in texts]
     if len(labels) != count:
         raise NotAPictureError(

@@ -48,10 +48,10 @@ class Landscape(Plot):
         good = self.losses[np.isfinite(self.losses)]
         if not good.size:
             return "a loss landscape without any finite loss"
-        at = np.unravel_index(np.nanargmin(np.where(np.isfinite(self.losses), self.losses, np.inf)),
+        lowest = np.unravel_index(np.nanargmin(np.where(np.isfinite(self.losses), self.losses, np.inf)),
                               self.losses.shape)  # fmt: skip
         text = (f"loss landscape, from {good.min():.4g} to {good.max():.4g}, lowest at "
-                f"({self.xs[at[1]]:.2g}, {self.ys[at[0]]:.2g}) from the trained point")  # fmt: skip
+                f"({self.xs[lowest[1]]:.2g}, {self.ys[lowest[0]]:.2g}) from the trained point")  # fmt: skip
         bad = self.losses.size - good.size
         text += f", {bad} points NaN or Inf" if bad else ""
         if self.explained is not None:
@@ -260,9 +260,9 @@ def random_like(parameters: list[Any], generator: np.random.Generator) -> Direct
 
 def point_of(model: Any, state: Any) -> np.ndarray:
     """Return the parameters of a state_dict (or a list of tensors) as one flat vector."""
-    named = dict(model.named_parameters())
-    tensors = [state.get(name) for name in named] if hasattr(state, "get") else list(state)
-    shapes = [tuple(parameter.shape) for parameter in named.values()]
+    parameters = dict(model.named_parameters())
+    tensors = [state.get(name) for name in parameters] if hasattr(state, "get") else list(state)
+    shapes = [tuple(parameter.shape) for parameter in parameters.values()]
     if len(tensors) != len(shapes) or any(
         tensor is None or tuple(tensor.shape) != shape
         for tensor, shape in zip(tensors, shapes, strict=True)
@@ -292,5 +292,5 @@ def split_like(vector: np.ndarray, parameters: list[Any]) -> Direction:
 def padded_range(values: np.ndarray, span: float) -> tuple[float, float]:
     """Return the range of an axis that shows a path with a margin."""
     low, high = min(0.0, float(values.min())), max(0.0, float(values.max()))
-    room = 0.25 * span * (high - low) or span
-    return low - room, high + room
+    margin = 0.25 * span * (high - low) or span
+    return low - margin, high + margin

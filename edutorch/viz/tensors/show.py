@@ -251,9 +251,9 @@ def bars_svg(stats: Stats | None) -> str:
         return ""
     peak, width = max(stats.bars), 6
     bars = "".join(
-        f'<rect x="{at * width}" y="{24 - 24 * count / peak:.1f}" width="{width - 1}" '
+        f'<rect x="{index * width}" y="{24 - 24 * count / peak:.1f}" width="{width - 1}" '
         f'height="{24 * count / peak:.1f}"/>'
-        for at, count in enumerate(stats.bars) if count
+        for index, count in enumerate(stats.bars) if count
     )  # fmt: skip
     alt = f"histogram from {stats.min:.4g} to {stats.max:.4g}: {', '.join(map(str, stats.bars))}"
     return (

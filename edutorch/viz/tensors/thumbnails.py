@@ -232,7 +232,7 @@ def encode_png(
 ) -> bytes:
     """Encode a PNG: RGB with three channels, else with a palette."""
     line = width * channels
-    rows = b"".join(b"\0" + pixels[at : at + line] for at in range(0, line * height, line))
+    rows = b"".join(b"\0" + pixels[start : start + line] for start in range(0, line * height, line))
     header = struct.pack(">IIBBBBB", width, height, 8, 3 if colours else 2, 0, 0, 0)
     table = (
         _chunk(b"PLTE", bytes(part for colour in colours for part in colour)) if colours else b""
