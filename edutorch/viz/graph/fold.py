@@ -157,9 +157,9 @@ def to_whole_edge(edge: int, nodes: list[int], edges: list[int]) -> int:
     return edges[edge] if edge >= 0 else whole_gradient_edge(nodes[gradient_node(edge)])
 
 
-def subgraph(graph: Graph, wanted: Iterable[int]) -> tuple[Graph, list[int], list[int]]:
+def subgraph(graph: Graph, indices: Iterable[int]) -> tuple[Graph, list[int], list[int]]:
     """Return the subgraph of some nodes, and the indices of its nodes and edges in the whole."""
-    nodes = sorted(set(wanted))
+    nodes = sorted(set(indices))
     ids = {graph.nodes[index].id: f"n{position}" for position, index in enumerate(nodes)}
     edges = [index for index, edge in enumerate(graph.edges)
              if edge.source in ids and edge.target in ids]  # fmt: skip
@@ -225,7 +225,7 @@ def default_open_keys(root: Group, limit: int, graph: Graph) -> set[str]:
     remaining = limit - len(root.members)
     level = [root]
     while level:
-        inner = [group for around in level for group in around.groups()]
+        inner = [group for outer in level for group in outer.groups()]
         level = []
         for batch in opening_batches(inner):
             cost = sum(len(group.members) - 1 for group in batch)
@@ -279,8 +279,8 @@ def find_open_groups(root: Group, by_itself: set[str], choice: Choice) -> set[st
         by_itself = {""}
     if not choice.turns:
         return by_itself
-    wanted, shut = resolve_turns(root, choice)
-    return (by_itself | wanted) - shut
+    opened_by_user, closed_by_user = resolve_turns(root, choice)
+    return (by_itself | opened_by_user) - closed_by_user
 
 
 def all_group_keys(root: Group) -> set[str]:
@@ -288,7 +288,7 @@ def all_group_keys(root: Group) -> set[str]:
     opened, remaining = {""}, MOST_OPENED - len(root.members)
     level = [root]
     while level:
-        inner = [group for around in level for group in around.groups()]
+        inner = [group for outer in level for group in outer.groups()]
         level = []
         for group in inner:
             if len(group.members) - 1 <= remaining:
@@ -306,16 +306,16 @@ def resolve_turns(root: Group, choice: Choice) -> tuple[set[str], set[str]]:
     """
     turn = {key: position for position, (key, _) in enumerate(choice.turns)}
     opened, closed = (
-        {key for key, is_open in choice.turns if is_open is wanted} for wanted in (True, False)
+        {key for key, is_open in choice.turns if is_open is state} for state in (True, False)
     )
     latest: dict[str, int] = {}  # when something inside was opened last
     pending: list[tuple[Group, tuple[str, ...]]] = [(root, ())]
     while pending:
-        group, around = pending.pop()
+        group, enclosing = pending.pop()
         if group.key in opened:
-            for key in (*around, group.key, *keys_opened_with(group)):
+            for key in (*enclosing, group.key, *keys_opened_with(group)):
                 latest[key] = max(latest.get(key, -1), turn[group.key])
-        pending += [(inner, (*around, group.key)) for inner in group.groups()]
+        pending += [(inner, (*enclosing, group.key)) for inner in group.groups()]
     still_closed = {key for key in closed if turn[key] > latest.get(key, -1)}
     return latest.keys() - still_closed, still_closed
 
@@ -367,13 +367,13 @@ def open_frames(root: Group, opened: set[str]) -> list[Frame]:
     frames: list[Frame] = []
     pending: list[tuple[Group, str]] = [(root, "")]
     while pending:
-        group, around = pending.pop(0)
+        group, parent = pending.pop(0)
         for inner in group.groups():
             if inner.key in opened:
                 framed = is_framed(inner)
                 if framed:
-                    frames.append(Frame(f"c{len(frames)}", inner.key, inner.title, around))
-                pending.append((inner, inner.key if framed else around))
+                    frames.append(Frame(f"c{len(frames)}", inner.key, inner.title, parent))
+                pending.append((inner, inner.key if framed else parent))
     return frames
 
 
@@ -434,8 +434,8 @@ class VisibleGraph:
             merged.setdefault(arrow, Counter())[source_index] += 1
             if arrow < len(edges):
                 ((result, count), *others) = merged[arrow].items()
-                whole = not others and count == uses[result]
-                sources[arrow] = whole_gradient_edge(result) if whole else SEVERAL
+                is_whole = not others and count == uses[result]
+                sources[arrow] = whole_gradient_edge(result) if is_whole else SEVERAL
                 continue
             edges.append(GraphEdge(f"e{len(edges)}", source, target, edge.input, edge.kind))
             sources.append(edge_index)
@@ -466,7 +466,9 @@ def find_group_keys(graph: Graph, name: str, choice: Choice) -> list[str]:
     for keys in (by_path, exact, by_end, by_title):
         if keys:
             return keys
-    known = list(dict.fromkeys(group.path or group.key for group in groups))
-    near = difflib.get_close_matches(name, known, 5, 0.3) or known[:5]
-    hint = f"use one of {', '.join(map(repr, near))}" if near else "this picture has no groups"
+    group_names = list(dict.fromkeys(group.path or group.key for group in groups))
+    matches = difflib.get_close_matches(name, group_names, 5, 0.3) or group_names[:5]
+    hint = (
+        f"use one of {', '.join(map(repr, matches))}" if matches else "this picture has no groups"
+    )
     raise UnknownGroupError("viz.draw", f"there is no group called {name!r}", hint=hint)

@@ -181,14 +181,14 @@ def line_text(place: CodeLocation | None) -> str:
     if place is None:
         return ""
     code, instruction = place
-    known = _lines.get((id(code), instruction))
-    if known is None:
+    cached = _lines.get((id(code), instruction))
+    if cached is None:
         if len(_lines) > 10_000:
             _lines.clear()
         source = read_line(place)
         text = f"{Path(source.file).name}:{source.line}  {source.text}".rstrip()
-        known = _lines[id(code), instruction] = text, code
-    return known[0]
+        cached = _lines[id(code), instruction] = text, code
+    return cached[0]
 
 
 _lines: dict[tuple[int, int], tuple[str, Any]] = {}
@@ -217,8 +217,8 @@ def name_variables(
 
 def node_order(tensor: Tensor) -> Key | None:
     """Return the key of the op that made a tensor; None for a leaf."""
-    known = tensor._node is not None and tensor._node is not LEAF
-    return tensor._node._order if known else None
+    has_node = tensor._node is not None and tensor._node is not LEAF
+    return tensor._node._order if has_node else None
 
 
 def fill_module_gaps(vertices: dict[Key, Vertex]) -> None:
@@ -283,8 +283,8 @@ def infer_modules(vertices: dict[Key, Vertex], names: Names) -> None:
             several[key] = modules
     taken = {vertex.module for vertex in vertices.values() if vertex.kind == "op"}
     for key, modules in several.items():
-        left = modules - taken
-        vertices[key].module = left.pop() if len(left) == 1 else ""
+        candidates = modules - taken
+        vertices[key].module = candidates.pop() if len(candidates) == 1 else ""
 
 
 def number_vertex(name: str, value: float) -> Vertex:

@@ -113,11 +113,13 @@ def iter_calls(graph: Graph) -> Iterator[tuple[int, tuple[Scope, ...]]]:
     if not any(node.scopes for _, node in steps):
         yield from calls_by_module(steps)
         return
-    whole = {node.scopes[0] for _, node in steps if node.scopes}
-    alone = len([scope for scope in whole if scope.name == "" and scope.kind == "module"]) == 1
+    outer_scopes = {node.scopes[0] for _, node in steps if node.scopes}
+    has_one_model = (
+        len([scope for scope in outer_scopes if scope.name == "" and scope.kind == "module"]) == 1
+    )
     for index, node in steps:
         scopes = node.scopes
-        if alone and scopes and scopes[0].kind == "module" and scopes[0].name == "":
+        if has_one_model and scopes and scopes[0].kind == "module" and scopes[0].name == "":
             scopes = scopes[1:]  # the only call of the only model: no group for the whole picture
         yield index, scopes
 
@@ -128,22 +130,22 @@ def calls_by_module(
     calls: dict[str, int] = {}
     opened: list[Scope] = []
     for index, node in steps:
-        wanted = enclosing_paths(node.module)[::-1]
+        paths = enclosing_paths(node.module)[::-1]
         depth = 0
-        while depth < min(len(wanted), len(opened)) and opened[depth].name == wanted[depth]:
+        while depth < min(len(paths), len(opened)) and opened[depth].name == paths[depth]:
             depth += 1
         del opened[depth:]
-        for path in wanted[len(opened) :]:
+        for path in paths[len(opened) :]:
             calls[path] = calls.get(path, 0) + 1
             opened.append(Scope("module", path, calls[path]))
         yield index, tuple(opened)
 
 
-def call_group(scope: Scope, around: Group, graph: Graph) -> Group:
+def call_group(scope: Scope, parent: Group, graph: Graph) -> Group:
     """Return an empty group for a call."""
     call = "" if scope.call == 1 else f"#{scope.call}"
     if scope.kind == "function":
-        return Group(f"{scope.name}(){call}", scope.name, "function", path=around.path,
+        return Group(f"{scope.name}(){call}", scope.name, "function", path=parent.path,
                      type=scope.name)  # fmt: skip
     class_name = graph.modules.get(scope.name, "")
     if not scope.name:  # the model itself, which was called several times

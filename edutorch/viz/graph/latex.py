@@ -273,17 +273,17 @@ ENDS = {"symbol", "number", "close", "fraction", "root", "power", "index", "row"
 STARTS = {"symbol", "number", "open", "fraction", "root", "power", "index", "row", "name"}
 
 
-def are_factors(before: FormulaNode, part: FormulaNode) -> bool:
+def are_factors(previous: FormulaNode, part: FormulaNode) -> bool:
     """Whether two neighbours are factors of a product."""
-    base = before.parts[0].kind if before.kind in ("power", "index") else before.kind
+    base = previous.parts[0].kind if previous.kind in ("power", "index") else previous.kind
     return base in ENDS and part.kind in STARTS
 
 
-def product_sign(one: FormulaNode, other: FormulaNode, matrices: bool) -> FormulaNode:
+def product_sign(left: FormulaNode, right: FormulaNode, matrices: bool) -> FormulaNode:
     """Return the sign between two factors."""
-    if matrices and is_matrix(one) and is_matrix(other):
+    if matrices and is_matrix(left) and is_matrix(right):
         return FormulaNode("space", r"\,")
-    is_elementwise = has_many_values(one) and (has_many_values(other) or other.kind == "open")
+    is_elementwise = has_many_values(left) and (has_many_values(right) or right.kind == "open")
     return FormulaNode("sign", r"\odot" if is_elementwise and not matrices else r"\cdot")
 
 
@@ -361,8 +361,8 @@ def row_texts(parts: tuple[FormulaNode, ...]) -> Iterable[str]:
             yield " " if part.text not in ("", r"\!") else ""
         elif part.kind == "name":
             needs_space_before = position > 0 and parts[position - 1].kind in ENDS
-            after = to_text(parts[position + 1]) if position + 1 < len(parts) else "("
-            needs_space_after = not after.startswith(("(", "["))
+            next_text = to_text(parts[position + 1]) if position + 1 < len(parts) else "("
+            needs_space_after = not next_text.startswith(("(", "["))
             yield " " * needs_space_before + text + " " * needs_space_after
         else:
             yield text

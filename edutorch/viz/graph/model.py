@@ -319,10 +319,10 @@ def arrange_graph(
         tabs: makes the tabs of the graph from the ids of its nodes, by key and in order.
     """
     roots = tuple(roots)
-    wanted = ancestors(vertices, (*roots, *extra_roots))
+    used = ancestors(vertices, (*roots, *extra_roots))
     order: dict[Key, str] = {}
     for key, vertex in vertices.items():
-        if key in wanted and (vertex.sources or vertex.kind == "op" or key in roots):
+        if key in used and (vertex.sources or vertex.kind == "op" or key in roots):
             for _, source in vertex.sources:  # a leaf comes just before its first use
                 order.setdefault(source, f"n{len(order)}")
             order.setdefault(key, f"n{len(order)}")
@@ -377,11 +377,11 @@ def enclosing_paths(path: str) -> list[str]:
 
 def ancestors(vertices: Mapping[Key, Vertex], roots: Iterable[Key]) -> set[Key]:
     """Return the keys of `roots` and of all their ancestors."""
-    seen: set[Key] = set()
+    keys: set[Key] = set()
     stack = [root for root in roots if root in vertices]
     while stack:
         key = stack.pop()
-        if key not in seen:
-            seen.add(key)
+        if key not in keys:
+            keys.add(key)
             stack.extend(source for _, source in vertices[key].sources)
-    return seen
+    return keys

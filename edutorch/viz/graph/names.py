@@ -60,8 +60,8 @@ class Names:
     @property
     def models(self) -> list[Module]:
         """The known models that are alive."""
-        seen = (reference() for reference in self._running.values())
-        return [*self._given, *(model for model in seen if model is not None)]
+        running = (reference() for reference in self._running.values())
+        return [*self._given, *(model for model in running if model is not None)]
 
     def forget_models(self) -> None:
         """Forget the given models and all prefixes."""
@@ -78,10 +78,10 @@ class Names:
         if path is not None:
             return path
         parts = [self.modules.get(id(part)) for part in module.children()]
-        known = [part for part in parts if part is not None]
-        if known and len(known) == len(parts):
-            holder = common_path(known)
-            return holder if len(known) > 1 else holder.rpartition(".")[0]
+        known_paths = [part for part in parts if part is not None]
+        if known_paths and len(known_paths) == len(parts):
+            holder = common_path(known_paths)
+            return holder if len(known_paths) > 1 else holder.rpartition(".")[0]
         prefix = self._unused(self._variable_name(module)) if self._prefixes else ""
         self._add_running(module, prefix)
         return prefix
@@ -91,10 +91,10 @@ class Names:
         modules, leaves = set(self.modules), set(self._leaves)
         self._add_names(model, prefix)
         modules, leaves = self.modules.keys() - modules, self._leaves.keys() - leaves
-        own, key = weakref.ref(self), id(model)
+        self_reference, key = weakref.ref(self), id(model)
 
         def forget(_: Any) -> None:
-            names = own()
+            names = self_reference()
             if names is not None:
                 names._running.pop(key, None)
                 names._prefixes.remove(prefix)
@@ -253,5 +253,5 @@ def find_models(candidates: Variables) -> list[Module]:
     inner = {
         id(part) for module in modules.values() for part in module.modules() if part is not module
     }
-    outer = (module for key, module in modules.items() if key not in inner)
-    return [module for module in outer if any(True for _ in module.parameters())]
+    outer_models = (module for key, module in modules.items() if key not in inner)
+    return [module for module in outer_models if any(True for _ in module.parameters())]

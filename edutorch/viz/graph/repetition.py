@@ -46,16 +46,16 @@ def find_repetition(
 
 
 def signature(
-    member: int | Group, graph: Graph, known: dict[object, int], with_shapes: bool
+    member: int | Group, graph: Graph, signatures: dict[object, int], with_shapes: bool
 ) -> int:
     """Return an integer that is equal for equal members."""
     if isinstance(member, Group):
-        inside = tuple(signature(inner, graph, known, with_shapes) for inner in member.members)
+        inside = tuple(signature(inner, graph, signatures, with_shapes) for inner in member.members)
         mark: object = (member.kind, member.type, inside)
     else:
         node = graph.nodes[member]
         mark = (node.label, *((node.shape, node.dtype) if with_shapes else ()))
-    return known.setdefault(mark, len(known))
+    return signatures.setdefault(mark, len(signatures))
 
 
 def find_runs(signatures: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -104,14 +104,18 @@ def unit_name(members: Sequence[int | Group], unit: int, graph: Graph) -> str:
     """Return the name of a unit, from its modules or else its ops: "Block", "matmul … tanh"."""
     first, second = members[:unit], members[unit : 2 * unit]
     module_pairs = [
-        (one, two)
-        for one, two in zip(first, second, strict=True)
-        if isinstance(one, Group) and isinstance(two, Group) and one.kind == "module"
+        (first_time, second_time)
+        for first_time, second_time in zip(first, second, strict=True)
+        if isinstance(first_time, Group)
+        and isinstance(second_time, Group)
+        and first_time.kind == "module"
     ]
     if module_pairs:  # the same module each time, or another of the same class
         names = [
-            title_of(one) if one.path == two.path and one.type != "model" else one.type or one.title
-            for one, two in module_pairs
+            title_of(first_time)
+            if first_time.path == second_time.path and first_time.type != "model"
+            else first_time.type or first_time.title
+            for first_time, second_time in module_pairs
         ]
         names = list(dict.fromkeys(names))
         if len(names) == 1:

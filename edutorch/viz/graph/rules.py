@@ -164,16 +164,16 @@ def symbol_meaning(op: Op, symbol: str) -> str | None:
     return word if word in names else None
 
 
-def values_of(node: Node, wanted: set[str], g: Any) -> dict[str, Value]:
+def values_of(node: Node, wanted_symbols: set[str], g: Any) -> dict[str, Value]:
     """Return the values of the symbols whose values are known and small."""
     op = node.op
-    known = {**saved_values(node), "g": g}
+    saved = {**saved_values(node), "g": g}
     values = {}
-    for symbol in wanted:
+    for symbol in wanted_symbols:
         name = symbol_meaning(op, symbol)
         if name is None:
             continue
-        value = mean_count(op, known) if name == "count" else known.get(name)
+        value = mean_count(op, saved) if name == "count" else saved.get(name)
         value = value_of(value)
         if value is not None:
             values[symbol] = value
@@ -191,14 +191,14 @@ def saved_values(node: Node) -> dict[str, Any]:
     }
 
 
-def mean_count(op: Op, known: Mapping[str, Any]) -> int | None:
+def mean_count(op: Op, saved: Mapping[str, Any]) -> int | None:
     """Return the number of elements of a mean, if the op is one."""
     if op.name not in COUNTED:
         return None
     if "reduction" in op.settings:
-        return known["input"].size if known.get("reduction", "mean") == "mean" else 1
-    shape = known.get("input_shape")
-    return None if shape is None else math.prod(shape) // max(1, known["g"].size)
+        return saved["input"].size if saved.get("reduction", "mean") == "mean" else 1
+    shape = saved.get("input_shape")
+    return None if shape is None else math.prod(shape) // max(1, saved["g"].size)
 
 
 # How numbers are written ---------------------------------------------------------------------

@@ -34,14 +34,14 @@ def search(graph: Graph, text: str, choice: Choice) -> list[Hit]:
     A node matches by its op or variable, with or without the module ("conv1.weight"), a group by
     its title. Case is ignored.
     """
-    wanted = text.strip()[:LONGEST_QUERY].casefold()
-    if not wanted:
+    query = text.strip()[:LONGEST_QUERY].casefold()
+    if not query:
         return []
     node_indices: list[int] | None = None
     if choice.tab is not None and choice.tab < len(graph.tabs):
         graph, node_indices, _ = subgraph(graph, graph.tabs[choice.tab].nodes)
     root, _ = group_graph(graph, choice.limit)
-    hits = [hit for hit in all_hits(root, graph) if is_match(wanted, hit, graph)]
+    hits = [hit for hit in all_hits(root, graph) if is_match(query, hit, graph)]
     if node_indices is not None:
         hits = [hit._replace(number=node_indices[hit.number]) for hit in hits]
     return sorted(hits, key=lambda hit: (hit.number, not hit.key))
@@ -49,15 +49,15 @@ def search(graph: Graph, text: str, choice: Choice) -> list[Hit]:
 
 def all_hits(root: Group, graph: Graph) -> Iterator[Hit]:
     """Yield all groups and nodes with their names and enclosing groups."""
-    waiting: list[tuple[Group, tuple[str, ...]]] = [(root, ())]
-    while waiting:
-        group, around = waiting.pop()
+    pending: list[tuple[Group, tuple[str, ...]]] = [(root, ())]
+    while pending:
+        group, enclosing = pending.pop()
         for member in group.members:
             if isinstance(member, int):
-                yield Hit(full_name(graph.nodes[member]), member, around)
+                yield Hit(full_name(graph.nodes[member]), member, enclosing)
             else:
-                yield Hit(member.title, first_node(member), around, member.key)
-                waiting.append((member, (*around, member.key)))
+                yield Hit(member.title, first_node(member), enclosing, member.key)
+                pending.append((member, (*enclosing, member.key)))
 
 
 def first_node(group: Group) -> int:
@@ -73,17 +73,17 @@ def full_name(node: GraphNode) -> str:
     return f"{node.module}.{node.variable} = {node.label}".lstrip(".")
 
 
-def is_match(wanted: str, hit: Hit, graph: Graph) -> bool:
+def is_match(query: str, hit: Hit, graph: Graph) -> bool:
     """Whether the text is in a hit's own name; the module's path alone belongs to the group."""
     if hit.key:
-        return wanted in hit.name.casefold()
+        return query in hit.name.casefold()
     node = graph.nodes[hit.number]
-    own = (node.label, node.variable)
-    if any(wanted in name.casefold() for name in own):
+    own_names = (node.label, node.variable)
+    if any(query in name.casefold() for name in own_names):
         return True
     return any(
-        wanted in f"{node.module}.{name}".casefold() and wanted not in node.module.casefold()
-        for name in own if name
+        query in f"{node.module}.{name}".casefold() and query not in node.module.casefold()
+        for name in own_names if name
     )  # fmt: skip
 
 

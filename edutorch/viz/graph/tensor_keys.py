@@ -37,8 +37,8 @@ class TensorKeys:
 
     def record(self, tensor: Tensor, key: int) -> None:
         """Record that a vertex computed the current elements of a tensor."""
-        known = self.last(tensor)
-        first = tensor._version if known is None else known.first
+        entry = self.last(tensor)
+        first = tensor._version if entry is None else entry.first
         self._tensors[id(tensor)] = TensorEntry(weakref.ref(tensor), key, tensor._version, first)
         if has_node(tensor):
             self.record_node(tensor._node, key)
@@ -49,9 +49,9 @@ class TensorKeys:
 
     def alias(self, tensor: Tensor, alias: Tensor) -> None:
         """Record that a second object stands for a tensor in its current version."""
-        known = self.last(tensor)
-        if known is not None:
-            self._tensors[id(alias)] = known._replace(tensor=weakref.ref(alias), version=FIXED)
+        entry = self.last(tensor)
+        if entry is not None:
+            self._tensors[id(alias)] = entry._replace(tensor=weakref.ref(alias), version=FIXED)
 
     def record_write(self, tensor: Tensor, result: int | None) -> None:
         """Record the result that was written into the memory of a tensor."""
@@ -67,18 +67,18 @@ class TensorKeys:
         """Return the vertex that computed the elements of a tensor, or None if unknown."""
         if has_node(tensor):
             return self.of_node(tensor._node)
-        known = self.last(tensor)
-        return None if known is None or self.is_stale(tensor) else known.key
+        entry = self.last(tensor)
+        return None if entry is None or self.is_stale(tensor) else entry.key
 
     def is_stale(self, tensor: Tensor) -> bool:
         """Whether the memory of a known tensor was written to since it was recorded."""
-        known = self.last(tensor)
-        return known is not None and known.version not in (FIXED, tensor._version)
+        entry = self.last(tensor)
+        return entry is not None and entry.version not in (FIXED, tensor._version)
 
     def of_node(self, node: Any) -> int | None:
         """Return the vertex of a recorded node."""
-        known = self._nodes.get(id(node))
-        return known[1] if known is not None and known[0]() is node else None
+        entry = self._nodes.get(id(node))
+        return entry[1] if entry is not None and entry[0]() is node else None
 
     def nodes(self) -> Iterator[tuple[Any, int]]:
         """Yield the recorded nodes that are alive, with their vertices."""
@@ -89,46 +89,46 @@ class TensorKeys:
 
     def identities(self) -> Iterator[tuple[int, int]]:
         """Yield id and vertex of each tensor that is alive."""
-        for identity, known in self._tensors.items():
-            if known.tensor() is not None and known.version != FIXED:
-                yield identity, known.key
+        for identity, entry in self._tensors.items():
+            if entry.tensor() is not None and entry.version != FIXED:
+                yield identity, entry.key
 
     def references(self) -> Iterator[tuple[int, weakref.ref[Tensor]]]:
         """Yield the last vertex of each tensor, and a weak reference to the tensor."""
-        for known in self._tensors.values():
-            if known.version != FIXED:
-                yield known.key, known.tensor
+        for entry in self._tensors.values():
+            if entry.version != FIXED:
+                yield entry.key, entry.tensor
 
     def last(self, tensor: Tensor) -> TensorEntry | None:
         """Return the last entry of a tensor, even if its memory was written to since."""
-        known = self._tensors.get(id(tensor))
-        return known if known is not None and known.tensor() is tensor else None
+        entry = self._tensors.get(id(tensor))
+        return entry if entry is not None and entry.tensor() is tensor else None
 
     def owner_of_gradient(self, tensor: Tensor) -> int | None:
         """Return the vertex of the leaf whose `.grad` a tensor is."""
-        for known in self._tensors.values():
-            owner = known.tensor()
+        for entry in self._tensors.values():
+            owner = entry.tensor()
             if owner is not None and owner._grad is tensor:
-                return known.key
+                return entry.key
         return None
 
     def owner_of_array(self, array: Any) -> Tensor | None:
         """Return the tensor whose array is this very object."""
-        for known in self._tensors.values():
-            tensor = known.tensor()
+        for entry in self._tensors.values():
+            tensor = entry.tensor()
             if tensor is not None and tensor._array is array:
                 return tensor
         return None
 
     def writer(self, tensor: Tensor) -> int | None:
         """Return the vertex of the last write into the memory of a tensor."""
-        known = self._written.get(id(tensor._writes)) if tensor._writes is not None else None
-        return None if known is None else known[1]
+        entry = self._written.get(id(tensor._writes)) if tensor._writes is not None else None
+        return None if entry is None else entry[1]
 
     def version(self, tensor: Tensor) -> int:
         """Return the number of writes into a tensor since it was first recorded."""
-        known = self.last(tensor)
-        return 0 if known is None else tensor._version - known.first
+        entry = self.last(tensor)
+        return 0 if entry is None else tensor._version - entry.first
 
 
 def has_node(tensor: Tensor) -> bool:

@@ -276,9 +276,9 @@ class Strip:
         for index, (moment, (x, y)) in enumerate(zip(self.moments, points, strict=True)):
             group = element(self.root, "g", class_=clock.frame(index))
             style = {"font-family": MONO, "x": f"{self.middle:g}"}
-            words = element(group, "text", f"step {moment.step}", y=self.top + 14, fill=INK,
+            label = element(group, "text", f"step {moment.step}", y=self.top + 14, fill=INK,
                             font_size=15, font_weight="bold")  # fmt: skip
-            words.attrib.update(style)
+            label.attrib.update(style)
             if moment.loss is not None:
                 text = element(group, "text", f"loss {moment.loss:.4g}", y=self.top + 32,
                                fill=PALE_INK, font_size=11)  # fmt: skip

@@ -230,8 +230,8 @@ class Sketch:
         within = set(nodes)
         rank: dict[int, int] = {}
         for index in nodes:
-            before = [rank[source] for source in self.sources[index] if source in within]
-            rank[index] = max(before) + 1 if before else 0
+            source_ranks = [rank[source] for source in self.sources[index] if source in within]
+            rank[index] = max(source_ranks) + 1 if source_ranks else 0
         for index in reversed(nodes):
             users = [rank[user] for user in self.users[index] if user in within]
             if users and not any(source in within for source in self.sources[index]):
@@ -263,11 +263,13 @@ class Sketch:
         row, along = 0, self.along[direction]
         while len(rows) < len(self.sizes):
             start = end = len(rows)
-            far: dict[int, float] = {}
+            path_length: dict[int, float] = {}
             while end < len(self.sizes):
-                before = [far[source] for source in self.sources[end] if source >= start]
-                far[end] = (max(before) if before else 0.0) + along[end]
-                if far[end] > length and end > start:
+                source_lengths = [
+                    path_length[source] for source in self.sources[end] if source >= start
+                ]
+                path_length[end] = (max(source_lengths) if source_lengths else 0.0) + along[end]
+                if path_length[end] > length and end > start:
                     end = self.better_end(start, end)
                     break
                 end += 1

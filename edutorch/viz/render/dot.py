@@ -266,9 +266,9 @@ def _box(node: GraphNode, stats: tuple[Stats | None, Stats | None], look: Look, 
     style = f'{NODE_SHAPES[node.kind]} fillcolor="{paint.fill}" color="{paint.border}" '
     if bad:
         style += f'color="{ALARM}" penwidth=3 '
-    known = look.drawn and (look.reserve or drawn_style(node, value) is not None)
+    has_thumbnail = look.drawn and (look.reserve or drawn_style(node, value) is not None)
     label = quote_lines(lines if look.words else ())
-    size = box_size(lines, len(node.marks), slot_height(node) if known else 0.0)
+    size = box_size(lines, len(node.marks), slot_height(node) if has_thumbnail else 0.0)
     return f"{node.id} [id={node.id} label={label} {'' if look.bare else style}{size}]"
 
 
@@ -302,14 +302,14 @@ def _arrow(edge: GraphEdge, look: str, text: str, straight: bool, both: bool) ->
     # A space on either side keeps the number off the line.
     label = f" label={quote_lines([f' {text} '])}" if text else ""
     weight = " weight=8" if straight else ""  # the main path runs straight, parameters join it
-    ends, more = f"{edge.source} -> {edge.target}", ""
+    ends, attributes = f"{edge.source} -> {edge.target}", ""
     if edge.kind == "cut":
-        label, more = f" label={quote_lines([f' {CUT} '])}", " style=dashed"
+        label, attributes = f" label={quote_lines([f' {CUT} '])}", " style=dashed"
     elif edge.kind == "kept":
-        more = " constraint=false style=dotted arrowhead=odot"
+        attributes = " constraint=false style=dotted arrowhead=odot"
     elif edge.kind == "backward" and both:  # the backward graph runs from right to left
-        ends, more = f"{edge.target} -> {edge.source}", " dir=back"
-    return f"  {ends} [id={edge.id}{label}{weight} {look}{more}]"
+        ends, attributes = f"{edge.target} -> {edge.source}", " dir=back"
+    return f"  {ends} [id={edge.id}{label}{weight} {look}{attributes}]"
 
 
 def _boxes(snapshot: Snapshot, look: Look) -> list[str]:

@@ -84,13 +84,17 @@ def adapt_arrow(
     if not row:
         return arrow
     is_between_rows = row[edge.source] != row[edge.target]
-    more = " constraint=false" if is_between_rows else ""
-    ends, bracket, rest = arrow.partition(" [")
+    extra_attributes = " constraint=false" if is_between_rows else ""
+    ends, bracket, attributes = arrow.partition(" [")
     if is_between_rows is not arrangement.turned:
         source, _, target = ends.strip().partition(" -> ")
         ends = f"  {target} -> {source}"
-        rest = rest.replace(" dir=back", "") if " dir=back" in rest else f"{rest[:-1]} dir=back]"
-    return f"{ends}{bracket}{rest[:-1]}{more}]"
+        attributes = (
+            attributes.replace(" dir=back", "")
+            if " dir=back" in attributes
+            else f"{attributes[:-1]} dir=back]"
+        )
+    return f"{ends}{bracket}{attributes[:-1]}{extra_attributes}]"
 
 
 def _framed_lines(
@@ -99,12 +103,12 @@ def _framed_lines(
 ) -> list[str]:  # fmt: skip
     """Return the lines of some nodes in their frames, without empty frames."""
     members: dict[str, list[str]] = {"": []}
-    around = {frame.key: frame.around for frame in graph.frames}
+    parent_of = {frame.key: frame.around for frame in graph.frames}
     for index in indices:
         key = graph.nodes[index].frame
         members.setdefault(key, []).append(boxes[index])
-        while key and around[key] not in members:
-            key = around[key]
+        while key and parent_of[key] not in members:
+            key = parent_of[key]
             members[key] = []
     inner: dict[str, list[Frame]] = {}
     for frame in graph.frames:

@@ -97,8 +97,8 @@ class Flame:
     def alternative(self) -> str:
         """Return the alternative text of the picture."""
         largest = sorted(self.tree.children.values(), key=lambda child: -child.ns)[:4]
-        whole = max(self.tree.ns, 1)
-        parts = ", ".join(f"{child.label} {100 * child.ns / whole:.0f} %" for child in largest)
+        total = max(self.tree.ns, 1)
+        parts = ", ".join(f"{child.label} {100 * child.ns / total:.0f} %" for child in largest)
         return printable(f"Flame of {self.title or 'a profile'}: {parts}")
 
     def text(self, limit: int = 60) -> str:
@@ -165,7 +165,7 @@ def page(body: str, title: str) -> str:
 
 def place_frames(top: Frame) -> Iterator[tuple[Frame, float, float, int]]:
     """Yield each frame with its left end and width (as shares of the total) and its depth."""
-    whole = max(top.ns, 1)
+    total = max(top.ns, 1)
     pending, count = [(top, 0.0, 1.0, 0)], 0
     while pending and count < MOST:
         frame, left, width, depth = pending.pop()
@@ -173,7 +173,7 @@ def place_frames(top: Frame) -> Iterator[tuple[Frame, float, float, int]]:
         count += 1
         below = []
         for child in frame.children.values():
-            size = child.ns / whole
+            size = child.ns / total
             if size >= SMALLEST:
                 below.append((child, left, size, depth + 1))
             left += size

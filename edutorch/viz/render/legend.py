@@ -152,17 +152,17 @@ def draw_mark(group: Any, key: str, x: float, y: float) -> None:
 
 def draw_charts(root: Any, curves: Mapping[str, Curve], width: float, top: float) -> float:
     """Add a small chart for each curve, in rows; return the lower end."""
-    shown = [(name, curve.points()) for name, curve in curves.items()]
-    shown = [(name, points) for name, points in shown if points][:MOST_CHARTS]
-    if not shown:
+    charts = [(name, curve.points()) for name, curve in curves.items()]
+    charts = [(name, points) for name, points in charts if points][:MOST_CHARTS]
+    if not charts:
         return top
-    in_row = max(1, min(len(shown), int((width - EDGE) // (CHART_WIDTH + EDGE))))
+    in_row = max(1, min(len(charts), int((width - EDGE) // (CHART_WIDTH + EDGE))))
     chart_width = min(2 * CHART_WIDTH, (width - EDGE) / in_row - EDGE)
-    for index, (name, points) in enumerate(shown):
+    for index, (name, points) in enumerate(charts):
         left = EDGE + index % in_row * (chart_width + EDGE)
         chart_top = top + index // in_row * (CHART_HEIGHT + 8)
         draw_chart(root, name, points, (left, chart_top, chart_width))
-    return top + -(-len(shown) // in_row) * (CHART_HEIGHT + 8)
+    return top + -(-len(charts) // in_row) * (CHART_HEIGHT + 8)
 
 
 def draw_chart(

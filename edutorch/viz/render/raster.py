@@ -87,19 +87,19 @@ def _figures(parent: Any, shift: Point, inherited: dict[str, str]) -> Iterator[F
     for child in parent:
         tag = child.tag.removeprefix(f"{{{SVG}}}")
         x, y = _translation(child.get("transform", ""))
-        there = shift[0] + x, shift[1] + y
+        offset = shift[0] + x, shift[1] + y
         looks = inherited | dict(child.attrib)
         if tag == "g":
-            yield from _figures(child, there, _inheritable(looks))
+            yield from _figures(child, offset, _inheritable(looks))
         elif tag == "text":
-            yield _text(child, there, looks)
+            yield _text(child, offset, looks)
         elif tag == "image":
             data = b64decode(child.get("href").partition(",")[2])
             left, top, width, height = (float(child.get(name)) for name in
                                         ("x", "y", "width", "height"))  # fmt: skip
-            yield Image(data, (left + there[0], top + there[1], width, height))
+            yield Image(data, (left + offset[0], top + offset[1], width, height))
         elif tag in ("path", "polygon", "polyline", "rect", "circle", "ellipse"):
-            yield _shape(_lines(tag, child), there, looks, closed=tag != "polyline")
+            yield _shape(_lines(tag, child), offset, looks, closed=tag != "polyline")
 
 
 def _inheritable(looks: dict[str, str]) -> dict[str, str]:
@@ -179,8 +179,8 @@ def path_lines(path: str) -> list[list[Point]]:
     [[(0.0, 0.0), (2.0, 0.0), (2.0, 1.0), (0.0, 0.0)]]
     """
     lines: list[list[Point]] = []
-    for command, rest in re.findall(r"([A-Za-z])([^A-Za-z]*)", path):
-        coordinates = list(map(float, re.findall(r"-?\d*\.?\d+", rest)))
+    for command, arguments in re.findall(r"([A-Za-z])([^A-Za-z]*)", path):
+        coordinates = list(map(float, re.findall(r"-?\d*\.?\d+", arguments)))
         if command in "Mm":
             lines.append([])
         _extend(lines[-1], command, coordinates)
@@ -211,15 +211,15 @@ def _extend(line: list[Point], command: str, coordinates: Sequence[float]) -> No
             line.extend(_bezier((x, y), *points) if letter == "C" else points)
 
 
-def _bezier(one: Point, two: Point, three: Point, four: Point) -> Iterator[Point]:
-    if _is_straight(one, two, four) and _is_straight(one, three, four):
-        yield four
+def _bezier(p0: Point, p1: Point, p2: Point, p3: Point) -> Iterator[Point]:
+    if _is_straight(p0, p1, p3) and _is_straight(p0, p2, p3):
+        yield p3
         return
     for part in range(1, CURVE_PARTS + 1):
         t = part / CURVE_PARTS
         a, b, c, d = (1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3
-        yield (a * one[0] + b * two[0] + c * three[0] + d * four[0],
-               a * one[1] + b * two[1] + c * three[1] + d * four[1])  # fmt: skip
+        yield (a * p0[0] + b * p1[0] + c * p2[0] + d * p3[0],
+               a * p0[1] + b * p1[1] + c * p2[1] + d * p3[1])  # fmt: skip
 
 
 def _is_straight(start: Point, middle: Point, end: Point) -> bool:
@@ -282,17 +282,17 @@ def draw_png(
 
 def colours_of(figures: Iterable[Figure]) -> list[tuple[int, int, int]]:
     """Return the colours of figures, white first, all of which have to be in the palette."""
-    seen = {"#ffffff": None}
+    colours = {"#ffffff": None}
     for figure in figures:
         if isinstance(figure, Shape):
             fill = _over_white(figure.fill, figure.opacity) if figure.opacity < 1 else figure.fill
-            seen |= dict.fromkeys((fill, figure.stroke))
+            colours |= dict.fromkeys((fill, figure.stroke))
         elif isinstance(figure, Text):
-            seen[figure.fill] = None
+            colours[figure.fill] = None
     images = [figure for figure in figures if isinstance(figure, Image)]
     count = max(8, IMAGE_COLOURS // max(1, len(images)))
     inner = [colour for image in images for colour in main_colours(image, count)]
-    return [*(rgb_of(text) for text in seen if text.startswith("#")), *inner[:IMAGE_COLOURS]]
+    return [*(rgb_of(text) for text in colours if text.startswith("#")), *inner[:IMAGE_COLOURS]]
 
 
 def main_colours(image: Image, count: int) -> list[tuple[int, int, int]]:

@@ -48,10 +48,12 @@ class Landscape(Plot):
         good = self.losses[np.isfinite(self.losses)]
         if not good.size:
             return "a loss landscape without any finite loss"
-        lowest = np.unravel_index(np.nanargmin(np.where(np.isfinite(self.losses), self.losses, np.inf)),
-                              self.losses.shape)  # fmt: skip
-        text = (f"loss landscape, from {good.min():.4g} to {good.max():.4g}, lowest at "
-                f"({self.xs[lowest[1]]:.2g}, {self.ys[lowest[0]]:.2g}) from the trained point")  # fmt: skip
+        finite = np.where(np.isfinite(self.losses), self.losses, np.inf)
+        row, column = np.unravel_index(np.nanargmin(finite), self.losses.shape)
+        text = (
+            f"loss landscape, from {good.min():.4g} to {good.max():.4g}, lowest at "
+            f"({self.xs[column]:.2g}, {self.ys[row]:.2g}) from the trained point"
+        )
         bad = self.losses.size - good.size
         text += f", {bad} points NaN or Inf" if bad else ""
         if self.explained is not None:
