@@ -40,7 +40,7 @@ def compute_in_float32(method: Callable[..., Any]) -> Callable[..., Any]:
         if dtype is None or not is_half(dtype) or current().autocast is not None:
             return method(self, *args)
         copy = WideCopy()
-        wide_self, args_in_32 = copy.of(self), tuple(copy.of(value) for value in args)
+        wide_self, args_in_32 = copy.convert(self), tuple(copy.convert(value) for value in args)
         if copy.dtypes != {dtype} or copy.has_cache:
             return method(self, *args)
         y = method(wide_self, *args_in_32)
@@ -69,7 +69,7 @@ class WideCopy:
 
     Attributes:
         dtypes: the dtypes of all floating tensors.
-        remembers: whether there is a transform with a cache, which compares tensors by identity.
+        has_cache: whether there is a transform with a cache, which compares tensors by identity.
     """
 
     def __init__(self) -> None:
@@ -77,10 +77,10 @@ class WideCopy:
         self.has_cache = False
         self.copies: dict[int, Any] = {}  # by identity: a shared tensor is converted once
 
-    def of(self, value: Any) -> Any:
+    def convert(self, value: Any) -> Any:
         """Return a value with all its tensors in float32."""
         if isinstance(value, list):
-            return [self.of(item) for item in value]
+            return [self.convert(item) for item in value]
         if not isinstance(value, Tensor) and not is_distribution_object(value):
             return value
         if id(value) not in self.copies:
@@ -97,7 +97,7 @@ class WideCopy:
             materialize_logits(value)
         self.has_cache |= bool(attributes.get("_cache_size"))
         copy = object.__new__(type(value))
-        vars(copy).update({name: self.of(item) for name, item in attributes.items()})
+        vars(copy).update({name: self.convert(item) for name, item in attributes.items()})
         return copy
 
 

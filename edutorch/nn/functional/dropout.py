@@ -18,7 +18,8 @@ __all__ = [
 def check_probability(p: float) -> None:
     if not 0 <= p <= 1:
         raise InvalidValueError(
-            running_function(tuple(__all__)), f"dropout probability has to be between 0 and 1, but got {p}"
+            running_function(tuple(__all__)),
+            f"dropout probability has to be between 0 and 1, but got {p}",
         )
 
 

@@ -26,7 +26,7 @@ __all__ = ["fold", "unfold"]
 
 
 @layer(linear=True, dtypes="bfc", public="unfold", node="Im2ColBackward0")
-def to_columns(
+def unfold_forward(
     xp: Any, input: Array, kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Array:
     """im2col: each column holds the elements of one window; see `unfold`."""
@@ -35,7 +35,7 @@ def to_columns(
 
 
 @layer(linear=True, dtypes="bfc", public="fold", accumulates=True, node="Col2ImBackward0")
-def col2im(
+def fold_forward(
     xp: Any, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
     dilation: Counts,
 ) -> Array:  # fmt: skip
@@ -51,14 +51,16 @@ def col2im(
 
 
 # The two ops are each other's transposes.
-to_columns.vjp(
-    input=lambda g, input_shape, kernel, stride, pads, dilation: col2im(
+unfold_forward.vjp(
+    input=lambda g, input_shape, kernel, stride, pads, dilation: fold_forward(
         g, tuple(input_shape[2:]), kernel, stride, pads, dilation
     ),
     latex=r"\mathrm{fold}(g)",
 )
-col2im.vjp(
-    input=lambda g, kernel, stride, pads, dilation: to_columns(g, kernel, stride, pads, dilation),
+fold_forward.vjp(
+    input=lambda g, kernel, stride, pads, dilation: unfold_forward(
+        g, kernel, stride, pads, dilation
+    ),
     latex=r"\mathrm{unfold}(g)",
 )
 
@@ -106,8 +108,8 @@ def unfold(
         )  # fmt: skip
     settings = resolve_settings("unfold", kernel_size, dilation, padding, stride)
     if input.ndim == 3:
-        return squeeze(to_columns(unsqueeze(input, 0), *settings), 0)
-    return to_columns(input, *settings)
+        return squeeze(unfold_forward(unsqueeze(input, 0), *settings), 0)
+    return unfold_forward(input, *settings)
 
 
 def fold(
@@ -148,5 +150,5 @@ def fold(
             f"but there are {input.shape[-1]} columns", shapes,
         )  # fmt: skip
     if input.ndim == 2:
-        return squeeze(col2im(unsqueeze(input, 0), size, kernel, step, pads, gap), 0)
-    return col2im(input, size, kernel, step, pads, gap)
+        return squeeze(fold_forward(unsqueeze(input, 0), size, kernel, step, pads, gap), 0)
+    return fold_forward(input, size, kernel, step, pads, gap)

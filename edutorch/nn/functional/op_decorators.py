@@ -28,10 +28,10 @@ def layer(
     """
 
     def decorator(forward: Callable[..., Any]) -> Any:
-        made = Op(forward, "op", contract=contract, method=False, **options)
+        op = Op(forward, "op", contract=contract, method=False, **options)
         if contract and hint:
-            made.contract = HintingContract(made.name, contract, hint)
-        return made.function
+            op.contract = HintingContract(op.name, contract, hint)
+        return op.function
 
     return decorator
 
@@ -56,9 +56,9 @@ def activation(
     options: dict[str, Any] = {
         "promotion": "float", "out": True, "method": False, "public": public, "node": node,
     }  # fmt: skip
-    made = Op(forward, "elementwise", dtypes=dtypes, **options)
-    made.function.in_place = in_place(made)
-    return made.function
+    op = Op(forward, "elementwise", dtypes=dtypes, **options)
+    op.function.in_place = in_place(op)
+    return op.function
 
 
 def can_read(tensor: Tensor) -> bool:
@@ -69,8 +69,8 @@ def can_read(tensor: Tensor) -> bool:
     """
     if tensor._array.__class__ is not ndarray:
         return False
-    watching = sys.modules.get("edutorch.fx.capture_patches")  # loaded when a capture runs
-    return watching is None or watching.capturing() is None
+    capture = sys.modules.get("edutorch.fx.capture_patches")  # loaded when a capture runs
+    return capture is None or capture.current_tracer() is None
 
 
 class SettingError(EdutorchError, ValueError, RuntimeError):
