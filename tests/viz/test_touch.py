@@ -180,7 +180,7 @@ def test_ranges_are_round_and_hold_the_value():
     for value in (0.0, 1e-6, 0.3, 7.0, -123.0, 1e20, float("nan")):
         low, high = sensible_range(np.array(value))
         assert not value < low and not value > high
-    assert sensible_range(np.array(3), whole=True) == (-10, 10)
+    assert sensible_range(np.array(3), integers=True) == (-10, 10)
 
 
 def test_places():
