@@ -21,7 +21,7 @@ class BackendError(EdutorchError, RuntimeError):
 
 
 def edutorch_backend(graph: Graph) -> Run:
-    """Generate kernels and straight-line code; where that fails, run op by op, and say so."""
+    """Generate kernels and straight-line code; if that fails, warn, and run op by op."""
     from .pipeline import lower
 
     try:
@@ -32,7 +32,7 @@ def edutorch_backend(graph: Graph) -> Run:
 
 
 def jax_backend(graph: Graph) -> Run:
-    """Let XLA compile and run the graph."""
+    """Compile the graph by XLA."""
     from .xla import lower_jax
 
     return lower_jax(graph)
@@ -45,13 +45,13 @@ BACKENDS: dict[str, Callable[[Graph], Run]] = {
     "aot_eager": run_on_arrays,
     "jax": jax_backend,
 }
-"""What makes a function of arrays out of a graph, by name."""
+"""The backends by name: each turns a graph into a function of arrays."""
 
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 def graph_compiler(settings: dict[str, Any]) -> Callable[[Graph], Run]:
-    """Return what turns a captured graph into a function of arrays.
+    """Return the function that compiles a captured graph to a function of arrays.
 
     Raises: BackendError: the backend or the mode is unknown.
     """
@@ -94,7 +94,7 @@ class CapturedModule(GraphModule):
 
 
 def compile_by_user_backend(backend: Callable[..., Any], graph: Graph) -> Run:
-    """Let the user's backend compile: `backend(graph_module, example_inputs)`."""
+    """Compile by the user's backend: `backend(graph_module, example_inputs)`."""
     module = CapturedModule({}, graph)
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     examples = [example_input(node) for node in inputs]
@@ -114,7 +114,7 @@ def compile_by_user_backend(backend: Callable[..., Any], graph: Graph) -> Run:
 
 
 def example_input(node: Any) -> Any:
-    """Return a value that fits an input: zeros of its shape and type."""
+    """Return an example of an input: zeros of its shape and dtype."""
     import numpy as np
 
     if node.meta.get("number"):

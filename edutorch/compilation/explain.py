@@ -1,4 +1,4 @@
-"""Says what compiling did to a graph: which ops became one kernel, and what that saves."""
+"""Explains what compilation did to a graph: which ops became one kernel, and what that saves."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Explanation:
     `print` shows it as text; a notebook shows tables.
 
     Attributes:
-        fused: by kernel its name, the ops in it, how many numbers it goes along, bytes moved by
-            its ops one by one and by the kernel, and whether it is compiled.
-        alone: the ops that run by themselves, and why.
+        fused: for each kernel its name, its ops, the number of elements, the bytes moved by its
+            ops one by one and by the kernel, and whether it is compiled.
+        alone: the ops that are not fused, and why.
         moved: bytes read and written by all steps, before and after.
-        peak: bytes in use at the most, before and after.
-        written_over: how many results are written over an array that is needed no more.
+        peak: peak memory in bytes, before and after.
+        written_over: the number of results written over an array that is no longer needed.
     """
 
     fused: list[tuple[str, str, int, int, int, str]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Explanation:
     __repr__ = __str__
 
     def sums(self) -> dict[str, tuple[int, int]]:
-        """The figures of the whole, before and after."""
+        """Return the totals, before and after."""
         return {"bytes moved": self.moved, "bytes at peak": self.peak}
 
     def _repr_html_(self) -> str:
@@ -80,7 +80,7 @@ class Explanation:
 
 
 def format_bytes(count: int) -> str:
-    """Write a number of bytes for people."""
+    """Format a number of bytes with a unit."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -89,7 +89,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_table(head: tuple[str, ...], rows: list[Any]) -> list[str]:
-    """Lay out rows under a head."""
+    """Format rows as a table with a header."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
 
     def line(row: Any) -> str:
@@ -99,14 +99,14 @@ def format_table(head: tuple[str, ...], rows: list[Any]) -> list[str]:
 
 
 def count_traffic(value: Value) -> int:
-    """How many bytes NumPy reads and writes for a value."""
+    """Return how many bytes NumPy reads and writes for a value."""
     if value.kind in ("view", "constant", "number", "part", "input"):
         return 0
     return value.bytes + sum(operand.bytes for operand in operands_of(value))
 
 
 def explain_lowered(lowered: Any) -> Explanation:
-    """Put together what is known of a lowered graph."""
+    """Return the explanation of a lowered graph."""
     program, units, plan = lowered.program, lowered.units, lowered.plan
     explanation = Explanation()
     before = after = 0
@@ -143,7 +143,7 @@ def node_name(value: Value) -> str:
 
 
 def shorten(names: list[str]) -> str:
-    """Write a list of ops, the middle of a long one left out."""
+    """Join the names of ops, without the middle of a long list."""
     if len(names) > 8:
         names = [*names[:4], f"… {len(names) - 7} more …", *names[-3:]]
     return " ".join(names)
@@ -152,7 +152,7 @@ def shorten(names: list[str]) -> str:
 def unfused_steps(
     program: Program, units: list[Unit], reasons: dict[Value, str]
 ) -> list[tuple[str, str]]:
-    """Say of each step that runs by itself why it does."""
+    """Return each step that is not fused, and why."""
     reasons_: dict[str, str] = {}
     for unit in units:
         for value in () if isinstance(unit, Group) else unit.values:
@@ -169,7 +169,7 @@ def unfused_steps(
 
 
 def peak_memory(program: Program, units: list[Unit], plan: Any) -> tuple[int, int]:
-    """Return the bytes in use at most: one definition after the other, and as planned."""
+    """Return the peak memory in bytes: one definition after the other, and as planned."""
     one_by_one = [[value] for value in program.values if value.kind not in ("view", "constant")]
     outputs = {output.base for output in operands_of(program.outputs)}
     steps = []

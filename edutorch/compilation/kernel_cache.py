@@ -1,7 +1,7 @@
-"""Where generated kernels are compiled: beside the program, once for each text.
+"""The cache of generated kernels, which are compiled in the background, once for each source.
 
-The text goes into a file of its own, named by what is in it and by what it is made with. numba
-keeps the compiled kernel beside that file, so that the next process only loads it.
+The source is written to a file of its own, named by the hash of its text and of what it depends on.
+numba caches the compiled kernel next to that file, so that the next process only loads it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ OPTIONS = 'cache=True, nogil=True, error_model="numpy"'
 
 
 class Kernel:
-    """One compiled kernel, or one that will be.
+    """A generated kernel.
 
     Attributes:
-        run: the compiled function; None until it is there.
+        run: the compiled function; None until it is ready.
         failed: why it cannot be compiled.
     """
 
@@ -60,7 +60,7 @@ class Kernel:
         self.listeners: list[Callable[[Kernel], None]] = []
 
     def add_listener(self, listener: Callable[[Kernel], None]) -> None:
-        """Call `listener` as soon as there is an end to it, perhaps at once."""
+        """Call `listener` when compilation has ended, perhaps at once."""
         with _lock:
             if not self.done.is_set():
                 self.listeners.append(listener)
@@ -68,7 +68,7 @@ class Kernel:
         listener(self)
 
     def make(self) -> None:
-        """Compile it, or load it if it was compiled before."""
+        """Compile the kernel, or load it from the cache."""
         if self.done.is_set():
             return
         try:
@@ -92,13 +92,13 @@ class Kernel:
 
 
 def is_available() -> bool:
-    """Say whether there is something to compile with."""
+    """Whether numba is installed."""
     return importlib.util.find_spec("numba") is not None
 
 
 @functools.cache
 def cache_folder() -> Path:
-    """Where generated kernels are kept: in EDUTORCH_CACHE, or among the user's cached files."""
+    """Return the cache folder: in EDUTORCH_CACHE, or in the user's cache."""
     setting = os.environ.get("EDUTORCH_CACHE")
     home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     folder = Path(setting or f"{home}/edutorch").expanduser()
@@ -114,7 +114,7 @@ def cache_folder() -> Path:
 
 @functools.cache
 def toolchain_bytes() -> bytes:
-    """What a compiled kernel depends on besides its own text."""
+    """Return what a compiled kernel depends on besides its own source, as bytes to hash."""
     import llvmlite
     import numba
 
@@ -126,7 +126,7 @@ def toolchain_bytes() -> bytes:
 
 
 def file_text(text: KernelText) -> str:
-    """Return the whole text of a kernel's file."""
+    """Return the complete source of a kernel's file."""
     imports: dict[str, list[str]] = {}
     for name in sorted(text.needs - BUILT_IN):
         imports.setdefault(MODULES.get(name, "select"), []).append(name)
@@ -139,7 +139,7 @@ def file_text(text: KernelText) -> str:
 
 
 def import_source(source: str) -> ModuleType:
-    """Import the file with this text, written first if it is not there."""
+    """Import the file with this source, which is written first if it does not exist."""
     key = hashlib.sha256(source.encode() + toolchain_bytes() + sys.version.encode()).hexdigest()[
         :24
     ]
@@ -152,7 +152,7 @@ def import_source(source: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # numba looks there for a kernel that it loads from the disk
+    sys.modules[name] = module  # where numba looks up a kernel loaded from its cache
     spec.loader.exec_module(module)
     return module
 
@@ -162,10 +162,10 @@ _lock = threading.Lock()
 
 
 def kernel_for(text: KernelText, wait: bool = False) -> Kernel:
-    """Return the kernel of a text; the same one for the same text.
+    """Return the kernel of a source; the same one for the same source.
 
     Args:
-        wait: compile it now. Otherwise a thread beside the program does.
+        wait: compile it now. Otherwise a background thread does.
     """
     source = file_text(text)
     with _lock:
@@ -183,7 +183,7 @@ def kernel_for(text: KernelText, wait: bool = False) -> Kernel:
 
 
 def wait_for_all() -> None:
-    """Wait until every kernel that was asked for is there."""
+    """Wait until every requested kernel is compiled."""
     compiler.start()  # a forked process has no thread of its own yet
     for kernel in list(_kernels.values()):
         kernel.done.wait()

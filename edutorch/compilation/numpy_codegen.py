@@ -1,4 +1,4 @@
-"""Writes values as NumPy's calls: what is not fused, and what runs until a kernel is compiled."""
+"""Generates NumPy calls: for values that are not fused, and until a kernel is compiled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPERATOR_INFIX = {
 
 
 class Names:
-    """The names that a generated text uses, and what they stand for."""
+    """The names that generated code uses, and their values."""
 
     def __init__(self, taken: set[str]) -> None:
         self.taken = taken
@@ -36,7 +36,7 @@ class Names:
         self.known_names: dict[int, str] = {}
 
     def name(self, thing: Any, wanted: str) -> str:
-        """Return the name of a function or setting; it gets one at first."""
+        """Return the name of a function or setting, which is assigned at the first call."""
         if id(thing) in self.known_names:
             return self.known_names[id(thing)]
         wanted = (
@@ -52,10 +52,10 @@ class Names:
 
 
 class NumpyWriter:
-    """Writes single values.
+    """Generates the code of single values.
 
     Args:
-        own: by value, another text than its name: the parameter that it is in.
+        names_of: by value, the parameter that holds it, instead of its own name.
     """
 
     def __init__(self, names: Names, names_of: dict[Value, str] | None = None) -> None:
@@ -63,7 +63,7 @@ class NumpyWriter:
         self.names_of = names_of or {}
 
     def operand_text(self, operand: Any) -> str:
-        """Write an operand: a value's name, a view, a number, a list of such."""
+        """Return the code of an operand: a value's name, a view, a number, a list of these."""
         if isinstance(operand, Value):
             if operand in self.names_of:
                 return self.names_of[operand]
@@ -88,7 +88,7 @@ class NumpyWriter:
         )
 
     def view(self, value: Value) -> str:
-        """Write a view."""
+        """Return the code of a view."""
         (operand,) = value.operands
         inner, text = self.operand_text(operand), value.settings["text"]
         head = text.partition("(")[0]
@@ -103,7 +103,7 @@ class NumpyWriter:
         return text.format(inner)
 
     def expression(self, value: Value, out: str | None = None) -> str:
-        """Write what computes a value."""
+        """Return the code that computes a value."""
         if value.kind == "reduce":
             return self.reduction(value)
         if value.kind == "product":
@@ -113,7 +113,7 @@ class NumpyWriter:
             return self.call(value)
         name, texts = value.function, [self.operand_text(operand) for operand in value.operands]
         if not any(isinstance(operand, Value) and operand.dtype for operand in value.operands):
-            texts[0] = f"np.{value.dtype}({texts[0]})"  # Python's numbers alone would be float64
+            texts[0] = f"np.{value.dtype}({texts[0]})"  # Python numbers alone would become float64
         if name == "cast":
             return f"{texts[0]}.astype(np.{value.dtype})"
         if name == "fill":
@@ -127,7 +127,7 @@ class NumpyWriter:
         return f"-{texts[0]}" if name == "negative" else f"np.{name}({', '.join(texts)})"
 
     def reduction(self, value: Value) -> str:
-        """Write a sum or an extreme along axes."""
+        """Return the code of a sum, minimum or maximum along axes."""
         text = self.operand_text(value.operands[0])
         axes, keep = value.settings["axes"], value.settings["keepdims"]
         axis = axes[0] if len(axes) == 1 else axes
@@ -136,7 +136,7 @@ class NumpyWriter:
         return f"np.{value.function}({text}, axis={axis}, keepdims={keep})"
 
     def call(self, value: Value) -> str:
-        """Write the call of a definition, or of another function."""
+        """Return the code of the call of a definition, or of another function."""
         *args, kwargs = value.operands
         function, op = value.function, getattr(value.function, "op", None)
         if function in OPERATOR_INFIX and not kwargs:
@@ -159,7 +159,7 @@ RESHAPES = {"reshape", "view", "unsqueeze", "squeeze", "flatten", "unflatten"}
 
 
 def sum_along(x: Any, axis: Any, keepdims: bool) -> Any:
-    """The sum that definitions take."""
+    """Sum as definitions do (see `core/precision.py`)."""
     return add_up(np, x, axis, keepdims)
 
 
@@ -170,21 +170,21 @@ FUNCTION_DEFINITIONS: dict[str, Callable[..., Any]] = {
     "gelu_slope": lambda x: gelu_derivative(x, "none"),
     "gelu_tanh_slope": lambda x: gelu_derivative(x, "tanh"),
 }
-"""Functions of single numbers that are no functions of NumPy: their definitions, of arrays."""
+"""Elementwise functions that NumPy does not have, as functions of arrays."""
 
 
 _definitions: dict[str, Callable[..., Any]] = {}
 
 
 def definition_of(op: Any) -> Callable[..., Any]:
-    """Return what computes an op from arrays: its kernel where there is one, or its definition."""
+    """Return the function that computes an op from arrays, by its kernel if it has one."""
     if op.name not in _definitions:
         _definitions[op.name] = with_kernel(op)
     return _definitions[op.name]
 
 
 def with_kernel(op: Any) -> Callable[..., Any]:
-    """Return the definition of an op, which asks for a kernel first if the op may have one."""
+    """Return a function that tries an op's kernel, if it may have one, before its definition."""
     from ..core.op import as_positional
 
     forward, slot = as_positional(op.forward), op.slot

@@ -1,4 +1,4 @@
-"""Writes a whole program as one Python function, straight down, with its kernels and places."""
+"""Generates a whole program as one straight-line Python function that calls its kernels."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .values import Program, Value, operands_of
 __all__ = ["Fused", "ProgramText", "program_text"]
 
 MIN_FREED_BYTES = 65_536
-"""From so many bytes on, what NumPy allocated is let go as soon as nobody needs it."""
+"""Arrays allocated by NumPy of at least so many bytes are freed after their last use."""
 MIN_KERNEL_PRODUCTS = 500_000
-"""From so many multiplications on, a product is worth the call of its own kernel."""
+"""From so many multiplications on, a product is worth the call of the kernel of `mm`."""
 
 
 @dataclass(slots=True)
 class Fused:
-    """A kernel of the program: its name there, its text, and the same in NumPy's calls."""
+    """A kernel of the program: its name, its code, and its fallback in NumPy calls."""
 
     name: str
     group: Group
@@ -37,7 +37,7 @@ class Fused:
 
 @dataclass(slots=True)
 class ProgramText:
-    """The text of a program and all that it needs to run."""
+    """The source code of a program and everything that it needs to run."""
 
     source: str
     scope: dict[str, Any]
@@ -46,7 +46,7 @@ class ProgramText:
 
 
 class ProgramWriter:
-    """Writes the function `run`."""
+    """Generates the function `run`."""
 
     def __init__(self, program: Program, units: list[Unit], plan: Plan) -> None:
         self.program, self.units, self.plan = program, units, plan
@@ -56,14 +56,14 @@ class ProgramWriter:
         self.numpy = NumpyWriter(self.names)
         self.lines: list[str] = []
         self.spaces: list[str] = []  # the names of the arrays of the workspace
-        self.arrays: list[tuple[int, tuple[int, ...], Any, int]] = []  # place, …, first byte
+        self.arrays: list[tuple[int, tuple[int, ...], Any, int]] = []  # buffer, …, first byte
         self.fused: list[Fused] = []
         self.outputs = {value_.base for value_ in operands_of(program.outputs)}
         self.kernel_operands = self.read_by_kernels()
         self.names.scope["contiguous"] = contiguous
 
     def read_by_kernels(self) -> set[Value]:
-        """The arrays that some kernel reads as they lie in memory."""
+        """Return the arrays that kernels read, which must be contiguous."""
         groups = [unit for unit in self.units if isinstance(unit, Group)]
         return {operand.base for group in groups for operand in group.external_operands()
                 if operand.dtype is not None}  # fmt: skip
@@ -105,7 +105,7 @@ class ProgramWriter:
         return f"{name} = {name} if {name}.flags.carray else contiguous({name})"
 
     def last_used(self) -> dict[int, list[Value]]:
-        """By unit, the large arrays of NumPy's that nobody needs afterwards."""
+        """Return, by unit, the large arrays of NumPy's that are not needed afterwards."""
         values: dict[int, list[Value]] = {}
         for value in self.program.values:
             has_buffer = self.has_buffer(value)
@@ -122,7 +122,7 @@ class ProgramWriter:
         return values
 
     def has_buffer(self, value: Value) -> bool:
-        """Say whether a value has a place that was planned for it."""
+        """Whether a value has planned memory."""
         plan = self.plan
         return value in plan.buffer or value in plan.written or value in plan.inside
 
@@ -137,7 +137,7 @@ class ProgramWriter:
     # Memory ---------------------------------------------------------------------------------
 
     def output_name(self, value: Value) -> str:
-        """Return the name of the array that a result is to be written into, made before."""
+        """Return the name of the existing array into which a result is written."""
         if value in self.plan.written:
             name = self.plan.written[value].name
             self.numpy.names_of[value] = name
@@ -154,7 +154,7 @@ class ProgramWriter:
         return value.name
 
     def before_gradients(self, value: Value) -> None:
-        """Before the first array that may be a gradient, those of the last call can go."""
+        """Generate the release of the last call's gradients before the first new one."""
         late = value.node is not None and value.node.meta.get("phase") == "backward"
         if late and "before_gradients()" not in self.lines:
             self.lines.append("before_gradients()")
@@ -169,7 +169,7 @@ class ProgramWriter:
     # Units ------------------------------------------------------------------------------------
 
     def write_single(self, value: Value) -> None:
-        """A value that NumPy computes."""
+        """Generate a value that NumPy computes."""
         if value.kind == "constant":
             return
         has_buffer = self.has_buffer(value)
@@ -202,7 +202,7 @@ class ProgramWriter:
             self.lines.append(self.contiguous_line(value.name))
 
     def write_concatenation(self, value: Value) -> None:
-        """Arrays that are put below or beside each other, in memory that is there."""
+        """Generate a concatenation into planned memory."""
         out = self.output_name(value)
         if is_cat(value):
             parts = ", ".join(map(self.numpy.operand_text, value.operands[0]))
@@ -218,7 +218,7 @@ class ProgramWriter:
             first = last
 
     def write_kernel(self, group: Group) -> None:
-        """The call of a kernel."""
+        """Generate the call of a kernel."""
         results = group.results(self.outputs)
         shared = self.plan.shared.get(group, {})
         text = kernel_text(group, results, shared)
@@ -255,7 +255,7 @@ class ProgramWriter:
         self.fused.append(Fused(name, group, text, fallback, results))
 
     def input(self, value: Value) -> str:
-        """Write an array that a kernel reads; a view is copied first."""
+        """Return the code of an array that a kernel reads; a view is copied first."""
         if value.kind == "view":
             return f"contiguous({self.numpy.operand_text(value)})"
         return self.numpy.operand_text(value)
@@ -263,7 +263,7 @@ class ProgramWriter:
     def fallback(
         self, group: Group, text: KernelText, results: list[Value], shared: dict[Value, Value]
     ) -> str:  # fmt: skip
-        """The same as the kernel in NumPy's calls, with the same arguments."""
+        """Return a function in NumPy calls that does the same as the kernel."""
         arrays = [*text.inputs, *text.outputs]
         names_of = {input_: input_.name for input_ in text.inputs}
         views = [input_ for input_ in text.inputs if input_.kind == "view"]
@@ -297,7 +297,7 @@ class ProgramWriter:
     # Results ------------------------------------------------------------------------------------
 
     def results(self) -> list[str]:
-        """Write what the function returns: each output an array of its own."""
+        """Return the code of the outputs, each a separate array."""
         outputs: list[str] = []
         seen: dict[Value, Any] = {}
         for value, node in zip(self.program.outputs, self.program.output_nodes, strict=True):
@@ -312,7 +312,7 @@ class ProgramWriter:
 
 
 def describe_kernel(group: Group, results: list[Value], shared: dict[Value, Value]) -> str:
-    """Say in a comment what a kernel computes, and what it writes over."""
+    """Return a comment that says what a kernel computes, and what it overwrites."""
     ops = dict.fromkeys(value.node.name for value in group.values if value.node is not None)
     overwritten = {value: f"{value.name} over {array.name}" for value, array in shared.items()}
     names = ", ".join(overwritten.get(result, result.name) for result in results)
@@ -321,7 +321,7 @@ def describe_kernel(group: Group, results: list[Value], shared: dict[Value, Valu
 
 
 def contiguous(x: Any) -> np.ndarray:
-    """Return an array with its numbers in order, which a kernel may take: a copy if it is not."""
+    """Return an array, or a copy if it is not contiguous, aligned and writeable."""
     y = np.ascontiguousarray(x).reshape(np.shape(x))
     return y if y.flags.carray else y.copy()
 
@@ -329,7 +329,7 @@ def contiguous(x: Any) -> np.ndarray:
 def product(left: Any, right: Any, out: Any, bias: Any = None) -> None:
     """Write the product of two matrices, and a bias for each column, into `out`.
 
-    The kernel of products does it, by all threads, where there is one and it is worth its call.
+    The kernel of `mm` does it, on all threads, if there is one and it supports the case.
     """
     if left.shape[0] * right.size >= LONG:  # an interrupt must not leave it writing into `out`
         out[...] = mm.op.forward(np, left, right)
@@ -344,10 +344,10 @@ def product(left: Any, right: Any, out: Any, bias: Any = None) -> None:
 
 
 def program_text(program: Program, units: list[Unit], plan: Plan) -> ProgramText:
-    """Write a program.
+    """Generate the code of a program.
 
     Args:
-        units: in the order in which they run.
-        plan: where their results go.
+        units: in topological order.
+        plan: the memory of their results.
     """
     return ProgramWriter(program, units, plan).write()

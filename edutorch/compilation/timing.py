@@ -1,4 +1,4 @@
-"""Where the time of a compiled function goes: each line of its code is timed while it runs."""
+"""Timing of a compiled function: each line of its code is timed while it runs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Timing:
 
     Attributes:
         title: what was timed.
-        steps: by line of `compiled.code`, the seconds that it took in each call.
-        shown: so many lines are printed, the slowest first.
+        steps: by line of `compiled.code`, its time in each call, in seconds.
+        shown: the number of lines that are printed, the slowest first.
     """
 
     title: str
@@ -49,7 +49,7 @@ class Timing:
 
 
 def shorten(line: str, width: int = 100) -> str:
-    """Cut a long line; of a kernel's call, show what it computes."""
+    """Shorten a long line; of a kernel's call, show what it computes."""
     call, _, computes = line.partition("  # ")
     if computes:
         line = f"{call.partition('(')[0]}: {computes}"
@@ -59,7 +59,7 @@ def shorten(line: str, width: int = 100) -> str:
 def instrument(
     source: str, scope: dict[str, Any], title: str
 ) -> tuple[Callable[[Sequence[Any]], list[Any]], Timing]:  # fmt: skip
-    """Return a program that measures how long each of its lines takes, and where it notes that.
+    """Return a version of a program that measures the time of each line, and its `Timing`.
 
     >>> run, timing = timed("def run(inputs):\\n    y = inputs[0] + 1\\n    return y", {}, "one")
     >>> run([1]), list(timing.steps)

@@ -1,8 +1,8 @@
-"""`backend="jax"`: the same graph, run by XLA, wherever XLA runs.
+"""`backend="jax"`: the same graph, compiled and run by XLA.
 
-A definition takes the library that it computes with as its first argument; here that is JAX's.
-JAX's arrays never change, and some definitions write into arrays that they have just made. So
-each array is handed to them inside a `Cell`, in which writing puts another array.
+A definition takes the array library as its first argument; here that is JAX's NumPy. JAX arrays
+are immutable, and some definitions write into arrays that they have just created. So each array is
+wrapped in a `Cell`, in which a write replaces the array.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Xla", "XlaError", "lower_jax"]
 
 
 class XlaError(EdutorchError, NotImplementedError):
-    """A graph does something that is not done by XLA."""
+    """A graph does something that XLA does not support."""
 
 
 def import_jax() -> Any:
@@ -37,7 +37,7 @@ def import_jax() -> Any:
 
 
 class Cell:
-    """An array of JAX's, with what definitions expect of an array of NumPy's."""
+    """A mutable reference to a JAX array, with the interface of a NumPy array."""
 
     __slots__ = ("array", "is_view")
     __hash__ = None  # type: ignore[assignment]
@@ -95,7 +95,7 @@ _operators()
 
 
 def unwrap(x: Any) -> Any:
-    """Take arrays out of their cells, at any depth."""
+    """Unwrap cells, at any depth."""
     if isinstance(x, Cell):
         return x.array
     if isinstance(x, tuple | list):
@@ -106,12 +106,12 @@ def unwrap(x: Any) -> Any:
 
 
 def rebuild_container(like: Any, parts: Any) -> Any:
-    """Return parts as a list, a tuple, or a named tuple like SVDResult."""
+    """Return parts in a container like `like`: a list, a tuple, or a named tuple."""
     return like._make(parts) if hasattr(like, "_make") else type(like)(parts)
 
 
 def wrap_cells(x: Any) -> Any:
-    """Put arrays into cells."""
+    """Wrap arrays in cells, at any depth."""
     if isinstance(x, tuple | list):
         return rebuild_container(x, map(wrap_cells, x))
     if isinstance(x, Cell):
@@ -120,7 +120,7 @@ def wrap_cells(x: Any) -> Any:
 
 
 class Functions:
-    """JAX's NumPy with cells in place of arrays: what definitions are given as `xp`."""
+    """JAX's NumPy on cells: the `xp` that definitions get."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -133,7 +133,7 @@ class Functions:
 
 
 class Function:
-    """One function of it; one of single numbers can reduce, too."""
+    """One function of it; a ufunc has `reduce`, too."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
@@ -142,7 +142,7 @@ class Function:
         return wrap_cells(self.function(*unwrap(args), **unwrap(kwargs)))
 
     def reduce(self, *args: Any, **kwargs: Any) -> Any:
-        """Combine the numbers along an axis."""
+        """Reduce along an axis."""
         return wrap_cells(self.function.reduce(*unwrap(args), **unwrap(kwargs)))
 
 
@@ -168,8 +168,8 @@ class Xla:
         self._compiled = self.jax.jit(self._traced)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """Compute the outputs, each an array of NumPy's."""
-        with enable_x64(self.jax):  # or JAX would make float32 of float64
+        """Compute the outputs, as NumPy arrays."""
+        with enable_x64(self.jax):  # or JAX would convert float64 to float32
             outputs = self._compiled(list(inputs))
             wanted = self.graph.output_node().args[0]
             return [as_numpy(output, node) for output, node in zip(outputs, wanted, strict=True)]
@@ -178,7 +178,7 @@ class Xla:
 
     @property
     def code(self) -> str:
-        """What XLA was told: the graph as JAX sees it."""
+        """The graph as JAX traces it (a jaxpr)."""
         with enable_x64(self.jax):
             examples = [
                 0.0 if node.meta.get("number")
@@ -188,11 +188,11 @@ class Xla:
             return str(self.jax.make_jaxpr(self._traced)(examples))
 
     def explain(self) -> str:
-        """Say who decides."""
+        """Return a note: XLA decides itself what to fuse."""
         return "XLA fuses by itself; `code` is what it was given"
 
     def _traced(self, inputs: list[Any]) -> list[Any]:
-        """Run the graph's definitions once, on what JAX traces."""
+        """Run the graph's definitions once, on JAX's tracers."""
         values: dict[Any, Any] = {}
         arguments = iter(inputs)
         for node in self.graph.nodes:
@@ -235,7 +235,7 @@ class Xla:
             ) from error
 
     def _function(self, target: Any) -> Callable[..., Any]:
-        """Return what stands for a function that is no op."""
+        """Return the JAX counterpart of a function that is not an op."""
         replacement = JAX_PRIMITIVES.get(target)
         if replacement is not None:
             return replacement
@@ -261,16 +261,16 @@ SHAPE_OPS: dict[str, Callable[..., Any]] = {
         lambda xp, x, shape: xp.reshape(x, shape),
     ),
 }
-"""Ops whose definition asks NumPy about memory; the graph knows the shape of the result."""
+"""Ops whose definition depends on NumPy's memory layout; the graph has the result's shape."""
 
 
 def copy_with(x: Cell, index: Any, values: Any) -> Cell:
-    """A copy in which values stand at an index."""
+    """Return a copy with values set at an index."""
     return Cell(x.array.at[unwrap(index)].set(unwrap(values)))
 
 
 def copy_with_added(x: Cell, index: Any, values: Any) -> Cell:
-    """A copy with values added at an index, as often as it occurs."""
+    """Return a copy with values added at an index, which may repeat."""
     return Cell(x.array.at[unwrap(index)].add(unwrap(values)))
 
 
@@ -285,17 +285,17 @@ JAX_PRIMITIVES: dict[Any, Callable[..., Any]] = {
     primitives.as_array: lambda number, dtype: Cell(0 * np.zeros((), dtype) + unwrap(number)),
     math.pow: operator.pow,
 }
-"""What stands for the functions of graphs that are no ops."""
+"""The JAX counterparts of graph functions that are not ops."""
 
 
 def as_numpy(value: Any, node: Any) -> Any:
-    """Return an output as NumPy's; a copy, because JAX's memory cannot be written."""
+    """Return an output as a NumPy array; a copy, because JAX's memory is read-only."""
     meta = getattr(node, "meta", {})
     return value.item() if meta.get("number") else np.array(value)
 
 
 def enable_x64(jax: Any) -> Any:
-    """Let JAX compute with float64 and int64 inside the block."""
+    """Enable float64 and int64 in JAX inside the block."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
     import jax.experimental  # where it was before JAX 0.8
@@ -304,5 +304,5 @@ def enable_x64(jax: Any) -> Any:
 
 
 def lower_jax(graph: Any) -> Xla:
-    """Hand a graph to XLA: what `backend="jax"` does."""
+    """Compile a graph by XLA: the backend "jax"."""
     return Xla(graph)

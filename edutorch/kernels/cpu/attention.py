@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...nn.functional.scaled_dot_product_attention import memory_order
+from ...nn.functional.dot_product_attention import memory_order
 from .batched_matmul import INT64, INT64_1D, has_contiguous_rows
 from .blas import gemm_address
 from .gemm_microkernel import TILES_ARE_FASTER, matmul_into, workspace_for
