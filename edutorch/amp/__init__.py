@@ -1,4 +1,4 @@
-"""Mixed precision: `autocast`, which chooses types op by op, and `GradScaler` (see README.md)."""
+"""Mixed precision: `autocast`, which chooses dtypes op by op, and `GradScaler` (see README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`autocast`, and how a function with a derivative of its own takes part in it."""
+"""`autocast`, and the decorators of custom autograd functions for use under it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HALF_DTYPES = (dtypes.bfloat16, dtypes.float16)
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Say whether there is autocast for this kind of device.
+    """Whether autocast is available for this device type.
 
     >>> amp.is_autocast_available("cpu")
     True
@@ -29,32 +29,32 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 class autocast(ModeContext):
-    """Let each op compute in the type that suits it: products in 16 bits, losses in 32.
+    """Run each op in a suitable dtype: matrix products in 16 bits, losses in 32.
 
     Inside the `with` block (or the decorated function) products such as `linear`, `matmul`
     and `conv2d` convert their operands to `dtype`; losses, norms and powers convert theirs to
-    float32; ops that mix both take the wider one; all others compute in the types they get.
-    Parameters stay float32, and so do their gradients. Only float32 and 16-bit tensors are
-    converted, never float64.
+    float32; ops with operands of both dtypes use the wider one; all others compute in the dtypes
+    they get. Parameters stay float32, and so do their gradients. Only float32 and 16-bit tensors
+    are converted, never float64.
 
-    On a CPU this is for learning, not for speed: NumPy has no products in 16 bits, so the
-    numbers are rounded to bfloat16 or float16, multiplied and added up in float32, and rounded
-    again. The results are those of 16-bit hardware, the time is more than that of float32.
+    On a CPU this is for learning, not for speed: NumPy has no 16-bit matrix products, so the
+    operands are rounded to bfloat16 or float16, multiplied and summed in float32, and the results
+    rounded again. They are those of 16-bit hardware, but take longer than in float32.
 
     Run the forward pass and the loss inside, `backward()` and the optimizer outside. With
-    float16, whose smallest numbers are far larger, use a `GradScaler`, too.
+    float16, whose smallest values are much larger, use a `GradScaler`, too.
 
     Args:
-        device_type: for tensors on which device: "cpu" or "cuda".
-        dtype: the 16-bit type; usually bfloat16 on the CPU and float16 on a GPU.
-        enabled: False switches autocast off inside: a part of a region in full precision.
-        cache_enabled: convert each weight once in the outermost region; it is converted
-            again if it is written to.
+        device_type: the device of the tensors to convert: "cpu" or "cuda".
+        dtype: the 16-bit dtype; bfloat16 on the CPU and float16 on a GPU by default.
+        enabled: False switches autocast off inside, for a part of a region in full precision.
+        cache_enabled: whether to convert each weight once in the outermost region; it is converted
+            again after a write.
 
-    Raises: ValueError: device_type is no text. DeviceError: there is no such device.
-        TypeError: dtype is no dtype.
+    Raises: ValueError: device_type is not a string. DeviceError: there is no such device.
+        TypeError: dtype is not a dtype.
 
-    Another dtype, or a GPU that is not there, gives a warning, and autocast stays off.
+    Another dtype, or a GPU that is not available, gives a warning, and autocast stays off.
 
     Paper: Micikevicius et al., Mixed precision training (2018), arxiv.org/abs/1710.03740
 
@@ -83,7 +83,7 @@ class autocast(ModeContext):
         self._outer: list[tuple[bool, dtypes.dtype, bool]] = []
 
     def _is_available(self) -> bool:
-        """Say whether autocast can be on with these settings; warn if not."""
+        """Whether autocast can be enabled with these settings; warn if not."""
         if self.device not in state.AVAILABLE or (self.device == "cuda" and problems()):
             warn(f"autocast: {self.device} is not available. Disabling autocast.")
             return False
@@ -97,31 +97,35 @@ class autocast(ModeContext):
 
     def __enter__(self) -> autocast:
         now = state.state()
-        kind = state.get_autocast_dtype(self.device)
-        self._outer.append((self.device in now.enabled, kind, now.cache_enabled))
+        dtype = state.get_autocast_dtype(self.device)
+        self._outer.append((self.device in now.enabled, dtype, now.cache_enabled))
         self._set_state(self._enabled, self.fast_dtype, self._cache_enabled, now.nesting + 1)
         return self
 
     def __exit__(self, *exception: object) -> None:
-        left = state.state().nesting - 1
-        if left == 0:
+        nesting = state.state().nesting - 1
+        if nesting == 0:
             state.clear_autocast_cache()
-        self._set_state(*self._outer.pop(), left)
+        self._set_state(*self._outer.pop(), nesting)
 
-    def _set_state(self, enabled: bool, kind: dtypes.dtype, cache_enabled: bool, nesting: int) -> None:
+    def _set_state(
+        self, enabled: bool, dtype: dtypes.dtype, cache_enabled: bool, nesting: int
+    ) -> None:
         now = state.state()
-        on = now.enabled | {self.device} if enabled else now.enabled - {self.device}
-        kinds = {**now.lower_dtypes, self.device: kind}
-        state.update_state(enabled=on, kinds=kinds, cache_enabled=cache_enabled, nesting=nesting)
+        devices = now.enabled | {self.device} if enabled else now.enabled - {self.device}
+        lower_dtypes = {**now.lower_dtypes, self.device: dtype}
+        state.update_state(
+            enabled=devices, lower_dtypes=lower_dtypes, cache_enabled=cache_enabled, nesting=nesting
+        )
 
     def clone(self) -> autocast:
-        """Return a fresh context with the same settings."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, _before=[], _outer=[])
-        return made
+        """Return a new context with the same settings."""
+        context = object.__new__(type(self))
+        context.__dict__.update(self.__dict__, _before=[], _outer=[])
+        return context
 
 
-# Functions with a derivative of their own ------------------------------------------------------
+# Custom autograd functions ---------------------------------------------------------------------
 
 
 def custom_fwd(
@@ -134,8 +138,8 @@ def custom_fwd(
 
     Args:
         device_type: "cpu" or "cuda".
-        cast_inputs: where autocast is on, convert the tensors given to this type and run
-            `forward` with autocast off. Without it, `forward` runs under autocast as it is.
+        cast_inputs: where autocast is on, convert the tensor arguments to this dtype and run
+            `forward` with autocast off. By default `forward` runs under autocast.
 
     >>> class Square(autograd.Function):
     ...     @staticmethod
@@ -157,9 +161,9 @@ def custom_fwd(
 
     @functools.wraps(fwd)
     def decorated(*args: Any, **kwargs: Any) -> Any:
-        on = state.is_autocast_enabled(name)
-        args[0]._autocast = on and cast_inputs is None, state.get_autocast_dtype(name)
-        if not on or cast_inputs is None:
+        is_on = state.is_autocast_enabled(name)
+        args[0]._autocast = is_on and cast_inputs is None, state.get_autocast_dtype(name)
+        if not is_on or cast_inputs is None:
             return fwd(*args, **kwargs)
         with autocast(name, enabled=False):
             return fwd(*cast(args, name, cast_inputs), **cast(kwargs, name, cast_inputs))
@@ -168,7 +172,7 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Callable[..., Any]:
-    """Decorate the `backward` of an `autograd.Function`: autocast is as it was in `forward`.
+    """Decorate the `backward` of an `autograd.Function`, to run under the autocast of `forward`.
 
     Args:
         device_type: "cpu" or "cuda", as for the `custom_fwd` of its forward.
@@ -179,19 +183,19 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Ca
 
     @functools.wraps(bwd)
     def decorated(*args: Any, **kwargs: Any) -> Any:
-        on, kind = args[0]._autocast
-        with autocast(name, dtype=kind, enabled=on):
+        is_on, dtype = args[0]._autocast
+        with autocast(name, dtype=dtype, enabled=is_on):
             return bwd(*args, **kwargs)
 
     return decorated
 
 
 def cast(value: Any, device: str, dtype: dtypes.dtype) -> Any:
-    """Convert the tensors in arguments, at any depth."""
+    """Convert the eligible tensors in nested arguments."""
     if isinstance(value, Tensor):
         return value.to(dtype) if is_eligible(value, device) else value
     if isinstance(value, dict):
-        return {key: cast(each, device, dtype) for key, each in value.items()}
+        return {key: cast(item, device, dtype) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(cast(each, device, dtype) for each in value)
+        return type(value)(cast(item, device, dtype) for item in value)
     return value

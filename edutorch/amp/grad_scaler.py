@@ -1,4 +1,4 @@
-"""`GradScaler`: gradients too small for float16 are made larger on their way, and smaller again."""
+"""`GradScaler`: loss scaling, which keeps small gradients within the range of float16."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["GradScaler", "OptState"]
 
 
 class ScalerOrderError(EdutorchError, AssertionError):
-    """The methods of a GradScaler were called in an order that makes no sense."""
+    """The methods of a GradScaler were called in a wrong order."""
 
 
 class ScalerTwiceError(EdutorchError, RuntimeError):
@@ -28,7 +28,7 @@ class ScalerTwiceError(EdutorchError, RuntimeError):
 
 
 class ScalerValueError(EdutorchError, ValueError):
-    """A GradScaler was given something else than tensors."""
+    """A GradScaler got something other than tensors."""
 
 
 class HalfGradientsError(DTypeError, ValueError):
@@ -36,7 +36,7 @@ class HalfGradientsError(DTypeError, ValueError):
 
 
 class OptState(Enum):
-    """Where an optimizer is in the current step."""
+    """The stage of an optimizer in the current step."""
 
     READY = 0
     UNSCALED = 1
@@ -51,21 +51,21 @@ ORDER = "the order is: scaler.scale(loss).backward(); scaler.step(optimizer); sc
 
 
 class GradScaler:
-    """Multiplies the loss so that float16 gradients do not vanish, and finds the factor.
+    """Dynamic loss scaling: float16 gradients neither underflow nor overflow.
 
-    float16 has no numbers between 0 and 6·10⁻⁸, where many gradients lie. So the loss is
+    float16 has no values between 0 and 6·10⁻⁸, where many gradients are. So the loss is
     multiplied by a scale s before `backward`, which multiplies all gradients by s, and `step`
-    divides them by s again. Where a gradient overflowed to infinity or NaN, the step is left
-    out and s ← s · backoff_factor; after growth_interval good steps in a row
+    divides them by s again. If a gradient overflowed to infinity or NaN, the step is skipped and
+    s ← s · backoff_factor; after growth_interval successful steps in a row
     s ← s · growth_factor.
 
     Args:
-        device: where the tensors are, "cuda" or "cpu".
-        init_scale: the first scale s.
-        growth_factor: more than 1.
-        backoff_factor: less than 1.
-        growth_interval: after how many good steps the scale grows.
-        enabled: False makes all methods do nothing but what a step without scaling does.
+        device: the device of the tensors, "cuda" or "cpu".
+        init_scale: the initial scale s.
+        growth_factor: a factor above 1.
+        backoff_factor: a factor below 1.
+        growth_interval: the number of successful steps after which the scale grows.
+        enabled: False disables scaling: the methods act as in a step without it.
 
     Raises: AssertionError: a factor is on the wrong side of 1, or methods are called out of
         order. RuntimeError: `unscale_` or `step` twice before `update`.
@@ -97,18 +97,20 @@ class GradScaler:
         self._init_scale, self._init_growth_tracker = init_scale, 0
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
-        self._scale: Tensor | None = None  # on the device, from the first `scale` on
-        self._growth_tracker: Tensor | None = None  # good steps since the scale changed
-        self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
+        self._scale: Tensor | None = None  # created on the device by the first `scale`
+        self._growth_tracker: Tensor | None = None  # successful steps since the scale changed
+        self._per_optimizer_states: defaultdict[int, dict[str, Any]] = defaultdict(
+            _refresh_per_optimizer_state
+        )
         if self._enabled:
             self._check_settings()
 
     def _check_settings(self) -> None:
-        for right, message, value in (
+        for is_valid, message, value in (
             (self._growth_factor > 1.0, "The growth factor must be > 1.0.", self._growth_factor),
             (self._backoff_factor < 1.0, "The backoff factor must be < 1.0.", self._backoff_factor),
         ):  # fmt: skip
-            if not right:
+            if not is_valid:
                 raise ScalerOrderError("GradScaler", message, {"given": value})
 
     # Forward --------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ class GradScaler:
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of an optimizer's parameters by the scale, in place.
 
-        `step` does it where it was not done. Call it to clip gradients at their true size.
+        `step` calls it if needed. Call it before clipping gradients.
 
         Raises: RuntimeError: it was called before since the last `update`, or after `step`.
             ValueError: the parameters themselves are float16.
@@ -150,30 +152,30 @@ class GradScaler:
         if not self._enabled:
             return
         scale = self._require_scale("unscale_")
-        mine = self._per_optimizer_states[id(optimizer)]
-        if mine["stage"] is OptState.UNSCALED:
+        optimizer_state = self._per_optimizer_states[id(optimizer)]
+        if optimizer_state["stage"] is OptState.UNSCALED:
             raise ScalerTwiceError(
                 "GradScaler.unscale_",
                 "unscale_() has already been called on this optimizer since the last update().",
                 hint="the gradients are unscaled already; call update() once at the end of a step",
             )
-        if mine["stage"] is OptState.STEPPED:
+        if optimizer_state["stage"] is OptState.STEPPED:
             raise ScalerTwiceError(
                 "GradScaler.unscale_", "unscale_() is being called after step().",
                 hint="unscale and clip before scaler.step(optimizer)",
             )  # fmt: skip
-        mine["found_inf_per_device"] = self._unscale_grads(optimizer, 1.0 / scale.item())
-        mine["stage"] = OptState.UNSCALED
+        optimizer_state["found_inf_per_device"] = self._unscale_grads(optimizer, 1.0 / scale.item())
+        optimizer_state["stage"] = OptState.UNSCALED
 
     def _unscale_grads(self, optimizer: Any, factor: float) -> dict[Device, Tensor]:
-        """Multiply gradients by `factor`; say for each device whether one was not finite."""
-        found: dict[Device, Tensor] = {}
+        """Multiply gradients by `factor`; return for each device whether one was not finite."""
+        found_inf: dict[Device, Tensor] = {}
         for group in optimizer.param_groups:
             for param in group["params"]:
-                held = param.grad
-                if held is None:
+                grad = param.grad
+                if grad is None:
                     continue
-                array = held._array
+                array = grad._array
                 if array.dtype == np.float16:
                     raise HalfGradientsError(
                         "GradScaler.unscale_", "Attempting to unscale FP16 gradients.",
@@ -182,20 +184,20 @@ class GradScaler:
                         "autocast converts them where it matters",
                     )  # fmt: skip
                 backend = backends.of(array)
-                finite = bool(backend.xp.isfinite(array).all())
+                is_finite = bool(backend.xp.isfinite(array).all())
                 array *= backend.asarray(factor, np.float32).astype(array.dtype)
-                held._bump()
-                before = found.get(held.device)
-                if before is None or not finite:
-                    found[held.device] = full((), 0.0 if finite else 1.0, device=held.device)
-        return found
+                grad._bump()
+                previous = found_inf.get(grad.device)
+                if previous is None or not is_finite:
+                    found_inf[grad.device] = full((), 0.0 if is_finite else 1.0, device=grad.device)
+        return found_inf
 
     # The step -----------------------------------------------------------------------------------
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Unscale the gradients if that is left to do, and step unless one is not finite.
+        """Unscale the gradients unless that is done, and step if all of them are finite.
 
-        Returns what `optimizer.step(*args, **kwargs)` returns, None for a step left out.
+        Returns what `optimizer.step(*args, **kwargs)` returns, None for a skipped step.
 
         Raises: RuntimeError: a second time before `update`, or with a closure.
             AssertionError: nothing was scaled, or no parameter has a gradient.
@@ -209,32 +211,32 @@ class GradScaler:
                 hint="compute loss and gradients before the step",
             )
         self._require_scale("step")
-        mine = self._per_optimizer_states[id(optimizer)]
-        if mine["stage"] is OptState.STEPPED:
+        optimizer_state = self._per_optimizer_states[id(optimizer)]
+        if optimizer_state["stage"] is OptState.STEPPED:
             raise ScalerTwiceError(
                 "GradScaler.step", "step() has already been called since the last update().",
                 hint=ORDER,
             )  # fmt: skip
-        if mine["stage"] is OptState.READY:
+        if optimizer_state["stage"] is OptState.READY:
             self.unscale_(optimizer)
-        found = mine["found_inf_per_device"]
-        if not found:
+        found_inf = optimizer_state["found_inf_per_device"]
+        if not found_inf:
             raise ScalerOrderError(
                 "GradScaler.step", "No inf checks were recorded for this optimizer.",
                 {"optimizer": type(optimizer).__name__},
                 "none of its parameters has a gradient: call scaler.scale(loss).backward() first",
             )  # fmt: skip
         result = None
-        if not any(each.item() for each in found.values()):
+        if not any(flag.item() for flag in found_inf.values()):
             result = optimizer.step(*args, **kwargs)
-        mine["stage"] = OptState.STEPPED
+        optimizer_state["stage"] = OptState.STEPPED
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Choose the scale of the next step; call it once, after the steps of all optimizers.
+        """Update the scale; call it once, after the steps of all optimizers.
 
         Args:
-            new_scale: use this one instead.
+            new_scale: the new scale, instead of the adapted one.
 
         Raises: AssertionError: nothing was unscaled since the last `update`.
         """
@@ -245,16 +247,16 @@ class GradScaler:
         if new_scale is not None:
             scale.fill_(check_new_scale(new_scale))
         else:
-            found = [
-                each.item()
-                for mine in self._per_optimizer_states.values()
-                for each in mine["found_inf_per_device"].values()
+            found_inf = [
+                flag.item()
+                for optimizer_state in self._per_optimizer_states.values()
+                for flag in optimizer_state["found_inf_per_device"].values()
             ]
-            if not found:
+            if not found_inf:
                 raise ScalerOrderError(
                     "GradScaler.update", "No inf checks were recorded prior to update.", hint=ORDER
                 )
-            self._adapt(scale, self._growth_tracker, any(found))
+            self._adapt(scale, self._growth_tracker, any(found_inf))
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _adapt(self, scale: Tensor, tracker: Tensor, overflow: bool) -> None:
@@ -262,13 +264,13 @@ class GradScaler:
             scale.mul_(self._backoff_factor)
             tracker.zero_()
             return
-        good = tracker.item() + 1
-        if good == self._growth_interval:
+        successful_steps = tracker.item() + 1
+        if successful_steps == self._growth_interval:
             larger = np.float32(scale.item()) * np.float32(self._growth_factor)
             if np.isfinite(larger):
                 scale.fill_(float(larger))
-            good = 0
-        tracker.fill_(good)
+            successful_steps = 0
+        tracker.fill_(successful_steps)
 
     def _require_scale(self, method: str) -> Tensor:
         if self._scale is None:
@@ -281,37 +283,37 @@ class GradScaler:
     # Settings and state ---------------------------------------------------------------------------
 
     def is_enabled(self) -> bool:
-        """Say whether it scales."""
+        """Whether it scales."""
         return self._enabled
 
     def get_scale(self) -> float:
-        """Return the scale, 1.0 if it is not enabled."""
+        """Return the scale; 1.0 if it is not enabled."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else self._scale.item()
 
     def get_growth_factor(self) -> float:
-        """Return what the scale is multiplied by after enough good steps."""
+        """Return the growth factor of the scale."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by after enough good steps."""
+        """Set the growth factor of the scale."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """Return what the scale is multiplied by after an overflow."""
+        """Return the factor of the scale after an overflow."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Set what the scale is multiplied by after an overflow."""
+        """Set the factor of the scale after an overflow."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """Return after how many good steps in a row the scale grows."""
+        """Return the number of successful steps in a row after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Set after how many good steps in a row the scale grows."""
+        """Set the number of successful steps in a row after which the scale grows."""
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self) -> int:
@@ -320,7 +322,7 @@ class GradScaler:
         return int(self._growth_tracker.item())
 
     def state_dict(self) -> dict[str, Any]:
-        """Return scale, factors, interval and good steps; {} if it is not enabled."""
+        """Return scale, factors, interval and growth tracker; {} if it is not enabled."""
         if not self._enabled:
             return {}
         return {
@@ -332,7 +334,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned.
+        """Restore the state that `state_dict` returned.
 
         Raises: RuntimeError: it is empty.
         """
@@ -367,12 +369,12 @@ class GradScaler:
 
 
 def check_new_scale(new_scale: Any) -> float:
-    """Return a scale that the user chose.
+    """Return a scale chosen by the user as a float.
 
-    Raises: AssertionError: it is neither a float nor a tensor of one number.
+    Raises: AssertionError: it is neither a float nor a tensor with one element.
     """
-    single = isinstance(new_scale, Tensor) and new_scale.numel() == 1
-    if isinstance(new_scale, bool) or not (single or isinstance(new_scale, int | float)):
+    is_scalar = isinstance(new_scale, Tensor) and new_scale.numel() == 1
+    if isinstance(new_scale, bool) or not (is_scalar or isinstance(new_scale, int | float)):
         shown = tuple(new_scale.shape) if isinstance(new_scale, Tensor) else repr(new_scale)
         raise ScalerOrderError(
             "GradScaler.update", "new_scale should be a float or a tensor of one number",

@@ -1,14 +1,14 @@
-"""Which op computes in which type under autocast, on which device: PyTorch's lists.
+"""The autocast policies of ops, by device: PyTorch's lists.
 
-A name is that of a function of ours, an op or a composed one: a composed function with an
-entry is converted for as a whole, and the ops inside it are left alone, as in PyTorch,
-where it is one op. A function without an entry follows the ops that it is composed of.
+A name is that of an op or of a composed function. The arguments of a composed function with an
+entry are converted as a whole, and the ops inside it are not, as in PyTorch, where it is one op.
+For a function without an entry, the policies of its ops apply.
 
-* LOWER: products, which a processor computes fastest in 16 bits and adds up in 32.
-* FLOAT32: what would overflow or lose its digits in 16 bits: powers, norms, losses.
-* FLOAT32_UNLESS_TOLD: the same, unless the caller asks for a dtype.
-* WIDEST: 16 bits if all operands have them, float32 otherwise.
-* AS_IT_IS: one op in PyTorch, which converts nothing, but composed of listed ones here.
+* LOWER_PRECISION: matrix products, fastest in 16 bits with sums in 32.
+* FLOAT32: ops that overflow or lose precision in 16 bits: powers, norms, losses.
+* FLOAT32_SET_OPT_DTYPE: the same, unless the caller passes a dtype.
+* PROMOTE: the 16-bit dtype if all operands have it, float32 otherwise.
+* FALLTHROUGH: one op without conversion in PyTorch, but composed of listed ones here.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Policies = dict[str, str]
 
 
 def policy_table(**names: str) -> Policies:
-    """Return the policy of each name, given the names of each policy."""
-    kinds = {
+    """Return the policy of each name, given the names of each policy in one string."""
+    policies = {
         "lower": LOWER_PRECISION, "float32": FLOAT32, "unless_told": FLOAT32_SET_OPT_DTYPE,
         "widest": PROMOTE, "refused": REFUSED, "as_it_is": FALLTHROUGH,
     }  # fmt: skip
-    return {name: kinds[kind] for kind, text in names.items() for name in text.split()}
+    return {name: policies[key] for key, text in names.items() for name in text.split()}
 
 
 PRODUCTS = (
@@ -75,52 +75,52 @@ CUDA = policy_table(
     refused="binary_cross_entropy",
 )
 
-# `strict` stands in for a GPU in the tests.
+# The device `strict` replaces a GPU in the tests.
 POLICIES: dict[str, Policies] = {"cpu": CPU, "cuda": CUDA, "strict": CUDA}
 
 
-# What depends on how a function is called ------------------------------------------------------
+# Policies that depend on the arguments ---------------------------------------------------------
 
 
 def pad_policy(
-    kind: Any, input: Any, pad: Any, mode: str = "constant", *rest: Any, **named: Any
+    dtype: Any, input: Any, pad: Any, mode: str = "constant", *rest: Any, **named: Any
 ) -> str | None:
-    """Mirrored and repeated borders are computed in float32, for up to so many axes."""
+    """Return FLOAT32 for `replicate`, and for `reflect` with up to two axes."""
     axes = len(pad) // 2
-    listed = mode == "replicate" or (mode == "reflect" and axes < 3)
-    return FLOAT32 if listed else FALLTHROUGH
+    is_float32 = mode == "replicate" or (mode == "reflect" and axes < 3)
+    return FLOAT32 if is_float32 else FALLTHROUGH
 
 
-def max_pool_policy(kind: Any, *args: Any, return_indices: bool = False, **named: Any) -> str:
-    """Pooling that says where the largest numbers were is another op."""
+def max_pool_policy(dtype: Any, *args: Any, return_indices: bool = False, **named: Any) -> str:
+    """Return FALLTHROUGH for pooling with indices, which is another op in PyTorch."""
     return FALLTHROUGH if return_indices or (len(args) > 6 and args[6]) else FLOAT32
 
 
-def interpolate_policy(kind: Any, *args: Any, mode: str = "nearest", **named: Any) -> str | None:
-    """A GPU enlarges images in float32; means over areas are `adaptive_avg_pool2d`."""
+def interpolate_policy(dtype: Any, *args: Any, mode: str = "nearest", **named: Any) -> str | None:
+    """Return FLOAT32 but for the mode `area`, which is `adaptive_avg_pool2d`."""
     return None if "area" in (mode, *args[3:4]) else FLOAT32
 
 
-def local_response_norm_policy(kind: Any, input: Any, *args: Any, **named: Any) -> str | None:
-    """Images are averaged over channels by `avg_pool3d`, sequences by `avg_pool2d`."""
+def local_response_norm_policy(dtype: Any, input: Any, *args: Any, **named: Any) -> str | None:
+    """Return FLOAT32 for images, for which PyTorch uses `avg_pool3d`."""
     return FLOAT32 if input.ndim > 3 else None
 
 
-def rnn_policy(kind: Any, step: Any, *args: Any, **named: Any) -> str | None:
-    """A whole LSTM is one product in bfloat16, if the processor has these; others go op by op."""
-    return LOWER_PRECISION if step.__name__ == "lstm_step" and kind is bfloat16 else None
+def rnn_policy(dtype: Any, step: Any, *args: Any, **named: Any) -> str | None:
+    """Return LOWER_PRECISION for a whole LSTM in bfloat16; others are converted op by op."""
+    return LOWER_PRECISION if step.__name__ == "lstm_step" and dtype is bfloat16 else None
 
 
-def einsum_policy(kind: Any, operands: Sequence[Any], equation: str) -> str | None:
-    """Factors of which a common axis is summed are a matrix product; other sums are not."""
+def einsum_policy(dtype: Any, operands: Sequence[Any], equation: str) -> str | None:
+    """Return LOWER_PRECISION if a shared axis is summed: that is a matrix product."""
     left, _, output = equation.replace(" ", "").replace("...", "").partition("->")
     letters = [letter for term in left.split(",") for letter in set(term)]
     summed = set(letters) - set(output) if "->" in equation else set(letters)
-    return LOWER_PRECISION if any(letters.count(each) > 1 for each in summed) else None
+    return LOWER_PRECISION if any(letters.count(letter) > 1 for letter in summed) else None
 
 
-def inner_policy(kind: Any, input: Any, other: Any, **named: Any) -> str | None:
-    """Of two vectors it is `dot`, of others `matmul`."""
+def inner_policy(dtype: Any, input: Any, other: Any, **named: Any) -> str | None:
+    """Return FALLTHROUGH for two vectors, which is `dot`; else it is `matmul`."""
     return FALLTHROUGH if input.ndim == other.ndim == 1 else None
 
 
@@ -134,4 +134,8 @@ DEPENDENT_POLICIES: dict[tuple[str, str], Callable[..., str | None]] = {
     ("cpu", "inner"): inner_policy,
 }
 
-DEPENDENT_POLICIES |= {("strict", name): DEPENDENT_POLICIES[place, name] for place, name in DEPENDENT_POLICIES if place == "cuda"}
+DEPENDENT_POLICIES |= {
+    ("strict", name): DEPENDENT_POLICIES[place, name]
+    for place, name in DEPENDENT_POLICIES
+    if place == "cuda"
+}

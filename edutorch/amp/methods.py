@@ -1,6 +1,6 @@
-"""Tensor methods that are composed of ops and listed for autocast: `x.addmm(a, b)`.
+"""Autocast for tensor methods that are composed functions with a policy, such as `x.addmm(a, b)`.
 
-As functions they are wrapped already (`core/argument_checks.py`).
+The functions are wrapped in `core/argument_checks.py`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from .lists import POLICIES
 
 
 def under_autocast(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return the method, which lets autocast convert its arguments as a whole."""
+    """Wrap a method so that autocast converts its arguments as a whole."""
 
     @functools.wraps(method)
-    def called(*args: Any, **named: Any) -> Any:
+    def wrapped(*args: Any, **named: Any) -> Any:
         autocast = current().autocast
         if autocast is None:
             return method(*args, **named)
         return autocast.call(method, name, args, named)
 
-    return called
+    return wrapped
 
 
 def wrap_methods() -> None:
-    """Wrap the methods of all listed names that are no ops: an op asks autocast itself."""
+    """Wrap the methods of all listed names that are not ops: an op calls autocast itself."""
     for name in sorted({name for policies in POLICIES.values() for name in policies}):
         method = vars(Tensor).get(name)
         if isinstance(method, FunctionType) and not hasattr(method, "op"):

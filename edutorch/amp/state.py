@@ -1,7 +1,7 @@
-"""What of autocast is switched on in this thread, and PyTorch's functions that say and set it.
+"""The autocast state of the current thread, and PyTorch's functions that read and set it.
 
-Each thread (and each asyncio task) has a state of its own and starts with autocast off.
-`autocast` is the usual way to change it; the functions here are what it does.
+Each thread (and each asyncio task) has its own state and starts with autocast off. `autocast`
+is the usual way to change it.
 """
 
 from __future__ import annotations
@@ -30,16 +30,21 @@ DEFAULT_DTYPES = {
     "ipu": dtypes.float16, "hpu": dtypes.bfloat16, "mtia": dtypes.bfloat16,
     "maia": dtypes.bfloat16,
 }  # fmt: skip
-"""The 16-bit type of each device that PyTorch knows autocast for."""
+"""The default 16-bit dtype of each device for which PyTorch has autocast."""
 
 AVAILABLE = ("cpu", "cuda", "strict")
-"""Of these devices ours can be one. (`strict` stands in for a GPU in the tests.)"""
+"""The devices of edutorch. (`strict` replaces a GPU in the tests.)"""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`enabled`: devices for which autocast is on; `kinds`: 16-bit types that differ from the
-    usual ones; `kept`: converted weights (see `casting.py`)."""
+    """The autocast state of a thread.
+
+    Attributes:
+        enabled: the devices for which autocast is on.
+        lower_dtypes: the 16-bit dtypes that differ from the default ones, by device.
+        cache: the converted weights (see `casting.py`).
+    """
 
     enabled: frozenset[str] = frozenset()
     lower_dtypes: dict[str, dtypes.dtype] = field(default_factory=dict)
@@ -53,28 +58,30 @@ _STATE: ContextVar[State | None] = ContextVar("edutorch_autocast", default=None)
 
 def state() -> State:
     """Return the state of this thread."""
-    found = _STATE.get()
-    if found is None:
-        found = State()
-        _STATE.set(found)
-    return found
+    value = _STATE.get()
+    if value is None:
+        value = State()
+        _STATE.set(value)
+    return value
 
 
 def update_state(**changes: Any) -> None:
-    """Put another state in force in this thread, also for the ops."""
+    """Change the state of this thread, and the mode that the ops read."""
     new = replace(state(), **changes)
     _STATE.set(new)
     casting = None
     if new.enabled:
-        kinds = {name: new.lower_dtypes.get(name, DEFAULT_DTYPES[name]) for name in new.enabled}
-        casting = ArgumentCaster(kinds, new.cache if new.cache_enabled else None)
+        lower_dtypes = {
+            name: new.lower_dtypes.get(name, DEFAULT_DTYPES[name]) for name in new.enabled
+        }
+        casting = ArgumentCaster(lower_dtypes, new.cache if new.cache_enabled else None)
     switch(current(), autocast=casting)
 
 
 def device_name(function: str, device_type: Any) -> str:
-    """Return the name of a device: "cuda" for "cuda:0".
+    """Return the device type of a string: "cuda" for "cuda:0".
 
-    Raises: ArgumentError: no text. DeviceError: a device that there is no autocast for.
+    Raises: ArgumentError: not a string. DeviceError: a device without autocast.
     """
     if not isinstance(device_type, str):
         raise WrongDeviceType(
@@ -91,7 +98,7 @@ def device_name(function: str, device_type: Any) -> str:
 
 
 class WrongDeviceType(ArgumentError, ValueError):
-    """A device is given as something else than its name. (PyTorch raises a ValueError.)"""
+    """A device type is not a string. (PyTorch raises a ValueError.)"""
 
 
 def check_dtype(function: str, dtype: Any) -> dtypes.dtype:
@@ -103,11 +110,11 @@ def check_dtype(function: str, dtype: Any) -> dtypes.dtype:
     return dtype
 
 
-# What is on ----------------------------------------------------------------------------------
+# Reading and setting the state ---------------------------------------------------------------
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Say whether autocast is on in this thread, for tensors on this kind of device.
+    """Whether autocast is on in this thread for this device type.
 
     >>> is_autocast_enabled("cpu")
     False
@@ -116,28 +123,28 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
-    """Switch autocast on or off in this thread. `autocast` undoes it by itself, this does not.
+    """Switch autocast on or off in this thread, until it is switched again.
 
     Args:
-        device_type: for tensors on which device; may be left out, and is then "cuda".
+        device_type: the device of the tensors; "cuda" if left out.
 
     >>> set_autocast_enabled("cpu", True)
     >>> is_autocast_enabled("cpu")
     True
     >>> set_autocast_enabled("cpu", False)
     """
-    device, on = ("cuda", device_type) if enabled is None else (device_type, enabled)
-    if not isinstance(on, bool):
+    device, is_on = ("cuda", device_type) if enabled is None else (device_type, enabled)
+    if not isinstance(is_on, bool):
         raise ArgumentError(
-            "set_autocast_enabled", f"enabled has to be a bool, not {type(on).__name__}",
-            {"enabled": repr(on)},
+            "set_autocast_enabled", f"enabled has to be a bool, not {type(is_on).__name__}",
+            {"enabled": repr(is_on)},
         )  # fmt: skip
     name = device_name("set_autocast_enabled", device)
-    update_state(enabled=state().enabled | {name} if on else state().enabled - {name})
+    update_state(enabled=state().enabled | {name} if is_on else state().enabled - {name})
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
-    """Return the type in which autocast lets products compute on this kind of device.
+    """Return the 16-bit dtype of autocast for this device type.
 
     >>> get_autocast_dtype("cpu"), get_autocast_dtype("cuda")
     (torch.bfloat16, torch.float16)
@@ -147,7 +154,7 @@ def get_autocast_dtype(device_type: str) -> dtypes.dtype:
 
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
-    """Say in which type autocast lets products compute on this kind of device.
+    """Set the 16-bit dtype of autocast for this device type.
 
     >>> set_autocast_dtype("cpu", float16)
     >>> with autocast("cpu"):
@@ -156,14 +163,16 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
     >>> set_autocast_dtype("cpu", bfloat16)
     """
     name = device_name("set_autocast_dtype", device_type)
-    update_state(kinds={**state().lower_dtypes, name: check_dtype("set_autocast_dtype", dtype)})
+    update_state(
+        lower_dtypes={**state().lower_dtypes, name: check_dtype("set_autocast_dtype", dtype)}
+    )
 
 
-# Weights that are kept converted ---------------------------------------------------------------
+# The cache of converted weights ----------------------------------------------------------------
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Say whether autocast converts each weight only once in a region.
+    """Whether autocast converts each weight only once per region.
 
     >>> is_autocast_cache_enabled()
     True
@@ -172,7 +181,7 @@ def is_autocast_cache_enabled() -> bool:
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Say whether autocast keeps converted weights until the outermost region ends.
+    """Set whether autocast caches converted weights until the outermost region ends.
 
     >>> set_autocast_cache_enabled(True)
     """
@@ -180,7 +189,7 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
 
 
 def clear_autocast_cache() -> None:
-    """Forget the weights that autocast has converted.
+    """Clear the cache of converted weights.
 
     >>> clear_autocast_cache()
     """
@@ -188,7 +197,7 @@ def clear_autocast_cache() -> None:
 
 
 def autocast_increment_nesting() -> int:
-    """Note that a region begins; return how many there are now.
+    """Increment the nesting level, and return it.
 
     >>> autocast_increment_nesting(), autocast_decrement_nesting()
     (1, 0)
@@ -198,7 +207,7 @@ def autocast_increment_nesting() -> int:
 
 
 def autocast_decrement_nesting() -> int:
-    """Note that a region ends; return how many are left.
+    """Decrement the nesting level, and return it.
 
     >>> autocast_increment_nesting(), autocast_decrement_nesting()
     (1, 0)
@@ -215,36 +224,36 @@ def warn_deprecated(old: str, new: str) -> None:
 
 
 def is_autocast_cpu_enabled() -> bool:
-    """The old form of `is_autocast_enabled("cpu")`."""
+    """Deprecated form of `is_autocast_enabled("cpu")`."""
     warn_deprecated("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """The old form of `set_autocast_enabled("cpu", enabled)`."""
+    """Deprecated form of `set_autocast_enabled("cpu", enabled)`."""
     warn_deprecated("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
     set_autocast_enabled("cpu", enabled)
 
 
 def get_autocast_cpu_dtype() -> dtypes.dtype:
-    """The old form of `get_autocast_dtype("cpu")`."""
+    """Deprecated form of `get_autocast_dtype("cpu")`."""
     warn_deprecated("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cpu_dtype(dtype: dtypes.dtype) -> None:
-    """The old form of `set_autocast_dtype("cpu", dtype)`."""
+    """Deprecated form of `set_autocast_dtype("cpu", dtype)`."""
     warn_deprecated("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
     set_autocast_dtype("cpu", dtype)
 
 
 def get_autocast_gpu_dtype() -> dtypes.dtype:
-    """The old form of `get_autocast_dtype("cuda")`."""
+    """Deprecated form of `get_autocast_dtype("cuda")`."""
     warn_deprecated("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
     return get_autocast_dtype("cuda")
 
 
 def set_autocast_gpu_dtype(dtype: dtypes.dtype) -> None:
-    """The old form of `set_autocast_dtype("cuda", dtype)`."""
+    """Deprecated form of `set_autocast_dtype("cuda", dtype)`."""
     warn_deprecated("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
     set_autocast_dtype("cuda", dtype)

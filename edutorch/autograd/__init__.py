@@ -1,4 +1,4 @@
-"""Derivatives: run backward, write your own rules, switch recording on and off (see README.md)."""
+"""Automatic differentiation: backward, custom functions, gradient modes (see README.md)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """Load `autograd.profiler` when it is first asked for."""
+    """Load `autograd.profiler` at its first access."""
     if name == "profiler":
         from importlib import import_module
 

@@ -1,7 +1,6 @@
-"""Anomaly mode: find the line of the forward whose backward made a NaN.
+"""Anomaly detection: find the op of the forward pass whose backward produced a NaN.
 
-It is a listener like any other (see `events.py`): while nobody has switched it on,
-nothing is remembered and nothing is slower.
+It is a listener like any other (see `events.py`), without any cost while it is off.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ __all__ = ["detect_anomaly", "is_anomaly_enabled", "set_detect_anomaly"]
 
 
 class AnomalyCheck:
-    """Looks at each gradient. (While it listens, each recorded op knows its line.)"""
+    """The listener that checks each gradient. (While it listens, ops record their source line.)"""
 
     def __init__(self, check_nan: bool) -> None:
         self.check_nan = check_nan
 
     def __call__(self, event: Any) -> None:
-        """Take one event.
+        """Check the gradient of an event.
 
-        Raises: GradientError: a gradient has a NaN.
+        Raises: GradientError: it contains a NaN.
         """
         if isinstance(event, GradientFlowed) and self.check_nan:
-            array = wrap(array_of(event.gradient))._array  # not a NumPy scalar
+            array = wrap(array_of(event.gradient))._array  # an array even if it is 0-d
             array = getattr(array, "all_examples", array)  # inside of vmap
             if bool(backends.of(array).xp.isnan(array).any()):
                 raise nan_error(event.node, event.index)
@@ -46,9 +45,9 @@ def nan_error(node: Any, index: int) -> GradientError:
 
 
 class detect_anomaly(ModeContext):
-    """Inside the block, backward stops at the first NaN and names the op and its line.
+    """Raise an error at the first NaN in backward, with the op and its source line.
 
-    Both forward and backward belong into the block. It costs time: for debugging only.
+    Both forward and backward have to be inside the block. It is slow: for debugging only.
 
     >>> x = tensor(0.0, requires_grad=True)
     >>> with autograd.detect_anomaly():
@@ -63,11 +62,13 @@ class detect_anomaly(ModeContext):
         self.check_nan = check_nan
 
     def changes(self, modes: Any) -> dict[str, Any]:
-        others = tuple(listener for listener in modes.listeners if not isinstance(listener, AnomalyCheck))
+        others = tuple(
+            listener for listener in modes.listeners if not isinstance(listener, AnomalyCheck)
+        )
         return {"listeners": (*others, AnomalyCheck(self.check_nan))}
 
     def clone(self) -> ModeContext:
-        """Return a fresh context with the same setting."""
+        """Return a new context with the same setting."""
         return detect_anomaly(self.check_nan)
 
 
@@ -91,12 +92,12 @@ class set_detect_anomaly(detect_anomaly):
         return {"listeners": tuple(x for x in modes.listeners if not isinstance(x, AnomalyCheck))}
 
     def clone(self) -> ModeContext:
-        """Return a fresh context with the same setting."""
+        """Return a new context with the same setting."""
         return set_detect_anomaly(self.mode, self.check_nan)
 
 
 def is_anomaly_enabled() -> bool:
-    """Say whether anomaly mode is on in this thread.
+    """Whether anomaly mode is on in this thread.
 
     >>> is_anomaly_enabled()
     False
@@ -105,13 +106,14 @@ def is_anomaly_enabled() -> bool:
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Say whether anomaly mode is on in this thread and looks for NaN.
+    """Whether anomaly mode is on in this thread and checks for NaN.
 
     >>> is_anomaly_check_nan_enabled()
     False
     """
     return any(
-        isinstance(listener, AnomalyCheck) and listener.check_nan for listener in current().listeners
+        isinstance(listener, AnomalyCheck) and listener.check_nan
+        for listener in current().listeners
     )
 
 

@@ -1,11 +1,11 @@
-"""Forward mode by hand: dual tensors, which carry the way they move.
+"""Forward-mode automatic differentiation with dual tensors, which carry a tangent.
 
     with dual_level():
         x = make_dual(primal, tangent)
         y = function(x)
-        value, moved = unpack_dual(y)          # moved = J · tangent
+        value, tangent_out = unpack_dual(y)    # J · tangent
 
-How ops move tangents is in `core/autograd/forward_mode.py`.
+The tangent rules of ops are in `core/autograd/forward_mode.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..core.autograd.forward_mode import Level, set_tangent, tangent_of, with_tangents
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
-from ..modes import ModeContext, override_modes, current, switch
+from ..modes import ModeContext, current, override_modes, switch
 from ..ops import is_tensor
 
 __all__ = [
@@ -26,16 +26,16 @@ __all__ = [
 
 
 class UnpackedDualTensor(NamedTuple):
-    """What a dual tensor consists of. The tangent is None if it does not move."""
+    """The parts of a dual tensor. The tangent is None if it has none."""
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def enter_dual_level() -> int:
-    """Open the level at which dual tensors can be made; returns its number, 0.
+    """Enter the level for dual tensors, and return its number, 0.
 
-    Raises: RuntimeError: one is open already (`func.jvp` nests, this does not).
+    Raises: RuntimeError: one is open already (`func.jvp` can be nested, this cannot).
 
     >>> level = autograd.forward_ad.enter_dual_level()
     >>> autograd.forward_ad.exit_dual_level(level=level)
@@ -51,7 +51,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the level: its tangents are gone.
+    """Exit the level, and drop its tangents.
 
     Raises: RuntimeError: none is open.
     """
@@ -64,7 +64,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class DualLevel(Level):
-    """The one level that `enter_dual_level` opens."""
+    """The level that `enter_dual_level` opens."""
 
 
 def open_dual_level() -> DualLevel | None:
@@ -72,7 +72,7 @@ def open_dual_level() -> DualLevel | None:
 
 
 class dual_level:
-    """Opens a level of forward mode for a `with` block.
+    """A forward-mode level for a `with` block.
 
     >>> import edutorch.autograd.forward_ad as fwAD
     >>> with fwAD.dual_level():
@@ -88,7 +88,7 @@ class dual_level:
         exit_dual_level()
 
     def __call__(self, function: Any) -> Any:
-        """Decorate `function`: each of its calls has a level of its own."""
+        """Decorate `function` so that each call has its own level."""
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -99,12 +99,12 @@ class dual_level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """Return the tensor with a tangent: the direction in which it moves.
+    """Return the tensor with a tangent, the direction of the derivative.
 
     A tangent of another precision is converted to that of the tensor. (PyTorch keeps it.)
 
-    Raises: RuntimeError: no level is open. ValueError: not floating numbers.
-    ShapeError, TypeError: the tangent does not fit.
+    Raises: RuntimeError: no level is open. ValueError: not a floating dtype.
+        ShapeError, TypeError: the tangent does not fit.
 
     >>> with autograd.forward_ad.dual_level():
     ...     autograd.forward_ad.make_dual(tensor(1.0), tensor(2.0))
@@ -116,12 +116,12 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             "Trying to create a dual Tensor for forward AD but no level exists, "
             "make sure to enter_dual_level() first."
         )
-    for name, each in (("tensor", tensor), ("tangent", tangent)):
-        if not is_tensor(each):
-            raise TypeError(f"make_dual(): expected a Tensor as {name}, got {type(each).__name__}")
-        if not (each.is_floating_point() or each.is_complex()):
+    for name, value in (("tensor", tensor), ("tangent", tangent)):
+        if not is_tensor(value):
+            raise TypeError(f"make_dual(): expected a Tensor as {name}, got {type(value).__name__}")
+        if not (value.is_floating_point() or value.is_complex()):
             raise ValueError(
-                f"Expected {name} to be floating point or complex, but got: {each.dtype}"
+                f"Expected {name} to be floating point or complex, but got: {value.dtype}"
             )
     if tensor.shape != tangent.shape:
         raise ShapeError(
@@ -139,16 +139,16 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def make_alias(tensor: Tensor) -> Tensor:
-    """Return a second tensor of the same memory and the same past."""
+    """Return a tensor with the same memory, history and tangents."""
     from ..ops.indexing import getitem
 
     with override_modes(levels=(), listeners=(), saving=None):
-        seen = getitem(tensor, (...,))
-    return with_tangents(seen, tensor)
+        alias = getitem(tensor, (...,))
+    return with_tangents(alias, tensor)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """Return a tensor without its tangent, and the tangent (None if it does not move).
+    """Return a tensor without its tangent, and the tangent (or None).
 
     >>> with autograd.forward_ad.dual_level():
     ...     x = autograd.forward_ad.make_dual(tensor(3.0), tensor(1.0))
@@ -167,9 +167,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
 
 class set_forward_grad_enabled(ModeContext):
-    """Switch forward mode off: at once, and for a `with` block if used as one.
+    """Switch forward mode off, immediately, or for a `with` block.
 
-    Tangents are then not moved. True changes nothing: a level that is open is on.
+    Ops then do not propagate tangents. True changes nothing: an open level is active.
 
     >>> fwAD = autograd.forward_ad
     >>> with fwAD.dual_level():

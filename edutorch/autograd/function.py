@@ -1,6 +1,6 @@
-"""`Function`: an op of your own, with a forward and a backward you write yourself.
+"""`Function`: custom ops with a user-defined forward and backward.
 
-What its call leaves in the graph is in `function_node.py`.
+The node of a call in the graph is in `function_node.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import refuse_leaf
 from ..errors import GradientError
 from ..events import work
-from ..modes import override_modes, current, is_grad_enabled
+from ..modes import current, is_grad_enabled, override_modes
 from .function_context import Context, identities
 from .function_node import FunctionNode, record
 
@@ -24,7 +24,7 @@ __all__ = ["Context", "Function"]
 
 
 def __getattr__(name: str) -> Any:
-    """Find `once_differentiable` here too, where PyTorch has it; it needs this file itself."""
+    """Load `once_differentiable`, which PyTorch has here; its file imports this one."""
     if name == "once_differentiable":
         from .once_differentiable import once_differentiable
 
@@ -33,12 +33,12 @@ def __getattr__(name: str) -> Any:
 
 
 class Function:
-    """An op with a derivative of your own: y = forward(x), and backward as you write it.
+    """Base class of custom ops: y = forward(x), with a user-defined backward.
 
-    `forward` computes; nothing in it is recorded. `backward` takes one gradient per
-    output and returns one per argument of forward, None where there is none. What both
-    need goes through `ctx`. With `setup_context(ctx, inputs, output)` forward has no `ctx`.
-    `vjp` is another name for `backward`; forward mode needs `jvp(ctx, *tangents)`.
+    `forward` is not recorded. `backward` takes one gradient per output and returns one per
+    argument of forward, None where there is none. `ctx` passes values from forward to backward.
+    With `setup_context(ctx, inputs, output)` forward has no `ctx` argument. `vjp` is an alias of
+    `backward`; forward mode needs `jvp(ctx, *tangents)`.
 
     >>> class Cube(autograd.Function):
     ...     @staticmethod
@@ -72,7 +72,7 @@ class Function:
         cls._node_type = type(f"{cls.__name__}Backward", (FunctionNode,), members)
 
     def __call__(self, *args: Any) -> Any:
-        """Refuse: a `Function` is used by `apply`.
+        """Raise an error: a `Function` is called by `apply`.
 
         Raises: GradientError: always.
         """
@@ -89,7 +89,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keep in `ctx` what backward needs; forward has then no `ctx` argument."""
+        """Store in `ctx` what backward needs; forward then has no `ctx` argument."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
@@ -112,7 +112,7 @@ class Function:
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """Compute a whole batch of calls: (outputs, their dims), as PyTorch's `func.vmap` asks."""
+        """Compute a batch of calls; return (outputs, their batch dims), as in PyTorch."""
         raise NotImplementedError(
             "You must implement the vmap function for custom autograd.Function "
             "(or set generate_vmap_rule=True) to use it with vmap."
@@ -120,7 +120,7 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """Call `forward` on `args` and record the call, if one of them wants a gradient.
+        """Call `forward` on `args`, and record the call if one of them requires grad.
 
         Raises: GradientError: a leaf that requires grad was marked dirty.
         """
@@ -129,32 +129,34 @@ class Function:
         ctx.needs_input_grad = tuple(isinstance(x, Tensor) and x.requires_grad for x in args)
         recording = is_grad_enabled() and any(ctx.needs_input_grad)
         edges = tuple(edge_of(tensor) for tensor in tensors)
-        separate = cls.setup_context is not Function.setup_context
+        has_setup_context = cls.setup_context is not Function.setup_context
         if current().listeners:
-            with work("op", cls, args) as around:
-                result = around.result = run_forward(cls, ctx, args, separate)
+            with work("op", cls, args) as work_event:
+                result = work_event.result = run_forward(cls, ctx, args, has_setup_context)
         else:
-            result = run_forward(cls, ctx, args, separate)
+            result = run_forward(cls, ctx, args, has_setup_context)
         outputs = result if isinstance(result, tuple) else (result,)
-        for each in ctx._dirty:
-            refuse_dirty(cls, each, tensors, outputs)
-            each._bump()
+        for dirty in ctx._dirty:
+            refuse_dirty(cls, dirty, tensors, outputs)
+            dirty._bump()
         outputs = tuple(detach_output(output, tensors, ctx) for output in outputs)
         if recording:
-            names = input_names(cls.forward, args, skip=0 if separate else 1)
+            names = input_names(cls.forward, args, skip=0 if has_setup_context else 1)
             record(cls._node_type(), ctx, args, edges, names, outputs)
         if current().levels:
             push_tangents(cls, ctx, args, outputs)
-        for each in ctx._dirty:
-            notify_write(each, each)
+        for dirty in ctx._dirty:
+            notify_write(dirty, dirty)
         return outputs if isinstance(result, tuple) else outputs[0]
 
 
-def run_forward(cls: type[Function], ctx: Context, args: tuple[Any, ...], separate: bool) -> Any:
-    """Compute, unrecorded, and keep in `ctx` what backward needs."""
+def run_forward(
+    cls: type[Function], ctx: Context, args: tuple[Any, ...], has_setup_context: bool
+) -> Any:
+    """Call `forward` without recording, and `setup_context` if it is defined."""
     with override_modes(grad=False, levels=()):
-        result = cls.forward(*args) if separate else cls.forward(ctx, *args)
-        if separate:
+        result = cls.forward(*args) if has_setup_context else cls.forward(ctx, *args)
+        if has_setup_context:
             cls.setup_context(ctx, args, result)
     return result
 
@@ -162,7 +164,7 @@ def run_forward(cls: type[Function], ctx: Context, args: tuple[Any, ...], separa
 def push_tangents(
     cls: type[Function], ctx: Context, args: tuple[Any, ...], outputs: tuple[Any, ...]
 ) -> None:
-    """Give the outputs the tangents that the user's `jvp` returns."""
+    """Set the tangents of the outputs to those that the user's `jvp` returns."""
     levels = current().levels
     for depth, level in enumerate(levels):
         tangents = [tangent_of(argument, level) for argument in args]
@@ -173,19 +175,21 @@ def push_tangents(
             tangents = [zeros_as(x) if t is None and isinstance(x, Tensor) else t for x, t in pairs]
         with override_modes(levels=levels[:depth]), ctx._forward_mode():
             returned = cls.jvp(ctx, *tangents)
-        moved = returned if isinstance(returned, tuple) else (returned,)
-        if len(moved) != len(outputs):
+        output_tangents = returned if isinstance(returned, tuple) else (returned,)
+        if len(output_tangents) != len(outputs):
             raise GradientError(
                 cls.__name__, "jvp returned an incorrect number of tangents",
-                {"outputs": len(outputs), "returned": len(moved)},
+                {"outputs": len(outputs), "returned": len(output_tangents)},
             )  # fmt: skip
-        for output, tangent in zip(outputs, moved, strict=True):
+        for output, tangent in zip(outputs, output_tangents, strict=True):
             if isinstance(output, Tensor):
-                set_tangent(output, level, None if tangent is None else match_output(tangent, output))
+                set_tangent(
+                    output, level, None if tangent is None else match_output(tangent, output)
+                )
 
 
 def refuse_dirty(cls: type, dirty: Any, inputs: Sequence[Tensor], outputs: Sequence[Any]) -> None:
-    """Raise GradientError unless `dirty` is an input that may be written, and an output."""
+    """Raise GradientError unless `dirty` is a writable input and an output."""
     if not any(input_ is dirty for input_ in inputs) or not any(
         output is dirty for output in outputs
     ):
@@ -197,8 +201,8 @@ def refuse_dirty(cls: type, dirty: Any, inputs: Sequence[Tensor], outputs: Seque
 
 
 def detach_output(output: Any, inputs: Sequence[Tensor], ctx: Context) -> Any:
-    """Return an output that may get a history of its own: an unchanged input gives a view."""
-    if not isinstance(output, Tensor) or any(output is each for each in ctx._dirty):
+    """Return an output that can get its own history: for an unchanged input, a view of it."""
+    if not isinstance(output, Tensor) or any(output is dirty for dirty in ctx._dirty):
         return output
     if any(output is input_ for input_ in inputs):
         view = output.detach()
@@ -209,7 +213,7 @@ def detach_output(output: Any, inputs: Sequence[Tensor], ctx: Context) -> Any:
 
 
 def input_names(forward: Callable[..., Any], args: Sequence[Any], skip: int) -> tuple[str, ...]:
-    """Return what forward calls its tensor arguments."""
+    """Return the names of the tensor arguments in the signature of forward."""
     names, rest = [], "input"
     for parameter in list(inspect.signature(forward).parameters.values())[skip:]:
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -218,4 +222,4 @@ def input_names(forward: Callable[..., Any], args: Sequence[Any], skip: int) -> 
             names.append(parameter.name)
     names += [f"{rest}[{index}]" for index in range(len(args) - len(names))]
     pairs = zip(names, args, strict=False)
-    return tuple(name for name, each in pairs if isinstance(each, Tensor))
+    return tuple(name for name, argument in pairs if isinstance(argument, Tensor))

@@ -1,7 +1,7 @@
-"""The recorded call of a `Function`.
+"""`FunctionNode`: the recorded call of a `Function`.
 
-The engine knows nodes of one output only. So each output of several gets an `OutputNode`,
-and these send their gradients on to the one `FunctionNode`, which waits for all of them.
+The engine only has nodes with one output. So each of several outputs gets an `OutputNode`, and
+these pass their gradients to the one `FunctionNode`, which waits for all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weakref import ref
 from .. import backends, dtypes
 from ..core.autograd.engine import conjugate, conjugate_all
 from ..core.autograd.graph import Description, Node, clock
-from ..core.autograd.multi_output import output_of
+from ..core.autograd.multi_output import make_output_node
 from ..core.fast.lazy_gradients import OutputGradients, materialize_pending
 from ..core.source_location import user_location
 from ..core.tensor import Tensor, wrap
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 class FunctionNode(Node):
     """The recorded call of a `Function`. Attributes of its `ctx` can be read from it."""
 
-    __slots__ = ("arguments", "ctx", "gathers", "op", "outputs", "output_index", "shapes")
+    __slots__ = ("arguments", "ctx", "gathers", "op", "output_index", "outputs", "shapes")
 
     function: type[Function]
     holds = True
     ctx: Context
-    arguments: tuple[Any, ...]  # for each argument of forward the number of its edge, or None
-    shapes: tuple[Any, ...]  # for each output an array-maker's (backend, shape, dtype), or None
+    arguments: tuple[Any, ...]  # for each argument of forward the index of its edge, or None
+    shapes: tuple[Any, ...]  # for each output (backend, shape, dtype), or None
     outputs: int
-    output_index: int  # of the only output with a gradient
+    output_index: int  # of the (first) output with a gradient
 
     @property
     def saved(self) -> Any:
-        """What `ctx` has saved; None takes it away."""
-        held = self.ctx._saved
-        return held and tuple(getattr(each, "array", each) for each in held)
+        """The saved values of `ctx`; set it to None to free them."""
+        saved = self.ctx._saved
+        return saved and tuple(getattr(value, "array", value) for value in saved)
 
     @saved.setter
     def saved(self, value: None) -> None:
@@ -56,43 +56,49 @@ class FunctionNode(Node):
         return getattr(self.ctx, name)
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-        """Call the user's backward with a gradient per output, and check what it returns."""
+        """Call the user's backward with a gradient per output, and check its results."""
         by_output = g.by_output if g.__class__ is OutputGradients else {self.output_index: g}
         gradients = [self.output_gradient(by_output, i, recording) for i in range(self.outputs)]
         materialize_pending()
         with enable_grad() if recording and is_grad_enabled() else no_grad():
             returned = self.function.backward(self.ctx, *gradients)
-        results = self.check_gradients(returned if isinstance(returned, tuple | list) else (returned,))
+        results = self.check_gradients(
+            returned if isinstance(returned, tuple | list) else (returned,)
+        )
         if not recording:
             results = [result if result is None else result._array for result in results]
         return conjugate_all(results, recording)
 
     def node_of_output(self, index: int, array: Any) -> Node:
-        """Return the node of an output again whose own has died with its tensor."""
+        """Return a new node for an output whose own was freed with its tensor."""
         return output_node(self, index, array)
 
-    def output_gradient(self, by_output: dict[int, Any], index: int, recording: bool) -> Tensor | None:
-        """Return the gradient of one output as backward gets it."""
-        g, made = by_output.get(index), self.shapes[index]
+    def output_gradient(
+        self, by_output: dict[int, Any], index: int, recording: bool
+    ) -> Tensor | None:
+        """Return the gradient of one output for the user's backward."""
+        g, array_maker = by_output.get(index), self.shapes[index]
         if g is not None:
             g = conjugate(g, recording)
             return g if recording else wrap(g)
-        if made is None or not self.ctx._materialize:
+        if array_maker is None or not self.ctx._materialize:
             return None
-        backend, shape, kind = made
-        return wrap(backend.xp.zeros(shape, kind))
+        backend, shape, dtype = array_maker
+        return wrap(backend.xp.zeros(shape, dtype))
 
     def check_gradients(self, returned: Sequence[Any]) -> list[Any]:
-        """Return one gradient per edge out of one per argument.
+        """Return one gradient per edge, given one per argument.
 
-        Raises: GradientError: too few or too many, one for no tensor, or a wrong shape.
+        Raises: GradientError: a wrong number, a wrong shape, or one for a non-tensor argument.
         """
-        name, wanted = self.name(), len(self.arguments)
-        if len(returned) < wanted or any(each is not None for each in returned[wanted:]):
+        name, expected = self.name(), len(self.arguments)
+        if len(returned) < expected or any(
+            gradient is not None for gradient in returned[expected:]
+        ):
             raise GradientError(
                 name,
                 f"returned an incorrect number of gradients "
-                f"(expected {wanted}, got {len(returned)})",
+                f"(expected {expected}, got {len(returned)})",
                 hint="backward returns one gradient per argument of forward, None for the others",
             )
         results: list[Any] = [None] * len(self.edges)
@@ -122,11 +128,11 @@ class FunctionNode(Node):
         return results
 
 
-def can_sum_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    """Say whether broadcasting leads from `wanted` to `shape`, so that a sum leads back."""
-    added = len(shape) - len(wanted)
-    pairs = zip(wanted, shape[max(added, 0) :], strict=False)
-    return added >= 0 and all(want in (1, have) for want, have in pairs)
+def can_sum_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """Whether `target` can be broadcast to `shape`, so that a gradient can be summed to it."""
+    added = len(shape) - len(target)
+    pairs = zip(target, shape[max(added, 0) :], strict=False)
+    return added >= 0 and all(target_size in (1, size) for target_size, size in pairs)
 
 
 def record(
@@ -137,34 +143,35 @@ def record(
     names: tuple[str, ...],
     outputs: tuple[Any, ...],
 ) -> None:
-    """Fill the node of a call and make it the past of the outputs that have a gradient."""
+    """Set up the node of a call, and make it the history of the differentiable outputs."""
     constant = identities(ctx._constant)
-    chosen = [
+    differentiable = [
         index
         for index, output in enumerate(outputs)
         if isinstance(output, Tensor)
         and id(output) not in constant
         and output._array.dtype in dtypes.DIFFERENTIABLE
     ]
-    if not chosen:
+    if not differentiable:
         return
-    numbers = iter(range(len(edges)))
-    node.ctx, node.edges, node.outputs, node.output_index = ctx, edges, len(outputs), chosen[0]
-    node.arguments = tuple(next(numbers) if isinstance(x, Tensor) else None for x in args)
+    edge_indices = iter(range(len(edges)))
+    node.ctx, node.edges = ctx, edges
+    node.outputs, node.output_index = len(outputs), differentiable[0]
+    node.arguments = tuple(next(edge_indices) if isinstance(x, Tensor) else None for x in args)
     node.shapes = tuple(
         (backends.of(x._array), x._array.shape, x._array.dtype) if isinstance(x, Tensor) else None
         for x in outputs
     )
-    first = outputs[chosen[0]]._array
-    node.shape, node.dtype, node.gathers = first.shape, first.dtype, len(chosen) > 1
+    first = outputs[differentiable[0]]._array
+    node.shape, node.dtype, node.gathers = first.shape, first.dtype, len(differentiable) > 1
     node.hooks = node.writes = None
     node._order = ctx._time = clock()
-    nodes = {index: output_node(node, index, outputs[index]._array) for index in chosen}
-    makers = {id(outputs[index]): ref(maker) for index, maker in nodes.items()}
+    nodes = {index: output_node(node, index, outputs[index]._array) for index in differentiable}
+    node_refs = {id(outputs[index]): ref(maker) for index, maker in nodes.items()}
     tensors = [argument for argument in args if isinstance(argument, Tensor)]
     ctx._node = ref(node)
     dirty = identities(ctx._dirty)
-    ctx._save_tensors(node, tensors, names, makers)
+    ctx._save_tensors(node, tensors, names, node_refs)
     label = type(node).function.__name__
     doc = type(node).function.__doc__ or ""
     node.op = Description(label, names, doc, ctx._names)  # type: ignore[assignment]
@@ -172,32 +179,32 @@ def record(
         output = outputs[index]
         maker.writes = output._writes
         if id(output) in dirty:
-            made = wrap(output._array)
-            made._node = maker
-            set_history(output, made)
+            new_output = wrap(output._array)
+            new_output._node = maker
+            set_history(output, new_output)
         else:
             output._node = maker
     notify_listeners(node, tensors, nodes, outputs)
 
 
 def output_node(node: FunctionNode, index: int, array: Any) -> Node:
-    """Return the node of one output: the function's own, if no other has a gradient."""
-    return node if not node.gathers else output_of(node, index, array)
+    """Return the node of one output: the function's own, if no other is differentiable."""
+    return node if not node.gathers else make_output_node(node, index, array)
 
 
 def notify_listeners(
     node: FunctionNode, inputs: list[Tensor], nodes: dict[int, Node], outputs: tuple[Any, ...]
 ) -> None:
-    """Tell the listeners that the function, and then each of its outputs, was computed."""
+    """Notify listeners of the function's call, and then of each of its outputs."""
     modes = current()
     if modes.op_recorder is not None:
         modes.op_recorder.unknown()
     if not modes.listeners:
         return
     node.notes["place"] = user_location()
-    made = wrap(outputs[node.output_index]._array)
-    made._node = node
-    emit(OpApplied(node.op, tuple(inputs), {}, made, node))
+    output = wrap(outputs[node.output_index]._array)
+    output._node = node
+    emit(OpApplied(node.op, tuple(inputs), {}, output, node))
     for index, maker in nodes.items():
         if maker is not node:
-            emit(OpApplied(maker.op, (made,), {}, outputs[index], maker))
+            emit(OpApplied(maker.op, (output,), {}, outputs[index], maker))

@@ -1,7 +1,7 @@
-"""Derivatives of functions of tensors, all at once: Jacobians, Hessians and their products.
+"""Jacobians, Hessians and their products with vectors.
 
-`func` has newer forms of the same, which can be nested and take trees of tensors. These
-here take a tensor or a tuple of them, for inputs and for outputs.
+`edutorch.func` has newer forms, which can be nested and take trees of tensors. Those here take a
+tensor or a tuple of tensors, for inputs and for outputs.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 Tensors = tuple[Tensor, ...]
 Function = Callable[..., Any]
 
-# In and out ------------------------------------------------------------------------------
+# Arguments and results -------------------------------------------------------------------
 
 
-def as_tuple(values: Any, name: str, what: str) -> tuple[bool, Tensors]:
-    """Say whether it was a tuple, and return it as one.
+def as_tuple(values: Any, name: str, description: str) -> tuple[bool, Tensors]:
+    """Return whether the value was a tuple, and the value as a tuple.
 
     Raises: TypeError: neither a tensor nor a tuple of tensors.
     """
-    several = isinstance(values, tuple | list)
-    found = tuple(values) if several else (values,)
-    for each in found:
-        if not isinstance(each, Tensor):
+    is_tuple = isinstance(values, tuple | list)
+    tensors = tuple(values) if is_tuple else (values,)
+    for value in tensors:
+        if not isinstance(value, Tensor):
             raise TypeError(
-                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors "
-                f"but got {type(each).__name__}"
+                f"The {description} given to {name} must be either a Tensor or a tuple of Tensors "
+                f"but got {type(value).__name__}"
             )
-    return several, found
+    return is_tuple, tensors
 
 
 def leaves_of(inputs: Tensors, create_graph: bool) -> Tensors:
-    """Return tensors to differentiate by: steps in the graph of the inputs, or new leaves.
+    """Return tensors to differentiate by: new leaves or, with `create_graph`, recorded copies.
 
-    With `create_graph` they are copies, so that a later write to an input does not reach the graph.
+    Copies, so that a later write to an input does not affect the graph.
     """
     if not create_graph:
         return tuple(tensor.detach().requires_grad_() for tensor in inputs)
@@ -51,22 +51,22 @@ def leaves_of(inputs: Tensors, create_graph: bool) -> Tensors:
 
 
 def call_function(func: Function, inputs: Tensors, name: str, strict: bool) -> tuple[bool, Tensors]:
-    """Return the outputs of `func` as a tuple, and whether they were one."""
-    several, outputs = as_tuple(func(*inputs), name, "outputs of the user-provided function")
-    for number, output in enumerate(outputs):
+    """Return whether the output of `func` was a tuple, and the outputs as a tuple."""
+    is_tuple, outputs = as_tuple(func(*inputs), name, "outputs of the user-provided function")
+    for index, output in enumerate(outputs):
         if strict and not output.requires_grad:
             raise GradientError(
                 name,
-                f"Output {number} of the user-provided function does not require gradients.",
+                f"Output {index} of the user-provided function does not require gradients.",
                 hint="in strict mode outputs must be computed from the inputs, outside no_grad()",
             )
-    return several, outputs
+    return is_tuple, outputs
 
 
 def run_backward(
     outputs: Sequence[Tensor], inputs: Tensors, starts: Sequence[Tensor], create_graph: bool
 ) -> tuple[Tensor | None, ...]:
-    """Run backward from those outputs that were recorded."""
+    """Run backward from the outputs that require grad."""
     pairs = [(y, v) for y, v in zip(outputs, starts, strict=True) if y.requires_grad]
     if not pairs:
         return (None,) * len(inputs)
@@ -77,20 +77,20 @@ def run_backward(
 
 
 def fill_missing(
-    found: Sequence[Tensor | None], like: Tensors, name: str, strict: bool, what: str
+    gradients: Sequence[Tensor | None], like: Tensors, name: str, strict: bool, source: str
 ) -> Tensors:
-    """Put zeros where there is no gradient.
+    """Replace missing gradients by zeros.
 
-    Raises: GradientError: in strict mode, instead.
+    Raises: GradientError: one is missing in strict mode.
     """
     results = []
-    for number, (each, input) in enumerate(zip(found, like, strict=True)):
-        if strict and each is None:
+    for index, (gradient, input) in enumerate(zip(gradients, like, strict=True)):
+        if strict and gradient is None:
             raise GradientError(
                 name,
-                f"{what} is independent of input {number}. This is not allowed in strict mode.",
+                f"{source} is independent of input {index}. This is not allowed in strict mode.",
             )
-        results.append(zeros_like(input) if each is None else each)
+        results.append(zeros_like(input) if gradient is None else gradient)
     return tuple(results)
 
 
@@ -104,16 +104,16 @@ def check_requires_grad(results: Tensors, name: str, strict: bool, create_graph:
             )  # fmt: skip
 
 
-def postprocess(results: Sequence[Tensor], several: bool, create_graph: bool) -> Any:
-    """Return results as they were given: one, or a tuple; without a past, unless it is wanted."""
-    kept = tuple(results) if create_graph else tuple(result.detach() for result in results)
-    return kept if several else kept[0]
+def postprocess(results: Sequence[Tensor], is_tuple: bool, create_graph: bool) -> Any:
+    """Return results as one tensor or a tuple, detached unless `create_graph`."""
+    tensors = tuple(results) if create_graph else tuple(result.detach() for result in results)
+    return tensors if is_tuple else tensors[0]
 
 
-def check_vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
-    """Return the vectors of a product; for a single number it is 1 without saying.
+def check_vectors(v: Any, like: Tensors, is_tuple: bool, name: str) -> Tensors:
+    """Return the vectors of a product; for a scalar the default is 1.
 
-    Raises: GradientError: none is given, but one is needed. ShapeError: it does not fit.
+    Raises: GradientError: v is None, but needed. ShapeError: it does not fit.
     """
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
@@ -122,18 +122,18 @@ def check_vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
                 "(for jvp: takes) a single Tensor with a single element.",
             )  # fmt: skip
         return (ones_like(like[0]),)
-    _, found = as_tuple(v, name, "vectors")
-    if len(found) != len(like):
+    _, vectors = as_tuple(v, name, "vectors")
+    if len(vectors) != len(like):
         raise ShapeError(
-            name, f"v is a tuple of invalid length: should be {len(like)} but got {len(found)}."
+            name, f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}."
         )
-    for number, (each, other) in enumerate(zip(found, like, strict=True)):
-        if each.shape != other.shape:
+    for index, (vector, other) in enumerate(zip(vectors, like, strict=True)):
+        if vector.shape != other.shape:
             raise ShapeError(
-                name, f"v has invalid size in entry {number}",
-                {"v": tuple(each.shape), "expected": tuple(other.shape)},
+                name, f"v has invalid size in entry {index}",
+                {"v": tuple(vector.shape), "expected": tuple(other.shape)},
             )  # fmt: skip
-    return found
+    return vectors
 
 
 # Products --------------------------------------------------------------------------------
@@ -143,33 +143,37 @@ def check_vectors(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
 def vjp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return func(inputs) and vᵀ J: how a gradient v of the outputs reaches the inputs.
+    """Return func(inputs) and the vector-Jacobian product vᵀ J.
 
     Args:
-        v: of the outputs' shapes; may be left out if there is a single number.
-        create_graph: record it, for further derivatives.
-        strict: refuse outputs that do not depend on an input.
+        v: a vector in the shape of the outputs; optional for a scalar.
+        create_graph: whether to record the result, for further derivatives.
+        strict: whether outputs that do not depend on an input are an error.
 
     Raises: GradientError: `strict` is violated, or v missing. ShapeError: v does not fit.
 
     >>> autograd.functional.vjp(lambda x: x * x, tensor([1.0, 2.0]), tensor([1.0, 10.0]))
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
-    several, given = as_tuple(inputs, "vjp", "inputs")
-    leaves = leaves_of(given, create_graph)
-    many, outputs = call_function(func, leaves, "vjp", strict)
-    starts = check_vectors(v, outputs, many, "vjp")
-    found = run_backward(outputs, leaves, starts, create_graph)
-    results = fill_missing(found, leaves, "vjp", strict, "The output of the user-provided function")
+    is_tuple, tensors = as_tuple(inputs, "vjp", "inputs")
+    leaves = leaves_of(tensors, create_graph)
+    has_many_outputs, outputs = call_function(func, leaves, "vjp", strict)
+    starts = check_vectors(v, outputs, has_many_outputs, "vjp")
+    gradients = run_backward(outputs, leaves, starts, create_graph)
+    results = fill_missing(
+        gradients, leaves, "vjp", strict, "The output of the user-provided function"
+    )
     check_requires_grad(results, "vjp", strict, create_graph)
-    return postprocess(outputs, many, create_graph), postprocess(results, several, create_graph)
+    return postprocess(outputs, has_many_outputs, create_graph), postprocess(
+        results, is_tuple, create_graph
+    )
 
 
 @enable_grad
 def jvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return func(inputs) and J v: how the outputs move when the inputs move along v.
+    """Return func(inputs) and the Jacobian-vector product J v.
 
     Args: as for `vjp`; v has the inputs' shapes.
 
@@ -178,26 +182,28 @@ def jvp(
     >>> autograd.functional.jvp(lambda x: x * x, tensor([1.0, 2.0]), tensor([1.0, 10.0]))
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
-    several, given = as_tuple(inputs, "jvp", "inputs")
-    leaves = leaves_of(given, create_graph)
-    directions = check_vectors(v, leaves, several, "jvp")
-    many, outputs = call_function(func, leaves, "jvp", strict)
+    is_tuple, tensors = as_tuple(inputs, "jvp", "inputs")
+    leaves = leaves_of(tensors, create_graph)
+    directions = check_vectors(v, leaves, is_tuple, "jvp")
+    has_many_outputs, outputs = call_function(func, leaves, "jvp", strict)
     starts = tuple(zeros_like(output).requires_grad_() for output in outputs)
-    backs = run_backward(outputs, leaves, starts, True)
-    fill_missing(backs, leaves, "jvp", strict, "The output of the user-provided function")
-    pairs = [(g, t) for g, t in zip(backs, directions, strict=True) if g is not None]
-    found = run_backward([g for g, _ in pairs], starts, [t for _, t in pairs], create_graph)
-    results = fill_missing(found, outputs, "jvp", False, "")
+    vjp_results = run_backward(outputs, leaves, starts, True)
+    fill_missing(vjp_results, leaves, "jvp", strict, "The output of the user-provided function")
+    pairs = [(g, t) for g, t in zip(vjp_results, directions, strict=True) if g is not None]
+    gradients = run_backward([g for g, _ in pairs], starts, [t for _, t in pairs], create_graph)
+    results = fill_missing(gradients, outputs, "jvp", False, "")
     check_requires_grad(results, "jvp", strict, create_graph)
-    return postprocess(outputs, many, create_graph), postprocess(results, many, create_graph)
+    return postprocess(outputs, has_many_outputs, create_graph), postprocess(
+        results, has_many_outputs, create_graph
+    )
 
 
 def require_scalar(func: Function, name: str) -> Function:
-    """Return `func`, whose result is checked to be one number."""
+    """Wrap `func` with a check that its result has a single element."""
 
     def checked(*inputs: Tensor) -> Tensor:
-        several, outputs = as_tuple(func(*inputs), name, "outputs of the user-provided function")
-        if several:
+        is_tuple, outputs = as_tuple(func(*inputs), name, "outputs of the user-provided function")
+        if is_tuple:
             raise GradientError(name, f"The function given to {name} should return a single Tensor")
         if outputs[0].numel() != 1:
             raise GradientError(
@@ -214,30 +220,34 @@ def require_scalar(func: Function, name: str) -> Function:
 def vhp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return func(inputs), a single number, and vᵀ H, with H its second derivatives.
+    """Return func(inputs), a scalar, and the product vᵀ H with its Hessian.
 
-    Raises: GradientError, ShapeError: as for `vjp`; not a single number.
+    Raises: GradientError, ShapeError: as for `vjp`; not a scalar.
 
     >>> autograd.functional.vhp(lambda x: (x ** 3).sum(), tensor([1.0, 2.0]), tensor([1.0, 1.0]))
     (tensor(9.), tensor([ 6., 12.]))
     """
-    several, given = as_tuple(inputs, "vhp", "inputs")
-    leaves = leaves_of(given, create_graph)
-    directions = check_vectors(v, leaves, several, "vhp")
+    is_tuple, tensors = as_tuple(inputs, "vhp", "inputs")
+    leaves = leaves_of(tensors, create_graph)
+    directions = check_vectors(v, leaves, is_tuple, "vhp")
     _, outputs = call_function(require_scalar(func, "vhp"), leaves, "vhp", strict)
     first = run_backward(outputs, leaves, [ones_like(outputs[0])], True)
-    slopes = fill_missing(first, leaves, "vhp", strict, "The output of the user-provided function")
-    check_requires_grad(slopes, "vhp", strict, True)
-    found = run_backward(slopes, leaves, directions, create_graph)
-    results = fill_missing(found, leaves, "vhp", strict, "The jacobian of the user-provided function")
-    return postprocess(outputs, False, create_graph), postprocess(results, several, create_graph)
+    gradient = fill_missing(
+        first, leaves, "vhp", strict, "The output of the user-provided function"
+    )
+    check_requires_grad(gradient, "vhp", strict, True)
+    gradients = run_backward(gradient, leaves, directions, create_graph)
+    results = fill_missing(
+        gradients, leaves, "vhp", strict, "The jacobian of the user-provided function"
+    )
+    return postprocess(outputs, False, create_graph), postprocess(results, is_tuple, create_graph)
 
 
 @enable_grad
 def hvp(
     func: Function, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """Return func(inputs), a single number, and H v (as H is symmetric, what `vhp` returns).
+    """Return func(inputs), a scalar, and the product H v (H is symmetric: it equals `vhp`).
 
     Raises: GradientError, ShapeError: as for `vhp`.
 
@@ -250,8 +260,10 @@ def hvp(
 # Whole matrices --------------------------------------------------------------------------
 
 
-def check_strategy(name: str, strategy: str, strict: bool, vectorize: bool, create_graph: bool) -> None:
-    """Raise what PyTorch raises for settings that do not go together."""
+def check_strategy(
+    name: str, strategy: str, strict: bool, vectorize: bool, create_graph: bool
+) -> None:
+    """Raise PyTorch's errors for settings that exclude each other."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(f'Expected strategy to be "forward-mode" or "reverse-mode": {strategy}')
     if strategy == "forward-mode" and create_graph:
@@ -274,10 +286,10 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """Return all partial derivatives: of each output by each input, shaped (*output, *input).
+    """Return the Jacobian of each output by each input, shaped (*output, *input).
 
     Args:
-        vectorize: compute all rows in one backward pass.
+        vectorize: whether to compute all rows in one backward pass.
         strategy: "reverse-mode" or "forward-mode".
 
     Returns: a tensor, a tuple of them if there are several inputs or several outputs, and
@@ -290,46 +302,48 @@ def jacobian(
             [0., 4.]])
     """
     check_strategy("jacobian", strategy, strict, vectorize, create_graph)
-    several, given = as_tuple(inputs, "jacobian", "inputs")
+    is_tuple, tensors = as_tuple(inputs, "jacobian", "inputs")
     if strategy == "forward-mode":
         from ..func import jacfwd
 
-        found = jacfwd(func, tuple(range(len(given))))(*(each.detach() for each in given))
-        return found if several else unwrap_single_input(found)
-    leaves = leaves_of(given, create_graph)
-    many, outputs = call_function(func, leaves, "jacobian", strict)
-    table = []
-    for number, output in enumerate(outputs):
-        what = f"Output {number} of the user-provided function"
+        columns = jacfwd(func, tuple(range(len(tensors))))(*(tensor.detach() for tensor in tensors))
+        return columns if is_tuple else unwrap_single_input(columns)
+    leaves = leaves_of(tensors, create_graph)
+    has_many_outputs, outputs = call_function(func, leaves, "jacobian", strict)
+    jacobians = []
+    for index, output in enumerate(outputs):
+        description = f"Output {index} of the user-provided function"
         flat = reshape(output, (-1,))
         if vectorize:
             row = jacobian_rows(flat, output, leaves, create_graph)
-            table.append(postprocess(row, several, create_graph))
+            jacobians.append(postprocess(row, is_tuple, create_graph))
             continue
         rows = []
         for i in range(flat.numel()):
-            found = run_backward([flat[i]], leaves, [ones_like(flat[i])], create_graph)
-            row = fill_missing(found, leaves, "jacobian", strict, what)
+            gradients = run_backward([flat[i]], leaves, [ones_like(flat[i])], create_graph)
+            row = fill_missing(gradients, leaves, "jacobian", strict, description)
             check_requires_grad(row, "jacobian", strict, create_graph)
             rows.append(row)
-        table.append(
+        jacobians.append(
             postprocess([stack_rows([row[i] for row in rows], output, leaf)
-                      for i, leaf in enumerate(leaves)], several, create_graph)
+                      for i, leaf in enumerate(leaves)], is_tuple, create_graph)
         )  # fmt: skip
-    return tuple(table) if many else table[0]
+    return tuple(jacobians) if has_many_outputs else jacobians[0]
 
 
-def jacobian_rows(flat: Tensor, output: Tensor, leaves: Tensors, create_graph: bool) -> list[Tensor]:
+def jacobian_rows(
+    flat: Tensor, output: Tensor, leaves: Tensors, create_graph: bool
+) -> list[Tensor]:
     """Return the Jacobian of one output by each leaf, computed in a single backward pass."""
     count = flat.numel()
     shapes = [(*output.shape, *leaf.shape) for leaf in leaves]
     if not count or not flat.requires_grad:
         return [leaf.new_zeros(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
-    found = grad(
+    gradients = grad(
         flat, leaves, flat.new_zeros((count, count)).fill_diagonal_(1), retain_graph=True,
         create_graph=create_graph, is_grads_batched=True, materialize_grads=True,
     )  # fmt: skip
-    return [reshape(each, shape) for each, shape in zip(found, shapes, strict=True)]  # type: ignore[arg-type]
+    return [reshape(gradient, shape) for gradient, shape in zip(gradients, shapes, strict=True)]  # type: ignore[arg-type]
 
 
 def stack_rows(rows: Sequence[Tensor], output: Tensor, input: Tensor) -> Tensor:
@@ -340,11 +354,11 @@ def stack_rows(rows: Sequence[Tensor], output: Tensor, input: Tensor) -> Tensor:
     return input.new_zeros(shape)
 
 
-def unwrap_single_input(found: Any) -> Any:
-    """Take the only input's Jacobian out of its tuple, for each output."""
-    if isinstance(found[0], Tensor):
-        return found[0]
-    return tuple(each[0] for each in found)
+def unwrap_single_input(jacobians: Any) -> Any:
+    """Return the Jacobian of the only input instead of a tuple, for each output."""
+    if isinstance(jacobians[0], Tensor):
+        return jacobians[0]
+    return tuple(by_input[0] for by_input in jacobians)
 
 
 def hessian(
@@ -355,33 +369,35 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """Return all second derivatives of a function with a single number as result.
+    """Return the Hessian of a function that returns a scalar.
 
     Args: as for `jacobian`.
 
     Returns: a tensor of shape (*input, *input); for several inputs a tuple of tuples.
 
-    Raises: GradientError: as for `jacobian`; not a single number.
+    Raises: GradientError: as for `jacobian`; not a scalar.
 
     >>> autograd.functional.hessian(lambda x: (x ** 3).sum(), tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
-    several, _ = as_tuple(inputs, "hessian", "inputs")
-    number = require_scalar(func, "hessian")
+    is_tuple, _ = as_tuple(inputs, "hessian", "inputs")
+    scalar_function = require_scalar(func, "hessian")
 
-    def slopes(*given: Tensor) -> Any:
-        found = jacobian(number, given, create_graph=True, strict=strict)
+    def gradient_function(*values: Tensor) -> Any:
+        gradients = jacobian(scalar_function, values, create_graph=True, strict=strict)
         if strict:
-            check_requires_grad(found, "hessian", strict, True)
-        return found if several else found[0]
+            check_requires_grad(gradients, "hessian", strict, True)
+        return gradients if is_tuple else gradients[0]
 
     if outer_jacobian_strategy == "forward-mode":
         from ..func import grad as gradient
 
-        count = len(inputs) if several else 1
-        by_all = gradient(number, tuple(range(count)) if several else 0)
-        return jacobian(by_all, inputs, create_graph, strict, True, outer_jacobian_strategy)
+        count = len(inputs) if is_tuple else 1
+        forward_gradient = gradient(scalar_function, tuple(range(count)) if is_tuple else 0)
+        return jacobian(
+            forward_gradient, inputs, create_graph, strict, True, outer_jacobian_strategy
+        )
     return jacobian(
-        slopes, inputs, create_graph, strict, vectorize, outer_jacobian_strategy
+        gradient_function, inputs, create_graph, strict, vectorize, outer_jacobian_strategy
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Derivatives checked by numbers: what backward says, against differences of values."""
+"""`gradcheck`: comparison of derivatives with finite differences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.autograd.backward import grad, as_list
+from ..core.autograd.backward import as_list, grad
 from ..core.autograd.graph import LEAF
 from ..core.tensor import Tensor
 from ..errors import GradientError
@@ -19,46 +19,50 @@ Function = Callable[..., Any]
 
 
 def numeric_gradient(
-    function: Callable[..., Tensor], inputs: Sequence[Tensor], which: int, weights: Any, eps: float
+    function: Callable[..., Tensor],
+    inputs: Sequence[Tensor],
+    position: int,
+    weights: Any,
+    eps: float,
 ) -> np.ndarray:
-    """Return the gradient of Re Σ weights* · output by central differences, number by number.
+    """Return the gradient of Re Σ weights* · output by central differences, element by element.
 
-    A complex number is moved in both directions of its plane: the parts of the gradient
-    are the slopes there.
+    A complex element is varied in its real and imaginary part: the slopes are the real and
+    imaginary part of the gradient.
     """
-    given = [input_.detach().clone() for input_ in inputs]
-    values = given[which].numpy(force=True)
+    arguments = [input_.detach().clone() for input_ in inputs]
+    values = arguments[position].numpy(force=True)
     result = np.zeros_like(values)
     directions = (1, 1j) if values.dtype.kind == "c" else (1,)
     for index in np.ndindex(values.shape):
         for direction in directions:
             sides = []
             for step in (eps, -eps):
-                moved = values.copy()
-                moved[index] += step * direction
-                given[which] = tensor(moved, device=inputs[which].device)
-                output = function(*given).numpy(force=True)
+                shifted = values.copy()
+                shifted[index] += step * direction
+                arguments[position] = tensor(shifted, device=inputs[position].device)
+                output = function(*arguments).numpy(force=True)
                 sides.append((output * weights.conj()).sum().real)
             result[index] += direction * (sides[0] - sides[1]) / (2 * eps)
     return result
 
 
 def random_weights(shape: Sequence[int], like: Tensor, seed: int) -> np.ndarray:
-    """Return fixed random numbers between 0.5 and 1.5, of the kind of a tensor's."""
+    """Return reproducible random weights between 0.5 and 1.5, complex if the tensor is."""
     draw = np.random.default_rng(seed).uniform
     weights = draw(0.5, 1.5, tuple(shape))
     return weights + 1j * draw(0.5, 1.5, tuple(shape)) if like.is_complex() else weights
 
 
 class GradientChecker:
-    """A function of tensors whose derivatives are checked, and how exactly they must agree."""
+    """Checks of the derivatives of one function, with given tolerances."""
 
     def __init__(self, func: Function, inputs: Any, eps: float, atol: float, rtol: float) -> None:
         self.func, self.inputs = func, as_list(inputs)
         self.eps, self.atol, self.rtol = eps, atol, rtol
         self.positions = [
-            number
-            for number, input_ in enumerate(self.inputs)
+            position
+            for position, input_ in enumerate(self.inputs)
             if isinstance(input_, Tensor) and input_._node is not None
         ]
         if not self.positions:
@@ -68,33 +72,35 @@ class GradientChecker:
             )  # fmt: skip
 
     def outputs(self, *values: Any) -> list[Tensor]:
-        """Return the results that can have a derivative."""
+        """Return the differentiable outputs of the function."""
         results = self.func(*values)
         results = [results] if isinstance(results, Tensor) else list(results)
         return [result for result in results if result.dtype.category >= 2]
 
     def leaves(self) -> list[Tensor]:
-        return [self.inputs[number] for number in self.positions]
+        return [self.inputs[position] for position in self.positions]
 
-    def compare(self, what: str, found: Any, differences: Any, side: str = "backward") -> None:
+    def compare(
+        self, description: str, computed: Any, differences: Any, side: str = "backward"
+    ) -> None:
         """Raise GradientError unless two derivatives agree."""
-        if not np.allclose(found, differences, self.rtol, self.atol, equal_nan=True):
-            worst = np.unravel_index(np.abs(found - differences).argmax(), np.shape(found))
-            worst = tuple(int(each) for each in worst)
+        if not np.allclose(computed, differences, self.rtol, self.atol, equal_nan=True):
+            worst = np.unravel_index(np.abs(computed - differences).argmax(), np.shape(computed))
+            worst = tuple(int(index) for index in worst)
             raise GradientError(
-                "gradcheck", f"the {what} is wrong at {worst}",
-                {side: found[worst], "differences": differences[worst]},
+                "gradcheck", f"the {description} is wrong at {worst}",
+                {side: computed[worst], "differences": differences[worst]},
             )  # fmt: skip
 
-    def numeric_jvp(self, directions: Sequence[np.ndarray], number: int) -> np.ndarray:
-        """Return how output `number` moves along directions, by central differences."""
+    def numeric_jvp(self, directions: Sequence[np.ndarray], output_index: int) -> np.ndarray:
+        """Return the tangent of one output along directions, by central differences."""
         sides = []
         for step in (self.eps, -self.eps):
             values = list(self.inputs)
-            for place, direction in zip(self.positions, directions, strict=True):
-                numbers = values[place].numpy(force=True) + step * direction
-                values[place] = tensor(numbers, device=values[place].device)
-            sides.append(self.outputs(*values)[number].numpy(force=True))
+            for position, direction in zip(self.positions, directions, strict=True):
+                shifted = values[position].numpy(force=True) + step * direction
+                values[position] = tensor(shifted, device=values[position].device)
+            sides.append(self.outputs(*values)[output_index].numpy(force=True))
         return (sides[0] - sides[1]) / (2 * self.eps)
 
     def directions(self) -> list[np.ndarray]:
@@ -104,39 +110,41 @@ class GradientChecker:
 
     def check_backward(self, fast: bool, same_types: bool, nondet_tol: float) -> None:
         """Check the gradients of each output; `fast` compares one direction only."""
-        for number, output in enumerate(self.outputs(*self.inputs)):
-            weights = random_weights(output.shape, output, number)
+        for index, output in enumerate(self.outputs(*self.inputs)):
+            weights = random_weights(output.shape, output, index)
             start = tensor(weights, dtype=output.dtype, device=output.device)
-            found = self.gradients(output, start)
-            again = self.gradients(output, start)
-            for place, g, second in zip(self.positions, found, again, strict=True):
+            gradients = self.gradients(output, start)
+            second_run = self.gradients(output, start)
+            for position, g, second in zip(self.positions, gradients, second_run, strict=True):
                 if np.abs(g - second).max(initial=0) > nondet_tol:
                     raise GradientError(
                         "gradcheck", "backward is not reentrant: it gave two results"
                     )
-                if same_types and g.dtype != self.inputs[place]._array.dtype:
-                    raise GradientError("gradcheck", f"the gradient of input {place} is {g.dtype}")
+                if same_types and g.dtype != self.inputs[position]._array.dtype:
+                    raise GradientError(
+                        "gradcheck", f"the gradient of input {position} is {g.dtype}"
+                    )
             if fast:
                 directions = self.directions()
-                pairs = zip(found, directions, strict=True)
+                pairs = zip(gradients, directions, strict=True)
                 slope = sum(np.real(g.conj() * direction).sum() for g, direction in pairs)
-                differences = np.real(weights.conj() * self.numeric_jvp(directions, number)).sum()
-                what = f"slope of output {number} in a random direction"
-                self.compare(what, np.asarray(slope), np.asarray(differences))
+                differences = np.real(weights.conj() * self.numeric_jvp(directions, index)).sum()
+                description = f"slope of output {index} in a random direction"
+                self.compare(description, np.asarray(slope), np.asarray(differences))
                 continue
-            for place, g in zip(self.positions, found, strict=True):
+            for position, g in zip(self.positions, gradients, strict=True):
                 numeric = numeric_gradient(
-                    lambda *values, n=number: self.outputs(*values)[n],
-                    self.inputs, place, weights, self.eps,
+                    lambda *values, n=index: self.outputs(*values)[n],
+                    self.inputs, position, weights, self.eps,
                 )  # fmt: skip
-                self.compare(f"gradient of output {number} for input {place}", g, numeric)
+                self.compare(f"gradient of output {index} for input {position}", g, numeric)
 
     def gradients(self, output: Tensor, start: Tensor) -> list[np.ndarray]:
-        """Return what backward says: zeros where an output does not depend on an input."""
-        found: Sequence[Any] = [None] * len(self.positions)
+        """Return the gradients by backward: zeros where an output does not depend on an input."""
+        results: Sequence[Any] = [None] * len(self.positions)
         if output._node is not None:
-            found = grad(output, self.leaves(), start, retain_graph=True, allow_unused=True)
-        pairs = zip(found, self.leaves(), strict=True)
+            results = grad(output, self.leaves(), start, retain_graph=True, allow_unused=True)
+        pairs = zip(results, self.leaves(), strict=True)
         return [
             np.zeros_like(leaf.numpy(force=True)) if g is None else g.numpy(force=True)
             for g, leaf in pairs
@@ -147,20 +155,20 @@ class GradientChecker:
         directions = self.directions()
         with dual_level():
             values = list(self.inputs)
-            for place, direction in zip(self.positions, directions, strict=True):
-                given = values[place]
-                made = tensor(direction, dtype=given.dtype, device=given.device)
-                values[place] = make_dual(given, made)
-            moved = [unpack_dual(output).tangent for output in self.outputs(*values)]
-        for number, tangent in enumerate(moved):
-            differences = self.numeric_jvp(directions, number)
+            for position, direction in zip(self.positions, directions, strict=True):
+                input_ = values[position]
+                made = tensor(direction, dtype=input_.dtype, device=input_.device)
+                values[position] = make_dual(input_, made)
+            tangents = [unpack_dual(output).tangent for output in self.outputs(*values)]
+        for index, tangent in enumerate(tangents):
+            differences = self.numeric_jvp(directions, index)
             zeros = np.zeros_like(differences)
-            found = zeros if tangent is None else tangent.numpy(force=True)
-            what = f"forward-mode derivative of output {number}"
-            self.compare(what, found, differences, "forward mode")
+            computed = zeros if tangent is None else tangent.numpy(force=True)
+            description = f"forward-mode derivative of output {index}"
+            self.compare(description, computed, differences, "forward mode")
 
     def check_batched(self) -> None:
-        """Check that several gradients pushed back at once equal them one by one."""
+        """Check that a batched backward equals separate ones."""
         for output in self.outputs(*self.inputs):
             starts = [
                 tensor(random_weights(output.shape, output, seed), dtype=output.dtype)
@@ -168,14 +176,14 @@ class GradientChecker:
             ]
             if output._node is None:
                 continue
-            each = [self.gradients(output, start) for start in starts]
-            together: Sequence[Any] = grad(
+            separate = [self.gradients(output, start) for start in starts]
+            batched: Sequence[Any] = grad(
                 output, self.leaves(), stack(starts), retain_graph=True, is_grads_batched=True,
                 materialize_grads=True,
             )  # fmt: skip
-            for number, g in enumerate(together):
+            for index, g in enumerate(batched):
                 assert g is not None
-                expected = np.stack([row[number] for row in each])
+                expected = np.stack([row[index] for row in separate])
                 self.compare("batched gradient", g.numpy(force=True), expected)
 
 
@@ -197,33 +205,33 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Compare the gradients of `func` with differences of its values.
+    """Compare the gradients of `func` with finite differences.
 
     For each input that requires grad, (f(x + eps) - f(x - eps)) / (2 eps) must agree
-    with backward, each output number weighted by a fixed random weight.
+    with backward, for a fixed random weight of each element of the output.
 
     Args:
         func: takes the inputs, returns a tensor (or several).
         inputs: float64 or complex128 tensors; float32 is too coarse for the differences.
-        nondet_tol: by how much two runs of backward may differ.
-        check_forward_ad, check_batched_grad: check these too, in one direction.
-        fast_mode: compare in one random direction instead of number by number.
-        check_undefined_grad, check_batched_forward_grad, masked: have no meaning here; each
-            output is always checked while the others get no gradient.
+        nondet_tol: the tolerated difference between two runs of backward.
+        check_forward_ad, check_batched_grad: whether to check these too, in one direction.
+        fast_mode: whether to compare in one random direction instead of element by element.
+        check_undefined_grad, check_batched_forward_grad, masked: no effect here; each output is
+            always checked while the others get no gradient.
 
     Raises: GradientError: they do not agree (or returns False, if asked not to raise).
 
     >>> gradcheck(lambda x: x * x, tensor([1.0, 2.0], dtype=float64, requires_grad=True))
     True
     """
-    checked = GradientChecker(func, inputs, eps, atol, rtol)
+    checker = GradientChecker(func, inputs, eps, atol, rtol)
     try:
         if check_backward_ad:
-            checked.check_backward(fast_mode, check_grad_dtypes, nondet_tol)
+            checker.check_backward(fast_mode, check_grad_dtypes, nondet_tol)
         if check_forward_ad:
-            checked.check_forward()
+            checker.check_forward()
         if check_batched_grad:
-            checked.check_batched()
+            checker.check_batched()
     except GradientError:
         if raise_exception:
             raise
@@ -250,48 +258,56 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """Compare second derivatives with differences of the first: `gradcheck` of the gradient.
+    """Compare second derivatives with finite differences: `gradcheck` of the gradient.
 
     Args: as for `gradcheck`, and
-        grad_outputs: what the first backward starts with; fixed random numbers without it.
-        check_fwd_over_rev: check forward mode over backward too.
-        gen_non_contig_grad_outputs: let what backward starts with have gaps in memory.
+        grad_outputs: the start of the first backward; fixed random values by default.
+        check_fwd_over_rev: whether to check forward mode over backward too.
+        gen_non_contig_grad_outputs: whether the start of backward is not contiguous.
 
     Raises: GradientError: they do not agree.
 
     >>> gradgradcheck(lambda x: x ** 3, tensor([1.0, 2.0], dtype=float64, requires_grad=True))
     True
     """
-    given = as_list(inputs)
+    arguments = as_list(inputs)
 
     def starts_for(outputs: Sequence[Tensor]) -> list[Tensor]:
         if grad_outputs is not None:
-            return [each.detach() for each in as_list(grad_outputs)]
+            return [grad_output.detach() for grad_output in as_list(grad_outputs)]
         starts = [
             tensor(
                 random_weights(output.shape, output, 7), dtype=output.dtype, device=output.device
             )
             for output in outputs
         ]
-        spaced = gen_non_contig_grad_outputs
-        return [stack([start, start], -1)[..., 0] for start in starts] if spaced else starts
+        non_contiguous = gen_non_contig_grad_outputs
+        return [stack([start, start], -1)[..., 0] for start in starts] if non_contiguous else starts
 
     def first_derivatives(*values: Tensor) -> Any:
         with enable_grad():
             leaves = [
                 value
-                if value._node not in (None, LEAF) or not was._node
+                if value._node not in (None, LEAF) or not argument._node
                 else value.requires_grad_()
-                for value, was in zip(values, given, strict=True)
+                for value, argument in zip(values, arguments, strict=True)
             ]
-            outputs = [each for each in as_list(func(*leaves)) if each.dtype.category >= 2]
-            wanted = [leaf for leaf in leaves if leaf._node is not None]
+            outputs = [output for output in as_list(func(*leaves)) if output.dtype.category >= 2]
+            differentiable = [leaf for leaf in leaves if leaf._node is not None]
             starts = starts_for(outputs)
-            return grad(outputs, wanted, starts, create_graph=True, materialize_grads=True)
+            return grad(outputs, differentiable, starts, create_graph=True, materialize_grads=True)
 
     return gradcheck(
-        first_derivatives, given, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-        nondet_tol=nondet_tol, check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad, check_forward_ad=check_fwd_over_rev,
-        check_backward_ad=check_rev_over_rev, fast_mode=fast_mode,
-    )  # fmt: skip
+        first_derivatives,
+        arguments,
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        fast_mode=fast_mode,
+    )

@@ -1,4 +1,4 @@
-"""`once_differentiable`: a backward that computes outside the graph."""
+"""`once_differentiable`: a decorator for a backward that is not recorded."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["once_differentiable"]
 
 
 class DelayedError(Function):
-    """The gradient of a backward that cannot be differentiated: an error, once it is needed."""
+    """A function whose backward raises an error: for gradients that cannot be differentiated."""
 
     @staticmethod
     def forward(ctx: Any, *gradients: Tensor) -> Any:
-        """Return the gradients as they are."""
+        """Return the gradients unchanged."""
         return gradients
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """Refuse."""
+        """Raise GradientError."""
         raise GradientError(
             "once_differentiable",
             "trying to differentiate twice a function that was marked with @once_differentiable",
@@ -34,27 +34,27 @@ class DelayedError(Function):
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a `Function.backward` that computes outside the graph, in NumPy for example.
+    """Decorate a `Function.backward` that is not recorded, for example because it uses NumPy.
 
-    A second derivative through it is then an error and never a wrong number.
+    A second derivative through it is then an error instead of a wrong value.
     """
 
     @functools.wraps(backward)
-    def once(ctx: Any, *gradients: Any) -> Any:
+    def wrapped(ctx: Any, *gradients: Any) -> Any:
         with no_grad():
             returned = backward(ctx, *gradients)
         if not is_grad_enabled():
             return returned
         results = list(returned) if isinstance(returned, tuple | list) else [returned]
-        given = [*gradients, *ctx.saved_tensors]
-        if not any(isinstance(each, Tensor) and each._node is not None for each in given):
+        dependencies = [*gradients, *ctx.saved_tensors]
+        if not any(isinstance(value, Tensor) and value._node is not None for value in dependencies):
             return returned
-        places = [i for i, result in enumerate(results) if isinstance(result, Tensor)]
-        leaves = [results[i].detach() for i in places]
+        positions = [i for i, result in enumerate(results) if isinstance(result, Tensor)]
+        leaves = [results[i].detach() for i in positions]
         for leaf in leaves:
             leaf._node = LEAF
-        for i, each in zip(places, DelayedError.apply(*leaves), strict=True):
-            results[i] = each
+        for i, gradient in zip(positions, DelayedError.apply(*leaves), strict=True):
+            results[i] = gradient
         return tuple(results)
 
-    return once
+    return wrapped

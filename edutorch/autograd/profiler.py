@@ -1,4 +1,4 @@
-"""The older door to `edutorch.profiler`: one block, no schedule."""
+"""The older interface of `edutorch.profiler`: one block, no schedule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..modes import listening
 from ..profiler.key_averages import EventList, FunctionEvent, FunctionEventAvg
 from ..profiler.profile import profile as Profile
 from ..profiler.record_function import record_function
-from ..profiler.recording import name_of
+from ..profiler.recording import span_name
 from ..profiler.schedule import ProfilerActivity
 
 __all__ = [
@@ -21,11 +21,11 @@ __all__ = [
 
 
 class profile:
-    """Measure one block. `edutorch.profiler.profile` does the same, and more.
+    """Profile one block. `edutorch.profiler.profile` can do more.
 
     Args:
-        enabled: False: the block does nothing.
-        use_cuda: measure the GPU too (or `use_device="cuda"`).
+        enabled: whether to profile.
+        use_cuda: whether to measure the GPU too (or `use_device="cuda"`).
         use_cpu, use_kineto, with_modules, experimental_config, acc_events,
             custom_trace_id_callback, post_processing_timeout_s: accepted, without effect.
 
@@ -67,7 +67,7 @@ class profile:
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds of all self times together."""
+        """The sum of all self times in microseconds."""
         return self.function_events.self_cpu_time_total
 
     def key_averages(
@@ -103,10 +103,10 @@ class profile:
 
 
 class emit_nvtx(listening):
-    """Mark every op, module and step for NVIDIA's Nsight, which draws them over the GPU's work.
+    """Emit NVTX ranges of ops, modules and steps for NVIDIA Nsight.
 
     Args:
-        enabled: False: the block does nothing.
+        enabled: whether to emit ranges.
         record_shapes: accepted, without effect.
 
     Raises: DeviceError: there is no GPU.
@@ -119,7 +119,7 @@ class emit_nvtx(listening):
             if nvtx is None:
                 return
             if isinstance(event, WorkStarted):
-                nvtx.RangePush(name_of(event))
+                nvtx.RangePush(span_name(event))
             elif isinstance(event, ModuleEntered):
                 nvtx.RangePush(f"nn.Module: {type(event.module).__name__}")
             elif isinstance(event, WorkEnded | ModuleLeft):
@@ -129,7 +129,7 @@ class emit_nvtx(listening):
 
 
 class emit_itt(listening):
-    """Accepted for programs written for Intel's VTune; it marks nothing here."""
+    """Accepted for programs written for Intel VTune; it has no effect here."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         super().__init__(lambda event: None)

@@ -1,4 +1,4 @@
-"""`Variable`: what PyTorch before 0.4 wrapped tensors in. Every tensor is one now."""
+"""`Variable`: the wrapper of tensors in PyTorch before 0.4. Now every tensor is one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..core.tensor import Tensor
 
 
 class _TensorsAreVariables(type):
-    """Lets `isinstance(x, Variable)` be true for tensors, and `Variable(x)` be a tensor."""
+    """Makes `isinstance(x, Variable)` true for tensors, and `Variable(x)` a tensor."""
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, Tensor)
@@ -21,7 +21,7 @@ class _TensorsAreVariables(type):
 
 
 class Variable(metaclass=_TensorsAreVariables):
-    """A tensor, as old code writes it: `Variable(x, requires_grad=True)`.
+    """A tensor, as old code creates it: `Variable(x, requires_grad=True)`.
 
     >>> x = edutorch.autograd.Variable(tensor([1.0]), requires_grad=True)
     >>> x.requires_grad, isinstance(x, edutorch.autograd.Variable)

@@ -1,4 +1,4 @@
-"""Functions that take functions: derivatives without `requires_grad` and `.grad`."""
+"""Function transforms: `grad`, `vjp`, `jvp`, Jacobians, `vmap` (see README.md)."""
 
 from __future__ import annotations
 

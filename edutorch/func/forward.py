@@ -1,4 +1,7 @@
-"""Forward mode as functions: tangents travel along with the values (see `core/autograd/forward_mode.py`)."""
+"""Forward-mode transforms: `jvp`, `jacfwd`, `hessian`, `linearize`.
+
+The tangent rules of ops are in `core/autograd/forward_mode.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from typing import Any
 from ..core.autograd.forward_mode import Level, set_tangent, tangent_of, with_tangents, zeros_as
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
-from ..modes import override_modes, current
+from ..modes import current, override_modes
 from ..ops import movedim, reshape
 from ..utils._pytree import tree_flatten, tree_unflatten
-from .arguments import Argnums, SelectedArguments, Function, split_aux, flatten_tensors
+from .arguments import Argnums, Function, SelectedArguments, flatten_tensors, split_aux
 from .reverse import jacrev
 from .vmap import vmap
 
@@ -21,32 +24,36 @@ def push_forward(
     name: str, call: Callable[[list[Tensor]], Any], primals: Sequence[Tensor],
     tangents: Sequence[Tensor], has_aux: bool, strict: bool = False,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Return the output of `call`, its tangents, and what it returned besides."""
+    """Return the output of `call`, its tangents, and its auxiliary output."""
     level = Level()
     duals = [
-        make_dual_tensor(primal, tangent, level) for primal, tangent in zip(primals, tangents, strict=True)
+        make_dual_tensor(primal, tangent, level)
+        for primal, tangent in zip(primals, tangents, strict=True)
     ]
     with override_modes(levels=(*current().levels, level)):
         output, aux = split_aux(name, call(duals), has_aux)
     outputs, spec = flatten_tensors(name, output)
-    moved = [tangent_of(output, level) for output in outputs]
-    if strict and any(each is None for each in moved):
+    output_tangents = [tangent_of(output, level) for output in outputs]
+    if strict and any(tangent is None for tangent in output_tangents):
         raise GradientError(
             name,
             "The output of f is independent of the inputs. This is not allowed with strict=True.",
         )
     values = [drop_tangent(output, level) for output in outputs]
-    filled = [zeros_as(y) if t is None else t for y, t in zip(outputs, moved, strict=True)]
+    filled = [
+        zeros_as(y) if t is None else t for y, t in zip(outputs, output_tangents, strict=True)
+    ]
     return tree_unflatten(values, spec), tree_unflatten(filled, spec), aux
 
 
 def make_dual_tensor(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
-    """Return a tensor of the same memory and past that moves along `tangent`."""
+    """Return an alias of a tensor with a tangent."""
+
     from ..autograd.forward_ad import make_alias
 
-    moving = with_tangents(another(tensor), tensor)
-    set_tangent(moving, level, tangent)
-    return moving
+    alias = with_tangents(make_alias(tensor), tensor)
+    set_tangent(alias, level, tangent)
+    return alias
 
 
 def drop_tangent(tensor: Tensor, level: Level) -> Tensor:
@@ -58,51 +65,56 @@ def drop_tangent(tensor: Tensor, level: Level) -> Tensor:
 def jvp(
     func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> Any:
-    """Return func(*primals), and how it moves when the primals move along the tangents: J t.
+    """Return func(*primals) and the Jacobian-vector product J t with the tangents t.
 
     Args:
-        primals: a tuple of tensors, or of trees of them; `tangents` is alike.
-        strict: refuse an output that does not depend on the primals.
-        has_aux: `func` returns (output, aux), and this (output, moved, aux).
+        primals: a tuple of tensors, or of trees of them; `tangents` has the same structure.
+        strict: whether an output that does not depend on the primals is an error.
+        has_aux: whether `func` returns (output, aux), and this (output, J t, aux).
 
     Raises: GradientError, TypeError, ShapeError: the tangents do not fit.
 
     >>> jvp(lambda x: x * x, (tensor([1.0, 2.0]),), (tensor([1.0, 10.0]),))
     (tensor([1., 4.]), tensor([ 2., 40.]))
     """
-    for name, each in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(each, tuple):
-            raise GradientError("jvp", f"Expected {name} to be a tuple, got {type(each).__name__}")
+    for name, value in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(value, tuple):
+            raise GradientError("jvp", f"Expected {name} to be a tuple, got {type(value).__name__}")
     if not primals:
         raise GradientError("jvp", "Expected primals to be a non-empty tuple")
-    chosen = SelectedArguments("jvp", primals, tuple(range(len(primals))))
-    moving, spec = flatten_tensors("jvp", tangents)
-    if spec != chosen.spec:
+    selected = SelectedArguments("jvp", primals, tuple(range(len(primals))))
+    tangent_tensors, spec = flatten_tensors("jvp", tangents)
+    if spec != selected.spec:
         raise GradientError(
             "jvp", "Expected primals and tangents to have the same python structure",
-            {"primals": chosen.spec, "tangents": spec},
+            {"primals": selected.spec, "tangents": spec},
         )  # fmt: skip
-    for tensor, tangent in zip(chosen.tensors, moving, strict=True):
+    for tensor, tangent in zip(selected.tensors, tangent_tensors, strict=True):
         if tensor.shape != tangent.shape:
             raise ShapeError(
                 "jvp", "a tangent has the shape of its tensor",
                 {"primal": tuple(tensor.shape), "tangent": tuple(tangent.shape)},
             )  # fmt: skip
-    output, moved, aux = push_forward(
-        "jvp", lambda duals: chosen.call(func, {}, duals), chosen.tensors, moving, has_aux, strict
+    output, output_tangents, aux = push_forward(
+        "jvp",
+        lambda duals: selected.call(func, {}, duals),
+        selected.tensors,
+        tangent_tensors,
+        has_aux,
+        strict,
     )
-    return (output, moved, aux) if has_aux else (output, moved)
+    return (output, output_tangents, aux) if has_aux else (output, output_tangents)
 
 
 def jacfwd(
     func: Function, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Function:
-    """Return the function of all partial derivatives: J[i, j] = ∂yᵢ/∂xⱼ, a column per forward.
+    """Return the Jacobian function, J[i, j] = ∂yᵢ/∂xⱼ, computed in forward mode by columns.
 
     Args:
-        argnums: by which arguments; a tuple gives a tuple of Jacobians.
-        has_aux: `func` returns (output, aux), and the function (Jacobian, aux).
-        randomness: what random functions do while all columns are computed at once, as in `vmap`.
+        argnums: the arguments to differentiate by; a tuple gives a tuple of Jacobians.
+        has_aux: whether `func` returns (output, aux), and the function (Jacobian, aux).
+        randomness: the behaviour of random functions, as in `vmap`.
 
     >>> jacfwd(lambda x: x * x)(tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -111,31 +123,31 @@ def jacfwd(
 
     @functools.wraps(func)
     def function(*args: Any, **kwargs: Any) -> Any:
-        chosen = SelectedArguments("jacfwd", args, argnums)
+        selected = SelectedArguments("jacfwd", args, argnums)
         spec: Any = None
 
         def column(*tangents: Tensor) -> Any:
             nonlocal spec
-            _, moved, aux = push_forward(
-                "jacfwd", lambda duals: chosen.call(func, kwargs, duals),
-                chosen.tensors, tangents, has_aux,
+            _, tangent_tree, aux = push_forward(
+                "jacfwd", lambda duals: selected.call(func, kwargs, duals),
+                selected.tensors, tangents, has_aux,
             )  # fmt: skip
-            found, spec = flatten_tensors("jacfwd", moved)
-            others, shape = tree_flatten(aux)
-            besides = [other for other in others if isinstance(other, Tensor)]
-            return found, besides, OpaqueValue((others, shape))
+            output_tangents, spec = flatten_tensors("jacfwd", tangent_tree)
+            aux_leaves, aux_spec = tree_flatten(aux)
+            aux_tensors = [other for other in aux_leaves if isinstance(other, Tensor)]
+            return output_tangents, aux_tensors, OpaqueValue((aux_leaves, aux_spec))
 
-        if sum(tensor.numel() for tensor in chosen.tensors):
-            each_way = vmap(column, 0, (0, 0, None), randomness)
-            columns, besides, kept = each_way(*basis_tangents(chosen.tensors))
-            first = iter([beside[0] for beside in besides])
-            others = [next(first) if isinstance(x, Tensor) else x for x in kept.value[0]]
-            aux = tree_unflatten(others, kept.value[1])
+        if sum(tensor.numel() for tensor in selected.tensors):
+            mapped_column = vmap(column, 0, (0, 0, None), randomness)
+            columns, aux_tensors, opaque = mapped_column(*basis_tangents(selected.tensors))
+            first = iter([stacked_aux[0] for stacked_aux in aux_tensors])
+            aux_leaves = [next(first) if isinstance(x, Tensor) else x for x in opaque.value[0]]
+            aux = tree_unflatten(aux_leaves, opaque.value[1])
         else:
             result, aux = split_aux("jacfwd", func(*args, **kwargs), has_aux)
-            found, spec = flatten_tensors("jacfwd", result)
-            columns = [each.new_zeros((0, *each.shape)) for each in found]
-        by_output = [chosen.tree(split_by_input(column, chosen.tensors)) for column in columns]
+            outputs, spec = flatten_tensors("jacfwd", result)
+            columns = [output.new_zeros((0, *output.shape)) for output in outputs]
+        by_output = [selected.tree(split_by_input(column, selected.tensors)) for column in columns]
         result = tree_unflatten(by_output, spec)
         return (result, aux) if has_aux else result
 
@@ -143,35 +155,35 @@ def jacfwd(
 
 
 class OpaqueValue:
-    """Holds something that a mapped function returns besides, as it is."""
+    """Wraps a value that a mapped function returns, to pass it through `vmap` unchanged."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def basis_tangents(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return tangents for all tensors: row i moves along number i of them all."""
-    total, start, found = sum(tensor.numel() for tensor in tensors), 0, []
+    """Return one-hot tangents for all tensors: row i is the i-th basis vector."""
+    total, start, tangents = sum(tensor.numel() for tensor in tensors), 0, []
     for tensor in tensors:
         rows = tensor.new_zeros((total, tensor.numel()))
         rows[start : start + tensor.numel()].fill_diagonal_(1)
         start += tensor.numel()
-        found.append(reshape(rows, (total, *tensor.shape)))
-    return found
+        tangents.append(reshape(rows, (total, *tensor.shape)))
+    return tangents
 
 
 def split_by_input(columns: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Arrange the columns of a Jacobian by inputs, each shaped (*output, *input)."""
-    found, start, output = [], 0, tuple(columns.shape[1:])
+    """Split the columns of a Jacobian by inputs, each shaped (*output, *input)."""
+    parts, start, output = [], 0, tuple(columns.shape[1:])
     for input_ in inputs:
         part = columns[start : start + input_.numel()]
         start += input_.numel()
-        found.append(reshape(movedim(part, 0, -1), (*output, *input_.shape)))
-    return found
+        parts.append(reshape(movedim(part, 0, -1), (*output, *input_.shape)))
+    return parts
 
 
 def hessian(func: Function, argnums: Argnums = 0) -> Function:
-    """Return the function of all second derivatives: forward mode over reverse mode.
+    """Return the Hessian function: forward mode over reverse mode.
 
     >>> hessian(lambda x: (x ** 3).sum())(tensor([1.0, 2.0]))
     tensor([[ 6.,  0.],
@@ -181,14 +193,14 @@ def hessian(func: Function, argnums: Argnums = 0) -> Function:
 
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
-    """Return func(*primals), and the function t ↦ J t of its tangents.
+    """Return func(*primals) and the linear function t ↦ J t.
 
-    >>> y, move = linearize(lambda x: x * x, tensor([1.0, 2.0]))
-    >>> move(tensor([1.0, 10.0]))
+    >>> y, jvp_fn = linearize(lambda x: x * x, tensor([1.0, 2.0]))
+    >>> jvp_fn(tensor([1.0, 10.0]))
     tensor([ 2., 40.])
     """
 
-    def move(*tangents: Any) -> Any:
+    def push(*tangents: Any) -> Any:
         return jvp(func, primals, tangents)[1]
 
-    return func(*primals), move
+    return func(*primals), push

@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters, so that these can be differentiated by."""
+"""Modules as functions of their parameters: `functional_call`, `stack_module_state`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..ops import stack
 
 
 class UnknownNameError(EdutorchError, RuntimeError):
-    """A name fits no parameter and no buffer of the module."""
+    """A name is not that of a parameter or buffer of the module."""
 
 
 def functional_call(
@@ -26,14 +26,14 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with other tensors in the places of its parameters and buffers.
+    """Call a module with other tensors in place of its parameters and buffers.
 
     Args:
         parameter_and_buffer_dicts: tensors by name, as in `named_parameters()`; or several
-            such dicts. What is not named stays as it is.
+            such dicts. All others stay.
         args: a tuple of arguments, or a single one.
-        tie_weights: a tensor that has two names is replaced under both.
-        strict: refuse unknown names, and missing ones.
+        tie_weights: whether a tensor with two names is replaced under both.
+        strict: whether missing names are an error.
 
     Raises: UnknownNameError (a RuntimeError): a name that the module does not have.
 
@@ -42,13 +42,13 @@ def functional_call(
     >>> func.functional_call(layer, other, tensor([3.0]))
     tensor([6.5000])
     """
-    given = parameter_and_buffer_dicts
-    dicts = [given] if isinstance(given, Mapping) else list(given)
+    tensor_dicts = parameter_and_buffer_dicts
+    dicts = [tensor_dicts] if isinstance(tensor_dicts, Mapping) else list(tensor_dicts)
     tensors: dict[str, Tensor] = {}
     for dict_ in dicts:
-        twice = tensors.keys() & dict_.keys()
-        if twice:
-            raise ValueError(f"{sorted(twice)} appear in multiple dictionaries")
+        repeated = tensors.keys() & dict_.keys()
+        if repeated:
+            raise ValueError(f"{sorted(repeated)} appear in multiple dictionaries")
         tensors |= dict_
     args = () if args is None else args if isinstance(args, tuple) else (args,)
     with reparametrize_module(module, tensors, tie_weights, strict):
@@ -59,15 +59,15 @@ def functional_call(
 def reparametrize_module(
     module: Module, tensors: Mapping[str, Tensor], tie_weights: bool, strict: bool
 ) -> Iterator[None]:
-    """Put tensors in the places of parameters and buffers for a `with` block."""
-    places = {
+    """Replace parameters and buffers by other tensors inside a `with` block."""
+    locations = {
         f"{path}.{name}" if path else name: (registry, name)
-        for path, part in module.named_modules(remove_duplicate=False)
-        for registry in (part._parameters, part._buffers)
+        for path, submodule in module.named_modules(remove_duplicate=False)
+        for registry in (submodule._parameters, submodule._buffers)
         for name in registry
     }
-    unknown = [name for name in tensors if name not in places]
-    missing = [name for name in places if name not in tensors] if strict else []
+    unknown = [name for name in tensors if name not in locations]
+    missing = [name for name in locations if name not in tensors] if strict else []
     if unknown or missing:
         rows = {"unexpected": ", ".join(unknown), "missing": ", ".join(missing)}
         raise UnknownNameError(
@@ -76,31 +76,33 @@ def reparametrize_module(
             {key: text for key, text in rows.items() if text},
             "the names are those of dict(module.named_parameters())",
         )
-    chosen = dict(tensors)
+    replacements = dict(tensors)
     if tie_weights:
-        owners = {id(places[name][0][places[name][1]]): value for name, value in tensors.items()}
-        for name, (registry, key) in places.items():
-            held = registry[key]
-            if held is not None and id(held) in owners:
-                chosen.setdefault(name, owners[id(held)])
-    before = {name: places[name][0][places[name][1]] for name in chosen}
+        by_id = {
+            id(locations[name][0][locations[name][1]]): value for name, value in tensors.items()
+        }
+        for name, (registry, key) in locations.items():
+            tensor = registry[key]
+            if tensor is not None and id(tensor) in by_id:
+                replacements.setdefault(name, by_id[id(tensor)])
+    originals = {name: locations[name][0][locations[name][1]] for name in replacements}
     try:
-        for name, value in chosen.items():
-            registry, key = places[name]
+        for name, value in replacements.items():
+            registry, key = locations[name]
             registry[key] = value  # type: ignore[assignment]
         yield
     finally:
-        for name, value in before.items():
-            registry, key = places[name]
+        for name, value in originals.items():
+            registry, key = locations[name]
             registry[key] = value  # type: ignore[assignment]
 
 
 def stack_module_state(
     models: Sequence[Module],
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Return the parameters and the buffers of models of one kind, stacked along a new dim 0.
+    """Return the parameters and the buffers of models of one class, stacked along a new dim 0.
 
-    Raises: RuntimeError: no models, or of several classes, or in several modes.
+    Raises: RuntimeError: no models, several classes, or several modes.
 
     >>> parameters, _ = func.stack_module_state([nn.Linear(2, 3) for _ in range(4)])
     >>> parameters["weight"].shape
@@ -131,9 +133,9 @@ def stack_tensors(tensors: Sequence[Tensor], requires_grad: bool) -> Tensor:
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
-    """Return `func` as it is: writes in place are followed here, nothing has to be removed.
+    """Return a function that calls `func`: in-place ops need no rewriting here.
 
-    (In PyTorch it rewrites a function without in-place operations for compilers.)
+    (In PyTorch it removes in-place operations for compilers.)
 
     >>> func.functionalize(lambda x: x.clone().add_(1))(tensor(1.0))
     tensor(2.)
@@ -152,7 +154,7 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """Return the tensor itself: inside of `grad` and `jvp` there are ordinary tensors here.
+    """Return the tensor itself: inside `grad` and `jvp` tensors are ordinary here.
 
     >>> func.debug_unwrap(tensor(1.0))
     tensor(1.)

@@ -1,8 +1,7 @@
-"""Gradients as functions: `grad(f)` is f', itself a function that can be differentiated.
+"""Reverse-mode transforms: `grad`, `value_and_grad`, `vjp`, `jacrev`.
 
-All of it is reverse mode: run `f` on fresh leaves, then run the graph backwards.
-Where the result also belongs to an outer graph, that backward pass is recorded, so
-`grad(grad(f))` is the second derivative.
+They call `f` on new leaves, and then run backward. Where the result also belongs to an outer
+graph, the backward pass is recorded, so that `grad(grad(f))` is the second derivative.
 """
 
 from __future__ import annotations
@@ -18,36 +17,36 @@ from ..ops import cat, ones_like, reshape
 from ..utils._pytree import tree_flatten, tree_unflatten
 from .arguments import (
     Argnums,
-    SelectedArguments,
     Function,
-    has_outer_graph,
+    SelectedArguments,
     detach_tree,
+    flatten_tensors,
+    has_outer_graph,
     record_call,
     split_aux,
-    flatten_tensors,
 )  # fmt: skip
 
 
 def compute_gradients(
-    outputs: Sequence[Tensor], leaves: Sequence[Tensor], starts: Any, nested: bool, retain: bool
+    outputs: Sequence[Tensor], leaves: Sequence[Tensor], cotangents: Any, nested: bool, retain: bool
 ) -> tuple[Tensor, ...]:
-    """Run backward; an input that nothing depends on has the gradient 0."""
-    pairs = [(y, v) for y, v in zip(outputs, starts, strict=True) if y._node is not None]
-    found = autograd.grad(
+    """Run backward; an input that the outputs do not depend on has the gradient 0."""
+    pairs = [(y, v) for y, v in zip(outputs, cotangents, strict=True) if y._node is not None]
+    gradients = autograd.grad(
         [y for y, _ in pairs], leaves, [v for _, v in pairs],
         retain_graph=retain or nested, create_graph=nested, materialize_grads=True,
     )  # fmt: skip
-    return found  # type: ignore[return-value]  (materialized: never None)
+    return gradients  # type: ignore[return-value]  (materialized: never None)
 
 
 def value_and_grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """Return a function that gives `func`'s gradient and its value: (gradient, value).
+    """Return a function that returns `func`'s gradient and value: (gradient, value).
 
     Args:
-        func: returns one number, or with `has_aux` (one number, anything else).
-        argnums: by which arguments to differentiate; each may be a tree of tensors.
+        func: returns a scalar, or with `has_aux` (a scalar, anything else).
+        argnums: the arguments to differentiate by; each may be a tree of tensors.
 
-    Raises: GradientError: `func` does not return a single number.
+    Raises: GradientError: `func` does not return a scalar.
 
     >>> value_and_grad(lambda x: x ** 3)(tensor(2.0))
     (tensor(12.), tensor(8.))
@@ -55,8 +54,8 @@ def value_and_grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
 
     @functools.wraps(func)
     def function(*args: Any, **kwargs: Any) -> Any:
-        chosen = SelectedArguments("grad", args, argnums)
-        result, leaves = record_call(func, kwargs, chosen)
+        selected = SelectedArguments("grad", args, argnums)
+        result, leaves = record_call(func, kwargs, selected)
         value, aux = split_aux("grad", result, has_aux)
         if not isinstance(value, Tensor) or value.numel() != 1:
             raise GradientError(
@@ -65,12 +64,12 @@ def value_and_grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) 
                 {"returned": getattr(value, "shape", type(value).__name__)},
                 "sum or average the result, or use vjp or jacrev",
             )
-        nested = has_outer_graph([value], leaves)
-        gradients = compute_gradients([value], leaves, [ones_like(value)], nested, False)
-        found = chosen.tree(gradients)
-        if not nested:
+        is_nested = has_outer_graph([value], leaves)
+        gradients = compute_gradients([value], leaves, [ones_like(value)], is_nested, False)
+        gradient_tree = selected.tree(gradients)
+        if not is_nested:
             value, aux = detach_tree(value), detach_tree(aux)
-        return found, (value, aux) if has_aux else value
+        return gradient_tree, (value, aux) if has_aux else value
 
     return function
 
@@ -79,7 +78,7 @@ grad_and_value = value_and_grad
 
 
 def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
-    """Return the derivative of a function of tensors that returns one number.
+    """Return the gradient function of a function that returns a scalar.
 
     Args: as for `value_and_grad`. With `has_aux` the result is (gradient, aux).
 
@@ -97,43 +96,45 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Functio
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """Return func(*primals) and the function that takes a gradient back: v ↦ vᵀ J.
+    """Return func(*primals) and the vector-Jacobian product function v ↦ vᵀ J.
 
     Args:
         primals: tensors, or trees of them; `func` may return such a tree, too.
-        has_aux: `func` returns (output, aux), and this (output, function, aux).
+        has_aux: whether `func` returns (output, aux), and this (output, function, aux).
 
-    >>> y, back = vjp(lambda x: x * x, tensor([1.0, 2.0]))
-    >>> back(tensor([1.0, 10.0]))
+    >>> y, vjp_fn = vjp(lambda x: x * x, tensor([1.0, 2.0]))
+    >>> vjp_fn(tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
     if not primals:
         raise GradientError("vjp", "vjp(f, *primals) needs at least one primal")
-    chosen = SelectedArguments("vjp", primals, tuple(range(len(primals))))
-    result, leaves = record_call(func, {}, chosen)
+    selected = SelectedArguments("vjp", primals, tuple(range(len(primals))))
+    result, leaves = record_call(func, {}, selected)
     output, aux = split_aux("vjp", result, has_aux)
     outputs, spec = flatten_tensors("vjp", output)
-    nested = has_outer_graph(outputs, leaves)
+    is_nested = has_outer_graph(outputs, leaves)
 
-    def back(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+    def vjp_fn(
+        *cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
+    ) -> Any:
         tree = cotangents[0] if len(cotangents) == 1 else cotangents
-        starts, given = flatten_tensors("vjp", tree)
-        if given != spec:
+        cotangent_tensors, cotangent_spec = flatten_tensors("vjp", tree)
+        if cotangent_spec != spec:
             raise GradientError(
                 "vjp", "the gradients must be arranged as the output is",
-                {"output": spec, "gradients": given},
+                {"output": spec, "gradients": cotangent_spec},
             )  # fmt: skip
-        for output, start in zip(outputs, starts, strict=True):
-            if output.shape != start.shape:
+        for output, cotangent in zip(outputs, cotangent_tensors, strict=True):
+            if output.shape != cotangent.shape:
                 raise ShapeError(
                     "vjp", "a gradient has the shape of its tensor",
-                    {"output": tuple(output.shape), "gradient": tuple(start.shape)},
+                    {"output": tuple(output.shape), "gradient": tuple(cotangent.shape)},
                 )  # fmt: skip
-        outer = nested or any(start.requires_grad for start in starts)
-        return chosen.tree(compute_gradients(outputs, leaves, starts, outer, True))
+        outer = is_nested or any(cotangent.requires_grad for cotangent in cotangent_tensors)
+        return selected.tree(compute_gradients(outputs, leaves, cotangent_tensors, outer, True))
 
-    shown = output if nested else detach_tree(output)
-    return (shown, back, aux if nested else detach_tree(aux)) if has_aux else (shown, back)
+    value = output if is_nested else detach_tree(output)
+    return (value, vjp_fn, aux if is_nested else detach_tree(aux)) if has_aux else (value, vjp_fn)
 
 
 def jacrev(
@@ -144,12 +145,12 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Function:
-    """Return the function of all partial derivatives: J[i, j] = ∂yᵢ/∂xⱼ, by running backward.
+    """Return the Jacobian function, J[i, j] = ∂yᵢ/∂xⱼ, computed in reverse mode by rows.
 
     Args:
-        argnums: by which arguments; a tuple gives a tuple of Jacobians.
-        has_aux: `func` returns (output, aux), and the function (Jacobian, aux).
-        chunk_size: compute so many rows at a time; None: all at once.
+        argnums: the arguments to differentiate by; a tuple gives a tuple of Jacobians.
+        has_aux: whether `func` returns (output, aux), and the function (Jacobian, aux).
+        chunk_size: the number of rows computed at a time; None: all at once.
 
     >>> jacrev(lambda x: x * x)(tensor([1.0, 2.0]))
     tensor([[2., 0.],
@@ -160,16 +161,20 @@ def jacrev(
 
     @functools.wraps(func)
     def function(*args: Any, **kwargs: Any) -> Any:
-        chosen = SelectedArguments("jacrev", args, argnums)
-        result, leaves = record_call(func, kwargs, chosen)
+        selected = SelectedArguments("jacrev", args, argnums)
+        result, leaves = record_call(func, kwargs, selected)
         output, aux = split_aux("jacrev", result, has_aux)
         outputs, spec = tree_flatten(output)
         flatten_tensors("jacrev", output)
-        nested = has_outer_graph(outputs, leaves)
-        found = tree_unflatten(
-            [chosen.tree(jacobian_rows(output, leaves, nested, chunk_size)) for output in outputs], spec
+        is_nested = has_outer_graph(outputs, leaves)
+        jacobian = tree_unflatten(
+            [
+                selected.tree(jacobian_rows(output, leaves, is_nested, chunk_size))
+                for output in outputs
+            ],
+            spec,
         )
-        return (found, aux if nested else detach_tree(aux)) if has_aux else found
+        return (jacobian, aux if is_nested else detach_tree(aux)) if has_aux else jacobian
 
     return function
 
@@ -191,5 +196,8 @@ def jacobian_rows(
         )
         for part in units.split(chunk_size or count)
     ]  # fmt: skip
-    columns = [each[0] if len(parts) == 1 else cat(list(each)) for each in zip(*parts, strict=True)]
+    columns = [
+        leaf_parts[0] if len(parts) == 1 else cat(list(leaf_parts))
+        for leaf_parts in zip(*parts, strict=True)
+    ]
     return [reshape(column, shape) for column, shape in zip(columns, shapes, strict=True)]

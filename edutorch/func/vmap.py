@@ -1,8 +1,8 @@
-"""Functions of one example, called with a whole batch: `vmap(f)`.
+"""`vmap`: vectorization of a function of one example.
 
-`f` is called once. The tensors it gets look like one example and hold all of them (see
-`backends/batching.py`), so each op inside computes for the whole batch at once. What `f`
-returns gets the dimension of the batch back.
+The function is called once. The tensors that it gets have the shape of one example and hold the
+whole batch (see `backends/batching.py`), so that each op inside computes for the whole batch. Its
+results get the batch dimension back.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from .. import backends
 from ..backends.batching import BatchedBackend
 from ..core.tensor import Tensor, writes_of
-from ..modes import override_modes, current
+from ..modes import current, override_modes
 from ..ops import cat, narrow
 from ..ops.batching import batched, lift_to_level, unbatched
-from ..utils._pytree import TreeSpec, opened, tree_flatten, tree_leaves, tree_unflatten
+from ..utils._pytree import TreeSpec, container_children, tree_flatten, tree_leaves, tree_unflatten
 
 Dims = Any
-"""An int, None, or a tree of them that is like the front part of another tree."""
+"""An int, None, or a tree of them that is a prefix of another tree."""
 
 
 def vmap(
@@ -34,17 +34,17 @@ def vmap(
     """Return a function that maps `func` over a dimension of its arguments: yᵢ = f(xᵢ).
 
     Args:
-        func: takes and returns tensors, or trees of them. It sees single examples.
-        in_dims: which dimension of the arguments to map over; None: all examples share the
+        func: takes and returns tensors, or trees of them, for a single example.
+        in_dims: the dimension of the arguments to map over; None: all examples share the
             argument. One for all arguments, or a tuple with one (or a tree) for each.
-        out_dims: where this dimension comes in the results.
-        randomness: "error" refuses random functions inside, "different" draws for each
-            example, "same" draws once for all.
-        chunk_size: compute with so many examples at a time; None: with all.
+        out_dims: the position of the batch dimension in the results.
+        randomness: "error": random functions raise an error; "different": each example draws
+            its own values; "same": all examples share them.
+        chunk_size: the number of examples computed at a time; None: all at once.
 
     Raises: ValueError: the dims do not fit the arguments or results, or the sizes differ.
-        VmapError (a RuntimeError), inside: `.item()`, `if x:` and the like, which are
-        about all examples at once.
+        VmapError (a RuntimeError), inside: `.item()`, `if x:` and the like, which would
+        need one value for all examples.
 
     >>> vmap(dot)(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([[1.0, 1.0], [1.0, 0.0]]))
     tensor([3., 3.])
@@ -81,10 +81,10 @@ class MappedArguments:
 
     def __init__(self, func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]) -> None:
         name = name_of(func)
-        where = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): "
+        prefix = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): "
         if not isinstance(in_dims, int | tuple):
             raise ValueError(
-                f"{where}expected `in_dims` to be int or a (potentially nested) tuple "
+                f"{prefix}expected `in_dims` to be int or a (potentially nested) tuple "
                 f"matching the structure of inputs, got: {type(in_dims)}."
             )
         if not args:
@@ -93,18 +93,18 @@ class MappedArguments:
                 "are trying to vmap over a function with no inputs. The latter is unsupported."
             )
         self.leaves, self.spec = tree_flatten(args)
-        found = broadcast_dims(in_dims, args)
-        if found is None:
+        leaf_dims = broadcast_dims(in_dims, args)
+        if leaf_dims is None:
             raise ValueError(
-                f"{where}in_dims is not compatible with the structure of `inputs`. in_dims has "
+                f"{prefix}in_dims is not compatible with the structure of `inputs`. in_dims has "
                 f"structure {tree_flatten(in_dims)[1]} but inputs has structure {self.spec}."
             )
-        pairs = zip(self.leaves, found, strict=True)
-        self.dims = [normalize_dim(where, leaf, dim) for leaf, dim in pairs]
+        pairs = zip(self.leaves, leaf_dims, strict=True)
+        self.dims = [normalize_dim(prefix, leaf, dim) for leaf, dim in pairs]
         self.size = self.common_size()
 
     def common_size(self) -> int:
-        """Return how many examples there are."""
+        """Return the batch size."""
         pairs = zip(self.leaves, self.dims, strict=True)
         sizes = [leaf.shape[dim] for leaf, dim in pairs if dim is not None]
         if not sizes:
@@ -117,7 +117,7 @@ class MappedArguments:
         return sizes[0]
 
     def chunks(self, chunk_size: int) -> list[list[Any]]:
-        """Return the leaves cut into parts of so many examples."""
+        """Return the leaves split into chunks of examples."""
         starts = range(0, self.size, chunk_size)
         return [
             [
@@ -130,23 +130,26 @@ class MappedArguments:
         ]
 
 
-def normalize_dim(where: str, leaf: Any, dim: Any) -> int | None:
-    """Return a mapped dimension counted from the front."""
+def normalize_dim(prefix: str, leaf: Any, dim: Any) -> int | None:
+    """Return a mapped dimension as a non-negative index.
+
+    Raises: ValueError: it does not fit the leaf.
+    """
     if dim is None:
         return None
     if not isinstance(dim, int):
         raise ValueError(
-            f"{where}Got in_dim={dim} for an input but in_dim must be either an integer "
+            f"{prefix}Got in_dim={dim} for an input but in_dim must be either an integer "
             "dimension or None."
         )
     if not isinstance(leaf, Tensor):
         raise ValueError(
-            f"{where}Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
+            f"{prefix}Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
             "cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
         )
     if not -leaf.ndim <= dim < leaf.ndim:
         raise ValueError(
-            f"{where}Got in_dim={dim} for some input, but that input is a Tensor of "
+            f"{prefix}Got in_dim={dim} for some input, but that input is a Tensor of "
             f"dimensionality {leaf.ndim} so expected in_dim to satisfy "
             f"-{leaf.ndim} <= in_dim < {leaf.ndim}."
         )
@@ -154,16 +157,16 @@ def normalize_dim(where: str, leaf: Any, dim: Any) -> int | None:
 
 
 def broadcast_dims(dims: Dims, tree: Any) -> list[Any] | None:
-    """Return a dim for each leaf of `tree`; a dim in the place of a container is for all in it.
+    """Return a dim for each leaf of `tree`; a dim in place of a container applies to all in it.
 
-    None: the two are not alike.
+    Returns None if the structures do not match.
     """
-    inside = opened(tree)
-    if dims is None or isinstance(dims, int) or opened(dims) is None:
+    inside = container_children(tree)
+    if dims is None or isinstance(dims, int) or container_children(dims) is None:
         return [dims] * len(tree_leaves(tree))
     if inside is None or type(dims) is not type(tree):
         return None
-    children = opened(dims)
+    children = container_children(dims)
     assert children is not None
     if len(children[0]) != len(inside[0]):
         return None
@@ -171,18 +174,24 @@ def broadcast_dims(dims: Dims, tree: Any) -> list[Any] | None:
         if dims.keys() != tree.keys():
             return None
         children = [dims[key] for key in tree], None
-    found = [broadcast_dims(d, t) for d, t in zip(children[0], inside[0], strict=True)]
-    return None if any(each is None for each in found) else [x for each in found for x in each]  # type: ignore[union-attr]
+    child_dims = [broadcast_dims(d, t) for d, t in zip(children[0], inside[0], strict=True)]
+    if any(leaf_dims is None for leaf_dims in child_dims):
+        return None
+    return [dim for leaf_dims in child_dims for dim in leaf_dims]  # type: ignore[union-attr]
 
 
 # One call --------------------------------------------------------------------------------------
 
 
 def call_mapped(
-    func: Callable[..., Any], mapped: MappedArguments, leaves: Sequence[Any], kwargs: dict[str, Any],
-    out_dims: Dims, randomness: str,
-) -> Any:  # fmt: skip
-    """Call `func` inside of a new level."""
+    func: Callable[..., Any],
+    mapped: MappedArguments,
+    leaves: Sequence[Any],
+    kwargs: dict[str, Any],
+    out_dims: Dims,
+    randomness: str,
+) -> Any:
+    """Call `func` inside a new level."""
     pairs = list(zip(leaves, mapped.dims, strict=True))
     first, dim = next(pair for pair in pairs if pair[1] is not None)
     outer = current().batches
@@ -196,18 +205,20 @@ def call_mapped(
 
 
 def enter_level(tensor: Tensor, level: BatchedBackend, dim: int) -> Tensor:
-    """Return a tensor inside of a level; a write to it is one to the tensor's memory."""
+    """Return a batched tensor of a level that shares memory and version with the tensor."""
     inside = batched(tensor, level, dim)
     inside._writes = writes_of(tensor)
     return inside
 
 
-def leave_level(func: Callable[..., Any], level: BatchedBackend, results: Any, out_dims: Dims) -> Any:
-    """Return what `func` returned, with the dimension of the batch in its place."""
+def leave_level(
+    func: Callable[..., Any], level: BatchedBackend, results: Any, out_dims: Dims
+) -> Any:
+    """Return the results of `func` with the batch dimension at `out_dims`."""
     leaves, spec = tree_flatten(results)
     dims = result_dims(func, results, spec, out_dims)
     name = name_of(func)
-    found = []
+    outputs = []
     for value, dim in zip(leaves, dims, strict=True):
         if dim is None:
             if isinstance(value, Tensor) and backends.of(value._array) is level:
@@ -215,39 +226,39 @@ def leave_level(func: Callable[..., Any], level: BatchedBackend, results: Any, o
                     f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim "
                     "is None"
                 )
-            found.append(value)
+            outputs.append(value)
             continue
         if not isinstance(value, Tensor):
             raise ValueError(
                 f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(value)}. "
                 "Did you mean to set out_dims= to None for output?"
             )
-        room = value.ndim + 1
-        if not -room <= dim < room:
+        rank = value.ndim + 1
+        if not -rank <= dim < rank:
             raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-room}, {room - 1}], "
+                f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], "
                 f"but got {dim})"
             )
-        found.append(unbatched(lift_to_level(value, level), level, dim % room))
-    return tree_unflatten(found, spec)
+        outputs.append(unbatched(lift_to_level(value, level), level, dim % rank))
+    return tree_unflatten(outputs, spec)
 
 
 def result_dims(func: Callable[..., Any], results: Any, spec: TreeSpec, dims: Dims) -> list[Any]:
-    """Return the dim of the batch for each leaf of the results."""
+    """Return the batch dimension of each leaf of the results."""
     if isinstance(results, Tensor) and isinstance(dims, tuple) and len(dims) == 1:
         dims = dims[0]
-    found = broadcast_dims(dims, results)
-    if found is None:
+    leaf_dims = broadcast_dims(dims, results)
+    if leaf_dims is None:
         raise ValueError(
             f"vmap({name_of(func)}, ..., out_dims={dims})(<inputs>): out_dims is not compatible "
             f"with the structure of `outputs`. out_dims has structure {tree_flatten(dims)[1]} "
             f"but outputs has structure {spec}."
         )
-    return found
+    return leaf_dims
 
 
 def concatenate_chunks(parts: Sequence[Any], out_dims: Dims, func: Callable[..., Any]) -> Any:
-    """Put the results of chunks behind each other."""
+    """Concatenate the results of chunks."""
     spec = tree_flatten(parts[0])[1]
     dims = result_dims(func, parts[0], spec, out_dims)
     columns = zip(*(tree_leaves(part) for part in parts), strict=True)

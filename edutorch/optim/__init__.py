@@ -1,4 +1,4 @@
-"""Optimizers: how parameters follow their gradients (see README.md)."""
+"""Optimizers and learning rate schedulers (see README.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adadelta: steps measured by the steps before, so that no learning rate has to be chosen."""
+"""Adadelta: step sizes from the averages of past steps, without a learning rate to choose."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ __all__ = ["Adadelta"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the numbers that a step of the kernel needs."""
+    """Return the settings of one step for the fused kernel."""
     rho = group["rho"]
     return group["weight_decay"], rho, 1 - rho, group["eps"], float(group["lr"])
 
 
 class Adadelta(DifferentiableOptimizer):
-    r"""Scale each gradient by the usual step over the usual gradient.
+    r"""Scale each gradient by the RMS of past steps over the RMS of past gradients.
 
     v ← ρ · v + (1 - ρ) · g², Δ = √(u + ε) / √(v + ε) · g, u ← ρ · u + (1 - ρ) · Δ²,
     θ ← θ - lr · Δ. A step then has the unit of the parameter, whatever the loss is measured in.
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: a factor of every step.
-        rho: how much of the two averages stays in each step.
-        eps: keeps the division finite, and begins the first step.
-        weight_decay: pull towards zero: g ← g + weight_decay · θ.
-        maximize: walk uphill.
-        differentiable: record the steps, so that gradients flow through them.
+        params: the parameters to train, or groups of them.
+        lr: a factor of each step.
+        rho: the decay rate of the two averages.
+        eps: added to both averages; it also determines the first step.
+        weight_decay: L2 penalty: g ← g + weight_decay · θ.
+        maximize: whether to maximize the objective instead of minimizing it.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
     Paper: Zeiler, ADADELTA: an adaptive learning rate method, 2012.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -69,7 +69,7 @@ class Adadelta(DifferentiableOptimizer):
         })  # fmt: skip
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return zeros for the average squares of gradients and of steps."""
+        """Return zeros for the average squares of gradients and steps."""
         return {
             "step": host_scalar(0), "square_avg": zeros_like(param), "acc_delta": zeros_like(param)
         }  # fmt: skip
@@ -77,7 +77,7 @@ class Adadelta(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         lr, rho, eps = learning_rate(group), group["rho"], group["eps"]
         v, u = state["square_avg"], state["acc_delta"]
         grad = apply_weight_decay(group, lr, param, grad)

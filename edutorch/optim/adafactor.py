@@ -1,4 +1,4 @@
-"""Adafactor: Adam for large matrices, with little memory."""
+"""Adafactor: adaptive learning rates with a memory sublinear in the size of a matrix."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ __all__ = ["Adafactor"]
 
 
 class Adafactor(DifferentiableOptimizer):
-    r"""Remember of g² only the averages of rows and of columns: n + m numbers, not n · m.
+    r"""Keep only row and column averages of g²: n + m elements instead of n · m.
 
     With β = t^beta2_decay: R ← R + β · (mean of g² along rows - R), C likewise along columns,
-    v = R · C / mean(R); a vector has a v of its own. u = g / √max(v, ε₁²) is held back where
-    it is large, and steps are relative to the size of the parameter:
+    v = R · C / mean(R); a vector keeps its full v. u = g / √max(v, ε₁²) is clipped by its RMS,
+    and steps are relative to the RMS of the parameter:
 
     θ ← θ - min(lr, 1/√t) · max(ε₂, rms(θ)) · u / max(1, rms(u) / d)
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: the largest relative step.
-        beta2_decay: the power with which old squares are forgotten.
-        eps: (ε₁, ε₂): ε₁ = None stands for the accuracy of the dtype.
-        d: above which size an update is held back.
-        weight_decay: pull towards zero: θ ← θ - lr · weight_decay · θ.
-        maximize: walk uphill.
+        params: the parameters to train, or groups of them.
+        lr: the upper bound of the relative step.
+        beta2_decay: the exponent of the decay rate of the averages.
+        eps: (ε₁, ε₂): ε₁ = None is the machine epsilon of the dtype.
+        d: the clipping threshold of the RMS of an update.
+        weight_decay: decoupled decay: θ ← θ - lr · weight_decay · θ.
+        maximize: whether to maximize the objective instead of minimizing it.
 
     Paper: Shazeer and Stern, Adafactor: adaptive learning rates with sublinear memory
     cost, 2018.
 
-    Raises: ValueError: a setting makes no sense. RuntimeError: a complex parameter.
+    Raises: ValueError: a setting is invalid. RuntimeError: a complex parameter.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -67,7 +67,7 @@ class Adafactor(DifferentiableOptimizer):
         })  # fmt: skip
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return zeros: a column and a row for a matrix, else one number for each."""
+        """Return zeros: a row and a column for a matrix, else one element per element."""
         if param.is_complex():
             raise RuntimeError("Adafactor does not support complex parameters")
         if param.ndim < 2:
@@ -82,7 +82,7 @@ class Adafactor(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         step, lr, (eps1, eps2) = state["step"], learning_rate(group), group["eps"]
         if eps1 is None:
             eps1 = dtypes.finfo(dtypes.of(group.get("rounded_to", param.dtype))).eps
@@ -105,5 +105,5 @@ class Adafactor(DifferentiableOptimizer):
 
 
 def rms(xp: Any, values: Any) -> float:
-    """Return the root of the mean square: the usual size of a number in an array."""
+    """Return the root mean square of an array."""
     return float(xp.sqrt(xp.mean(values * values)))

@@ -1,4 +1,4 @@
-"""Adagrad: numbers that have moved a lot move less and less."""
+"""Adagrad: learning rates that decrease with the sum of squared gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Adagrad"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the numbers that a step of the kernel needs."""
+    """Return the settings of one step for the fused kernel."""
     current_lr = float(group["lr"]) / (1 + (steps - 1) * group["lr_decay"])
     return group["weight_decay"], group["eps"], current_lr
 
@@ -29,22 +29,22 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
 class Adagrad(DifferentiableOptimizer):
     r"""Divide by the root of all squared gradients so far: s ← s + g², θ ← θ - lrₜ · g / (√s + ε).
 
-    A number whose gradient is seldom anything but zero, a rare word's say, keeps long steps.
-    The rate falls on its own as s grows, and by lrₜ = lr / (1 + (t - 1) · lr_decay).
+    An element whose gradient is mostly zero, such as that of a rare word, keeps large steps.
+    The rate decreases as s grows, and with lrₜ = lr / (1 + (t - 1) · lr_decay).
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: how far to go.
-        lr_decay: how fast the rate falls.
-        weight_decay: pull towards zero: g ← g + weight_decay · θ.
-        initial_accumulator_value: where s begins.
-        eps: keeps the division finite.
-        maximize: walk uphill.
-        differentiable: record the steps, so that gradients flow through them.
+        params: the parameters to train, or groups of them.
+        lr: the learning rate.
+        lr_decay: the decay of the learning rate.
+        weight_decay: L2 penalty: g ← g + weight_decay · θ.
+        initial_accumulator_value: the initial value of s.
+        eps: added to the denominator, for a finite division.
+        maximize: whether to maximize the objective instead of minimizing it.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
     Paper: Duchi et al., Adaptive subgradient methods for online learning, 2011.
 
-    Raises: ValueError: a setting makes no sense. RuntimeError: settings exclude each other.
+    Raises: ValueError: a setting is invalid. RuntimeError: settings that exclude each other.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -80,13 +80,13 @@ class Adagrad(DifferentiableOptimizer):
                 self.state[param] = self.init_state(group, param)
 
     def share_memory(self) -> None:
-        """Move the sums to memory that processes share : see `Tensor.share_memory_`."""
+        """Move the sums to shared memory: see `Tensor.share_memory_`."""
         for group in self.param_groups:
             for param in group["params"]:
                 self.state[param]["sum"].share_memory_()
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return the beginning of the sum."""
+        """Return the initial sum of squares."""
         start: Any = self.defaults["initial_accumulator_value"]
         if param.is_complex():
             start = complex(start, start)
@@ -95,7 +95,7 @@ class Adagrad(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         lr, total = learning_rate(group), state["sum"]
         grad = apply_weight_decay(group, lr, param, grad)
         total += grad * grad

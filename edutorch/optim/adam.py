@@ -1,4 +1,4 @@
-"""Adam: a step size of its own for each number, from the history of its gradient."""
+"""Adam: adaptive step sizes from the first and second moments of the gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Adam"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the numbers that a step of the kernel needs."""
+    """Return the settings of one step for the fused kernel."""
     (beta1, beta2), lr, weight_decay = group["betas"], float(group["lr"]), group["weight_decay"]
     decoupled = group["decoupled_weight_decay"]
     correction = math.sqrt(1 - beta2**steps)
@@ -29,28 +29,28 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
 
 
 class Adam(FastDifferentiableOptimizer):
-    r"""Divide the average gradient by its usual size, so that each number moves about lr.
+    r"""Divide the average gradient by the root of its average square.
 
     m ← β₁ · m + (1 - β₁) · g is the average of the gradient, v ← β₂ · v + (1 - β₂) · g²
-    that of its square. Both begin at 0, hence m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ), and
-    θ ← θ - lr · m̂ / (√v̂ + ε).
+    that of its square. Both start at 0, which is corrected by m̂ = m / (1 - β₁ᵗ) and
+    v̂ = v / (1 - β₂ᵗ). The update is θ ← θ - lr · m̂ / (√v̂ + ε).
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: how far each number moves at most, about.
-        betas: how much of the two averages stays in each step.
-        eps: keeps the division finite.
-        weight_decay: pull towards zero: g ← g + weight_decay · θ.
-        amsgrad: use the largest v̂ so far.
-        maximize: walk uphill.
-        decoupled_weight_decay: pull θ itself instead of the gradient, as AdamW does.
-        differentiable: record the steps, so that gradients flow through them.
+        params: the parameters to train, or groups of them.
+        lr: the learning rate, about the largest change of an element per step.
+        betas: the decay rates of the two averages.
+        eps: added to the denominator, for a finite division.
+        weight_decay: L2 penalty: g ← g + weight_decay · θ.
+        amsgrad: whether to use the largest v̂ so far.
+        maximize: whether to maximize the objective instead of minimizing it.
+        decoupled_weight_decay: decay θ itself, not through the gradient, as AdamW does.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
     A gradient of 0 makes a step of 0 also in float16, where ε is 0 (PyTorch makes NaN).
 
     Paper: Kingma and Ba, Adam: a method for stochastic optimization, 2015.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -97,12 +97,12 @@ class Adam(FastDifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
     ) -> None:
-        """Take one step. `t` holds every intermediate result: new memory costs more than sums."""
+        """Update one parameter. All intermediate results share one buffer: allocation is slow."""
         beta1, beta2 = group["betas"]
         lr = float(group["lr"])
         m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array
         max_v = state["max_exp_avg_sq"]._array if group["amsgrad"] else v
-        if param.dtype.kind == "c":  # the two parts follow their gradients by themselves
+        if param.dtype.kind == "c":  # real and imaginary parts are independent
             param, grad, m, v, max_v = map(view_as_real, (param, grad, m, v, max_v))
         state["step"]._array += 1
         steps = state["step"]._array.item()
@@ -124,7 +124,7 @@ class Adam(FastDifferentiableOptimizer):
         if group["amsgrad"]:
             xp.maximum(max_v, v, out=max_v)
             v = max_v
-        # lr · m̂ / (√v̂ + ε), with both corrections moved into two numbers.
+        # lr · m̂ / (√v̂ + ε), with both bias corrections moved into two scalars.
         correction = math.sqrt(1 - beta2**steps)
         xp.sqrt(v, out=buffer)
         buffer += group["eps"] * correction
@@ -135,7 +135,7 @@ class Adam(FastDifferentiableOptimizer):
     def update_differentiable(
         self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
     ) -> None:
-        """Take one step that is recorded."""
+        """Update one parameter with recorded ops."""
         lr, (beta1, beta2), steps = learning_rate(group), group["betas"], state["step"]
         m, v = state["exp_avg"], state["exp_avg_sq"]
         grad = apply_weight_decay(group, lr, param, grad)

@@ -1,4 +1,4 @@
-"""Adamax: Adam that divides by the largest gradient instead of the usual one."""
+"""Adamax: Adam with the infinity norm of past gradients."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ __all__ = ["Adamax"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the numbers that a step of the kernel needs."""
+    """Return the settings of one step for the fused kernel."""
     beta1, beta2 = group["betas"]
     step_size = float(group["lr"]) / (1 - beta1**steps)
     return group["weight_decay"], 1 - beta1, beta2, group["eps"], step_size
 
 
 class Adamax(DifferentiableOptimizer):
-    r"""Adam with the infinity norm: the largest gradient so far, slowly forgotten.
+    r"""Adam with an exponentially decayed maximum of |g| instead of the average of g².
 
     m ← β₁ · m + (1 - β₁) · g, u ← max(β₂ · u, |g| + ε), θ ← θ - lr / (1 - β₁ᵗ) · m / u.
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: how far each number moves at most.
-        betas: how much of the average and of the largest gradient stays in each step.
-        eps: keeps the division finite.
-        weight_decay: pull towards zero: g ← g + weight_decay · θ.
-        maximize: walk uphill.
-        differentiable: record the steps, so that gradients flow through them.
+        params: the parameters to train, or groups of them.
+        lr: the learning rate, the largest change of an element per step.
+        betas: the decay rates of the average and of the maximum.
+        eps: added to the denominator, for a finite division.
+        weight_decay: L2 penalty: g ← g + weight_decay · θ.
+        maximize: whether to maximize the objective instead of minimizing it.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
     Paper: Kingma and Ba, Adam: a method for stochastic optimization, 2015, section 7.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -72,13 +72,13 @@ class Adamax(DifferentiableOptimizer):
         })  # fmt: skip
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return zeros for the average and for the largest gradient."""
+        """Return zeros for the average and the maximum."""
         return {"step": host_scalar(0), "exp_avg": zeros_like(param), "exp_inf": zeros_like(param)}
 
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         lr, (beta1, beta2) = learning_rate(group), group["betas"]
         m, largest = state["exp_avg"], state["exp_inf"]
         grad = apply_weight_decay(group, lr, param, grad)

@@ -1,4 +1,4 @@
-"""AdamW: Adam whose weight decay does not go through the averages."""
+"""AdamW: Adam with decoupled weight decay."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["AdamW"]
 
 
 class AdamW(Adam):
-    r"""Adam with θ ← θ - lr · weight_decay · θ in front of each step.
+    r"""Adam with θ ← θ - lr · weight_decay · θ before each step.
 
-    In Adam the pull towards zero is part of the gradient, and is divided by the
-    gradient's usual size like the rest. Here each number is pulled alike.
+    In Adam the decay is added to the gradient, and divided by √v̂ like the rest of it. Here all
+    elements decay at the same rate.
 
     Args: as for `Adam`.
 

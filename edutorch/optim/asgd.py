@@ -1,4 +1,4 @@
-"""ASGD: stochastic gradient descent that also keeps the average of where it has been."""
+"""ASGD: stochastic gradient descent that also averages the parameters."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = ["ASGD"]
 class ASGD(DifferentiableOptimizer):
     r"""Averaged SGD: θ ← (1 - λ · η) · θ - η · g, and after t₀ steps an average of the θ.
 
-    ηₜ = lr / (1 + λ · lr · t)^α falls slowly. The average is ax ← ax + μ · (θ - ax) with
-    μₜ = 1 / max(1, t - t₀): it lies closer to the minimum than any θ, for it averages the
-    noise away. It is in `state[param]["ax"]`.
+    ηₜ = lr / (1 + λ · lr · t)^α decreases slowly. The average is ax ← ax + μ · (θ - ax) with
+    μₜ = 1 / max(1, t - t₀); averaging cancels the noise of single steps. It is stored in
+    `state[param]["ax"]`.
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: how far to go.
+        params: the parameters to train, or groups of them.
+        lr: the learning rate.
         lambd: the decay term λ.
-        alpha: the power with which the rate falls.
-        t0: after how many steps averaging begins.
-        weight_decay: pull towards zero: g ← g + weight_decay · θ.
-        maximize: walk uphill.
-        differentiable: record the steps, so that gradients flow through them.
+        alpha: the exponent of the decay of η.
+        t0: the step after which averaging begins.
+        weight_decay: L2 penalty: g ← g + weight_decay · θ.
+        maximize: whether to maximize the objective instead of minimizing it.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
     Paper: Polyak and Juditsky, Acceleration of stochastic approximation by averaging, 1992.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -61,7 +61,7 @@ class ASGD(DifferentiableOptimizer):
         })  # fmt: skip
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return the first rate, and a place for the average."""
+        """Return the initial η and μ, and zeros for the average."""
         return {
             "step": host_scalar(0), "eta": host_scalar(group["lr"]), "mu": host_scalar(1),
             "ax": zeros_like(param),
@@ -70,7 +70,7 @@ class ASGD(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         step, average = state["step"], state["ax"]
         eta, mu = state["eta"].item(), state["mu"].item()
         grad = apply_weight_decay(group, eta, param, grad)

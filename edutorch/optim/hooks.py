@@ -1,4 +1,4 @@
-"""What users hang on an optimizer: functions called around a step, a save or a load."""
+"""Hooks of optimizers, called before and after `step`, `state_dict` and `load_state_dict`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ GLOBAL_HOOKS: dict[str, dict[int, Hook]] = {"step_pre": {}, "step_post": {}}
 
 
 class OptimizerHooks:
-    """The part of an optimizer that holds hooks, by when they are called."""
+    """The part of `Optimizer` that holds hooks, by the time at which they are called."""
 
     def __init__(self) -> None:
         self._hooks: dict[str, OrderedDict[int, Hook]] = {}
 
     def add_hook(self, when: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Add a hook behind the others (or before them)."""
+        """Add a hook after the others, or before them."""
         hooks = self._hooks.setdefault(when, OrderedDict())
         handle = RemovableHandle(hooks, hook)
         if prepend:
@@ -32,14 +32,14 @@ class OptimizerHooks:
         return handle
 
     def hooks_for(self, when: str) -> Iterator[Hook]:
-        """Yield the hooks to call now. Those of all optimizers are the outer ones."""
+        """Yield the hooks to call. The global ones are the outermost."""
         own, global_ = self._hooks.get(when, ()), GLOBAL_HOOKS.get(when, ())
         layers = (own, global_) if when == "step_post" else (global_, own)
         for hooks in layers:
             yield from tuple(hooks.values()) if hooks else ()
 
     def run_state_dict_hooks(self, when: str, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Show a state_dict to the hooks; one may return another."""
+        """Return a state_dict as the hooks have left it; each may replace it."""
         for hook in self.hooks_for(when):
             replacement = hook(self, state_dict)
             state_dict = state_dict if replacement is None else replacement
@@ -78,11 +78,11 @@ def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` before each step of every optimizer.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)])
-    >>> said = []
-    >>> with optim.optimizer.register_optimizer_step_pre_hook(lambda *given: said.append("now")):
+    >>> calls = []
+    >>> with optim.optimizer.register_optimizer_step_pre_hook(lambda *args: calls.append("step")):
     ...     optimizer.step()
-    >>> said
-    ['now']
+    >>> calls
+    ['step']
     """
     return RemovableHandle(GLOBAL_HOOKS["step_pre"], hook)
 
@@ -91,10 +91,10 @@ def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
     """Call `hook(optimizer, args, kwargs)` after each step of every optimizer.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)])
-    >>> said = []
-    >>> with optim.optimizer.register_optimizer_step_post_hook(lambda *given: said.append("now")):
+    >>> calls = []
+    >>> with optim.optimizer.register_optimizer_step_post_hook(lambda *args: calls.append("step")):
     ...     optimizer.step()
-    >>> said
-    ['now']
+    >>> calls
+    ['step']
     """
     return RemovableHandle(GLOBAL_HOOKS["step_post"], hook)

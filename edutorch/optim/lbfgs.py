@@ -1,4 +1,4 @@
-"""L-BFGS: Newton's method, with the curvature guessed from the last steps."""
+"""L-BFGS: a quasi-Newton method with an inverse Hessian from the last steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..modes import enable_grad, no_grad
 from ..ops import cat, zeros_like
-from ..utils.deferred_interrupts import waiting
+from ..utils.deferred_interrupts import is_interrupt_pending
 from .differentiable import as_real, check_lr
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer
@@ -17,27 +17,26 @@ __all__ = ["LBFGS"]
 
 
 class LBFGS(Optimizer):
-    r"""Go to where a parabola has its minimum: θ ← θ + t · d with d = -H⁻¹ · g.
+    r"""Limited-memory BFGS: θ ← θ + t · d with the quasi-Newton direction d = -H⁻¹ · g.
 
-    The inverse Hessian H⁻¹ is never written down: the last steps s and how they changed
-    the gradient, y, say enough about it to multiply with it ("two loops"). Each `step` makes
-    up to `max_iter` such moves, and evaluates the loss many times: it needs a closure, and a
-    loss without noise.
+    The inverse Hessian H⁻¹ is never computed: its product with g follows from the last steps s
+    and the changes y of the gradient (two-loop recursion). Each `step` makes up to `max_iter`
+    iterations, and evaluates the loss many times: it needs a closure, and a deterministic loss.
 
     Args:
-        params: what to train; no groups.
-        lr: the step length t (with a line search: its first try).
-        max_iter: moves in one `step`.
-        max_eval: evaluations in one `step`; max_iter · 5 / 4 if not given.
-        tolerance_grad: stop when no gradient is larger.
-        tolerance_change: stop when parameters and loss change less.
-        history_size: how many past steps are kept.
+        params: the parameters to train, in a single group.
+        lr: the step length t (with a line search: its first trial).
+        max_iter: the largest number of iterations per `step`.
+        max_eval: the largest number of evaluations per `step`; max_iter · 5 / 4 by default.
+        tolerance_grad: stop when no element of the gradient is larger.
+        tolerance_change: stop when the parameters or the loss change less.
+        history_size: the number of past steps to keep.
         line_search_fn: None, or "strong_wolfe".
 
     Paper: Liu and Nocedal, On the limited memory BFGS method for large scale
     optimization, 1989.
 
-    Raises: ValueError: a setting makes no sense, or there are groups.
+    Raises: ValueError: a setting is invalid, or there are groups.
 
     >>> x = tensor([3.0, -4.0], requires_grad=True)
     >>> optimizer = optim.LBFGS([x], line_search_fn="strong_wolfe")
@@ -70,7 +69,7 @@ class LBFGS(Optimizer):
 
     @no_grad()
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
-        """Make up to `max_iter` moves, and return the loss before the first one.
+        """Make up to `max_iter` iterations, and return the loss before the first one.
 
         Args:
             closure: computes the loss again and its gradients; its result is returned.
@@ -107,12 +106,12 @@ class LBFGS(Optimizer):
                 or self.has_converged(state, grad, loss)
             ):
                 break
-            if waiting():  # Ctrl-C: a move is done, the next would only keep the user waiting
+            if is_interrupt_pending():  # Ctrl-C was pressed: stop between two iterations
                 break
         return initial_loss
 
     def update_direction(self, state: dict[str, Any], group: dict[str, Any], grad: Tensor) -> None:
-        """Put the next direction, -H⁻¹ · g, into the state."""
+        """Compute the next direction, -H⁻¹ · g, into the state (two-loop recursion)."""
         state["n_iter"] += 1
         if state["n_iter"] == 1:
             state.update(d=-grad, old_dirs=[], old_stps=[], ro=[], H_diag=1)
@@ -120,7 +119,7 @@ class LBFGS(Optimizer):
         ys, steps, ro = state["old_dirs"], state["old_stps"], state["ro"]
         y, s = grad - state["prev_flat_grad"], state["d"] * state["t"]
         curvature = y.dot(s)
-        if curvature > 1e-10:  # else the parabola would open downwards
+        if curvature > 1e-10:  # keeps the inverse Hessian positive definite
             if len(ys) == group["history_size"]:
                 for history in (ys, steps, ro):
                     history.pop(0)
@@ -142,11 +141,11 @@ class LBFGS(Optimizer):
         self, state: dict[str, Any], group: dict[str, Any], evaluate: Callable[[], Any],
         start: Point, max_evals: int, moves_left: int,
     ) -> tuple[float, Tensor]:  # fmt: skip
-        """Go in the direction, and return the loss and the gradient there."""
+        """Move along the direction, and return the new loss and gradient."""
         d, line_search = state["d"], group["line_search_fn"]
         if line_search is None:
             self.add_to_params(state["t"], d)
-            if moves_left == 0:  # nobody will ask for the loss there
+            if moves_left == 0:  # the last iteration: the loss is not needed any more
                 return start.loss, start.gradient
             state["func_evals"] += 1
             return float(evaluate()), self.gather_flat_grad()
@@ -175,7 +174,7 @@ class LBFGS(Optimizer):
         return point.loss, point.gradient
 
     def has_converged(self, state: dict[str, Any], grad: Tensor, loss: float) -> bool:
-        """Say whether there is nothing left to win."""
+        """Whether gradient, step or change of the loss is below its tolerance."""
         group = self.param_groups[0]
         tolerance = group["tolerance_change"]
         return bool(
@@ -185,7 +184,7 @@ class LBFGS(Optimizer):
         )
 
     def gather_flat_grad(self) -> Tensor:
-        """Return all gradients, one behind the other."""
+        """Return all gradients as one concatenated vector."""
         params = self.param_groups[0]["params"]
         grads = [zeros_like(param) if param.grad is None else param.grad for param in params]
         return cat([as_real(grad.detach()).reshape(-1) for grad in grads])

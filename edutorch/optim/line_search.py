@@ -1,8 +1,8 @@
-"""How far to go in a direction: a line search that ends where the strong Wolfe conditions hold.
+"""Line search with the strong Wolfe conditions.
 
-Along a direction d the loss is a function of one number t. A step is good if the loss has
-fallen enough, f(t) ≤ f(0) + c₁ · t · f'(0), and if it has become flat enough,
-|f'(t)| ≤ c₂ · |f'(0)|: further on there is little left to win.
+Along a direction d the loss is a function f of the step t. A step is acceptable if the loss has
+decreased sufficiently, f(t) ≤ f(0) + c₁ · t · f'(0), and if the slope has become small enough,
+|f'(t)| ≤ c₂ · |f'(0)|.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ C1, C2 = 1e-4, 0.9  # c₁ and c₂
 
 
 class Point(NamedTuple):
-    """Where a search has looked: the step, the loss there, its gradient, its slope along d."""
+    """A trial of the line search: step, loss, gradient, and slope along d."""
 
     t: float
     loss: float
@@ -32,24 +32,24 @@ def strong_wolfe(
     evaluate: Evaluate, start: Point, t: float, size: float, tolerance_change: float = 1e-9,
     max_ls: int = 25,
 ) -> tuple[Point, int]:  # fmt: skip
-    """Return a good point, and how often the function was evaluated.
+    """Return an acceptable point, and the number of evaluations.
 
-    First two points are found that have a good one between them; then they are moved
-    together until one of them is good itself.
+    First two points are searched that bracket an acceptable one; then the bracket is narrowed
+    until one of its ends is acceptable (zoom).
 
     Args:
-        look: evaluates the function at a step.
+        evaluate: evaluates the function at a step.
         start: the point where t = 0.
         t: the first step to try.
-        size: the largest part of the direction.
-        tolerance_change: two points closer than this (times size) are close enough.
-        max_ls: how many further evaluations there may be.
+        size: the largest element of the direction.
+        tolerance_change: the smallest width of the bracket, times size.
+        max_ls: the largest number of further evaluations.
 
     Paper: Nocedal and Wright, Numerical optimization, 2006, section 3.5.
 
     >>> parabola = lambda t: Point(t, (t - 3) ** 2, None, 2 * (t - 3))
-    >>> found, evaluations = strong_wolfe(parabola, parabola(0.0), t=8.0, size=1.0)
-    >>> found.t, evaluations
+    >>> point, evaluations = strong_wolfe(parabola, parabola(0.0), t=8.0, size=1.0)
+    >>> point.t, evaluations
     (3.0, 2)
     """
     ends, evaluations = bracket(evaluate, start, t, max_ls)
@@ -75,9 +75,9 @@ def strong_wolfe(
 
 
 def bracket(evaluate: Evaluate, start: Point, t: float, max_ls: int) -> tuple[list[Point], int]:
-    """Go further and further until a good point was stepped over: [before it, behind it].
+    """Extrapolate until two points bracket an acceptable one; return them and the iterations.
 
-    A point that is good itself is returned alone. The number says how often it went on.
+    A point that is acceptable itself is returned alone.
     """
     previous, point, count = start, evaluate(t), 0
     while count < max_ls:
@@ -104,9 +104,9 @@ def is_flat(point: Point, start: Point) -> bool:
 
 
 def next_trial(one: Point, two: Point, was_close: bool) -> tuple[float, bool]:
-    """Return where to look next between two points, and whether that is close to one of them.
+    """Return the next trial between two points, and whether it is close to one of them.
 
-    Close twice running would be slow progress: then it is a tenth of the way instead.
+    If it is close a second time in a row, it is moved to a tenth of the bracket's width from there.
     """
     left, right = sorted((one.t, two.t))
     t = cubic_interpolate(one, two, left, right)
@@ -119,7 +119,7 @@ def next_trial(one: Point, two: Point, was_close: bool) -> tuple[float, bool]:
 
 
 def cubic_interpolate(one: Point, two: Point, low: float, high: float) -> float:
-    """Return where the cubic through two points, with their slopes, is lowest within bounds."""
+    """Return the minimizer, within bounds, of the cubic through two points and their slopes."""
     if one.t > two.t:
         one, two = two, one
     d1 = one.slope + two.slope - 3 * (one.loss - two.loss) / (one.t - two.t)
@@ -128,7 +128,7 @@ def cubic_interpolate(one: Point, two: Point, low: float, high: float) -> float:
         return (low + high) / 2
     d2 = math.sqrt(d2_squared)
     denominator, numerator = two.slope - one.slope + 2 * d2, two.slope + d2 - d1
-    if denominator == 0:  # a straight line: a falling one is lowest at its far end
+    if denominator == 0:  # a straight line has its minimum at a bound
         return (low + high) / 2 if numerator == 0 else high if numerator < 0 else low
     t = two.t - (two.t - one.t) * (numerator / denominator)
     return min(max(t, low), high)

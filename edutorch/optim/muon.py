@@ -1,4 +1,4 @@
-"""Muon: momentum whose steps turn a matrix in all directions alike."""
+"""Muon: momentum with orthogonalized updates of matrices."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Muon(DifferentiableOptimizer):
     b ← μ · b + (1 - μ) · g; u = g + μ · (b - g) (Nesterov, else b); if u = U Σ Vᵀ then
     θ ← (1 - lr · weight_decay) · θ - lr' · U Vᵀ.
 
-    A gradient is usually dominated by a few directions; with all singular values about 1,
-    the rare ones are learned as well. U Vᵀ comes from a few steps of the Newton-Schulz
+    A gradient is usually dominated by a few singular vectors; with all singular values about 1,
+    the others contribute as well. U Vᵀ comes from a few steps of the Newton-Schulz
     iteration X ← a · X + (b · A + c · A²) · X with A = X Xᵀ, in bfloat16, as accuracy
-    matters little here. It is for the matrices inside a network; give its first and last
-    layer and all vectors to AdamW.
+    matters little here. It is for the weight matrices of hidden layers; the first and
+    last layers and all vectors are left to AdamW.
 
     Args:
         params: the matrices to train, or groups of them.
-        lr: how far to go.
-        weight_decay: pull towards zero.
-        momentum: how much of the average stays in each step.
-        nesterov: look ahead.
+        lr: the learning rate.
+        weight_decay: the decoupled weight decay.
+        momentum: the decay rate of the average gradient.
+        nesterov: whether to use Nesterov's momentum.
         ns_coefficients: a, b and c of the iteration.
-        eps: keeps the division by the norm finite.
-        ns_steps: how many iterations.
+        eps: the lower bound of the norm that is divided by.
+        ns_steps: the number of iterations.
         adjust_lr_fn: how lr' follows the shape (n, m): "original" (the default) is
             lr · √max(1, n/m); "match_rms_adamw" is lr · 0.2 · √max(n, m), with which the
             settings of AdamW can be kept.
@@ -42,7 +42,7 @@ class Muon(DifferentiableOptimizer):
     Paper: Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024; Liu
     et al., Muon is scalable for LLM training, 2025.
 
-    Raises: ValueError: a setting makes no sense, or a parameter is not a matrix.
+    Raises: ValueError: a setting is invalid, or a parameter is not a matrix.
         RuntimeError: a complex parameter.
 
     >>> x = tensor([[2.0, 0.0], [0.0, 0.1]], requires_grad=True)
@@ -88,7 +88,7 @@ class Muon(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         check(grad.ndim == 2, "Param gradient must be a 2D matrix")
         lr, momentum, average = learning_rate(group), group["momentum"], state["momentum_buffer"]
         average += (1 - momentum) * (grad - average)
@@ -105,7 +105,7 @@ class Muon(DifferentiableOptimizer):
 def orthogonalize(
     matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float
 ) -> Tensor:
-    """Return about U Vᵀ of a matrix U Σ Vᵀ: its singular values become 0.5 to 1.5."""
+    """Return approximately U Vᵀ of a matrix U Σ Vᵀ: singular values between 0.5 and 1.5."""
     check(steps < 100, "Number of steps must be less than 100 for computational efficiency")
     check(len(coefficients) == 3, "Coefficients must be a tuple of exactly 3 values")
     a, b, c = coefficients
@@ -121,12 +121,12 @@ def orthogonalize(
 
 
 def round_to_bfloat16(values: Tensor) -> Tensor:
-    """Return values in the accuracy of bfloat16, but as float32, which is faster on a CPU."""
+    """Return values rounded to bfloat16, but stored as float32, which is faster on a CPU."""
     return values.bfloat16().float()
 
 
 def adjust_lr(lr: float, adjust_lr_fn: str | None, shape: tuple[int, ...]) -> float:
-    """Return the rate for a matrix of this shape."""
+    """Return the learning rate for a matrix of this shape."""
     if adjust_lr_fn == "match_rms_adamw":
         return lr * 0.2 * math.sqrt(max(shape))
     return lr * math.sqrt(max(1, shape[0] / shape[1]))

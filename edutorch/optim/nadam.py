@@ -1,4 +1,4 @@
-"""NAdam: Adam that looks ahead, with Nesterov's momentum."""
+"""NAdam: Adam with Nesterov's momentum."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["NAdam"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...] | None:
-    """Count the momentum, and return the numbers that a step of the kernel needs."""
+    """Update the momentum products, and return the settings of one step for the fused kernel."""
     products = [state["mu_product"]._array for state in states]
     if any(product != products[0] for product in products):
         return None
@@ -41,12 +41,12 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
 
 
 def momentum_at(group: dict[str, Any], step: float) -> float:
-    """Return how much of the average stays in a step: less in the beginning."""
+    """Return the momentum μ of a step, which grows to β₁."""
     return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
 
 
 class NAdam(DifferentiableOptimizer):
-    r"""Adam whose average already contains the present gradient's share of the next step.
+    r"""Adam with Nesterov momentum: the update looks one step ahead.
 
     With m and v as in `Adam`, v̂ = v / (1 - β₂ᵗ) and a momentum that grows,
     μₜ = β₁ · (1 - 0.96^(t · momentum_decay) / 2):
@@ -54,19 +54,19 @@ class NAdam(DifferentiableOptimizer):
     θ ← θ - lr · ((1 - μₜ) / (1 - Πᵢ₌₁ᵗ μᵢ) · g + μₜ₊₁ / (1 - Πᵢ₌₁ᵗ⁺¹ μᵢ) · m) / (√v̂ + ε)
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: how far each number moves at most, about.
-        betas: how much of the two averages stays in each step.
-        eps: keeps the division finite.
-        weight_decay: pull towards zero: g ← g + weight_decay · θ.
-        momentum_decay: how fast the momentum grows.
-        decoupled_weight_decay: pull θ itself instead of the gradient, as AdamW does.
-        maximize: walk uphill.
-        differentiable: record the steps, so that gradients flow through them.
+        params: the parameters to train, or groups of them.
+        lr: the learning rate, about the largest change of an element per step.
+        betas: the decay rates of the two averages.
+        eps: added to the denominator, for a finite division.
+        weight_decay: L2 penalty: g ← g + weight_decay · θ.
+        momentum_decay: the rate at which the momentum grows.
+        decoupled_weight_decay: decay θ itself, not through the gradient, as AdamW does.
+        maximize: whether to maximize the objective instead of minimizing it.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
     Paper: Dozat, Incorporating Nesterov momentum into Adam, 2016.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -96,7 +96,7 @@ class NAdam(DifferentiableOptimizer):
         })  # fmt: skip
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return zeros for both averages, and the product of no momentum yet."""
+        """Return zeros for both averages, and 1 for the product of the momenta."""
         return {
             "step": host_scalar(0), "mu_product": host_scalar(1),
             "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param),
@@ -105,7 +105,7 @@ class NAdam(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         step, lr, (beta1, beta2) = state["step"], learning_rate(group), group["betas"]
         m, v, product = state["exp_avg"], state["exp_avg_sq"], state["mu_product"]
         grad = apply_weight_decay(group, lr, param, grad)
@@ -118,6 +118,6 @@ class NAdam(DifferentiableOptimizer):
         v *= beta2
         v += (1 - beta2) * grad * grad
         denominator = xp.sqrt(v / (1 - beta2**step)) + group["eps"]
-        # Each is divided by itself: beside an infinite size, an infinite sum would be NaN.
+        # Divided separately: ∞ in the sum over ∞ in the denominator would be NaN.
         param -= lr * (1 - mu) / (1 - mu_product) * (grad / denominator)
         param -= lr * mu_next / (1 - mu_product * mu_next) * (m / denominator)

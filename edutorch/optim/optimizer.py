@@ -1,7 +1,7 @@
-"""What all optimizers share: groups of parameters, their state, and when to step.
+"""`Optimizer`, the base class: parameter groups, state, hooks, saving and loading.
 
-An optimizer itself is two functions: `init_state` says what it remembers about a
-parameter, `update` changes the parameter's array. Everything else is here.
+A subclass defines two methods: `init_state` returns the initial state of a parameter, `update`
+changes the parameter's array.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..core.tensor import Tensor, array_of, wrap
 from ..errors import ArgumentError, GradientError, refuse_unknown_keywords, warn
 from ..events import Stepped, emit, step_event, work
 from ..modes import current, enable_grad, no_grad
-from ..utils.deferred_interrupts import hold, once_interruptible, release
+from ..utils.deferred_interrupts import hold_interrupts, interruptible_once, release_interrupts
 from ..utils.malloc_tuning import keep_freed_memory
 from .fused import FusedKernel
 from .hooks import (
@@ -37,11 +37,11 @@ __all__ = [
 
 
 class Optimizer(OptimizerHooks):
-    """The base of all optimizers.
+    """Base class of all optimizers.
 
     Args:
-        params: parameters, or dicts of them with settings of their own ("groups").
-        defaults: the settings of groups that do not say otherwise.
+        params: parameters, or dicts of parameters and their settings ("groups").
+        defaults: the default settings of the groups.
 
     Raises: ValueError, TypeError: no parameters, or not tensors that can be trained.
     """
@@ -49,9 +49,9 @@ class Optimizer(OptimizerHooks):
     fused_kernel: FusedKernel | None = None
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
-        """Make one; a setting that `__init__` does not have is refused with a suggestion.
+        """Create an optimizer; a keyword that `__init__` lacks raises an error with a suggestion.
 
-        An optimizer of ours is not made of settings of a wrong type either.
+        For edutorch's own optimizers the types of the settings are checked as well.
         """
         if named:
             refuse_unknown_keywords(cls.__init__, cls.__name__, named)
@@ -93,14 +93,12 @@ class Optimizer(OptimizerHooks):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if {"update", "step_param"} & vars(cls).keys() and "fused_kernel" not in vars(cls):
-            cls.fused_kernel = (
-                None  # a subclass with a rule of its own: the kernel knows another one
-            )
+            cls.fused_kernel = None  # the kernel computes the base class's update
         if "step" in vars(cls):  # a subclass in PyTorch's style, with a `step` of its own
             cls.step = wrap_step(cls.step)  # type: ignore[method-assign]
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Train further parameters, with settings of their own.
+        """Add a group of parameters with its own settings.
 
         Raises: ValueError: a parameter is in a group already, or cannot be trained.
         """
@@ -140,13 +138,13 @@ class Optimizer(OptimizerHooks):
     # Stepping -------------------------------------------------------------------------
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return what is remembered about a parameter, before its first step."""
+        """Return the initial state of a parameter."""
         return {}
 
     def update(
         self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
     ) -> None:
-        """Change the array `param` in place, given its gradient. Every optimizer writes its own."""
+        """Change the array `param` in place, given its gradient. Every optimizer overrides it."""
         raise NotImplementedError(f"{type(self).__name__} has no update()")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -167,11 +165,11 @@ class Optimizer(OptimizerHooks):
                 if kernel is None or not kernel.step(self, index, group, params, place):
                     self.step_params(group, params, place)
                 elif self._scratch:
-                    self._scratch.clear()  # of the first steps, before there was a kernel
+                    self._scratch.clear()  # used by the first steps, until the kernel was compiled
         return loss
 
     def step_params(self, group: dict[str, Any], params: list[Tensor], place: CodeLocation) -> None:
-        """Update parameters of a group, one after the other."""
+        """Update the parameters of a group one by one."""
         maximize = group.get("maximize", False)
         for param in params:
             grad = param._grad
@@ -181,20 +179,20 @@ class Optimizer(OptimizerHooks):
     def step_param(
         self, group: dict[str, Any], param: Tensor, grad: Array, place: CodeLocation
     ) -> None:
-        """Update one parameter and note that it was written, at this place of the user's."""
+        """Update one parameter, and record the write with the user's code location."""
         state = self.state.get(param)
         if not state:
             state = self.init_state(group, param)
-            if state:  # nothing to remember leaves no trace in the state_dict
+            if state:  # an empty state is left out of the state_dict
                 self.state[param] = state
         self.run_update(group, param._array, grad, state)
         param._bump(place)
 
     def run_update(self, group: dict[str, Any], param: Array, grad: Array, state: Any) -> None:
-        """Call `update`, for 16-bit floats with copies in float32, which are rounded back.
+        """Call `update`; 16-bit floats are updated as float32 copies, and rounded back.
 
-        In float16 an ε of 1e-8 is 0, and after a gradient of 0 a step would be 0 / 0. (PyTorch
-        computes so, and makes NaN of such a parameter.)
+        In float16 an ε of 1e-8 is 0, and for a gradient of 0 the step would be 0 / 0. (In PyTorch
+        it is, and such a parameter becomes NaN.)
         """
         xp, dtype = backends.of(param).xp, param.dtype
         if dtype.itemsize > 2 or not is_half(dtype):
@@ -208,16 +206,15 @@ class Optimizer(OptimizerHooks):
         param[...] = param32
         for key, value in state32.items():
             original = state[key]
-            if original is None and value is not None:  # the first momentum
+            if original is None and value is not None:  # a buffer created in this step
                 state[key] = wrap(value._array.astype(dtype))
             elif value is not original:
                 array_of(original)[...] = array_of(value)
 
     def scratch(self, xp: Any, like: Array, number: int = 0) -> Array:
-        """Lend memory for intermediate results in the shape of a parameter.
+        """Return an uninitialized buffer in the shape of a parameter, for intermediate results.
 
-        It is the same memory for all parameters, so nothing new has to be found in
-        each step. What lies in it is garbage.
+        All parameters share its memory, which saves allocations in each step.
         """
         size = like.size
         buffer = self._scratch.get((like.dtype, number))
@@ -226,7 +223,7 @@ class Optimizer(OptimizerHooks):
         return buffer[:size].reshape(like.shape)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients (or set them to zeros): backward adds to what is there."""
+        """Reset all gradients to None, or to zeros: backward accumulates into them."""
         listened = current().listeners
         with work("optimizer", self, detail="zero_grad") if listened else nullcontext():
             for group in self.param_groups:
@@ -239,7 +236,7 @@ class Optimizer(OptimizerHooks):
     # State ------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Return settings and state, the parameters replaced by their numbers."""
+        """Return settings and state, with the parameters replaced by their indices."""
         for hook in self.hooks_for("save_pre"):
             hook(self)
         indices: dict[int, int] = {}
@@ -257,7 +254,7 @@ class Optimizer(OptimizerHooks):
         return self.run_state_dict_hooks("save_post", {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned. Parameters are matched by their order.
+        """Restore the state that `state_dict` returned. Parameters are matched by their order.
 
         Raises: ValueError: the groups are of other sizes.
         """
@@ -289,11 +286,11 @@ class Optimizer(OptimizerHooks):
             hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled and copied: all but memory for intermediate results."""
+        """Return the state to pickle or copy: everything but the scratch buffers."""
         return {**self.__dict__, "_scratch": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take what was pickled; PyTorch pickles settings, state and groups alone."""
+        """Restore a pickled optimizer; PyTorch pickles settings, state and groups alone."""
         self.__dict__.update({"_inside_step": False, "_scratch": {}, "_hooks": {}, **state})
         for group in self.param_groups:
             for name, value in self.defaults.items():
@@ -308,7 +305,7 @@ class Optimizer(OptimizerHooks):
 
 
 def wrap_step(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Put hooks and the `Stepped` event around a `step`, but not around one inside another."""
+    """Wrap a `step` method with hooks and the `Stepped` event; nested calls are not wrapped."""
 
     @functools.wraps(step)
     def wrapped(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -328,19 +325,19 @@ def wrap_step(step: Callable[..., Any]) -> Callable[..., Any]:
             replacement = hook(self, args, kwargs)
             if replacement is not None:
                 args, kwargs = replacement
-        handler = hold()  # Ctrl-C waits: a step is taken whole or not at all
+        handler = hold_interrupts()  # defers Ctrl-C: a step is made completely or not at all
         try:
             self._inside_step = True
             if args and callable(args[0]):
-                result = step(self, once_interruptible(args[0], handler), *args[1:], **kwargs)
+                result = step(self, interruptible_once(args[0], handler), *args[1:], **kwargs)
             elif callable(kwargs.get("closure")):
-                closure = once_interruptible(kwargs["closure"], handler)
+                closure = interruptible_once(kwargs["closure"], handler)
                 result = step(self, *args, **{**kwargs, "closure": closure})
             else:
                 result = step(self, *args, **kwargs)
         finally:
             self._inside_step = False
-            release(handler)
+            release_interrupts(handler)
         for hook in self.hooks_for("step_post"):
             hook(self, args, kwargs)
         return result
@@ -352,7 +349,7 @@ Optimizer.step = wrap_step(Optimizer.step)  # type: ignore[method-assign]
 
 
 class NotALeafError(GradientError, ValueError):
-    """What was computed from other tensors cannot be trained."""
+    """A non-leaf tensor cannot be optimized."""
 
 
 def check_param(param: Any, differentiable: bool = False) -> None:
@@ -368,7 +365,7 @@ def check_param(param: Any, differentiable: bool = False) -> None:
 
 
 def float32_copy(value: Any) -> Any:
-    """Return a piece of state in 16-bit floats, a tensor or an array, as a copy in float32."""
+    """Return a float32 copy of a tensor or array of 16-bit floats; other values unchanged."""
     array = array_of(value)
     if not hasattr(array, "dtype") or not is_half(array.dtype):
         return value
@@ -381,7 +378,7 @@ def param_names_of(group: dict[str, Any]) -> dict[str, Any]:
 
 
 def convert_state(key: str, value: Any, param: Tensor) -> Any:
-    """Copy a piece of state to the device and type of its parameter (a step count stays)."""
+    """Copy a value of the state to the device and dtype of its parameter (not a step count)."""
     if isinstance(value, list | tuple):
         return type(value)(convert_state(key, item, param) for item in value)
     if not isinstance(value, Tensor):
@@ -395,6 +392,6 @@ def convert_state(key: str, value: Any, param: Tensor) -> Any:
 
 
 def check(condition: bool, text: str) -> None:
-    """Raise ValueError if a setting makes no sense."""
+    """Raise ValueError unless a condition holds."""
     if not condition:
         raise ValueError(text)

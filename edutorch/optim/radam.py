@@ -1,4 +1,4 @@
-"""RAdam: Adam that waits with its own step sizes until it knows enough about the gradient."""
+"""RAdam: Adam with a rectification of the variance of its step sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["RAdam"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the numbers that a step of the kernel needs."""
+    """Return the settings of one step for the fused kernel."""
     (beta1, beta2), lr, weight_decay = group["betas"], float(group["lr"]), group["weight_decay"]
     decoupled = group["decoupled_weight_decay"]
     return (
@@ -40,7 +40,7 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
 
 
 def rectified_scale(beta2: float, steps: float) -> float:
-    """Return what √v must be divided into to be trusted as the usual size; 0 if it can't yet."""
+    """Return the rectification r times √(1 - β₂ᵗ), or 0 while the variance of v is too large."""
     correction = 1 - beta2**steps
     rho_inf = 2 / (1 - beta2) - 1
     rho = rho_inf - 2 * steps * beta2**steps / correction
@@ -51,9 +51,9 @@ def rectified_scale(beta2: float, steps: float) -> float:
 
 
 class RAdam(DifferentiableOptimizer):
-    r"""Rectified Adam: a warm-up that follows from how uncertain v still is.
+    r"""Rectified Adam: a warm-up derived from the variance of v.
 
-    v̂ has seen about ρₜ = ρ∞ - 2t · β₂ᵗ / (1 - β₂ᵗ) gradients, with ρ∞ = 2 / (1 - β₂) - 1.
+    v̂ averages about ρₜ = ρ∞ - 2t · β₂ᵗ / (1 - β₂ᵗ) gradients, with ρ∞ = 2 / (1 - β₂) - 1.
     With m̂ and v̂ as in `Adam`, once ρₜ > 5:
 
     r = √((ρₜ - 4)(ρₜ - 2) ρ∞ / ((ρ∞ - 4)(ρ∞ - 2) ρₜ)), θ ← θ - lr · r · m̂ / √v̂
@@ -61,18 +61,18 @@ class RAdam(DifferentiableOptimizer):
     and before that, plain momentum: θ ← θ - lr · m̂.
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: how far each number moves at most, about.
-        betas: how much of the two averages stays in each step.
-        eps: keeps the division finite.
-        weight_decay: pull towards zero: g ← g + weight_decay · θ.
-        decoupled_weight_decay: pull θ itself instead of the gradient, as AdamW does.
-        maximize: walk uphill.
-        differentiable: record the steps, so that gradients flow through them.
+        params: the parameters to train, or groups of them.
+        lr: the learning rate, about the largest change of an element per step.
+        betas: the decay rates of the two averages.
+        eps: added to the denominator, for a finite division.
+        weight_decay: L2 penalty: g ← g + weight_decay · θ.
+        decoupled_weight_decay: decay θ itself, not through the gradient, as AdamW does.
+        maximize: whether to maximize the objective instead of minimizing it.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
     Paper: Liu et al., On the variance of the adaptive learning rate and beyond, 2020.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -108,7 +108,7 @@ class RAdam(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         step, lr, (beta1, beta2) = state["step"], learning_rate(group), group["betas"]
         m, v = state["exp_avg"], state["exp_avg_sq"]
         grad = apply_weight_decay(group, lr, param, grad)

@@ -1,4 +1,4 @@
-"""RMSprop: divide the gradient by its usual size."""
+"""RMSprop: divide the gradient by its root mean square."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["RMSprop"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the numbers that a step of the kernel needs."""
+    """Return the settings of one step for the fused kernel."""
     alpha = group["alpha"]
     return (
         group["weight_decay"], alpha, 1 - alpha, group["eps"], group["momentum"],
@@ -30,27 +30,27 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
 
 
 class RMSprop(DifferentiableOptimizer):
-    r"""Steps of about the same length everywhere, however steep it is.
+    r"""Divide the gradient by the root of its average square.
 
-    v ← α · v + (1 - α) · g², θ ← θ - lr · g / (√v + ε). Centered, v is measured from the
-    average ḡ ← α · ḡ + (1 - α) · g: √(v - ḡ²) is how much the gradient varies. With
-    momentum μ the steps add up: b ← μ · b + g / (√v + ε), θ ← θ - lr · b.
+    v ← α · v + (1 - α) · g², θ ← θ - lr · g / (√v + ε). Centered, √v is
+    replaced by the standard deviation √(v - ḡ²) with ḡ ← α · ḡ + (1 - α) · g. With
+    momentum μ the steps accumulate: b ← μ · b + g / (√v + ε), θ ← θ - lr · b.
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: how far each number moves, about.
-        alpha: how much of the average stays in each step.
-        eps: keeps the division finite.
-        weight_decay: pull towards zero: g ← g + weight_decay · θ.
-        momentum: how much of the last step stays.
-        centered: divide by how much the gradient varies.
-        maximize: walk uphill.
-        differentiable: record the steps, so that gradients flow through them.
+        params: the parameters to train, or groups of them.
+        lr: the learning rate, about the change of an element per step.
+        alpha: the decay rate of the averages.
+        eps: added to the denominator, for a finite division.
+        weight_decay: L2 penalty: g ← g + weight_decay · θ.
+        momentum: the momentum factor μ.
+        centered: whether to divide by the standard deviation of the gradient.
+        maximize: whether to maximize the objective instead of minimizing it.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
     Paper: Hinton, Neural networks for machine learning, lecture 6, 2012; centered: Graves,
     Generating sequences with recurrent neural networks, 2013.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -78,7 +78,7 @@ class RMSprop(DifferentiableOptimizer):
         })  # fmt: skip
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return zeros for each average that is needed."""
+        """Return zeros for the averages and the momentum buffer."""
         state = {"step": host_scalar(0), "square_avg": zeros_like(param)}
         if group["momentum"] > 0:
             state["momentum_buffer"] = zeros_like(param)
@@ -89,7 +89,7 @@ class RMSprop(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         lr, alpha, v = learning_rate(group), group["alpha"], state["square_avg"]
         grad = apply_weight_decay(group, lr, param, grad)
         v *= alpha

@@ -1,4 +1,4 @@
-"""Rprop: only the sign of the gradient counts."""
+"""Rprop: resilient backpropagation, which uses only the sign of the gradient."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["Rprop"]
 
 
 class Rprop(DifferentiableOptimizer):
-    r"""A step size η for each number: it grows while the sign of g stays, else it shrinks.
+    r"""A step size η per element, which grows while the sign of g stays and shrinks otherwise.
 
-    If g · g₋₁ > 0: η ← min(η · η₊, η_max); if it is < 0 the last step went too far:
+    If g · g₋₁ > 0: η ← min(η · η₊, η_max); if it is < 0, the last step went too far:
     η ← max(η · η₋, η_min), and g ← 0, which skips one step. θ ← θ - sign(g) · η.
-    Made for full batches: the sign of a noisy gradient says little.
+    It is for full batches: the sign of a noisy gradient is unreliable.
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: the first step size.
+        params: the parameters to train, or groups of them.
+        lr: the initial step size.
         etas: the factors (η₋, η₊).
         step_sizes: the smallest and the largest step size.
-        maximize: walk uphill.
-        differentiable: record the steps, so that gradients flow through them.
+        maximize: whether to maximize the objective instead of minimizing it.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
     Paper: Riedmiller and Braun, A direct adaptive method for faster backpropagation
     learning: the RPROP algorithm, 1993.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -54,7 +54,7 @@ class Rprop(DifferentiableOptimizer):
         })  # fmt: skip
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return no last gradient, and the first step size for each number."""
+        """Return zeros for the last gradient, and the initial step sizes."""
         start: Any = float(group["lr"])
         if param.is_complex():
             start = complex(start, start)
@@ -66,7 +66,7 @@ class Rprop(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         (shrink, grow), (min_size, max_size) = group["etas"], group["step_sizes"]
         size, previous = state["step_size"], state["prev"]
         product = grad * previous

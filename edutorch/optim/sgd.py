@@ -1,4 +1,4 @@
-"""Stochastic gradient descent: a step against the gradient, with or without momentum."""
+"""Stochastic gradient descent, with or without momentum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["SGD"]
 
 
 def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the numbers that a step of the kernel needs."""
+    """Return the settings of one step for the fused kernel."""
     return (
         group["weight_decay"], group["momentum"], 1 - group["dampening"], float(group["nesterov"]),
         float(group["lr"]),
@@ -23,22 +23,22 @@ def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, .
 
 
 class SGD(FastDifferentiableOptimizer):
-    r"""Walk downhill: θ ← θ - lr · g.
+    r"""Gradient descent: θ ← θ - lr · g.
 
-    With momentum μ the steps add up, like a ball that rolls:
-    b ← μ · b + (1 - dampening) · g, θ ← θ - lr · b. Nesterov looks ahead: g + μ · b.
+    With momentum μ the gradients accumulate: b ← μ · b + (1 - dampening) · g,
+    θ ← θ - lr · b. Nesterov's momentum uses g + μ · b instead of b.
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: how far to go.
-        momentum: how much of the last step stays.
-        dampening: how much of the gradient is left out of the momentum.
-        weight_decay: pull towards zero: g ← g + weight_decay · θ.
-        nesterov: use Nesterov's momentum.
-        maximize: walk uphill.
-        differentiable: record the steps, so that gradients flow through them.
+        params: the parameters to train, or groups of them.
+        lr: the learning rate.
+        momentum: the momentum factor μ.
+        dampening: the part of the gradient that is left out of the momentum.
+        weight_decay: L2 penalty: g ← g + weight_decay · θ.
+        nesterov: whether to use Nesterov's momentum.
+        maximize: whether to maximize the objective instead of minimizing it.
+        differentiable: whether to record the steps, so that gradients flow through them.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> x = tensor(1.0, requires_grad=True)
     >>> x.square().backward()
@@ -67,19 +67,19 @@ class SGD(FastDifferentiableOptimizer):
         })  # fmt: skip
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return the place for the momentum, if there is any."""
+        """Return None for the momentum buffer, if there is one."""
         return {"momentum_buffer": None} if group["momentum"] else {}
 
     def update(
         self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
     ) -> None:
-        """Take one step."""
+        """Update one parameter."""
         momentum = group["momentum"]
         buffer = state["momentum_buffer"] if momentum else None
         if group["weight_decay"]:
             grad = grad + group["weight_decay"] * param
         if momentum:
-            if buffer is None:  # the first step has no past to add to
+            if buffer is None:  # the first step
                 state["momentum_buffer"] = buffer = wrap(xp.array(grad))
             else:
                 buffer._array *= momentum
@@ -92,12 +92,12 @@ class SGD(FastDifferentiableOptimizer):
     def update_differentiable(
         self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
     ) -> None:
-        """Take one step that is recorded."""
+        """Update one parameter with recorded ops."""
         momentum, lr = group["momentum"], learning_rate(group)
         grad = apply_weight_decay(group, lr, param, grad)
         if momentum:
             buffer = state["momentum_buffer"]
             buffer *= momentum
-            buffer += grad if state["fresh"] else (1 - group["dampening"]) * grad
+            buffer += grad if state["is_first_step"] else (1 - group["dampening"]) * grad
             grad = grad + momentum * buffer if group["nesterov"] else buffer
         param -= lr * grad

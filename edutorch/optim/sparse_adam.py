@@ -1,4 +1,4 @@
-"""SparseAdam: Adam for gradients that are mostly empty."""
+"""SparseAdam: Adam for sparse gradients."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["SparseAdam"]
 
 
 class SparseAdam(Optimizer):
-    r"""Adam that updates only the rows a sparse gradient has: the others keep their averages.
+    r"""Adam that updates only the rows of a sparse gradient; the averages of the others stay.
 
-    The settings are checked and kept as PyTorch does. Gradients here are dense, however,
-    and like PyTorch's this optimizer refuses those: `Adam` is the one to use.
+    The settings are checked and stored as in PyTorch. Gradients are always dense here, however,
+    and like PyTorch's this optimizer refuses them: use `Adam` instead.
 
     Args:
-        params: what to train: parameters, or groups of them.
-        lr: how far each number moves at most, about.
-        betas: how much of the two averages stays in each step.
-        eps: keeps the division finite.
-        maximize: walk uphill.
+        params: the parameters to train, or groups of them.
+        lr: the learning rate, about the largest change of an element per step.
+        betas: the decay rates of the two averages.
+        eps: added to the denominator, for a finite division.
+        maximize: whether to maximize the objective instead of minimizing it.
 
-    Raises: ValueError: a setting makes no sense, or a parameter is complex.
+    Raises: ValueError: a setting is invalid, or a parameter is complex.
         RuntimeError: on `step()`, where a gradient is dense.
 
     >>> x = tensor(1.0, requires_grad=True)
@@ -54,7 +54,7 @@ class SparseAdam(Optimizer):
         )
 
     def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Refuse: whoever asks has a dense gradient."""
+        """Raise RuntimeError: the gradient is dense."""
         raise RuntimeError(
             "SparseAdam does not support dense gradients, please consider Adam instead"
         )

@@ -1,4 +1,4 @@
-"""Let an optimizer step other parameters for a while: a step as a function."""
+"""An optimizer's step as a function of parameters and state."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["swap_in_optimizer_params_and_state"]
 def swap_in_optimizer_params_and_state(
     optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
 ) -> Iterator[None]:
-    """Give an optimizer other parameters, state and settings inside a `with` block.
+    """Swap parameters, state and settings of an optimizer inside a `with` block.
 
     Args:
-        optimizer: that has made a step before.
+        optimizer: an optimizer that has made a step.
         swapin_parameters: other parameters by name, in the order of the optimizer's own.
         swapin_optim_state: a state_dict for them. Its tensors are changed in place by a step.
 
@@ -58,7 +58,7 @@ def swap_in_optimizer_params_and_state(
 
 
 def check_fits(optimizer: Optimizer, params: dict[str, Tensor], state: Any) -> list[dict[str, Any]]:
-    """Return the groups of a state_dict that has the form of the optimizer's own."""
+    """Return the groups of a state_dict, after checking that it fits the optimizer."""
 
     def require(condition: bool, text: str) -> None:
         if not condition:

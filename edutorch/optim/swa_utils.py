@@ -1,8 +1,8 @@
-"""Averages of a model's parameters while it trains: better than the model after any one step.
+"""Averages of a model's parameters during training.
 
-Late in training the parameters wander around the minimum; their average lies closer to it.
-Either all moments count alike (stochastic weight averaging), or recent ones count more (an
-exponential moving average).
+Late in training the parameters fluctuate around a minimum; their average is closer to it. Either
+all steps have the same weight (stochastic weight averaging, SWA), or recent ones weigh more
+(exponential moving average, EMA).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MultiAverage = Callable[[Sequence[Tensor], Sequence[Tensor], Any], None]
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
-    """Return a moving average for `AveragedModel`: ā ← decay · ā + (1 - decay) · θ.
+    """Return the moving average for `AveragedModel`: ā ← decay · ā + (1 - decay) · θ.
 
     Args:
-        decay: how much of the average stays in each step.
+        decay: the decay rate of the average.
 
     Raises: ValueError: it is not between 0 and 1.
 
@@ -53,7 +53,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """Return the plain average of n + 1 moments for `AveragedModel`: ā ← ā + (θ - ā) / (n + 1).
+    """Return the plain average for `AveragedModel`: ā ← ā + (θ - ā) / (n + 1).
 
     >>> average = optim.swa_utils.get_swa_avg_fn()
     >>> average(tensor(1.0), tensor(2.0), 3)
@@ -99,7 +99,7 @@ def check_decay(decay: float) -> None:
 
 
 def make_multi_avg_fn(average: Average) -> MultiAverage:
-    """Turn an average of two tensors into one that changes lists of tensors."""
+    """Return the function for lists of tensors, in place, of one for two tensors."""
 
     @no_grad()
     def update(averaged: Sequence[Tensor], present: Sequence[Tensor], num_averaged: Any) -> None:
@@ -110,14 +110,14 @@ def make_multi_avg_fn(average: Average) -> MultiAverage:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages: call `update_parameters` as you train.
+    """A copy of a model whose parameters are averages, updated by `update_parameters`.
 
     Args:
         model: the model that is trained.
-        device: where the averages are kept.
-        avg_fn: how a parameter is averaged; the plain average if not given.
+        device: the device of the averages.
+        avg_fn: the averaging function of a parameter; the plain average by default.
         multi_avg_fn: the same for lists of parameters.
-        use_buffers: average the buffers as well (else they are copied).
+        use_buffers: whether to average the buffers as well (else they are copied).
 
     Paper: Izmailov et al., Averaging weights leads to wider optima and better
     generalization, 2018.
@@ -155,7 +155,7 @@ class AveragedModel(Module):
 
     @no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Take the present parameters of the model into the average; the first ones are copied."""
+        """Include the current parameters in the average; the first ones are copied."""
         averaged, present = self.averaged_tensors(self.module), self.averaged_tensors(model)
         present = [
             other.detach().to(own.device) for own, other in zip(averaged, present, strict=False)
@@ -177,7 +177,7 @@ class AveragedModel(Module):
         self.n_averaged += 1
 
     def averaged_tensors(self, model: Module) -> list[Tensor]:
-        """Return what is averaged."""
+        """Return the tensors that are averaged."""
         parameters = model.parameters()
         return [
             tensor.detach()
@@ -185,7 +185,7 @@ class AveragedModel(Module):
         ]
 
     def average_lists(self, averaged: list[Tensor], present: list[Tensor]) -> None:
-        """Give `multi_avg_fn` one list for each device and dtype."""
+        """Call `multi_avg_fn` once per device and dtype."""
         by_device_and_dtype: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
         for own, other in zip(averaged, present, strict=False):
             lists = by_device_and_dtype.setdefault((str(own.device), own.dtype), ([], []))
@@ -198,12 +198,12 @@ class AveragedModel(Module):
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Measure anew what batch norm layers know about their inputs: averaging has changed it.
+    """Recompute the running statistics of batch norm layers, which averaging has invalidated.
 
     Args:
-        loader: batches; of a tuple the first part is the input.
-        model: whose layers measure.
-        device: where the inputs go.
+        loader: batches; the first item of a tuple is the input.
+        model: the model whose statistics are recomputed.
+        device: the device to move the inputs to.
 
     >>> model = nn.BatchNorm1d(1)
     >>> optim.swa_utils.update_bn([tensor([[1.0], [3.0]]), tensor([[5.0], [7.0]])], model)
@@ -232,19 +232,19 @@ def is_batch_norm(module: Any) -> bool:
 
 
 class SWALR(LRScheduler):
-    """The rate goes to one that stays, with which the averaged model is trained.
+    """Anneal the learning rate to a constant, which stays while the model is averaged.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        swa_lr: the rate that stays, or one for each group.
-        anneal_epochs: how many steps it takes until then.
-        anneal_strategy: "cos": along half a cosine wave; "linear": in a straight line.
-        last_epoch: how many steps were made before; -1 begins.
+        optimizer: the optimizer whose learning rates are changed.
+        swa_lr: the final learning rate, or one per group.
+        anneal_epochs: the number of steps until then.
+        anneal_strategy: "cos" (cosine) or "linear".
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     Paper: Izmailov et al., Averaging weights leads to wider optima and better
     generalization, 2018.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
     >>> scheduler = optim.swa_utils.SWALR(optimizer, swa_lr=0.5, anneal_epochs=2)
@@ -274,7 +274,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Work out the rate where it all began from the present one, and go on from there."""
+        """Return the next rates; the initial rate follows from the current one."""
         warn_outside_step(self)
         step = self._step_count - 1
         if self.anneal_epochs == 0:
@@ -292,7 +292,7 @@ class SWALR(LRScheduler):
         return rates
 
     def annealed_fraction(self, step: int) -> float:
-        """Return which part of the way is done at a step."""
+        """Return the annealed fraction, from 0 to 1, at a step."""
         progress = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return (
             progress

@@ -1,4 +1,4 @@
-"""Learning rates that change while training: large steps first, small ones later."""
+"""Learning rate schedulers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What all schedulers share: when a rate changes, and how a schedule is saved and continued.
+"""`LRScheduler`, the base class of learning rate schedulers.
 
-A scheduler says in `get_lr` how the present rates become the next ones. Because most of
-them start from the present rate, several can share an optimizer.
+`get_lr` computes the next learning rates. Most schedulers compute them from the current ones
+(the chainable form), so that several can share an optimizer.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ EPOCH_DEPRECATION_WARNING = (
 
 
 def accept_verbose(init: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a constructor: `verbose`, which PyTorch has given up, is accepted with a warning.
+    """Wrap a constructor: `verbose`, which PyTorch has removed, is accepted with a warning.
 
-    Settings that are unknown, or of a wrong type, are refused.
+    Unknown settings, and settings of a wrong type, raise an error.
     """
 
     @functools.wraps(init)
@@ -45,16 +45,16 @@ def accept_verbose(init: Callable[..., None]) -> Callable[..., None]:
 
 
 class LRScheduler:
-    """The base of all schedulers: call `step()` after each epoch (or each batch).
+    """Base class of all schedulers: call `step()` after each epoch (or each batch).
 
-    A scheduler of your own overrides `get_lr`, which finds the number of the step in
-    `self.last_epoch` and the first rates in `self.base_lrs`.
+    A subclass overrides `get_lr`, which finds the number of the step in `self.last_epoch` and the
+    initial rates in `self.base_lrs`.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        last_epoch: how many steps were made before; -1 begins.
+        optimizer: the optimizer whose learning rates are changed.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
-    Raises: TypeError: not an Optimizer. KeyError: continuing without a beginning.
+    Raises: TypeError: not an Optimizer. KeyError: resuming without initial rates.
 
     >>> class Halves(optim.lr_scheduler.LRScheduler):
     ...     def get_lr(self):
@@ -66,7 +66,7 @@ class LRScheduler:
     """
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Let the library's own schedulers take the `verbose` of older programs."""
+        """Let edutorch's own schedulers accept the `verbose` of older programs."""
         super().__init_subclass__(**named)
         if "__init__" in vars(cls) and cls.__module__.startswith("edutorch."):
             cls.__init__ = accept_verbose(cls.__init__)  # type: ignore[method-assign]
@@ -103,14 +103,14 @@ class LRScheduler:
             self._is_initial = False
 
     def get_lr(self) -> list[Any]:
-        """Return the rate of each group at step `last_epoch`. Every scheduler writes its own."""
+        """Return the rate of each group at step `last_epoch`. Every scheduler overrides it."""
         raise NotImplementedError
 
     def step(self, epoch: int | None = None) -> None:
-        """Go one step further and give the groups their new rates.
+        """Advance by one step and set the new learning rates.
 
         Args:
-            epoch: go to this step instead (out of use).
+            epoch: go to this step instead (deprecated).
         """
         if self._step_count == 1:
             warn_order(self.optimizer)
@@ -129,30 +129,30 @@ class LRScheduler:
         self._last_lr: list[Any] = self.rates()
 
     def rates(self) -> list[Any]:
-        """Return the groups' present rates."""
+        """Return the current rate of each group."""
         return group_values(self.optimizer, "lr")
 
     def scaled_rates(self, factor: float) -> list[Any]:
-        """Return the present rates times a factor."""
+        """Return the current rates times a factor."""
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
     def get_last_lr(self) -> list[Any]:
-        """Return the rates that the last step has set."""
+        """Return the rates set by the last step."""
         return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is needed to continue, without the optimizer."""
+        """Return the state, without the optimizer."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
+        """Restore the state that `state_dict` returned."""
         self.__dict__.update(state_dict)
 
 
-_LRScheduler = LRScheduler  # its name in older scripts
+_LRScheduler = LRScheduler  # its name before PyTorch 2.0
 
 
-# Who calls what when -------------------------------------------------------------------
+# Order of calls ------------------------------------------------------------------------
 
 
 def mark_step(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -160,7 +160,7 @@ def mark_step(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 def warn_order(optimizer: Any) -> None:
-    """Warn at a scheduler's first step if the optimizer has not made one."""
+    """Warn at a scheduler's first step if the optimizer has not made a step yet."""
     if "step" in vars(optimizer):
         text = (
             "Seems like `optimizer.step()` has been overridden after learning rate scheduler "
@@ -189,7 +189,7 @@ def enable_get_lr_call(scheduler: LRScheduler) -> Iterator[None]:
 
 
 def warn_outside_step(scheduler: LRScheduler) -> None:
-    """Warn a user who calls `get_lr`: it says what comes next, not what is."""
+    """Warn a user who calls `get_lr`: it computes the next rates, not the current ones."""
     if not scheduler._get_lr_called_within_step:
         warnings.warn(
             "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
@@ -208,7 +208,7 @@ def check_optimizer(optimizer: Any) -> Optimizer:
 
 
 def copy_value(value: Any) -> Any:
-    """Return a value that stays what it is: a rate that is a tensor is written in place."""
+    """Return a copy of a tensor, as a learning rate is written in place; else the value."""
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 
@@ -217,7 +217,7 @@ def group_values(optimizer: Optimizer, key: str) -> list[Any]:
 
 
 def set_group_value(group: dict[str, Any], key: str, value: Any) -> None:
-    """Give a setting a new value; a tensor stays the same tensor."""
+    """Set a setting of a group; a tensor is written in place."""
     if isinstance(group[key], Tensor):
         with no_grad():
             group[key].fill_(float(value))
@@ -226,7 +226,7 @@ def set_group_value(group: dict[str, Any], key: str, value: Any) -> None:
 
 
 def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    """Return one value for each group: those given, or the one given again and again."""
+    """Return one value per group: the given ones, or a single one repeated."""
     groups = len(optimizer.param_groups)
     if not isinstance(value, list | tuple):
         return [copy_value(value) for _ in range(groups)]

@@ -1,4 +1,4 @@
-"""Several schedulers for one optimizer: at once, or one after the other."""
+"""Schedulers that combine others, all at once or in sequence."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ["ChainedScheduler", "SequentialLR"]
 
 
 class MultiScheduler(LRScheduler):
-    """What both kinds share: the list, and its state."""
+    """Base of schedulers that combine others."""
 
     _schedulers: Sequence[LRScheduler]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is needed to continue, with the states of all schedulers."""
+        """Return the state, with the states of all schedulers."""
         saved = [scheduler.state_dict() for scheduler in self._schedulers]
         return {**super().state_dict(), "_schedulers": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict({**state_dict, "_schedulers": self._schedulers})
         for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(saved)
 
     def check(self, schedulers: Sequence[Any], optimizer: Any) -> None:
-        """Refuse what cannot be combined.
+        """Check that schedulers can be combined.
 
-        Raises: TypeError, ValueError: no schedulers, or not of this optimizer.
+        Raises: TypeError, ValueError: not schedulers, or not of this optimizer.
         """
         name = type(self).__name__
         for index, scheduler in enumerate(schedulers):
@@ -55,19 +55,19 @@ class MultiScheduler(LRScheduler):
 
 
 class ChainedScheduler(MultiScheduler):
-    """All at once: each step is a step of every scheduler, and their factors multiply.
+    """Apply several schedulers at once: their factors multiply.
 
     Args:
         schedulers: of one optimizer.
-        optimizer: the optimizer, if it shall be checked.
+        optimizer: the optimizer to check the schedulers against.
 
     Raises: TypeError, ValueError: no schedulers, or of different optimizers.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
-    >>> kinds = optim.lr_scheduler
-    >>> scheduler = kinds.ChainedScheduler(
-    ...     [kinds.ExponentialLR(optimizer, 0.5), kinds.ConstantLR(optimizer, 0.5, total_iters=9)]
-    ... )
+    >>> schedulers = optim.lr_scheduler
+    >>> decay = schedulers.ExponentialLR(optimizer, 0.5)
+    >>> warm_up = schedulers.ConstantLR(optimizer, 0.5, total_iters=9)
+    >>> scheduler = schedulers.ChainedScheduler([decay, warm_up])
     >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
     [0.25]
     """
@@ -86,7 +86,7 @@ class ChainedScheduler(MultiScheduler):
         self._last_lr = group_values(optimizer, "lr")
 
     def _update_lr(self, epoch: int | None = None) -> None:
-        """Begin anew, as a `SequentialLR` whose turn comes to this one asks."""
+        """Restart; called by a `SequentialLR` at the milestone of this scheduler."""
         for group in self.optimizer.param_groups:
             set_group_value(group, "lr", group["initial_lr"])
         for scheduler in self._schedulers:
@@ -102,25 +102,25 @@ class ChainedScheduler(MultiScheduler):
 
 
 class SequentialLR(MultiScheduler):
-    """One after the other: at each milestone the next scheduler takes over, from its beginning.
+    """Apply several schedulers in sequence: at each milestone the next one starts.
 
     One of the schedulers may be a SequentialLR or a ChainedScheduler itself. (In PyTorch an inner
-    SequentialLR is one step ahead, and one that takes over at a milestone fails.)
+    SequentialLR is one step ahead, and one that starts at a milestone fails.)
 
     Args:
-        optimizer: whose groups get new learning rates.
+        optimizer: the optimizer whose learning rates are changed.
         schedulers: of this optimizer, in their order.
-        milestones: the steps where the next one begins: one fewer than schedulers.
-        last_epoch: how many steps were made before; -1 begins.
+        milestones: the steps at which the next one starts: one fewer than schedulers.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     Raises: TypeError, ValueError: no schedulers, of different optimizers, or not one
         milestone between two.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
-    >>> kinds = optim.lr_scheduler
-    >>> warm_up = kinds.ConstantLR(optimizer, 0.25, total_iters=9)
-    >>> scheduler = kinds.SequentialLR(
-    ...     optimizer, [warm_up, kinds.ExponentialLR(optimizer, 0.5)], milestones=[2]
+    >>> schedulers = optim.lr_scheduler
+    >>> warm_up = schedulers.ConstantLR(optimizer, 0.25, total_iters=9)
+    >>> scheduler = schedulers.SequentialLR(
+    ...     optimizer, [warm_up, schedulers.ExponentialLR(optimizer, 0.5)], milestones=[2]
     ... )
     >>> rates = []
     >>> for epoch in range(4):
@@ -154,20 +154,20 @@ class SequentialLR(MultiScheduler):
         self._initial_step()
 
     def _initial_step(self) -> None:
-        """Let the first scheduler make its first step; no step of this one is made."""
+        """Make the initial step of the first scheduler only."""
         first = self._schedulers[bisect_right(self._milestones, 0)]
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
     def _update_lr(self, epoch: int | None = None) -> None:
-        """Begin anew at a step, as another SequentialLR asks when the turn comes to this one."""
+        """Restart at a step; called by an outer `SequentialLR` at its milestone."""
         self.last_epoch = epoch or 0
         index = bisect_right(self._milestones, self.last_epoch)
         self._schedulers[index]._update_lr(0)
         self._last_lr = self._schedulers[index].get_last_lr()
 
     def recursive_undo(self, sched: Any = None) -> None:
-        """Take back the step that each scheduler made when it was made."""
+        """Undo the initial step of each scheduler."""
         scheduler = self if sched is None else sched
         if hasattr(scheduler, "_schedulers"):
             for inner in scheduler._schedulers:
@@ -176,7 +176,7 @@ class SequentialLR(MultiScheduler):
             scheduler.last_epoch -= 1
 
     def step(self) -> None:  # type: ignore[override]
-        """Make a step of the scheduler whose turn it is."""
+        """Make a step of the active scheduler."""
         self.last_epoch += 1
         index = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[index]

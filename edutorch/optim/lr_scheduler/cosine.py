@@ -1,4 +1,4 @@
-"""Rates that follow a cosine: they fall slowly, then fast, then slowly again."""
+"""Cosine annealing schedulers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["CosineAnnealingLR", "CosineAnnealingWarmRestarts"]
 
 
 class CosineAnnealingLR(LRScheduler):
-    """The rate follows a cosine wave from the first one down to eta_min (and up again).
+    """Cosine annealing from the initial rate down to eta_min (and up again).
 
     lr = eta_min + (lr₀ - eta_min) · (1 + cos(π · step / T_max)) / 2
 
     Args:
-        optimizer: whose groups get new learning rates.
-        T_max: how many steps it takes to the lowest rate.
+        optimizer: the optimizer whose learning rates are changed.
+        T_max: the number of steps to the lowest rate.
         eta_min: the lowest rate.
-        last_epoch: how many steps were made before; -1 begins.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     Paper: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, 2017.
 
@@ -37,7 +37,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Go on from the present rate by one step of the wave."""
+        """Return the next rates, computed from the current ones."""
         warn_outside_step(self)
         if self._is_initial:
             return self.rates()
@@ -45,7 +45,7 @@ class CosineAnnealingLR(LRScheduler):
             return self._get_closed_form_lr()
         groups, step = self.optimizer.param_groups, self.last_epoch
         if (step - 1 - self.T_max) % (2 * self.T_max) == 0:
-            # At the lowest point the ratio below is 0/0: leave it by the first step of the wave.
+            # At the minimum the ratio below is 0/0: use the difference of the first step instead.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
                 group["lr"] + (base - self.eta_min) * rise
@@ -60,21 +60,21 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine wave from the first rate down to eta_min, again and again.
+    """Cosine annealing from the initial rate down to eta_min, with warm restarts.
 
     lr = eta_min + (lr₀ - eta_min) · (1 + cos(π · T_cur / T_i)) / 2, where T_cur counts the steps
-    since the last restart and T_i is the length of the present wave.
+    since the last restart and T_i is the length of the current cycle.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        T_0: the length of the first wave.
-        T_mult: how many times longer each wave is than the one before.
+        optimizer: the optimizer whose learning rates are changed.
+        T_0: the length of the first cycle.
+        T_mult: the ratio of the lengths of successive cycles.
         eta_min: the lowest rate.
-        last_epoch: how many steps were made before; -1 begins.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     Paper: Loshchilov and Hutter, SGDR: stochastic gradient descent with warm restarts, 2017.
 
-    Raises: ValueError: a setting makes no sense.
+    Raises: ValueError: a setting is invalid.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
@@ -103,12 +103,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Read the rate off the wave."""
+        """Return the rates at the current position in the cycle."""
         warn_outside_step(self)
         return cosine_values(self.base_lrs, self.eta_min, self.T_cur / self.T_i)
 
     def step(self, epoch: float | None = None) -> None:
-        """Go one step further, or to an epoch, which may lie between two steps: 3.5.
+        """Advance by one step, or go to an epoch, which may be fractional: 3.5.
 
         Raises: ValueError: a negative epoch.
         """
@@ -130,7 +130,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._last_lr = self.rates()
 
     def find_wave(self, epoch: float) -> None:
-        """Work out in which wave an epoch lies, and where in it."""
+        """Set the cycle in which an epoch lies, and the position in it."""
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:
@@ -142,6 +142,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
 
 def cosine_values(tops: list[Any], bottom: float, part: float) -> list[Any]:
-    """Return points on cosine waves from each top to the bottom; part 1 is the bottom."""
+    """Return points on half cosine waves from each top (part 0) to the bottom (part 1)."""
     height = (1 + math.cos(math.pi * part)) / 2
     return [bottom + (top - bottom) * height for top in tops]

@@ -1,4 +1,4 @@
-"""Rates that rise and fall, while the momentum falls and rises."""
+"""Cyclical learning rates, with an inverse cycle of the momentum."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ __all__ = ["CyclicLR", "OneCycleLR"]
 
 
 class CyclicLR(LRScheduler):
-    """The rate goes up and down between two bounds, in straight lines: call `step` after a batch.
+    """Cyclical rates, linear between two bounds: call `step` after each batch.
 
     At a height h between 0 and 1 of a cycle, lr = base + (max - base) · h · scale; the
     momentum is lowest where the rate is highest.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        base_lr: the lowest rate, or one for each group.
-        max_lr: the highest rate, or one for each group.
-        step_size_up: how many steps it takes up.
-        step_size_down: how many down; as many if not given.
-        mode: how high the cycles are: "triangular": all alike; "triangular2": half as high
-            each time; "exp_range": scale = gamma^step.
+        optimizer: the optimizer whose learning rates are changed.
+        base_lr: the lowest rate, or one per group.
+        max_lr: the highest rate, or one per group.
+        step_size_up: the number of steps up.
+        step_size_down: the number of steps down; the same by default.
+        mode: the scale of the cycles: "triangular": constant; "triangular2": halved after
+            each cycle; "exp_range": gamma^step.
         gamma: see mode.
-        scale_fn: a function instead of mode.
-        scale_mode: what `scale_fn` is asked about: the number of the "cycle", or of the step
+        scale_fn: a function that replaces mode.
+        scale_mode: the argument of `scale_fn`: the number of the "cycle", or of the step
             ("iterations").
-        cycle_momentum: change the momentum (or β₁) too.
-        base_momentum: the lowest momentum, or one for each group.
-        max_momentum: the highest one, or one for each group.
-        last_epoch: how many steps were made before; -1 begins.
+        cycle_momentum: whether to cycle the momentum (or β₁) too.
+        base_momentum: the lowest momentum, or one per group.
+        max_momentum: the highest one, or one per group.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     Paper: Smith, Cyclical learning rates for training neural networks, 2017.
 
-    Raises: ValueError: a setting makes no sense, or the optimizer has no momentum.
+    Raises: ValueError: a setting is invalid, or the optimizer has no momentum.
         TypeError: not an Optimizer.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0, momentum=0.9)
@@ -86,7 +86,7 @@ class CyclicLR(LRScheduler):
         self.base_lrs = lowest
 
     def scale_fn(self, x: float) -> float:
-        """Return how high a cycle is (or at a step: see scale_mode)."""
+        """Return the scale of a cycle (or at a step: see scale_mode)."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         if self.mode == "triangular":
@@ -94,7 +94,7 @@ class CyclicLR(LRScheduler):
         return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
 
     def get_lr(self) -> list[Any]:
-        """Read rates and momentum off the triangle."""
+        """Return the rates at the current step, and set the momentum."""
         warn_outside_step(self)
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
@@ -109,14 +109,14 @@ class CyclicLR(LRScheduler):
         return [low + (high - low) * height for low, high in bounds]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is needed to continue. A function is not saved, a callable object is."""
+        """Return the state. A function is not saved, a callable object is."""
         custom = self._scale_fn_custom
         plain = custom is None or isinstance(custom, types.FunctionType)
         saved = None if plain else custom.__dict__.copy()
         return {**super().state_dict(), "_scale_fn_custom": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned, with the function of this scheduler."""
+        """Restore the state that `state_dict` returned, with the function of this scheduler."""
         custom, saved = self._scale_fn_custom, state_dict["_scale_fn_custom"]
         super().load_state_dict({**state_dict, "_scale_fn_custom": custom})
         if saved is not None:
@@ -124,31 +124,31 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """One large cycle: from a small rate up to a high one, then down to almost nothing.
+    """The 1cycle policy: from a small rate up to a high one, then down to almost zero.
 
-    Between two of these rates it follows half a cosine wave, or a straight line; the
-    momentum goes the other way. Call `step` after each batch.
+    Each phase follows half a cosine wave or a straight line; the momentum moves inversely. Call
+    `step` after each batch.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        max_lr: the highest rate, or one for each group.
-        total_steps: how many steps there will be; or
-        epochs: how many epochs, and
-        steps_per_epoch: how many steps in each.
-        pct_start: the part of the steps that goes up.
+        optimizer: the optimizer whose learning rates are changed.
+        max_lr: the highest rate, or one per group.
+        total_steps: the total number of steps; or
+        epochs: the number of epochs, and
+        steps_per_epoch: the number of steps per epoch.
+        pct_start: the fraction of the steps in which the rate increases.
         anneal_strategy: "cos" or "linear".
-        cycle_momentum: change the momentum (or β₁) too.
-        base_momentum: the lowest momentum, or one for each group.
-        max_momentum: the highest one, or one for each group.
-        div_factor: the first rate is max_lr / div_factor.
-        final_div_factor: the last rate is the first one / final_div_factor.
-        three_phase: go down to the first rate as slowly as up, and to the last one then.
-        last_epoch: how many steps were made before; -1 begins.
+        cycle_momentum: whether to cycle the momentum (or β₁) too.
+        base_momentum: the lowest momentum, or one per group.
+        max_momentum: the highest one, or one per group.
+        div_factor: the initial rate is max_lr / div_factor.
+        final_div_factor: the final rate is the initial one / final_div_factor.
+        three_phase: whether to return to the initial rate first, and then go to the final one.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     Paper: Smith and Topin, Super-convergence: very fast training of neural networks using
     large learning rates, 2018.
 
-    Raises: ValueError: a setting makes no sense, or more steps than there should be.
+    Raises: ValueError: a setting is invalid, or more than total_steps steps.
         TypeError: not an Optimizer.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0, momentum=0.9)
@@ -196,9 +196,9 @@ class OneCycleLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Read rates and momentum off the curve.
+        """Return the rates at the current step, and set the momentum.
 
-        Raises: ValueError: more steps than there should be.
+        Raises: ValueError: more than total_steps steps.
         """
         warn_outside_step(self)
         step, begin = self.last_epoch, 0.0
@@ -221,14 +221,14 @@ class OneCycleLR(LRScheduler):
         return rates
 
     def anneal(self, start: Any, end: Any, part: float) -> Any:
-        """Return a point on the way from start to end."""
+        """Interpolate from start to end."""
         if self._anneal_func_type == "linear":
             return (end - start) * part + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
 
 
 def count_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
-    """Return how many steps there will be, from what was given."""
+    """Return the total number of steps."""
     if total_steps is None and (epochs is None or steps_per_epoch is None):
         raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
     settings: dict[str, Any] = {"total_steps": total_steps}
@@ -241,7 +241,7 @@ def count_steps(total_steps: Any, epochs: Any, steps_per_epoch: Any) -> int:
 
 
 def one_cycle_phases(total: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
-    """Return where each phase ends, and the names of the settings it goes between."""
+    """Return the phases: the last step of each, and the settings to interpolate between."""
     rates = ["initial_lr", "max_lr", *(["initial_lr"] if three_phase else []), "min_lr"]
     momentums = ["max_momentum", "base_momentum", *["max_momentum"] * (2 if three_phase else 1)]
     ends = [pct_start * total - 1, *([2 * pct_start * total - 2] if three_phase else []), total - 1]
@@ -255,7 +255,7 @@ def one_cycle_phases(total: int, pct_start: float, three_phase: bool) -> list[di
 
 
 def uses_beta1(optimizer: Optimizer) -> bool:
-    """Say whether the optimizer's momentum is its β₁."""
+    """Whether the optimizer's momentum is its β₁."""
     if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
         raise ValueError(
             "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
@@ -264,7 +264,7 @@ def uses_beta1(optimizer: Optimizer) -> bool:
 
 
 def init_momentum(scheduler: Any, low: list[float], high: list[float]) -> None:
-    """Give each group the bounds of its momentum; it begins with the highest one."""
+    """Set the bounds of the momentum of each group; it starts at the highest one."""
     for group, lowest, highest in zip(scheduler.optimizer.param_groups, low, high, strict=True):
         set_momentum(group, scheduler.use_beta1, highest)
         group["max_momentum"], group["base_momentum"] = highest, lowest

@@ -1,4 +1,4 @@
-"""Rates that are multiplied by something at each step, or at some of them."""
+"""Schedulers that multiply the learning rate by a factor."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Lambda = Callable[[int], float]
 
 
 class LambdaLR(LRScheduler):
-    """The first rate times what a function says: lr = lr₀ · f(step).
+    """Multiply the initial rate by a function of the step: lr = lr₀ · f(step).
 
     Args:
-        optimizer: whose groups get new learning rates.
-        lr_lambda: the function, or one for each group.
-        last_epoch: how many steps were made before; -1 begins.
+        optimizer: the optimizer whose learning rates are changed.
+        lr_lambda: the function, or one per group.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
-    Raises: ValueError: as many functions as groups are needed.
+    Raises: ValueError: the number of functions is not that of the groups.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
@@ -47,13 +47,13 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Ask the function of each group."""
+        """Evaluate the function of each group."""
         warn_outside_step(self)
         pairs = zip(self.base_lrs, self.lr_lambdas, strict=True)
         return [base * function(self.last_epoch) for base, function in pairs]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is needed to continue. Functions are not saved, callable objects are."""
+        """Return the state. Functions are not saved, callable objects are."""
         saved = [
             None if isinstance(lr_lambda_, types.FunctionType) else lr_lambda_.__dict__.copy()
             for lr_lambda_ in self.lr_lambdas
@@ -61,7 +61,7 @@ class LambdaLR(LRScheduler):
         return {**super().state_dict(), "lr_lambdas": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned, with the functions of this scheduler."""
+        """Restore the state that `state_dict` returned, with the functions of this scheduler."""
         super().load_state_dict({**state_dict, "lr_lambdas": self.lr_lambdas})
         for function, saved in zip(self.lr_lambdas, state_dict["lr_lambdas"], strict=False):
             if saved is not None:
@@ -69,11 +69,11 @@ class LambdaLR(LRScheduler):
 
 
 class MultiplicativeLR(LambdaLR):
-    """The present rate times what a function says: lr ← lr · f(step).
+    """Multiply the current rate by a function of the step: lr ← lr · f(step).
 
     Args: as for `LambdaLR`.
 
-    Raises: ValueError, TypeError: a callable for each group is needed.
+    Raises: ValueError, TypeError: not one callable per group.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.MultiplicativeLR(optimizer, lambda step: 0.5)
@@ -94,7 +94,7 @@ class MultiplicativeLR(LambdaLR):
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Ask the function of each group, except at the beginning."""
+        """Evaluate the function of each group, except at the initial step."""
         warn_outside_step(self)
         if self._is_initial:
             return self.rates()
@@ -103,13 +103,13 @@ class MultiplicativeLR(LambdaLR):
 
 
 class StepLR(LRScheduler):
-    """The rate times gamma after every `step_size` steps: lr = lr₀ · γ^⌊step / step_size⌋.
+    """Multiply the rate by gamma every `step_size` steps: lr = lr₀ · γ^⌊step / step_size⌋.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        step_size: how long the rate stays.
+        optimizer: the optimizer whose learning rates are changed.
+        step_size: the number of steps between changes.
         gamma: the factor γ.
-        last_epoch: how many steps were made before; -1 begins.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.StepLR(optimizer, step_size=2, gamma=0.5)
@@ -127,7 +127,7 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Multiply when a stretch is over."""
+        """Multiply after every `step_size` steps."""
         warn_outside_step(self)
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self.rates()
@@ -138,13 +138,13 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate times gamma at each of the given steps.
+    """Multiply the rate by gamma at each milestone.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        milestones: the steps; twice the same one multiplies twice.
+        optimizer: the optimizer whose learning rates are changed.
+        milestones: the steps; a repeated one multiplies repeatedly.
         gamma: the factor.
-        last_epoch: how many steps were made before; -1 begins.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.MultiStepLR(optimizer, milestones=[1, 3], gamma=0.5)
@@ -163,7 +163,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Multiply once for each time that this step was given."""
+        """Multiply once per occurrence of this step among the milestones."""
         warn_outside_step(self)
         if self.last_epoch not in self.milestones:
             return self.rates()
@@ -175,7 +175,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate times gamma after every step: lr = lr₀ · γ^step.
+    """Multiply the rate by gamma after every step: lr = lr₀ · γ^step.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
@@ -188,7 +188,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Multiply, except at the beginning."""
+        """Multiply, except at the initial step."""
         warn_outside_step(self)
         return self.rates() if self._is_initial else self.scaled_rates(self.gamma)
 
@@ -197,13 +197,13 @@ class ExponentialLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """A part of the rate for the first steps, then all of it.
+    """Multiply the rate by a constant factor for the first steps.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        factor: which part.
-        total_iters: for how many steps.
-        last_epoch: how many steps were made before; -1 begins.
+        optimizer: the optimizer whose learning rates are changed.
+        factor: the factor.
+        total_iters: the number of steps with the factor.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     Raises: ValueError: the factor is not between 0 and 1.
 
@@ -226,7 +226,7 @@ class ConstantLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Multiply at the beginning, and undo it at the end."""
+        """Multiply at the initial step, and divide after `total_iters` steps."""
         warn_outside_step(self)
         if self.last_epoch == 0:
             return self.scaled_rates(self.factor)
@@ -242,14 +242,14 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The rate grows (or falls) in a straight line for some steps: a warm-up.
+    """Change the factor of the rate linearly over some steps, for example as a warm-up.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        start_factor: which part of the rate is the first one.
-        end_factor: which part is the last one.
-        total_iters: how many steps lie between them.
-        last_epoch: how many steps were made before; -1 begins.
+        optimizer: the optimizer whose learning rates are changed.
+        start_factor: the initial factor.
+        end_factor: the final factor.
+        total_iters: the number of steps between them.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     Raises: ValueError: a factor is not between 0 and 1.
 
@@ -275,7 +275,7 @@ class LinearLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Go on from the present rate by one step of the line."""
+        """Return the next rates, computed from the current ones."""
         warn_outside_step(self)
         if self.last_epoch == 0:
             return self.scaled_rates(self.start_factor)
@@ -292,13 +292,13 @@ class LinearLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The rate falls to zero: lr = lr₀ · (1 - step / total_iters)^power.
+    """Polynomial decay to zero: lr = lr₀ · (1 - step / total_iters)^power.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        total_iters: when it is zero.
-        power: 1 is a straight line; more falls faster at first.
-        last_epoch: how many steps were made before; -1 begins.
+        optimizer: the optimizer whose learning rates are changed.
+        total_iters: the number of steps until it is zero.
+        power: the exponent; 1 is linear.
+        last_epoch: the number of steps made before; -1 for a new schedule.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2, power=2)
@@ -313,7 +313,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        """Go on from the present rate by one step of the curve."""
+        """Return the next rates, computed from the current ones."""
         warn_outside_step(self)
         if self._is_initial or self.last_epoch > self.total_iters:
             return self.rates()

@@ -1,4 +1,4 @@
-"""A rate that falls when the loss no longer does."""
+"""`ReduceLROnPlateau`: reduce the learning rate when a metric stops improving."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["ReduceLROnPlateau"]
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times a factor once a measure has not become better for some epochs.
+    """Multiply the rate by a factor when a metric has stopped improving.
 
-    Unlike other schedulers it is told about the training: `scheduler.step(loss)`.
+    Unlike other schedulers it needs the metric: `scheduler.step(loss)`.
 
     Args:
-        optimizer: whose groups get new learning rates.
-        mode: "min": lower is better; "max": higher is.
-        factor: what the rate is multiplied by.
-        patience: for how many epochs it may fail to become better.
-        threshold: by how much better counts as better.
-        threshold_mode: "rel": a part of the best so far; "abs": a difference to it.
-        cooldown: for how many epochs after that nothing is counted.
-        min_lr: the lowest rate, or one for each group.
-        eps: smaller changes of the rate are left out.
+        optimizer: the optimizer whose learning rates are changed.
+        mode: "min": lower is better; "max": higher is better.
+        factor: the factor of the rate.
+        patience: the number of epochs without improvement that are tolerated.
+        threshold: the smallest change that counts as an improvement.
+        threshold_mode: "rel": relative to the best value so far; "abs": absolute.
+        cooldown: the number of epochs after a reduction in which nothing is counted.
+        min_lr: the lower bound of the rate, or one per group.
+        eps: smaller changes of the rate are not made.
 
-    Raises: ValueError: a setting makes no sense. TypeError: not an Optimizer.
+    Raises: ValueError: a setting is invalid. TypeError: not an Optimizer.
 
     >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
     >>> scheduler = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
@@ -76,11 +76,11 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Say how good this epoch was.
+        """Report the metric of an epoch.
 
         Args:
-            metrics: the measure: a loss, an accuracy.
-            epoch: the number of the epoch (out of use).
+            metrics: the metric, such as a loss or an accuracy.
+            epoch: the number of the epoch (deprecated).
         """
         current = float(metrics)
         if epoch is not None:
@@ -117,7 +117,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether bad epochs are not counted at present."""
+        """Whether bad epochs are currently not counted."""
         return self.cooldown_counter > 0
 
     def _is_better(self, a: float, best: float) -> bool:
@@ -126,6 +126,6 @@ class ReduceLROnPlateau(LRScheduler):
         return a > goal if self.mode == "max" else a < goal
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state_dict)
         self._init_is_better(self.mode, self.threshold, self.threshold_mode)
