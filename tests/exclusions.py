@@ -39,10 +39,10 @@ def exclusions() -> Iterator[Row]:
     """Yield what is left out: the kind of test, the op, the reason."""
     yield from (("all tests", name, reason) for name, reason in EXCLUDED.items())
     yield from (("values against PyTorch", name, reason) for name, reason in INTERNAL.items())
-    for (name, kind), reason in OTHER_TYPES.items():
-        yield f"PyTorch's result for {kind}", name, reason
-    for (name, kind), reason in WIDER.items():
-        yield f"PyTorch's refusal of {kind}", name, reason
+    for (name, dtype), reason in OTHER_TYPES.items():
+        yield f"PyTorch's result for {dtype}", name, reason
+    for (name, dtype), reason in WIDER.items():
+        yield f"PyTorch's refusal of {dtype}", name, reason
     yield from (("other layouts", name, reason) for name, reason in LAYOUT_MATTERS.items())
     yield from (("odd shapes", name, reason) for name, reason in ODD_SHAPES.items())
     for name, parts in EXTREME_DIFFERENCES.items():
@@ -63,7 +63,7 @@ def module_exclusions() -> Iterator[Row]:
     from tests import test_every_module, test_every_optimizer, test_every_scheduler
     from tests.nn import test_every_part_of_module
 
-    for kind, names in (
+    for category, names in (
         ("modules", test_every_module.EXCLUDED),
         ("the first numbers of modules", test_every_module.WITHOUT_START),
         ("isinstance as in PyTorch", test_every_module.OTHER_FAMILY),
@@ -72,7 +72,7 @@ def module_exclusions() -> Iterator[Row]:
         ("groups of optimizers", test_every_optimizer.WITHOUT_GROUPS),
         ("schedulers", test_every_scheduler.EXCLUDED),
     ):
-        yield from ((kind, name, reason) for name, reason in names.items())
+        yield from ((category, name, reason) for name, reason in names.items())
     for name, (tolerance, reason) in test_every_optimizer.ROUGH.items():
         yield f"steps closer than {tolerance:g}", name, reason
     for case in test_every_module.EVERY:
@@ -85,8 +85,8 @@ def module_exclusions() -> Iterator[Row]:
 def listing() -> str:
     """Return the exclusions as a table, one in a line."""
     rows = sorted([*exclusions(), *module_exclusions()])
-    wide = max(len(kind) for kind, _, _ in rows)
-    lines = [f"{kind:{wide}}  {name}: {reason}" for kind, name, reason in rows]
+    wide = max(len(category) for category, _, _ in rows)
+    lines = [f"{category:{wide}}  {name}: {reason}" for category, name, reason in rows]
     return "\n".join([*lines, f"{len(rows)} exclusions"])
 
 

@@ -19,7 +19,7 @@ from edutorch.backends import blas
 from edutorch.compilation import kernel_cache
 from edutorch.compilation.pipeline import lower
 from edutorch.nn import functional as F
-from edutorch.nn.functional.loss.nll import nll_loss, nll_grad
+from edutorch.nn.functional.loss.nll import nll_grad, nll_loss
 from edutorch.ops.conversion import convert_dtype
 from edutorch.ops.indexing import getitem
 from edutorch.ops.reduction import logsumexp
@@ -103,9 +103,9 @@ def types(call: Any, x: Any, n: Any) -> list[Any]:
 def functions(call: Any, x: Any) -> list[Any]:
     names = ("sqrt abs square reciprocal sign floor log tanh erf exp2 expm1 log1p sin cos atan "
              "isnan isinf isfinite")  # fmt: skip
-    found = [call(getattr(torch, name), call(torch.add, x, 1.0)) for name in names.split()]
+    results = [call(getattr(torch, name), call(torch.add, x, 1.0)) for name in names.split()]
     powers = [call(torch.pow, x, power) for power in (1.0, 2.0, 3.0, 0.5, -1.0, 1.7)]
-    return [*found, *powers]
+    return [*results, *powers]
 
 
 def losses(call: Any, x: Any, target: Any) -> list[Any]:
@@ -171,7 +171,7 @@ def of_graph(name: str) -> str:
 
 def described(lowered: Any) -> str:
     """Return the code of a lowered graph, what is said of it, and how much work its kernels do."""
-    works = [f"{each.name}: {each.text.count} x {each.text.work}" for each in lowered.fused]
+    works = [f"{kernel.name}: {kernel.text.count} x {kernel.text.work}" for kernel in lowered.fused]
     return "\n\n".join([lowered.code.strip(), str(lowered.explain()), "\n".join(works)])
 
 

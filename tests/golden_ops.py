@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from edutorch.core.op import REGISTRY, Op
-from tests.op_calls import TOLERANCE, TYPES, answer, array, compared, every
+from tests.op_calls import TOLERANCE, TYPES, answer, array, every, is_compared
 from tests.op_cases import CASES, INTERNAL
 
 FOLDER = Path(__file__).parent / "golden" / "ops"
@@ -29,12 +29,12 @@ WHOLE, FIRST = 24, 8
 DIGITS = {"float32": 9, "complex64": 9, "float16": 5, "bfloat16": 4}
 
 
-def kinds_of(op: Op, number: int) -> list[str]:
+def dtypes_of(op: Op, number: int) -> list[str]:
     """Return the types that a case is asked for in."""
     case = CASES[op.name][number]
     floating = any("float64" in str(getattr(leaf, "dtype", "")) for leaf in leaves(case))
-    kinds = ("float64", *TYPES) if floating else ("float64",)
-    return [kind for kind in kinds if compared(op, case, kind)]
+    dtypes = ("float64", *TYPES) if floating else ("float64",)
+    return [dtype for dtype in dtypes if is_compared(op, case, dtype)]
 
 
 def leaves(value: Any) -> list[Any]:
@@ -42,7 +42,7 @@ def leaves(value: Any) -> list[Any]:
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, (tuple, list)):
-        return [leaf for each in value for leaf in leaves(each)]
+        return [leaf for item in value for leaf in leaves(item)]
     return [value]
 
 
@@ -51,18 +51,18 @@ def leaves(value: Any) -> list[Any]:
 
 def text_of(tensor: Any) -> str:
     """Write a tensor of either library."""
-    kind, values = str(tensor.dtype).removeprefix("torch."), array(tensor)
-    numbers = values.flatten()
+    dtype, values = str(tensor.dtype).removeprefix("torch."), array(tensor)
+    elements = values.flatten()
     shape = ",".join(map(str, values.shape))
-    if numbers.size > WHOLE:
-        numbers = np.concatenate([numbers[:FIRST], sums(numbers)])
+    if elements.size > WHOLE:
+        elements = np.concatenate([elements[:FIRST], checksums(elements)])
     return " ".join(
-        [f"{kind}[{shape}]", *(word(number, DIGITS.get(kind, 17)) for number in numbers)]
+        [f"{dtype}[{shape}]", *(word(number, DIGITS.get(dtype, 17)) for number in elements)]
     )
 
 
-def sums(numbers: np.ndarray) -> np.ndarray:
-    wide = numbers if numbers.dtype.kind == "c" else numbers.astype(float)
+def checksums(elements: np.ndarray) -> np.ndarray:
+    wide = elements if elements.dtype.kind == "c" else elements.astype(float)
     return np.array([wide.sum(), (wide * np.cos(np.arange(wide.size))).sum()])
 
 
@@ -80,11 +80,11 @@ def number_of(text: str) -> complex:
 
 def agrees(tensor: Any, text: str) -> bool:
     """Say whether a tensor of either library is the one that was written."""
-    found, wanted = text_of(tensor).split(), text.split()
-    if found[0] != wanted[0]:
+    words_here, wanted = text_of(tensor).split(), text.split()
+    if words_here[0] != wanted[0]:
         return False
-    tolerance = TOLERANCE.get(found[0].partition("[")[0], 0)
-    pairs = [np.array([number_of(word) for word in words[1:]]) for words in (found, wanted)]
+    tolerance = TOLERANCE.get(words_here[0].partition("[")[0], 0)
+    pairs = [np.array([number_of(word) for word in words[1:]]) for words in (words_here, wanted)]
     close = tolerance * (1 if array(tensor).size <= WHOLE else array(tensor).size)
     return all(
         np.allclose(a, b, rtol=tolerance, atol=close, equal_nan=True)
@@ -109,9 +109,9 @@ def written(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def golden(op: Op, number: int, kind: str) -> Any:
+def golden(op: Op, number: int, dtype: str) -> Any:
     """Return the texts of a case's results, PyTorch's refusal, or None: it was not written."""
-    return written(file_of(op)).get(f"{op.name} {number} {kind}")
+    return written(file_of(op)).get(f"{op.name} {number} {dtype}")
 
 
 def write() -> None:
@@ -120,12 +120,14 @@ def write() -> None:
     for name in golden_names():
         op = REGISTRY[name]
         for number in range(len(CASES[name])):
-            for kind in kinds_of(op, number):
-                found = answer(name, number, kind)
+            for dtype in dtypes_of(op, number):
+                expected = answer(name, number, dtype)
                 entry = (
-                    found if isinstance(found, str) else [text_of(each) for each in every(found)]
+                    expected
+                    if isinstance(expected, str)
+                    else [text_of(result) for result in every(expected)]
                 )
-                line = f"{json.dumps(f'{name} {number} {kind}')}: {json.dumps(entry)}"
+                line = f"{json.dumps(f'{name} {number} {dtype}')}: {json.dumps(entry)}"
                 files.setdefault(file_of(op), []).append(line)
     FOLDER.mkdir(parents=True, exist_ok=True)
     for old in FOLDER.glob("*.json"):

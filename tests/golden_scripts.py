@@ -82,9 +82,9 @@ def with_pytorch(folder: Path) -> dict[str, Curves]:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        found = with_pytorch(Path(temporary))
+        answers = with_pytorch(Path(temporary))
     rounded = {
         name: {curve: [float(f"{x:.7g}") for x in values] for curve, values in curves.items()}
-        for name, curves in found.items()
+        for name, curves in answers.items()
     }
     GOLDEN.write_text(json.dumps(rounded, indent=1).replace("\n   ", " ") + "\n")

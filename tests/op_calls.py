@@ -46,7 +46,7 @@ def convert(value: Any, make: Callable[[np.ndarray], Any]) -> Any:
     if isinstance(value, np.ndarray):
         return make(value)
     if isinstance(value, (tuple, list)) and any(isinstance(v, np.ndarray) for v in value):
-        return type(value)(convert(each, make) for each in value)
+        return type(value)(convert(item, make) for item in value)
     return value
 
 
@@ -65,21 +65,21 @@ def arguments(
 
     def make(array: np.ndarray) -> Tensor:
         if array.dtype == np.complex128:
-            kind = edutorch.complex64 if dtype == "float32" else edutorch.complex128
-            return edutorch.tensor(array, dtype=kind, device=device, requires_grad=grad)
+            tensor_dtype = edutorch.complex64 if dtype == "float32" else edutorch.complex128
+            return edutorch.tensor(array, dtype=tensor_dtype, device=device, requires_grad=grad)
         if array.dtype != np.float64:
             return edutorch.tensor(array, device=device)
-        kind = getattr(edutorch, dtype)
-        array = with_imaginary_part(array) if kind.is_complex else array
-        return edutorch.tensor(array, dtype=kind, device=device, requires_grad=grad)
+        tensor_dtype = getattr(edutorch, dtype)
+        array = with_imaginary_part(array) if tensor_dtype.is_complex else array
+        return edutorch.tensor(array, dtype=tensor_dtype, device=device, requires_grad=grad)
 
-    given = {key: convert(value, make) for key, value in case.items() if key != "only_values"}
-    if "dtype" in given:
-        given["dtype"] = getattr(edutorch, given["dtype"])
+    bound = {key: convert(value, make) for key, value in case.items() if key != "only_values"}
+    if "dtype" in bound:
+        bound["dtype"] = getattr(edutorch, bound["dtype"])
     for name in op.rules:
-        if grad and refuses(op, name) and isinstance(given.get(name), Tensor):
-            given[name] = given[name].detach()
-    return given
+        if grad and refuses(op, name) and isinstance(bound.get(name), Tensor):
+            bound[name] = bound[name].detach()
+    return bound
 
 
 def refuses(op: Op, name: str) -> bool:
@@ -87,8 +87,8 @@ def refuses(op: Op, name: str) -> bool:
     return hasattr(op.rules[name].function, "refuses")
 
 
-def call(op: Op, given: dict[str, Any]) -> Any:
-    return OURS.get(op.name, op.function)(**given)
+def call(op: Op, bound: dict[str, Any]) -> Any:
+    return OURS.get(op.name, op.function)(**bound)
 
 
 def oracle(op: Op, case: Case, dtype: str = "float64", call_with: Any = None) -> Any:
@@ -96,31 +96,35 @@ def oracle(op: Op, case: Case, dtype: str = "float64", call_with: Any = None) ->
     torch = require_torch()
 
     def make(array: np.ndarray) -> Any:
-        numbers = array.dtype == np.float64
+        is_floating = array.dtype == np.float64
         made = torch.from_numpy(
-            with_imaginary_part(array) if numbers and "complex" in dtype else array.copy()
+            with_imaginary_part(array) if is_floating and "complex" in dtype else array.copy()
         )
         if array.dtype == np.complex128 and dtype == "float32":
             return made.to(torch.complex64)
-        return made.to(getattr(torch, dtype)) if numbers else made
+        return made.to(getattr(torch, dtype)) if is_floating else made
 
-    given = {key: convert(value, make) for key, value in case.items() if key != "only_values"}
-    if "dtype" in given:
-        given["dtype"] = getattr(torch, given["dtype"])
-    return (call_with or theirs(torch, op.name))(**given)
+    bound = {key: convert(value, make) for key, value in case.items() if key != "only_values"}
+    if "dtype" in bound:
+        bound["dtype"] = getattr(torch, bound["dtype"])
+    return (call_with or theirs(torch, op.name))(**bound)
 
 
-def fitting(case: Case, dtype: str) -> Case:
+def fit_to_dtype(case: Case, dtype: str) -> Case:
     """Return a case with numbers that a type has: bytes are never negative."""
 
     def not_negative(value: Any) -> Any:
         is_numbers = isinstance(value, np.ndarray) and value.dtype == np.float64
         return np.asarray(np.abs(value)) if is_numbers else value
 
-    return {key: not_negative(each) for key, each in case.items()} if dtype == "uint8" else case
+    return (
+        {key: not_negative(argument) for key, argument in case.items()}
+        if dtype == "uint8"
+        else case
+    )
 
 
-def compared(op: Op, case: Case, dtype: str) -> bool:
+def is_compared(op: Op, case: Case, dtype: str) -> bool:
     """Say whether our result of a case is PyTorch's for a type of numbers."""
     floating = "float" in dtype
     skipped = (op.name, dtype) in OTHER_TYPES or ((op.name, "int") in OTHER_TYPES and not floating)
@@ -132,7 +136,7 @@ def answer(name: str, number: int, dtype: str) -> Any:
     """Return PyTorch's answer to a case, or the words in which it refuses."""
     op = REGISTRY[name]
     try:
-        return oracle(op, fitting(CASES[name][number], dtype), dtype)
+        return oracle(op, fit_to_dtype(CASES[name][number], dtype), dtype)
     except (RuntimeError, NotImplementedError, TypeError) as error:
         refused = "not implemented for" in str(error) or "does not support" in str(error)
         return "not implemented" if refused else "refused"
@@ -145,8 +149,8 @@ def every(result: Any) -> tuple[Any, ...]:
 def array(result: Any) -> np.ndarray:
     """Return the numbers of a tensor of either library, in a type that NumPy has."""
     result = result.detach()
-    kind = str(result.dtype)
-    values = result.double() if "float" in kind and "64" not in kind else result
+    dtype = str(result.dtype)
+    values = result.double() if "float" in dtype and "64" not in dtype else result
     return values.numpy(force=True)
 
 
@@ -176,21 +180,23 @@ def differentiable(op: Op, case: Case) -> list[str]:
     ]
 
 
-def cases_with_numbers(op: Op) -> list[Case]:
+def differentiable_cases(op: Op) -> list[Case]:
     return [case for case in CASES[op.name] if differentiable(op, case)]
 
 
-def of_numbers(op: Op, given: dict[str, Any], names: list[str]) -> tuple[Any, list[Tensor]]:
+def differentiable_call(
+    op: Op, bound: dict[str, Any], names: list[str]
+) -> tuple[Any, list[Tensor]]:
     """Return a call as a function of its differentiable tensors alone, and those tensors."""
-    numbers = [tensor for name in names for tensor in every(given[name])]
+    operands = [tensor for name in names for tensor in every(bound[name])]
 
     def function(*tensors: Tensor) -> Any:
         left = iter(tensors)
         filled = {
-            name: [next(left) for _ in given[name]] if isinstance(given[name], list) else next(left)
+            name: [next(left) for _ in bound[name]] if isinstance(bound[name], list) else next(left)
             for name in names
         }
-        result = call(op, {**given, **filled})
+        result = call(op, {**bound, **filled})
         return result[0] if isinstance(result, tuple) else result
 
-    return function, numbers
+    return function, operands

@@ -49,8 +49,8 @@ DOMAINS: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 ONE_NUMBER = (
-    "neg positive abs sign reciprocal square sqrt root rsqrt exp expm1 log log2 log10 log1p sin "
-    "cos tan asin acos atan tanh sigmoid relu softplus floor ceil round trunc nan_to_num isnan "
+    "neg positive abs sign reciprocal square sqrt safe_sqrt rsqrt exp expm1 log log2 log10 log1p "
+    "sin cos tan asin acos atan tanh sigmoid relu softplus floor ceil round trunc nan_to_num isnan "
     "isinf isfinite logical_not exp2 logit frac sinh cosh asinh acosh atanh sinc deg2rad rad2deg "
     "erf erfc erfinv isposinf isneginf signbit"
 ).split()
@@ -183,7 +183,7 @@ CASES["permute"] += [{"input": some(), "dims": ()}]
 CASES["transpose"] = [{"input": CUBE, "dim0": 0, "dim1": -1}, {"input": some(), "dim0": 0,
     "dim1": 0}]
 CASES["t"] = [{"input": A}, {"input": some(3)}, {"input": some()}]
-CASES["unsqueeze"] = [{"input": A, "dim": each} for each in (0, 1, -1)] + [{"input": some(),
+CASES["unsqueeze"] = [{"input": A, "dim": dim} for dim in (0, 1, -1)] + [{"input": some(),
     "dim": 0}]
 CASES["squeeze"] = [
     {"input": some(1, 2, 1)}, {"input": some(1, 2, 1), "dim": 0}, {"input": some(1, 2, 1),
@@ -223,7 +223,7 @@ CASES["clone"] = CASES["real"] = [{"input": A}, {"input": some()}, {"input": som
 CASES["diag_embed"] = [
     {"input": some(3)}, {"input": A, "offset": 1}, {"input": A, "offset": -1, "dim1": 0, "dim2": 2},
 ]
-CASES["convert_dtype"] = [{"input": A, "dtype": kind} for kind in ("float64", "float32", "int64")]
+CASES["convert_dtype"] = [{"input": A, "dtype": dtype} for dtype in ("float64", "float32", "int64")]
 CASES["to_device"] = [{"input": A}]
 
 # Indexing ------------------------------------------------------------------------------------
@@ -339,7 +339,9 @@ CASES["softmax"] = [
 CASES["log_softmax"] = CASES["softmax"]
 
 EXCLUDED: dict[str, str] = {
-    "zero_with_gradient": "its derivative is not that of its zeros: see core/test_second_derivatives.py"
+    "zero_with_gradient": (
+        "its derivative is not that of its zeros: see core/test_second_derivatives.py"
+    )
 }
 """Ops without cases, each with its reason."""
 
@@ -379,19 +381,19 @@ OTHER_TYPES: dict[tuple[str, str], str] = {
     ("einsum_forward", "int"): "in PyTorch the type of integers depends on the equation",
     **{(name, "bool"): "PyTorch takes bools only where there is nothing to multiply"
        for name in ("matmul", "mm", "linear")},
-    **{(name, kind): "PyTorch takes complex numbers only in empty or 0-d tensors"
+    **{(name, dtype): "PyTorch takes complex numbers only in empty or 0-d tensors"
        for name in ("amax", "amin", "cum_minmax", "mode_dim")
-       for kind in ("complex64", "complex128")},
+       for dtype in ("complex64", "complex128")},
     **{(name, "float16"): "here are no complex numbers of two float16"
        for name in ("complex", "view_as_complex")},
 }
 """Ops whose results for integers and bools are not PyTorch's, on purpose."""
 
 WIDER: dict[tuple[str, str], str] = {
-    **{("lerp", kind): "integers with a floating weight give floating numbers"
-       for kind in ("int64", "int32", "uint8", "bool")},
-    **{("round", kind): "integers to some decimals are themselves"
-       for kind in ("int64", "int32", "uint8")},
+    **{("lerp", dtype): "integers with a floating weight give floating numbers"
+       for dtype in ("int64", "int32", "uint8", "bool")},
+    **{("round", dtype): "integers to some decimals are themselves"
+       for dtype in ("int64", "int32", "uint8")},
     ("div", "bool"): "as of 0 and 1",
     ("clamp", "bool"): "PyTorch takes bools with tensors as limits only",
     ("pow", "bool"): "as of 0 and 1",

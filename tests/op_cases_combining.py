@@ -40,8 +40,8 @@ CASES["mode_dim"] = [
     for dim in (0, -1) for keep in (True, False)
 ] + [{"input": A, "dim": 1, "keepdim": False}, {"input": some(), "dim": 0, "keepdim": False}]
 CASES["cum_minmax"] = [
-    {"input": each, "dim": dim, "largest": largest}
-    for each in (A, some(2, 3, 2)) for dim in (0, -1) for largest in (True, False)
+    {"input": x, "dim": dim, "largest": largest}
+    for x in (A, some(2, 3, 2)) for dim in (0, -1) for largest in (True, False)
 ] + [
     {"input": ODD, "dim": 0, "largest": True, "only_values": NOT_FINITE},
     {"input": ODD, "dim": 0, "largest": False, "only_values": NOT_FINITE},

@@ -137,11 +137,17 @@ differs("nn.nanmean", "gradients", "of NaN alone: none is counted, so none gets 
 differs("nn.kl_div", "values", "t (log t - x): infinities meet in another order than in PyTorch")
 differs("nn.kl_div", "gradients", "at t = 0 the target's is 0, as its loss is; PyTorch's is NaN")
 CERTAIN = "an infinite score that is right costs 0, PyTorch's NaN; an infinite target's is NaN"
-for _name in ("bce_with_logits_forward", "bce_with_logits_grad", "nn.binary_cross_entropy_with_logits"):
+for _name in (
+    "bce_with_logits_forward",
+    "bce_with_logits_grad",
+    "nn.binary_cross_entropy_with_logits",
+):
     differs(_name, "values", CERTAIN)
     differs(_name, "gradients", CERTAIN)
 differs("nn.hardsigmoid", "gradients", "1/6 in float64; PyTorch has only seven digits of it")
-differs("hardswish_forward nn.hardswish", "gradients", "at ±∞ it is 1 and 0, PyTorch's of -∞ is 0 too")
+differs(
+    "hardswish_forward nn.hardswish", "gradients", "at ±∞ it is 1 and 0, PyTorch's of -∞ is 0 too"
+)
 differs("hardswish_forward nn.hardswish", "values", "x · σ(x), no overflow at the largest number")
 differs("nn.celu", "gradients", "at NaN it is 0, PyTorch's NaN")
 differs("mish_forward nn.mish", "gradients", "at ±∞ it is 1 and 0, PyTorch's of -∞ is NaN")

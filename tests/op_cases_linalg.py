@@ -20,23 +20,24 @@ CASES["solve_triangular_forward"] = [
     {"input": SQUARE, "other": some(2, 3, 2), "upper": True, "unitriangular": True},
 ]
 CASES["pinv_forward"] = [
-    {"input": each, "atol": None, "rtol": None, "hermitian": False}
-    for each in (SQUARE, WIDE, TALL)
+    {"input": matrix, "atol": None, "rtol": None, "hermitian": False}
+    for matrix in (SQUARE, WIDE, TALL)
 ]
 CASES["matrix_rank_forward"] = [*CASES["pinv_forward"], {**CASES["pinv_forward"][1], "atol": 1.0}]
 CASES["qr_forward"] = [
     {"input": SQUARE, "complete": False}, {"input": WIDE, "complete": True},
     {"input": TALL, "complete": False},
 ]
-CASES["lu_factor_forward"] = [{"input": each, "pivot": True} for each in (SQUARE, WIDE, TALL)]
-CASES["apply_householder"] = [{"input": each} for each in (SQUARE, WIDE, TALL)]
+CASES["lu_factor_forward"] = [{"input": matrix, "pivot": True} for matrix in (SQUARE, WIDE, TALL)]
+CASES["apply_householder"] = [{"input": matrix} for matrix in (SQUARE, WIDE, TALL)]
 CASES["ldl_factor_forward"] = [{"input": SQUARE, "hermitian": False}]
 CASES["ldl_solve_forward"] = [{
     "input": np.tril(SQUARE[0]) + 2 * np.eye(3), "other": TALL, "pivots": [1, 3, 3],
     "hermitian": False,
 }]
 for name in (
-    "lu_factor_forward", "ldl_factor_forward", "ldl_solve_forward", "slogdet_forward", "matrix_exp", "pinv_forward", "qr_forward",
+    "lu_factor_forward", "ldl_factor_forward", "ldl_solve_forward", "slogdet_forward", "matrix_exp",
+    "pinv_forward", "qr_forward",
     "matrix_rank_forward", "apply_householder", "solve_forward", "solve_triangular_forward",
 ):
     INTERNAL[name] = "part of the functions in test_linalg.py"

@@ -19,7 +19,7 @@ CASES["as_strided"] += [
 CASES["as_strided_scatter"] += [
     {"input": some(2, 3), "src": some(3, seed=1), "size": (3,), "stride": (2,)},
 ]
-CASES["view_dtype"] = [{"input": some(2, 4), "dtype": kind} for kind in
+CASES["view_dtype"] = [{"input": some(2, 4), "dtype": dtype} for dtype in
     ("float64", "float32", "int64", "uint8")]
 ZERO = np.array(0)
 CASES["gather"] += [{"input": some(), "dim": 0, "index": ZERO}, {"input": some(), "dim": -1,

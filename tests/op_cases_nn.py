@@ -78,13 +78,13 @@ CASES["lstm_sequence"] = [LSTM, {**LSTM, "reverse": True}]
 GRU = {"x": some(3, 2, 9), "h": STATE, "weight": some(9, 3, seed=2)}
 CASES["gru_sequence"] = [GRU, {**GRU, "bias": some(9, seed=3), "reverse": True}]
 CASES["rnn_sequence"] = [
-    {"x": some(3, 2, 3), "h": STATE, "weight": some(3, 3, seed=2), **each}
-    for each in ({}, {"nonlinearity": "relu", "reverse": True})
+    {"x": some(3, 2, 3), "h": STATE, "weight": some(3, 3, seed=2), **settings}
+    for settings in ({}, {"nonlinearity": "relu", "reverse": True})
 ]
 CASES["attention_forward"] = [
     {"query": some(2, 3, 2), "key": some(2, 4, 2, seed=1), "value": some(2, 4, 3, seed=2),
-     "scale": 0.7, "is_causal": each}
-    for each in (False, True)
+     "scale": 0.7, "is_causal": is_causal}
+    for is_causal in (False, True)
 ]  # fmt: skip
 for name in ("lstm_gates", "gru_gates", "lstm_sequence", "gru_sequence", "rnn_sequence"):
     INTERNAL[name] = "part of the layers in test_recurrent.py"

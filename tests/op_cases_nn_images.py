@@ -113,16 +113,17 @@ THEIRS["avg_pool"] = lambda torch: _by_rank(torch, "avg_pool")
 INTERNAL |= {
     "conv_transpose_nd": "a gradient of conv2d, and conv_transpose2d",
     "conv_weight_grad": "a gradient of conv2d", "avg_pool_grad": "the gradient of avg_pool",
-    "max_pool_scatter": "the gradient of max_pool", "max_pool_gather": "a second gradient of max_pool",
-    "max_pool_indices": "the places that max_pool found",
+    "max_pool_scatter": "the gradient of max_pool",
+    "max_pool_gather": "a second gradient of max_pool",
+    "max_pool_indices": "the positions of the maxima of max_pool",
 }
 OTHER_TYPES["avg_pool", "int"] = "layers and losses are for floating numbers"
 SOME_RANKS = "PyTorch has it for some ranks and strides only"
 WIDER |= {
-    (name, kind): SOME_RANKS
-    for name, kinds in (
+    (name, dtype): SOME_RANKS
+    for name, dtypes in (
         ("conv_nd", ("int32", "uint8")), ("max_pool", ("int64", "int32", "uint8")),
         ("avg_pool", ("float16", "bfloat16", "int64", "int32", "uint8")),
     )
-    for kind in kinds
+    for dtype in dtypes
 }

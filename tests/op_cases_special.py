@@ -104,5 +104,5 @@ for name in (
     *POSITIVE, *POLYNOMIALS, "bessel_j0", "bessel_j1", "spherical_bessel_j0", "airy_ai", "zeta",
     "erfcx", "log_ndtr", "ndtri",
 ):  # fmt: skip
-    for kind in ("float16", "bfloat16"):
-        WIDER[name, kind] = "computed in float64 whatever the type: PyTorch refuses half ones"
+    for dtype in ("float16", "bfloat16"):
+        WIDER[name, dtype] = "computed in float64 whatever the type: PyTorch refuses half ones"

@@ -52,7 +52,7 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
         "setitem": _set,
         "index_put_forward": lambda input, index, shape: (
             torch.zeros(shape, dtype=input.dtype).index_put(index, input, accumulate=True)
-            if all(isinstance(each, torch.Tensor) for each in index)
+            if all(isinstance(part, torch.Tensor) for part in index)
             else _set(torch.zeros(shape, dtype=input.dtype), input, index)
         ),
         "sort_forward": lambda input, dim=-1, descending=False: tuple(
@@ -93,7 +93,7 @@ def layers(torch: Any, name: str) -> Callable[..., Any]:
     functional = torch.nn.functional
     special: dict[str, Callable[..., Any]] = {
         "constant_pad": lambda input, pads, value: functional.pad(
-            input, [each for pair in reversed(pads) for each in pair], value=value
+            input, [pad for pair in reversed(pads) for pad in pair], value=value
         ),
         "max_pool": functional.max_pool2d,
         "leaky_relu_forward": functional.leaky_relu,
@@ -102,17 +102,17 @@ def layers(torch: Any, name: str) -> Callable[..., Any]:
         "mish_forward": functional.mish,
         "hardswish_forward": functional.hardswish,
         "bce_with_logits_grad": lambda input, target: functional.logsigmoid(input).exp() - target,
-        "bce_with_logits_forward": lambda input, target: functional.binary_cross_entropy_with_logits(
-            input, target, reduction="none"
+        "bce_with_logits_forward": lambda input, target: (
+            functional.binary_cross_entropy_with_logits(input, target, reduction="none")
         ),
     }
     return special.get(name) or getattr(functional, name)
 
 
 def _guarded(function: Callable[..., float]) -> Callable[..., float]:
-    def answer(*numbers: float) -> float:
+    def answer(*values: float) -> float:
         try:
-            return function(*numbers)
+            return function(*values)
         except (ValueError, OverflowError):
             return math.nan
 

@@ -40,34 +40,34 @@ TWO_NUMBERS = "add div eq isclose logical_and logical_or logical_xor mul ne pow 
 TOLERANCE = {"complex128": 1e-10, "complex64": 3e-5}
 
 
-def theirs(torch, array, kind="complex128", grad=False):
-    kind = kind if np.iscomplexobj(array) else "float64"
-    return torch.tensor(array, dtype=getattr(torch, kind), requires_grad=grad)
+def theirs(torch, array, dtype="complex128", grad=False):
+    dtype = dtype if np.iscomplexobj(array) else "float64"
+    return torch.tensor(array, dtype=getattr(torch, dtype), requires_grad=grad)
 
 
-def ours(array, kind="complex128", grad=False, **options):
-    kind = kind if np.iscomplexobj(array) else "float64"
-    return edutorch.tensor(array, dtype=getattr(edutorch, kind), requires_grad=grad, **options)
+def ours(array, dtype="complex128", grad=False, **options):
+    dtype = dtype if np.iscomplexobj(array) else "float64"
+    return edutorch.tensor(array, dtype=getattr(edutorch, dtype), requires_grad=grad, **options)
 
 
-def same(found, expected, tolerance=1e-8):
-    assert str(found.dtype) == str(expected.dtype)
-    assert tuple(found.shape) == tuple(expected.shape)
-    found, expected = found.numpy(force=True), expected.detach().resolve_conj().numpy()
+def same(result, expected, tolerance=1e-8):
+    assert str(result.dtype) == str(expected.dtype)
+    assert tuple(result.shape) == tuple(expected.shape)
+    result, expected = result.numpy(force=True), expected.detach().resolve_conj().numpy()
     for part in (np.real, np.imag):  # -inf + 1j is not compared well as one number
-        np.testing.assert_allclose(part(found), part(expected), tolerance, tolerance)
+        np.testing.assert_allclose(part(result), part(expected), tolerance, tolerance)
 
 
 def compared(function, *arrays):
     """Assert that values and gradients of `function(module, *tensors)` are PyTorch's."""
     torch = require_torch()
-    given = [theirs(torch, array, grad=True) for array in arrays]
+    inputs = [theirs(torch, array, grad=True) for array in arrays]
     mine = [ours(array, grad=True) for array in arrays]
-    expected, found = function(torch, *given), function(edutorch, *mine)
-    same(found, expected)
+    expected, result = function(torch, *inputs), function(edutorch, *mine)
+    same(result, expected)
     (expected.abs() ** 3).sum().backward()
-    (found.abs() ** 3).sum().backward()
-    for tensor, other in zip(mine, given, strict=True):
+    (result.abs() ** 3).sum().backward()
+    for tensor, other in zip(mine, inputs, strict=True):
         if other.grad is None:
             assert tensor.grad is None or not tensor.grad.any()
         else:
@@ -78,12 +78,12 @@ def compared(function, *arrays):
 
 
 @pytest.mark.oracle
-@tried("kind", ["complex128", "complex64"])
+@tried("dtype", ["complex128", "complex64"])
 @pytest.mark.parametrize("name", ONE_NUMBER)
-def test_functions_of_one_number(name, kind, device):
+def test_functions_of_one_number(name, dtype, device):
     torch = require_torch()
-    expected = getattr(torch, name)(theirs(torch, Z, kind))
-    same(getattr(edutorch, name)(ours(Z, kind)), expected, TOLERANCE[kind])
+    expected = getattr(torch, name)(theirs(torch, Z, dtype))
+    same(getattr(edutorch, name)(ours(Z, dtype)), expected, TOLERANCE[dtype])
 
 
 @pytest.mark.oracle
@@ -108,14 +108,14 @@ def test_derivatives_of_functions_of_one_number(name):
 
 
 @pytest.mark.oracle
-@tried("kind", ["complex128", "complex64"])
+@tried("dtype", ["complex128", "complex64"])
 @pytest.mark.parametrize("name", TWO_NUMBERS)
-def test_functions_of_two_numbers(name, kind, device):
+def test_functions_of_two_numbers(name, dtype, device):
     torch = require_torch()
     pairs = [(Z, W), (Z, W[0]), (Z[:, :1], W[:1])]
     for a, b in pairs:
-        expected = getattr(torch, name)(theirs(torch, a, kind), theirs(torch, b, kind))
-        same(getattr(edutorch, name)(ours(a, kind), ours(b, kind)), expected, TOLERANCE[kind])
+        expected = getattr(torch, name)(theirs(torch, a, dtype), theirs(torch, b, dtype))
+        same(getattr(edutorch, name)(ours(a, dtype), ours(b, dtype)), expected, TOLERANCE[dtype])
 
 
 NUMBERS = {
@@ -218,13 +218,13 @@ def test_products_of_matrices(name):
 @pytest.mark.parametrize("name", CHAINS)
 def test_second_derivatives_are_pytorchs(name):
     torch = require_torch()
-    found = []
+    results = []
     for module, z in ((torch, theirs(torch, Z, grad=True)), (edutorch, ours(Z, grad=True))):
         loss = (CHAINS[name](module, z).abs() ** 3).sum()
         (g,) = module.autograd.grad(loss, z, create_graph=True)
         (again,) = module.autograd.grad((g.abs() ** 2).sum(), z)
-        found.append(again)
-    same(found[1], found[0], 1e-7)
+        results.append(again)
+    same(results[1], results[0], 1e-7)
 
 
 # Views -------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def test_real_numbers_have_no_imaginary_part():
 
 def seen_by_hooks(module, z):
     """Return every gradient that user code meets on one way back."""
-    found = []
+    seen = []
 
     class Twice(module.autograd.Function):
         @staticmethod
@@ -312,28 +312,28 @@ def seen_by_hooks(module, z):
 
         @staticmethod
         def backward(ctx, g):
-            found.append(g)
+            seen.append(g)
             return g * (2 - 1j)
 
     middle = z * (1 + 2j)
     middle.retain_grad()
-    middle.register_hook(found.append)
+    middle.register_hook(seen.append)
     end = Twice.apply(middle)
     end.register_hook(lambda g: g * 1j)
-    end.grad_fn.register_hook(lambda given, outputs: found.extend([*given, *outputs]))
+    end.grad_fn.register_hook(lambda grad_inputs, outputs: seen.extend([*grad_inputs, *outputs]))
     loss = (end.abs() ** 2).sum()
     z.register_hook(lambda g: g + 1j)
     loss.backward()
-    return [*found, middle.grad, z.grad]
+    return [*seen, middle.grad, z.grad]
 
 
 @pytest.mark.oracle
 def test_hooks_see_pytorchs_gradients():
     torch = require_torch()
     expected = seen_by_hooks(torch, theirs(torch, Z, grad=True))
-    found = seen_by_hooks(edutorch, ours(Z, grad=True))
-    assert len(found) == len(expected)
-    for mine, other in zip(found, expected, strict=True):
+    seen = seen_by_hooks(edutorch, ours(Z, grad=True))
+    assert len(seen) == len(expected)
+    for mine, other in zip(seen, expected, strict=True):
         same(mine, other)
 
 

@@ -17,7 +17,7 @@ NAMES = [name for name in edutorch.ops.__all__ if name.endswith("_copy") and nam
 @pytest.mark.parametrize("name", NAMES)
 def test_examples_are_true(name):
     function = getattr(edutorch, name)
-    scope = {each: getattr(edutorch, each) for each in edutorch.ops.__all__}
+    scope = {name_: getattr(edutorch, name_) for name_ in edutorch.ops.__all__}
     example = doctest.DocTestParser().get_doctest(function.__doc__, scope, name, None, 0)
     said: list[str] = []
     doctest.DocTestRunner().run(example, out=said.append)
@@ -35,11 +35,11 @@ def test_they_have_memory_of_their_own(name):
         "unsqueeze_copy": (0,), "view_copy": ((6,),),
     }  # fmt: skip
     made = getattr(edutorch, name)(x, *arguments.get(name, ()))
-    for each in made if isinstance(made, tuple) else (made,):
-        before = each.tolist()
-        assert each.is_contiguous()
-        each.zero_()
-        assert before != each.tolist() or not any(before)
+    for tensor in made if isinstance(made, tuple) else (made,):
+        before = tensor.tolist()
+        assert tensor.is_contiguous()
+        tensor.zero_()
+        assert before != tensor.tolist() or not any(before)
     assert abs(x).sum() > 10
 
 
@@ -48,8 +48,8 @@ def test_tensors_that_share_memory_still_do(how):
     x = edutorch.arange(6.0)
     first = [x, x[2:], x.view(2, 3).t(), x.view(edutorch.int32) * 1]
     second = copy.deepcopy(first) if how == "deepcopy" else pickle.loads(pickle.dumps(first))
-    assert [each.tolist() for each in second] == [each.tolist() for each in first]
-    assert [each.stride() for each in second] == [each.stride() for each in first]
+    assert [tensor.tolist() for tensor in second] == [tensor.tolist() for tensor in first]
+    assert [tensor.stride() for tensor in second] == [tensor.stride() for tensor in first]
     second[0][3] = 9
     assert second[1][1] == second[2][0, 1] == 9
     assert x[3] == 3

@@ -11,10 +11,10 @@ import edutorch
 from edutorch import dtypes
 from tests.oracle import require_torch
 
-KINDS = [kind.name for kind in dtypes.ALL]
+NAMES = [dtype.name for dtype in dtypes.ALL]
 NOT_OURS = "complex32"  # PyTorch's experimental type
 NUMBERS = {"True": True, "3": 3, "2.5": 2.5, "1j": 1j}
-OPERANDS = [f"{kind}, {dims}" for kind in KINDS for dims in ("0-d", "1-d")] + list(NUMBERS)
+OPERANDS = [f"{dtype}, {dims}" for dtype in NAMES for dims in ("0-d", "1-d")] + list(NUMBERS)
 
 
 @pytest.fixture
@@ -35,12 +35,12 @@ def operand(library, text: str):
     """Make "int8, 0-d", "int8, 1-d" or a Python number, in either library."""
     if text in NUMBERS:
         return NUMBERS[text]
-    kind, _, dims = text.partition(", ")
-    return library.ones(() if dims == "0-d" else (2,), dtype=getattr(library, kind))
+    dtype, _, dims = text.partition(", ")
+    return library.ones(() if dims == "0-d" else (2,), dtype=getattr(library, dtype))
 
 
-def name(kind) -> str:
-    return str(kind).removeprefix("torch.")
+def name(dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 # Without PyTorch -------------------------------------------------------------------------
@@ -60,9 +60,9 @@ def name(kind) -> str:
     ],
 )
 def test_some_pairs(first, second, expected):
-    kinds = getattr(edutorch, first), getattr(edutorch, second)
-    assert edutorch.promote_types(*kinds).name == expected
-    assert edutorch.promote_types(*kinds[::-1]).name == expected
+    pair = getattr(edutorch, first), getattr(edutorch, second)
+    assert edutorch.promote_types(*pair).name == expected
+    assert edutorch.promote_types(*pair[::-1]).name == expected
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_types_describe_themselves():
     assert not edutorch.uint8.is_signed
     assert edutorch.complex64.to_real() is edutorch.float32
     assert edutorch.float64.to_complex() is edutorch.complex128
-    for kind in dtypes.ALL:
-        assert pickle.loads(pickle.dumps(kind)) is kind
+    for dtype in dtypes.ALL:
+        assert pickle.loads(pickle.dumps(dtype)) is dtype
 
 
 def test_mistakes():
@@ -111,9 +111,9 @@ def test_mistakes():
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("first", KINDS)
+@pytest.mark.parametrize("first", NAMES)
 def test_promote_types_and_can_cast(torch, first):
-    for second in KINDS:
+    for second in NAMES:
         ours = getattr(edutorch, first), getattr(edutorch, second)
         theirs = getattr(torch, first), getattr(torch, second)
         assert edutorch.promote_types(*ours).name == name(torch.promote_types(*theirs)), second
@@ -150,14 +150,14 @@ def test_ops_compute_in_that_type(torch, default_dtype, op):
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "bool"])
-def test_limits(torch, kind):
-    ours, theirs = getattr(edutorch, kind), getattr(torch, kind)
+@pytest.mark.parametrize("dtype", [dtype for dtype in NAMES if dtype != "bool"])
+def test_limits(torch, dtype):
+    ours, theirs = getattr(edutorch, dtype), getattr(torch, dtype)
     if ours.category == 1:
-        found, expected = edutorch.iinfo(ours), torch.iinfo(theirs)
+        limits, expected = edutorch.iinfo(ours), torch.iinfo(theirs)
         fields = ("bits", "min", "max", "dtype")
     else:
-        found, expected = edutorch.finfo(ours), torch.finfo(theirs)
+        limits, expected = edutorch.finfo(ours), torch.finfo(theirs)
         fields = ("bits", "eps", "max", "min", "tiny", "smallest_normal", "dtype")
     for field in fields:
-        assert getattr(found, field) == getattr(expected, field), field
+        assert getattr(limits, field) == getattr(expected, field), field

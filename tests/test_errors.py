@@ -41,7 +41,7 @@ def test_parts_stay_readable_on_the_error():
 
 
 @pytest.mark.parametrize(
-    ("kind", "caught_as"),
+    ("error_class", "caught_as"),
     [
         (errors.ShapeError, RuntimeError),
         (errors.DTypeError, RuntimeError),
@@ -52,10 +52,10 @@ def test_parts_stay_readable_on_the_error():
         (errors.MissingExtraError, ImportError),
     ],
 )
-def test_kinds_are_caught_by_code_written_for_pytorch(kind, caught_as):
+def test_kinds_are_caught_by_code_written_for_pytorch(error_class, caught_as):
     with pytest.raises(caught_as, match="op: message"):
-        raise kind("op", "message")
-    assert issubclass(kind, errors.EdutorchError)
+        raise error_class("op", "message")
+    assert issubclass(error_class, errors.EdutorchError)
 
 
 def test_an_error_survives_the_way_from_a_worker():

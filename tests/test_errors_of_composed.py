@@ -21,7 +21,7 @@ FACES = (edutorch, edutorch.linalg, edutorch.fft, edutorch.special, edutorch.nn.
 @cache
 def composed() -> dict[str, Any]:
     """Return the functions without a block of their own whose first argument is a tensor."""
-    found = {}
+    functions = {}
     for face in FACES:
         for name, value in vars(face).items():
             if (
@@ -34,8 +34,8 @@ def composed() -> dict[str, Any]:
             first = next(iter(inspect.signature(value).parameters.values()), None)
             several = first is not None and first.kind is first.VAR_POSITIONAL
             if first is not None and not several and str(first.annotation) == "Tensor":
-                found[f"{face.__name__}.{name}"] = value
-    return found
+                functions[f"{face.__name__}.{name}"] = value
+    return functions
 
 
 @tried("wrong", [None, "text"], ids=repr)

@@ -51,9 +51,9 @@ def misfits(value: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         yield "has a dimension less", value[0]
         yield "is taller", np.concatenate([value, value, value[:1]], 0)
     yield "is empty", value.reshape(-1)[:0]
-    for kind in (bool, np.complex64, np.int32, np.float32):
+    for dtype in (bool, np.complex64, np.int32, np.float32):
         with np.errstate(invalid="ignore"):  # NaN as an integer
-            yield f"is {np.dtype(kind)}", value.real.astype(kind)
+            yield f"is {np.dtype(dtype)}", value.real.astype(dtype)
 
 
 def wrong_settings(name: str) -> list[tuple[str, Any]]:
@@ -66,10 +66,13 @@ NO_TEXT = {"dtype", "device", "source", "layout", "keepdim", "accumulate", "sett
 """Settings that take text or anything true or false, or that only ops themselves give."""
 
 CALLED_BY_OPS = set(INTERNAL) | {
-    "index_put_forward", "to_device", "convert_dtype", "view_dtype", "getitem", "setitem", "vector_norm",
+    "index_put_forward", "to_device", "convert_dtype", "view_dtype", "getitem", "setitem",
+    "vector_norm",
     "bce_with_logits_forward", "bce_with_logits_grad", "bce_forward", "minmax_dim", "sort_forward",
-    "as_strided", "as_strided_scatter", "ldl_factor_forward", "ldl_solve_forward", "slogdet_forward", "lu_factor_forward",
-    "ctc_loss_forward", "unfold_forward", "fold_forward", "constant_pad", "conv_nd", "max_pool", "avg_pool",
+    "as_strided", "as_strided_scatter", "ldl_factor_forward", "ldl_solve_forward",
+    "slogdet_forward", "lu_factor_forward",
+    "ctc_loss_forward", "unfold_forward", "fold_forward", "constant_pad", "conv_nd",
+    "max_pool", "avg_pool",
     "batched", "unbatched",
 }  # fmt: skip
 """Halves of other ops: those have looked at the arguments before (and PyTorch has no such op)."""
@@ -96,9 +99,9 @@ NAMED = re.compile(r"(linalg\.|fft\.|special\.)?(\w+)")
 
 def names_op(op: Op, text: str) -> bool:
     """Say whether a message begins with the op's public name."""
-    found = NAMED.match(text)
+    match = NAMED.match(text)
     names = {name.rpartition(".")[2] for name in op.public}
-    return found is not None and found.group(2) in names
+    return match is not None and match.group(2) in names
 
 
 @ops(lambda op: op.name not in CALLED_BY_OPS and op.name not in OURS)
@@ -160,7 +163,7 @@ def test_what_pytorch_refuses_is_refused(op):
             if not any(title.startswith(known) for known in ACCEPTED):
                 taken.append(f"{title}: {theirs!r}"[:200])
             continue
-        builtin = next(each for each in type(theirs).__mro__ if each.__module__ == "builtins")
+        builtin = next(cls for cls in type(theirs).__mro__ if cls.__module__ == "builtins")
         if not isinstance(error, builtin):
             assert builtin.__name__ in OTHER_CLASSES, f"{title}: {error!r} for {theirs!r}"
             no_tensor = wrong.endswith(("None", "is text")) and wrong.split()[0] in op.inputs

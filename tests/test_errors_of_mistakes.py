@@ -60,8 +60,8 @@ def missing_extra(*args: str) -> None:
 
 
 NAMES = {name: getattr(edutorch, name) for name in dir(edutorch) if not name.startswith("_")} | {
-    each.__name__: each
-    for each in (
+    function.__name__: function
+    for function in (
         leaf, twice, wrong_backward, overwritten_input, overwritten_result, missing_extra,
         setattr, print, len,
     )
@@ -116,9 +116,9 @@ def test_messages_are_of_this_library():
 
 def test_mistakes_are_caught_as_in_pytorch():
     """Code written for PyTorch catches these by its types."""
-    kinds = {kind for kind in vars(errors).values() if isinstance(kind, type)}
+    error_classes = {cls for cls in vars(errors).values() if isinstance(cls, type)}
     names = {text.partition(":")[0] for _, text in read()}
-    for name in names & {kind.__name__ for kind in kinds}:
+    for name in names & {cls.__name__ for cls in error_classes}:
         caught = RuntimeError | IndexError | ImportError | TypeError
         assert issubclass(getattr(errors, name), caught)
 

@@ -19,10 +19,10 @@ from tests.op_calls import (
     answer,
     arguments,
     call,
-    compared,
     devices,
     every,
-    fitting,
+    fit_to_dtype,
+    is_compared,
     ops,
     same,
 )  # fmt: skip
@@ -57,11 +57,12 @@ def test_documentation(op):
 
 WITHOUT_A_DERIVATIVE = set(
     """
-    all any argmax argmin count_nonzero winning_tap
+    all any argmax argmin count_nonzero max_pool_indices
     eq ge gt isclose isfinite isinf isnan isneginf isposinf le lt ne signbit
     logical_and logical_not logical_or logical_xor
     bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor
-    floor_divide gcd lcm matrix_rank_forward view_dtype ldl_factor_forward ldl_solve_forward reflected airy_ai
+    floor_divide gcd lcm matrix_rank_forward view_dtype ldl_factor_forward ldl_solve_forward
+    apply_householder airy_ai
     chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w
     shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u shifted_chebyshev_polynomial_v
     shifted_chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he
@@ -94,9 +95,9 @@ def test_values_by_pythons_float64(op):
         if set(case) <= set(op.inputs):
             operands = np.broadcast_arrays(*case.values())
             rows = zip(*(operand.flat for operand in operands), strict=True)
-            expected = [float(function(*map(float, numbers))) for numbers in rows]
-            found = call(op, arguments(op, case)).double().flatten().tolist()
-            assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)
+            expected = [float(function(*map(float, row))) for row in rows]
+            elements = call(op, arguments(op, case)).double().flatten().tolist()
+            assert elements == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
 @pytest.mark.oracle
@@ -106,13 +107,13 @@ def test_values_by_pythons_float64(op):
 def test_types(op, device, dtype):
     """The result has PyTorch's type and numbers, for each type that PyTorch takes."""
     for number, case in enumerate(CASES[op.name]):
-        if not compared(op, case, dtype):
+        if not is_compared(op, case, dtype):
             continue  # see OTHER_TYPES
         expected = answer(op.name, number, dtype)
         if isinstance(expected, str):
             continue  # PyTorch has no such op for this type
-        tolerance = max(TOLERANCE.get(str(each.dtype)[6:], 0) for each in every(expected))
-        same(call(op, arguments(op, fitting(case, dtype), device, dtype)), expected, tolerance)
+        tolerance = max(TOLERANCE.get(str(tensor.dtype)[6:], 0) for tensor in every(expected))
+        same(call(op, arguments(op, fit_to_dtype(case, dtype), device, dtype)), expected, tolerance)
 
 
 @pytest.mark.oracle
@@ -125,7 +126,7 @@ def test_refusals(op, dtype):
     for number, case in enumerate(CASES[op.name]):
         if answer(op.name, number, dtype) == "not implemented":
             with pytest.raises((TypeError, RuntimeError), match="|".join((op.name, *op.public))):
-                call(op, arguments(op, fitting(case, dtype), dtype=dtype))
+                call(op, arguments(op, fit_to_dtype(case, dtype), dtype=dtype))
 
 
 @ops()
@@ -133,7 +134,7 @@ def test_the_strict_device_agrees(op):
     for case in CASES[op.name]:
         results = [call(op, arguments(op, case, device)) for device in DEVICES]
         if op.name != "to_device":  # it leads away
-            assert {str(each.device) for each in every(results[1])} == {"strict"}
+            assert {str(tensor.device) for tensor in every(results[1])} == {"strict"}
         # On the CPU einsum is a product of matrices, whose sums are made in another order.
         same(*results, 1e-15 if op.name == "einsum_forward" else 0)
 
@@ -146,29 +147,29 @@ def test_the_strict_device_agrees(op):
 def test_the_in_place_twin(op, device):
     name = op.inputs[0]
     for case in CASES[op.name]:
-        given = arguments(op, case, device, grad=True)
-        x = given.pop(name)
+        bound = arguments(op, case, device, grad=True)
+        x = bound.pop(name)
         if not isinstance(x, Tensor):
             continue
-        expected = op.function(**{name: x}, **given)
+        expected = op.function(**{name: x}, **bound)
         if expected.shape != x.shape:
             continue
         y = x * 1 if x.requires_grad else x.clone()
         twin = op.function.in_place
-        assert twin(y, **given) is y
+        assert twin(y, **bound) is y
         assert getattr(Tensor, f"{op.name}_", twin) is twin
         same(y, expected.to(x.dtype), 0)
         if expected.requires_grad:
-            numbers = [
-                each
-                for each in (x, *given.values())
-                if isinstance(each, Tensor) and each.requires_grad
+            operands = [
+                argument
+                for argument in (x, *bound.values())
+                if isinstance(argument, Tensor) and argument.requires_grad
             ]
             weights = edutorch.ones_like(y)
             with np.errstate(all="ignore"):  # at a pole it is infinite, and no warning is wanted
                 same(
-                    edutorch.autograd.grad(y, numbers, weights),
-                    edutorch.autograd.grad(expected, numbers, weights),
+                    edutorch.autograd.grad(y, operands, weights),
+                    edutorch.autograd.grad(expected, operands, weights),
                     TOLERANCE["float64"],
                 )
 
@@ -177,10 +178,10 @@ def test_the_in_place_twin(op, device):
 @ops(lambda op: op.has_out)
 def test_the_out_form(op, device):
     for case in CASES[op.name]:
-        given = arguments(op, case, device)
-        expected = call(op, given)
+        bound = arguments(op, case, device)
+        expected = call(op, bound)
         out = edutorch.zeros_like(expected)
-        assert call(op, given | {"out": out}) is out
+        assert call(op, bound | {"out": out}) is out
         same(out, expected, 0)
         empty = edutorch.empty(0, dtype=expected.dtype, device=device)
-        same(call(op, given | {"out": empty}), expected, 0)
+        same(call(op, bound | {"out": empty}), expected, 0)

@@ -31,7 +31,7 @@ SHAPES = st.lists(SIZES, max_size=4).map(tuple)
 AXES = st.lists(st.integers(1, 3), min_size=1, max_size=4).map(tuple)
 
 
-def numbers(shape: Shape, seed: int = 0) -> np.ndarray:
+def random_array(shape: Shape, seed: int = 0) -> np.ndarray:
     """Different numbers, none of them an integer, in some order; others for another seed."""
     count = int(np.prod(shape))
     values = (np.arange(count) + 0.37) / max(count, 1) * 4 - 2 + 0.11 * seed
@@ -45,26 +45,26 @@ def agree(function: Any, *shapes: Shape) -> None:
         function: takes a module, `torch` or `edutorch`, and a tensor for each shape.
     """
     torch = require_torch()
-    arrays = [numbers(shape, seed) for seed, shape in enumerate(shapes)]
+    arrays = [random_array(shape, seed) for seed, shape in enumerate(shapes)]
     theirs = [torch.from_numpy(array.copy()).requires_grad_() for array in arrays]
     ours = [edutorch.tensor(array, requires_grad=True) for array in arrays]
-    expected, found = function(torch, *theirs), function(edutorch, *ours)
-    assert tuple(found.shape) == tuple(expected.shape)
-    assert str(found.dtype) == str(expected.dtype)
-    np.testing.assert_allclose(array(found), array(expected), 1e-12, 1e-12)
+    expected, result = function(torch, *theirs), function(edutorch, *ours)
+    assert tuple(result.shape) == tuple(expected.shape)
+    assert str(result.dtype) == str(expected.dtype)
+    np.testing.assert_allclose(array(result), array(expected), 1e-12, 1e-12)
     if not expected.requires_grad:
-        assert not found.requires_grad
+        assert not result.requires_grad
         return
-    weights = numbers(tuple(expected.shape), 9)
+    weights = random_array(tuple(expected.shape), 9)
     expected.backward(torch.from_numpy(weights.copy()))
-    found.backward(edutorch.tensor(weights))
+    result.backward(edutorch.tensor(weights))
     for mine, their in zip(ours, theirs, strict=True):
         if their.grad is None:
             assert mine.grad is None
         else:
             np.testing.assert_allclose(array(mine.grad), array(their.grad), 1e-10, 1e-10)
     if sum(array.size for array in arrays) <= 12:
-        assert edutorch.autograd.gradcheck(lambda *each: function(edutorch, *each), ours)
+        assert edutorch.autograd.gradcheck(lambda *tensors: function(edutorch, *tensors), ours)
 
 
 # Elementwise ---------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_indexing_by_tensors(shape, data):
         index[axis] = data.draw(st.lists(st.integers(-size, size - 1), min_size=2, max_size=2))
 
     def function(torch: Any, x: Any) -> Any:
-        made = [torch.tensor(each) if isinstance(each, list) else each for each in index]
+        made = [torch.tensor(part) if isinstance(part, list) else part for part in index]
         return x[tuple(made)].exp()
 
     agree(function, shape)
@@ -244,26 +244,28 @@ def test_products(shapes):
 def test_cat_and_stack(shape, data):
     dim = data.draw(st.integers(-len(shape), len(shape) - 1))
     sizes = data.draw(st.lists(SIZES, min_size=1, max_size=3))
-    shapes = [tuple(size if axis == dim % len(shape) else each for axis, each in enumerate(shape))
+    shapes = [tuple(size if axis == dim % len(shape) else n for axis, n in enumerate(shape))
               for size in sizes]  # fmt: skip
-    agree(lambda torch, *each: torch.cat(each, dim) * 2, *shapes)
-    agree(lambda torch, *each: torch.stack(each, dim) * 2, *itertools.repeat(shape, len(sizes)))
+    agree(lambda torch, *tensors: torch.cat(tensors, dim) * 2, *shapes)
+    agree(
+        lambda torch, *tensors: torch.stack(tensors, dim) * 2, *itertools.repeat(shape, len(sizes))
+    )
 
 
 @some_examples
 @given(shape=AXES, data=st.data())
 def test_gather_and_scatter(shape, data):
     dim = data.draw(st.integers(0, len(shape) - 1))
-    places = data.draw(st.lists(st.integers(0, shape[dim] - 1), min_size=1, max_size=4))
+    positions = data.draw(st.lists(st.integers(0, shape[dim] - 1), min_size=1, max_size=4))
 
     def function(torch: Any, x: Any) -> Any:
         line = [1] * len(shape)
-        line[dim] = len(places)
-        sizes = [len(places) if axis == dim else size for axis, size in enumerate(shape)]
-        index = torch.tensor(places).reshape(line).expand(sizes).contiguous()
+        line[dim] = len(positions)
+        sizes = [len(positions) if axis == dim else size for axis, size in enumerate(shape)]
+        index = torch.tensor(positions).reshape(line).expand(sizes).contiguous()
         picked = torch.gather(x, dim, index)
         return torch.scatter_add(x, dim, index, picked.sin()) + x.index_select(
-            dim, torch.tensor(places)
+            dim, torch.tensor(positions)
         ).sum(dim, keepdim=True)
 
     agree(function, shape)

@@ -38,27 +38,27 @@ def _warnings_are_errors() -> Iterator[None]:
         yield
 
 
-def limits(kind: str) -> Any:
-    return ml_dtypes.finfo(kind) if kind == "bfloat16" else np.finfo(kind)
+def limits(dtype: str) -> Any:
+    return ml_dtypes.finfo(dtype) if dtype == "bfloat16" else np.finfo(dtype)
 
 
 @cache
-def extremes(kind: str, count: int) -> np.ndarray:
+def extremes(dtype: str, count: int) -> np.ndarray:
     """Numbers at which things go wrong; the first `count` of them matter most."""
-    least, most = float(limits(kind).smallest_normal), float(limits(kind).max)
-    subnormal = float(limits(kind).smallest_subnormal)
-    large = {"float16": 3e4}.get(kind, 1e30)
-    small = {"float16": 1e-5}.get(kind, 1e-30)
-    numbers = [
+    least, most = float(limits(dtype).smallest_normal), float(limits(dtype).max)
+    subnormal = float(limits(dtype).smallest_subnormal)
+    large = {"float16": 3e4}.get(dtype, 1e30)
+    small = {"float16": 1e-5}.get(dtype, 1e-30)
+    elements = [
         0.0, np.nan, np.inf, -np.inf, 1.5, -0.0, most, -most, least, subnormal, -subnormal, -1.25,
         large, -large, small, -small, 100.0, -100.0, 20.5, -20.5, 1.0, -1.0, 800.0, -800.0, 0.5,
     ]  # fmt: skip
-    return np.array(numbers[:count])
+    return np.array(elements[:count])
 
 
-def rows(kind: str, width: int, count: int) -> np.ndarray:
+def rows(dtype: str, width: int, count: int) -> np.ndarray:
     """Every way to choose `width` of `count` extreme numbers, one per row."""
-    chosen = list(itertools.product(extremes(kind, count), repeat=width))
+    chosen = list(itertools.product(extremes(dtype, count), repeat=width))
     return np.array(chosen).reshape(-1, width)
 
 
@@ -67,23 +67,23 @@ def numbers_of(case: Case) -> list[str]:
             if isinstance(value, np.ndarray) and value.dtype == np.float64]  # fmt: skip
 
 
-def extreme_elementwise(op_name: str, case: Case, kind: str) -> Case | None:
+def extreme_elementwise(op_name: str, case: Case, dtype: str) -> Case | None:
     """Replace the numbers of a case by all pairs (triples, …) of extreme ones."""
     names = numbers_of(case)
     if "polynomial" in op_name and "n" in names:
         return None  # as many steps as `n` says
     if not names or any(isinstance(v, np.ndarray) for k, v in case.items() if k not in names):
         return None
-    columns = rows(kind, len(names), (25, 14, 8)[len(names) - 1])
+    columns = rows(dtype, len(names), (25, 14, 8)[len(names) - 1])
     return case | {name: columns[:, number].copy() for number, name in enumerate(names)}
 
 
-def extreme_rows(case: Case, kind: str) -> Case | None:
+def extreme_rows(case: Case, dtype: str) -> Case | None:
     """Replace the numbers of a case by rows of three extreme ones, worked on along each row."""
     if numbers_of(case) != ["input"] or case["input"].ndim == 0:
         return None
     dims = {} if case.get("dim") is None else {"dim": -1}
-    return case | {"input": rows(kind, 3, 7)} | dims
+    return case | {"input": rows(dtype, 3, 7)} | dims
 
 
 ALONG_ROWS = (
@@ -94,103 +94,105 @@ ALONG_ROWS = (
 PAIRS = "mse_loss l1_loss bce_forward bce_with_logits_forward".split()
 
 
-def extreme_cases(op: Op, kind: str) -> list[Case]:
+def extreme_cases(op: Op, dtype: str) -> list[Case]:
     """Return a case per setting of an op, with extreme numbers."""
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for case in CASES[op.name]:
         if op.family == "elementwise" or op.name in PAIRS:
-            made = extreme_elementwise(op.name, case, kind)
+            made = extreme_elementwise(op.name, case, dtype)
         else:
-            made = extreme_rows(case, kind)
+            made = extreme_rows(case, dtype)
             if made and (op.family == "reduction" or op.name == "softmax") and "dim" not in made:
                 continue  # all rows in one number would only be NaN
         if made is not None:
             settings = {k: v for k, v in made.items() if not isinstance(v, np.ndarray)}
             settings.pop("only_values", None)
-            found.setdefault(repr((settings, numbers_of(made))), made)
-    return list(found.values())
+            cases.setdefault(repr((settings, numbers_of(made))), made)
+    return list(cases.values())
 
 
-def reached(op: Op) -> bool:
+def is_tested(op: Op) -> bool:
     """Say whether an op is one whose numbers can be replaced by any others."""
     within = op.family == "elementwise" or op.name in (*ALONG_ROWS, *PAIRS)
     return within and op.name not in INTERNAL
 
 
-def agree(ours: Any, wanted: Any, kind: str, steps: int) -> bool:
+def agree(ours: Any, wanted: Any, dtype: str, steps: int) -> bool:
     """Say whether values are equal, NaN where NaN, ±inf where ±inf; numbers relatively.
 
     Args:
         steps: so many times the distance from 1 to the next number may be between small ones.
     """
-    for found, expected in zip(every(ours), every(wanted), strict=True):
-        assert str(found.dtype) == str(expected.dtype)
-        assert tuple(found.shape) == tuple(expected.shape)
-        close = max(4 * float(limits(kind).smallest_normal), steps * float(limits(kind).eps))
+    for result, expected in zip(every(ours), every(wanted), strict=True):
+        assert str(result.dtype) == str(expected.dtype)
+        assert tuple(result.shape) == tuple(expected.shape)
+        close = max(4 * float(limits(dtype).smallest_normal), steps * float(limits(dtype).eps))
         with np.errstate(all="ignore"):
             equal = np.isclose(
-                array(found), array(expected), TOLERANCE[kind], close, equal_nan=True
+                array(result), array(expected), TOLERANCE[dtype], close, equal_nan=True
             )
         if not equal.all():
             return False
     return True
 
 
-def theirs_with_gradients(op: Op, case: Case, kind: str, names: list[str]) -> tuple[Any, list[Any]]:
+def theirs_with_gradients(
+    op: Op, case: Case, dtype: str, names: list[str]
+) -> tuple[Any, list[Any]]:
     torch = require_torch()
 
     def make(values: np.ndarray) -> Any:
         made = torch.from_numpy(np.array(values))
-        return made.to(getattr(torch, kind)) if values.dtype == np.float64 else made
+        return made.to(getattr(torch, dtype)) if values.dtype == np.float64 else made
 
-    given = {k: convert(v, make) for k, v in case.items() if k != "only_values"}
+    bound = {k: convert(v, make) for k, v in case.items() if k != "only_values"}
     for name in names:
-        given[name].requires_grad_()
-    result = theirs(torch, op.name)(**given)
+        bound[name].requires_grad_()
+    result = theirs(torch, op.name)(**bound)
     y = every(result)[0]
     if not names or not y.requires_grad:
         return result, []
-    return result, list(torch.autograd.grad(y, [given[name] for name in names], torch.ones_like(y)))
+    return result, list(torch.autograd.grad(y, [bound[name] for name in names], torch.ones_like(y)))
 
 
-def ours_with_gradients(op: Op, case: Case, kind: str, names: list[str]) -> tuple[Any, list[Any]]:
-    given = arguments(op, case, dtype=kind)
+def ours_with_gradients(op: Op, case: Case, dtype: str, names: list[str]) -> tuple[Any, list[Any]]:
+    bound = arguments(op, case, dtype=dtype)
     for name in names:
-        given[name].requires_grad_()
-    result = call(op, given)
+        bound[name].requires_grad_()
+    result = call(op, bound)
     y = every(result)[0]
     if not names or not y.requires_grad:
         return result, []
     ones = edutorch.ones_like(y)
-    return result, list(edutorch.autograd.grad(y, [given[name] for name in names], ones))
+    return result, list(edutorch.autograd.grad(y, [bound[name] for name in names], ones))
 
 
-def parts_that_differ(op: Op, case: Case, kind: str) -> set[str]:
+def parts_that_differ(op: Op, case: Case, dtype: str) -> set[str]:
     names = differentiable(op, {k: v for k, v in case.items() if k != "only_values"})
     try:
-        expected, wanted = theirs_with_gradients(op, case, kind, names)
+        expected, wanted = theirs_with_gradients(op, case, dtype, names)
     except (RuntimeError, NotImplementedError, TypeError):
         return set()  # PyTorch has no such op for this type
-    values, gradients = ours_with_gradients(op, case, kind, names)
-    parts = set() if agree(values, expected, kind, 0) else {"values"}
+    values, gradients = ours_with_gradients(op, case, dtype, names)
+    parts = set() if agree(values, expected, dtype, 0) else {"values"}
     if not wanted or not gradients:  # PyTorch has no derivatives of Bessel functions
         return parts
-    return parts if agree(gradients, wanted, kind, 2) else parts | {"gradients"}
+    return parts if agree(gradients, wanted, dtype, 2) else parts | {"gradients"}
 
 
 @pytest.mark.oracle
-@ops(reached)
+@ops(is_tested)
 def test_extremes(op):
     """They agree, but for what EXTREME_DIFFERENCES explains.
 
     PyTorch's own answers to NaN differ between its vectorised loops and the rest of a row, so
     what is explained need not show on each machine.
     """
-    found = set()
-    for kind in KINDS:
-        for case in extreme_cases(op, kind):
-            found |= parts_that_differ(op, case, kind)
-    assert found <= set(EXTREME_DIFFERENCES.get(op.name, {}))
+    differences = set()
+    for dtype in KINDS:
+        for case in extreme_cases(op, dtype):
+            differences |= parts_that_differ(op, case, dtype)
+    assert differences <= set(EXTREME_DIFFERENCES.get(op.name, {}))
 
 
 # Losses, norms and activations that are made of ops ------------------------------------------
@@ -227,11 +229,11 @@ FUNCTIONS: dict[str, Any] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_extremes_of_functions(name):
     """As of ops: values and gradients agree, but for what is explained."""
-    torch, found = require_torch(), set()
-    for kind in KINDS:
-        numbers = rows(kind, 3, 7)
-        theirs = torch.from_numpy(numbers).to(getattr(torch, kind)).requires_grad_()
-        ours = edutorch.tensor(numbers, dtype=getattr(edutorch, kind), requires_grad=True)
+    torch, differences = require_torch(), set()
+    for dtype in KINDS:
+        values = rows(dtype, 3, 7)
+        theirs = torch.from_numpy(values).to(getattr(torch, dtype)).requires_grad_()
+        ours = edutorch.tensor(values, dtype=getattr(edutorch, dtype), requires_grad=True)
         try:
             expected = FUNCTIONS[name](torch.nn.functional, theirs)
             expected.sum().backward()
@@ -239,6 +241,6 @@ def test_extremes_of_functions(name):
             continue  # PyTorch has no such function for this type
         result = FUNCTIONS[name](edutorch.nn.functional, ours)
         result.sum().backward()
-        found |= set() if agree(result, expected, kind, 0) else {"values"}
-        found |= set() if agree(ours.grad, theirs.grad, kind, 2) else {"gradients"}
-    assert found <= set(EXTREME_DIFFERENCES.get(f"nn.{name}", {}))
+        differences |= set() if agree(result, expected, dtype, 0) else {"values"}
+        differences |= set() if agree(ours.grad, theirs.grad, dtype, 2) else {"gradients"}
+    assert differences <= set(EXTREME_DIFFERENCES.get(f"nn.{name}", {}))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.golden_ops import agrees, file_of, golden, golden_names, kinds_of
-from tests.op_calls import answer, arguments, call, every, fitting, ops
+from tests.golden_ops import agrees, dtypes_of, file_of, golden, golden_names
+from tests.op_calls import answer, arguments, call, every, fit_to_dtype, ops
 from tests.op_cases import CASES, INTERNAL, WIDER
 
 pytestmark = pytest.mark.usefixtures("warnings_are_errors")
@@ -16,29 +16,29 @@ HINT = "write them again where PyTorch is: python -m tests.golden_ops"
 @ops(lambda op: op.name not in INTERNAL)
 def test_results_are_as_written(op):
     for number, case in enumerate(CASES[op.name]):
-        for kind in kinds_of(op, number):
-            texts = golden(op, number, kind)
+        for dtype in dtypes_of(op, number):
+            texts = golden(op, number, dtype)
             assert texts is not None, f"{op.name} has no answer for its case {number}: {HINT}"
-            given = arguments(op, fitting(case, kind), dtype=kind)
+            bound = arguments(op, fit_to_dtype(case, dtype), dtype=dtype)
             if isinstance(texts, list):
-                for result, text in zip(every(call(op, given)), texts, strict=True):
-                    assert agrees(result, text), (number, kind, text, result)
-            elif texts == "not implemented" and (op.name, kind) not in WIDER:
+                for result, text in zip(every(call(op, bound)), texts, strict=True):
+                    assert agrees(result, text), (number, dtype, text, result)
+            elif texts == "not implemented" and (op.name, dtype) not in WIDER:
                 with pytest.raises((TypeError, RuntimeError)):
-                    call(op, given)
+                    call(op, bound)
 
 
 @pytest.mark.oracle
 @ops(lambda op: op.name not in INTERNAL)
 def test_what_is_written_is_pytorchs(op):
     for number in range(len(CASES[op.name])):
-        for kind in kinds_of(op, number):
-            texts, found = golden(op, number, kind), answer(op.name, number, kind)
-            if isinstance(found, str):
-                assert texts == found, HINT
+        for dtype in dtypes_of(op, number):
+            texts, expected = golden(op, number, dtype), answer(op.name, number, dtype)
+            if isinstance(expected, str):
+                assert texts == expected, HINT
             else:
-                pairs = zip(every(found), texts, strict=True)
-                assert all(agrees(each, text) for each, text in pairs), HINT
+                pairs = zip(every(expected), texts, strict=True)
+                assert all(agrees(tensor, text) for tensor, text in pairs), HINT
 
 
 def test_nothing_else_is_written():

@@ -17,9 +17,9 @@ from tests.op_calls import (
     TOLERANCE,
     arguments,
     array,
-    cases_with_numbers,
     differentiable,
-    of_numbers,
+    differentiable_call,
+    differentiable_cases,
     ops,
     oracle,
     refuses,
@@ -51,9 +51,9 @@ IN_OTHER_FILES = {"ctc_loss_forward"}
 @every_op_with_rules
 def test_every_rule_is_differentiated(op):
     """A rule for an input that no case gives as numbers would never be checked."""
-    given = {name for case in CASES[op.name] for name in differentiable(op, case)}
+    differentiated = {name for case in CASES[op.name] for name in differentiable(op, case)}
     if op.name not in IN_OTHER_FILES:
-        assert {name for name in op.rules if not refuses(op, name)} <= given
+        assert {name for name in op.rules if not refuses(op, name)} <= differentiated
     else:  # a case says where, and that file knows the function
         reasons = [str(case.get("only_values")) for case in CASES[op.name]]
         path = next(reason.partition("tests/")[2] for reason in reasons if "tests/" in reason)
@@ -62,72 +62,72 @@ def test_every_rule_is_differentiated(op):
 
 def calls(op: Op) -> Iterator[Call]:
     """Yield each case as a function of its numbers, where differences are a good derivative."""
-    for case in cases_with_numbers(op):
-        given = arguments(op, case, grad=True)
-        function, numbers = of_numbers(op, given, differentiable(op, case))
-        if function(*numbers).dtype in FINE:
-            yield function, numbers
+    for case in differentiable_cases(op):
+        bound = arguments(op, case, grad=True)
+        function, operands = differentiable_call(op, bound, differentiable(op, case))
+        if function(*operands).dtype in FINE:
+            yield function, operands
 
 
 def complex_calls(op: Op) -> Iterator[Call]:
     """Yield each case with complex numbers, where PyTorch takes these."""
-    for case in cases_with_numbers(op):
+    for case in differentiable_cases(op):
         try:
             if op.name not in INTERNAL:
                 oracle(op, case, "complex128")
-            given = arguments(op, case, dtype="complex128", grad=True)
-            function, numbers = of_numbers(op, given, differentiable(op, case))
-            output = function(*numbers)
+            bound = arguments(op, case, dtype="complex128", grad=True)
+            function, operands = differentiable_call(op, bound, differentiable(op, case))
+            output = function(*operands)
         except (RuntimeError, NotImplementedError, TypeError, ValueError):
             continue  # PyTorch refuses, and so do we: see `test_refusals`
         if output.dtype in FINE:
-            yield function, numbers
+            yield function, operands
 
 
 @ops(lambda op: op.rules)
 def test_gradients(op):
-    for function, numbers in calls(op):
-        assert edutorch.autograd.gradcheck(function, numbers)
+    for function, operands in calls(op):
+        assert edutorch.autograd.gradcheck(function, operands)
 
 
 @ops(lambda op: op.rules)
 def test_second_derivatives(op):
-    for function, numbers in calls(op):
-        assert edutorch.autograd.gradgradcheck(function, numbers)
+    for function, operands in calls(op):
+        assert edutorch.autograd.gradgradcheck(function, operands)
 
 
 @ops(lambda op: op.rules)
 def test_forward_mode(op):
     """J v is what differences of the values say, and agrees with backward."""
-    for function, numbers in calls(op):
-        forward_agrees_with_backward(function, numbers)
+    for function, operands in calls(op):
+        forward_agrees_with_backward(function, operands)
 
 
 @pytest.mark.oracle
 @ops(lambda op: op.rules)
 def test_complex_derivatives(op):
     """Where PyTorch takes complex numbers, their derivatives agree with differences, too."""
-    for function, numbers in complex_calls(op):
-        assert edutorch.autograd.gradcheck(function, numbers)
-        assert second_derivatives_agree(function, numbers)
-        forward_agrees_with_backward(function, numbers)
+    for function, operands in complex_calls(op):
+        assert edutorch.autograd.gradcheck(function, operands)
+        assert second_derivatives_agree(function, operands)
+        forward_agrees_with_backward(function, operands)
 
 
 @pytest.mark.slow
 @pytest.mark.oracle
 @ops(lambda op: op.rules)
 def test_complex_second_derivatives_number_by_number(op):
-    for function, numbers in complex_calls(op):
-        assert edutorch.autograd.gradgradcheck(function, numbers)
+    for function, operands in complex_calls(op):
+        assert edutorch.autograd.gradgradcheck(function, operands)
 
 
 @every_op_with_rules
 def test_results_without_a_derivative(op):
     """Integers and bools ask for no gradient."""
-    for case in cases_with_numbers(op):
-        given = arguments(op, case, grad=True)
-        function, numbers = of_numbers(op, given, differentiable(op, case))
-        output = function(*numbers)
+    for case in differentiable_cases(op):
+        bound = arguments(op, case, grad=True)
+        function, operands = differentiable_call(op, bound, differentiable(op, case))
+        output = function(*operands)
         assert output.requires_grad == (output.dtype.category >= 2)
 
 
@@ -141,10 +141,10 @@ def direction(like: Tensor, seed: int) -> Tensor:
     return edutorch.tensor(np.asarray(turned), device=like.device)
 
 
-def forward_agrees_with_backward(function: Any, numbers: list[Tensor]) -> None:
+def forward_agrees_with_backward(function: Any, operands: list[Tensor]) -> None:
     """Check J v against differences, and ⟨w, J v⟩ = ⟨Jᵀ w, v⟩."""
-    tangents = [direction(number, seed=9) for number in numbers]
-    still = tuple(number.detach() for number in numbers)
+    tangents = [direction(number, seed=9) for number in operands]
+    still = tuple(number.detach() for number in operands)
     value, pushed = edutorch.func.jvp(function, still, tuple(tangents))
     assert (pushed.shape, pushed.dtype) == (value.shape, value.dtype)
     step = 1e-6
@@ -152,11 +152,11 @@ def forward_agrees_with_backward(function: Any, numbers: list[Tensor]) -> None:
     behind = function(*(x - step * v for x, v in zip(still, tangents, strict=True)))
     wanted = array((ahead - behind) / (2 * step))
     np.testing.assert_allclose(array(pushed), wanted, rtol=1e-4, atol=1e-6)
-    output = function(*numbers)
-    if not all(each.numel() for each in (output, *numbers)):
+    output = function(*operands)
+    if not all(tensor.numel() for tensor in (output, *operands)):
         return  # the mean of nothing is NaN, the sum over its gradient 0
     weights = direction(output, seed=8)
-    pulled = edutorch.autograd.grad(output, numbers, weights)
+    pulled = edutorch.autograd.grad(output, operands, weights)
     there = (weights.conj() * pushed).real.sum().item()
     pairs = zip(pulled, tangents, strict=True)
     back = sum((g.conj() * v).real.sum().item() for g, v in pairs)
@@ -168,26 +168,26 @@ def forward_agrees_with_backward(function: Any, numbers: list[Tensor]) -> None:
 
 def twice_differentiated(op: Op, case: Any, device: str) -> list[Tensor]:
     """Return the first and the second gradients of a case along some direction."""
-    given = arguments(op, case, device, grad=True)
-    function, numbers = of_numbers(op, given, differentiable(op, case))
-    output = function(*numbers)
+    bound = arguments(op, case, device, grad=True)
+    function, operands = differentiable_call(op, bound, differentiable(op, case))
+    output = function(*operands)
     if output.dtype.category < 2:
         return []
     weights = direction(output, seed=8).to(output.dtype)
-    first = edutorch.autograd.grad(output, numbers, weights, create_graph=True)
-    for g, x in zip(first, numbers, strict=True):
+    first = edutorch.autograd.grad(output, operands, weights, create_graph=True)
+    for g, x in zip(first, operands, strict=True):
         assert g.shape == x.shape
         assert isinstance(g._array, type(x._array)), "0-d, not a NumPy scalar"
     moving = [g for g in first if g.requires_grad]
     if not moving:
         return list(first)
     ones = [edutorch.ones_like(g) for g in moving]
-    return [*first, *edutorch.autograd.grad(moving, numbers, ones, materialize_grads=True)]
+    return [*first, *edutorch.autograd.grad(moving, operands, ones, materialize_grads=True)]
 
 
 @ops(lambda op: op.rules)
 def test_the_strict_device_has_the_same_derivatives(op):
     """What differences say of one device then holds on the other one, too."""
-    for case in cases_with_numbers(op):
+    for case in differentiable_cases(op):
         results = [twice_differentiated(op, case, device) for device in DEVICES]
         same(*results, TOLERANCE["float64"])

@@ -20,8 +20,8 @@ from tests.op_calls import (
     call,
     devices,
     differentiable,
+    differentiable_call,
     every,
-    of_numbers,
     ops,
     oracle,
     same,
@@ -49,19 +49,19 @@ STRETCHES = {
 def gradients(op: Op, case: Case) -> list[Tensor]:
     """Return the gradients of all numbers of a case, with a weight for each result."""
     names = differentiable(op, case)
-    function, numbers = of_numbers(op, arguments(op, case, grad=True), names)
-    output = function(*numbers)
+    function, operands = differentiable_call(op, arguments(op, case, grad=True), names)
+    output = function(*operands)
     if not names or not output.requires_grad:
         return []
     weights = edutorch.arange(output.numel()).reshape(output.shape).to(output.dtype).cos()
-    return list(edutorch.autograd.grad(output, numbers, weights, materialize_grads=True))
+    return list(edutorch.autograd.grad(output, operands, weights, materialize_grads=True))
 
 
 def gradients_of_stretched_operands_are_sums(op: Op, small: Case, whole: Case) -> None:
     """Hold them to those of operands that had the whole shape, which differences have checked."""
-    for found, gradient in zip(gradients(op, small), gradients(op, whole), strict=True):
-        added = gradient.sum_to_size(found.shape)
-        same(found, added, TOLERANCE["float64"])
+    for small_gradient, gradient in zip(gradients(op, small), gradients(op, whole), strict=True):
+        added = gradient.sum_to_size(small_gradient.shape)
+        same(small_gradient, added, TOLERANCE["float64"])
 
 
 def grids(op: Op) -> list[Case]:
@@ -69,8 +69,8 @@ def grids(op: Op) -> list[Case]:
     arrays = [[v for v in case.values() if isinstance(v, np.ndarray)] for case in CASES[op.name]]
     return [
         case
-        for case, found in zip(CASES[op.name], arrays, strict=True)
-        if found and all(each.ndim == 2 for each in found)
+        for case, case_arrays in zip(CASES[op.name], arrays, strict=True)
+        if case_arrays and all(array.ndim == 2 for array in case_arrays)
     ]
 
 
@@ -82,7 +82,7 @@ def test_operands_broadcast(op, stretch, device):
         small = cut(case, lambda number, value: np.asarray(value[STRETCHES[stretch][number]]))
         arrays = [key for key, value in small.items() if isinstance(value, np.ndarray)]
         full = np.broadcast_arrays(*(small[key] for key in arrays))
-        whole = small | {key: each.copy() for key, each in zip(arrays, full, strict=True)}
+        whole = small | {key: array.copy() for key, array in zip(arrays, full, strict=True)}
         same(call(op, arguments(op, small, device)), call(op, arguments(op, whole, device)), 0)
         if device == "cpu":
             gradients_of_stretched_operands_are_sums(op, small, whole)
@@ -101,10 +101,12 @@ def test_zero_dims_and_empty(op, size, device):
         same(call(op, arguments(op, small, device)), oracle(op, small), TOLERANCE["float64"])
         names = differentiable(op, small)
         if names:
-            function, numbers = of_numbers(op, arguments(op, small, device, grad=True), names)
-            output = function(*numbers)
+            function, operands = differentiable_call(
+                op, arguments(op, small, device, grad=True), names
+            )
+            output = function(*operands)
             output.backward(edutorch.ones_like(output))
-            assert all(number.grad.shape == number.shape for number in numbers)
+            assert all(number.grad.shape == number.shape for number in operands)
 
 
 PARTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -122,7 +124,7 @@ def with_parts(case: Case, part: Callable[[np.ndarray], np.ndarray]) -> Case:
         if isinstance(value, np.ndarray):
             return np.ascontiguousarray(part(value)).reshape(part(value).shape)
         if isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) for v in value):
-            return type(value)(of(each) for each in value)
+            return type(value)(of(item) for item in value)
         return value
 
     return {key: of(value) for key, value in case.items()}
@@ -151,8 +153,8 @@ def test_odd_shapes(op, part):
     """Without dimensions and empty: PyTorch's result, or a refusal where it refuses."""
     for case in CASES[op.name]:
         small = with_parts(case, PARTS[part])
-        found = answers_alike(op, small)
-        assert not found or op.name in ODD_SHAPES, (found, small)
+        difference = answers_alike(op, small)
+        assert not difference or op.name in ODD_SHAPES, (difference, small)
 
 
 def other_layout(x: Tensor) -> Tensor:
@@ -168,24 +170,24 @@ def other_layout(x: Tensor) -> Tensor:
 @ops(lambda op: op.name not in LAYOUT_MATTERS)
 def test_the_layout_in_memory_does_not_matter(op, device):
     for case in CASES[op.name]:
-        given = arguments(op, case, device)
+        bound = arguments(op, case, device)
         moved = {
-            key: [other_layout(each) for each in value]
+            key: [other_layout(tensor) for tensor in value]
             if isinstance(value, list) and op.variadic
             else other_layout(value)
             if isinstance(value, Tensor)
             else value
-            for key, value in given.items()
+            for key, value in bound.items()
         }
-        same(call(op, moved), call(op, given), TOLERANCE["float64"])
+        same(call(op, moved), call(op, bound), TOLERANCE["float64"])
         names = differentiable(op, case)
         results = []
-        for each in (given, moved):
+        for call_arguments in (bound, moved):
             for name in names:
-                [tensor.requires_grad_() for tensor in every(each[name])]
-            function, numbers = of_numbers(op, each, names)
-            output = function(*numbers) if names else None
+                [tensor.requires_grad_() for tensor in every(call_arguments[name])]
+            function, operands = differentiable_call(op, call_arguments, names)
+            output = function(*operands) if names else None
             if output is not None and output.requires_grad:
-                results.append(edutorch.autograd.grad(output, numbers, edutorch.ones_like(output)))
+                results.append(edutorch.autograd.grad(output, operands, edutorch.ones_like(output)))
         if results:
             same(results[1], results[0], TOLERANCE["float64"])

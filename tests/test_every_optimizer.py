@@ -104,7 +104,7 @@ def test_pytorch_continues_our_state(name, settings, torch):
 
 @pytest.mark.parametrize("name", sorted(set(OPTIONS) - set(WITHOUT_GROUPS)))
 def test_groups_have_settings_of_their_own(name, torch):
-    found = []
+    results = []
     for library in (edutorch, torch):
         p = parameters(library, "float64")
         p["b"] = p["b"].detach()[None].repeat(2, 1).requires_grad_() if name == "Muon" else p["b"]
@@ -115,8 +115,8 @@ def test_groups_have_settings_of_their_own(name, torch):
             optimizer.zero_grad()
             loss_of(p if name != "Muon" else p | {"b": p["b"].sum(0)}).backward()
             optimizer.step()
-        found.append((p, optimizer))
-    (ours, mine), (theirs, other) = found
+        results.append((p, optimizer))
+    (ours, mine), (theirs, other) = results
     all_close(ours, theirs, near(name, loaded=False))
     assert repr(mine) == repr(other)
     compare_states(mine.state_dict(), other.state_dict(), near(name, loaded=False))
@@ -124,7 +124,7 @@ def test_groups_have_settings_of_their_own(name, torch):
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_closure_is_called_as_often_as_by_pytorch(name, torch):
-    found = []
+    results = []
     for _, p, optimizer in both(torch, name, OPTIONS[name][1]):
         losses: list[float] = []
 
@@ -136,8 +136,8 @@ def test_a_closure_is_called_as_often_as_by_pytorch(name, torch):
             return loss
 
         returned = [float(optimizer.step(closure)) for _ in range(3)]
-        found.append((losses, returned))
-    (ours, mine), (theirs, other) = found
+        results.append((losses, returned))
+    (ours, mine), (theirs, other) = results
     assert ours == pytest.approx(theirs, rel=near(name, loaded=False))
     assert mine == pytest.approx(other, rel=near(name, loaded=False))
 

@@ -25,11 +25,11 @@ TRANSFORMS = [base + end for base in (*OF_COMPLEX, *OF_REAL) for end in ("", "2"
 each_transform = pytest.mark.parametrize("name", TRANSFORMS)
 
 
-def numbers_for(name, kind="float64"):
+def numbers_for(name, dtype="float64"):
     complex_too = name.rstrip("2n") in OF_COMPLEX
     array = COMPLEX if complex_too else REAL
     single = {True: np.complex64, False: np.float32}[complex_too]
-    return array.astype(single) if kind == "float32" else array
+    return array.astype(single) if dtype == "float32" else array
 
 
 def settings_for(name):
@@ -39,9 +39,9 @@ def settings_for(name):
         return [{"n": n, "dim": dim, "norm": norm} for n, dim, norm in
             itertools.product(sizes, axes, NORMS)]  # fmt: skip
     axes = [(-2, -1), (2, 0)] + ([None, (0, 1, 2), 1] if name[-1] == "n" else [])
-    found = [{"dim": dim, "norm": norm} for dim, norm in itertools.product(axes, NORMS)]
-    found += [{"s": (3, 6)}, {"s": (2, -1), "norm": "forward"}, {"s": (5, 4), "dim": (0, 2)}]
-    return found + ([{"s": 3}, {"s": (2, 2, 3)}] if name[-1] == "n" else [])
+    combinations = [{"dim": dim, "norm": norm} for dim, norm in itertools.product(axes, NORMS)]
+    combinations += [{"s": (3, 6)}, {"s": (2, -1), "norm": "forward"}, {"s": (5, 4), "dim": (0, 2)}]
+    return combinations + ([{"s": 3}, {"s": (2, 2, 3)}] if name[-1] == "n" else [])
 
 
 @pytest.mark.oracle
@@ -53,13 +53,17 @@ def test_numbers_and_gradients_are_pytorchs(name, device):
         theirs = torch.tensor(start, requires_grad=True)
         ours = edutorch.tensor(start, requires_grad=True)
         expected = getattr(torch.fft, name)(theirs, **settings)
-        found = getattr(edutorch.fft, name)(ours, **settings)
-        assert str(found.dtype) == str(expected.dtype)
+        result = getattr(edutorch.fft, name)(ours, **settings)
+        assert str(result.dtype) == str(expected.dtype)
         np.testing.assert_allclose(
-            found.numpy(force=True), expected.numpy(force=True), 1e-10, 1e-10, err_msg=str(settings)
+            result.numpy(force=True),
+            expected.numpy(force=True),
+            1e-10,
+            1e-10,
+            err_msg=str(settings),
         )
         (expected.abs() ** 3).sum().backward()
-        (found.abs() ** 3).sum().backward()
+        (result.abs() ** 3).sum().backward()
         np.testing.assert_allclose(
             ours.grad.numpy(force=True),
             theirs.grad.numpy(force=True),
@@ -83,18 +87,18 @@ def test_both_derivatives_are_those_of_the_numbers(name):
 
 @pytest.mark.oracle
 @each_transform
-@tried("kind", ["float32", "float64", "int64", "uint8", "bool"])
-def test_types_are_pytorchs(name, kind, device):
+@tried("dtype", ["float32", "float64", "int64", "uint8", "bool"])
+def test_types_are_pytorchs(name, dtype, device):
     torch = require_torch()
-    array = numbers_for(name, kind)
-    array = array if "float" in kind else array.real
+    array = numbers_for(name, dtype)
+    array = array if "float" in dtype else array.real
     theirs = torch.tensor(array)
-    theirs = theirs if theirs.is_complex() else theirs.to(getattr(torch, kind))
+    theirs = theirs if theirs.is_complex() else theirs.to(getattr(torch, dtype))
     ours = edutorch.tensor(theirs.numpy())
     expected = getattr(torch.fft, name)(theirs)
-    found = getattr(edutorch.fft, name)(ours)
-    assert str(found.dtype) == str(expected.dtype)
-    np.testing.assert_allclose(found.numpy(force=True), expected.numpy(force=True), 1e-4, 1e-4)
+    result = getattr(edutorch.fft, name)(ours)
+    assert str(result.dtype) == str(expected.dtype)
+    np.testing.assert_allclose(result.numpy(force=True), expected.numpy(force=True), 1e-4, 1e-4)
 
 
 @pytest.mark.oracle
@@ -150,9 +154,9 @@ def test_frequencies_are_pytorchs(name, n, device):
     torch = require_torch()
     for d in (1.0, 0.25):
         expected = getattr(torch.fft, name)(n, d)
-        found = getattr(edutorch.fft, name)(n, d)
-        assert str(found.dtype) == str(expected.dtype)
-        np.testing.assert_allclose(found.numpy(force=True), expected.numpy(force=True), 1e-6)
+        result = getattr(edutorch.fft, name)(n, d)
+        assert str(result.dtype) == str(expected.dtype)
+        np.testing.assert_allclose(result.numpy(force=True), expected.numpy(force=True), 1e-6)
     double = getattr(edutorch.fft, name)(n + 1, dtype=edutorch.float64, requires_grad=True)
     assert double.dtype is edutorch.float64 and double.requires_grad
 
@@ -164,9 +168,9 @@ def test_shifts_are_pytorchs(name, dim, device):
     torch = require_torch()
     expected = getattr(torch.fft, name)(torch.tensor(REAL), dim)
     x = edutorch.tensor(REAL, requires_grad=True)
-    found = getattr(edutorch.fft, name)(x, dim)
-    np.testing.assert_array_equal(found.numpy(force=True), expected.numpy(force=True))
-    (found**2).sum().backward()
+    result = getattr(edutorch.fft, name)(x, dim)
+    np.testing.assert_array_equal(result.numpy(force=True), expected.numpy(force=True))
+    (result**2).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(force=True), 2 * REAL)
 
 
@@ -189,9 +193,9 @@ def test_mistakes_are_explained(name):
         transform(x, dim=(0, 5) if several else 5)
     with pytest.raises(TypeError):
         transform(x, **{key: 2.5})
-    for kind in (edutorch.float16, edutorch.bfloat16):
+    for dtype in (edutorch.float16, edutorch.bfloat16):
         with pytest.raises(DTypeError, match="Unsupported dtype"):
-            transform(x.to(kind))
+            transform(x.to(dtype))
     if name.rstrip("2n") in OF_REAL:
         with pytest.raises(DTypeError, match=r"expects a real input tensor[\s\S]*fft.fft"):
             transform(x.to(edutorch.complex64))

@@ -76,7 +76,7 @@ def test_a_result_that_is_not_one_number_is_refused() -> None:
 # The same calls in PyTorch -------------------------------------------------------------
 
 
-def numbers(lib: Any, *values: Any) -> Any:
+def make_tensor(lib: Any, *values: Any) -> Any:
     return lib.tensor(values, dtype=lib.float64)
 
 
@@ -103,7 +103,7 @@ def three(a: Any, b: Any, c: Any) -> Any:
 
 
 def parameters(lib: Any) -> Any:
-    return {"w": numbers(lib, 1.0, 2.0), "b": numbers(lib, 0.5)}
+    return {"w": make_tensor(lib, 1.0, 2.0), "b": make_tensor(lib, 0.5)}
 
 
 def aux(f: Any) -> Any:
@@ -160,19 +160,19 @@ CALLS = {
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_pytorchs(torch: Any, device: str, name: str) -> None:
-    found = []
+    results = []
     for lib in (edutorch, torch):
-        x, y = numbers(lib, 0.3, -1.2), numbers(lib, 2.0, 0.7)
-        found.append(CALLS[name](lib.func, parameters(lib), x, y))
-    agree(*found)
+        x, y = make_tensor(lib, 0.3, -1.2), make_tensor(lib, 2.0, 0.7)
+        results.append(CALLS[name](lib.func, parameters(lib), x, y))
+    agree(*results)
 
 
 @pytest.mark.oracle
 def test_what_is_outside_stays_connected(torch: Any) -> None:
     """A derivative can itself be differentiated by what the function has used from outside."""
-    found = []
+    results = []
     for lib in (edutorch, torch):
-        w, x = numbers(lib, 2.0, 3.0).requires_grad_(), numbers(lib, 0.5, 1.0)
+        w, x = make_tensor(lib, 2.0, 3.0).requires_grad_(), make_tensor(lib, 0.5, 1.0)
 
         def square(x: Any, w: Any = w) -> Any:
             return w * x * x
@@ -182,8 +182,8 @@ def test_what_is_outside_stays_connected(torch: Any) -> None:
         rows = lib.func.jacrev(square)(x)
         _, moved = lib.func.jvp(square, (x,), (x,))
         total = (g * g).sum() + back(y)[0].sum() + rows.prod(0).sum() + rows.sum() + moved.sum()
-        found.append((lib.autograd.grad(total, w), g, y))
-    agree(*found)
+        results.append((lib.autograd.grad(total, w), g, y))
+    agree(*results)
 
 
 REFUSED = {
@@ -208,7 +208,7 @@ REFUSED = {
 def test_refusals_are_pytorchs(torch: Any, name: str) -> None:
     for lib in (edutorch, torch):
         with pytest.raises((RuntimeError, ValueError, TypeError)):
-            REFUSED[name](lib.func, numbers(lib, 1.0, 2.0))
+            REFUSED[name](lib.func, make_tensor(lib, 1.0, 2.0))
 
 
 # Modules -----------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def test_a_module_as_a_function_of_its_parameters() -> None:
     untied = func.functional_call(model, other, x, tie_weights=False)
     assert edutorch.allclose(untied, 2 * (x @ model.b.weight.T))
     assert model(x).tolist() == before.tolist()
-    parameters = {name: each.detach() for name, each in model.named_parameters()}
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
     gradients = func.grad(lambda p: func.functional_call(model, p, x).sum())(parameters)
     model(x).sum().backward()
     assert edutorch.allclose(gradients["a.weight"], model.a.weight.grad)
@@ -313,15 +313,15 @@ def test_functionalize_changes_nothing() -> None:
 
 def test_trees_are_taken_apart_and_put_together() -> None:
     Pair = namedtuple("Pair", "first second")
-    given = {"a": Pair(1, [2, None]), "b": (), "c": {"d": (3,)}}
-    leaves, spec = tree_flatten(given)
+    nested = {"a": Pair(1, [2, None]), "b": (), "c": {"d": (3,)}}
+    leaves, spec = tree_flatten(nested)
     assert leaves == [1, 2, None, 3]
-    assert tree_unflatten(leaves, spec) == given
+    assert tree_unflatten(leaves, spec) == nested
     assert isinstance(tree_unflatten(leaves, spec)["a"], Pair)
     assert spec.num_leaves == 4
     assert tree_map(lambda x, y: (x, y), [1, (2,)], [3, (4,)]) == [(1, 3), ((2, 4),)]
-    assert tree_map_only(int, lambda n: -n, given)["c"] == {"d": (-3,)}
-    assert tree_all(lambda n: n != 7, given)
+    assert tree_map_only(int, lambda n: -n, nested)["c"] == {"d": (-3,)}
+    assert tree_all(lambda n: n != 7, nested)
     assert tree_flatten((1, [2]), is_leaf=lambda x: isinstance(x, list))[0] == [1, [2]]
     with pytest.raises(ValueError, match="leaves"):
         tree_unflatten([1], spec)

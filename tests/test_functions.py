@@ -161,7 +161,7 @@ def names_for(library: Any) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """A result as something both libraries agree on: (type, shape, numbers)."""
     if isinstance(value, (tuple, list)) and not hasattr(value, "numel"):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if hasattr(value, "detach"):
         return str(value.dtype), tuple(value.shape), value.tolist()
     if type(value).__name__ in ("Size", "dtype"):
@@ -189,14 +189,14 @@ def test_line(line, device):
     expressions = split_expressions(line)
     edutorch.set_default_device(device)
     try:
-        found = [(expression, attempt(expression, edutorch)) for expression in expressions]
+        outcomes = [(expression, attempt(expression, edutorch)) for expression in expressions]
     finally:
         edutorch.set_default_device("cpu")
     wrong = []
-    for each, ours in found:
-        theirs = plain(eval(each, names_for(torch)))
+    for text, ours in outcomes:
+        theirs = plain(eval(text, names_for(torch)))
         if not close(ours, theirs):
-            wrong.append(f"{each}\n    here:    {ours}\n    PyTorch: {theirs}")
+            wrong.append(f"{text}\n    here:    {ours}\n    PyTorch: {theirs}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -252,9 +252,9 @@ def test_names_and_arguments_are_pytorchs():
 @pytest.mark.parametrize("take", ["sum", "mean", "var"])
 def test_long_sums_are_exact(shape, take):
     """Adding row to row in float32 would lose four digits here."""
-    numbers = np.random.default_rng(0).uniform(0.5, 1.0, shape)
+    elements = np.random.default_rng(0).uniform(0.5, 1.0, shape)
     dim = len(shape) - 2 if len(shape) > 1 else 0
-    x = edutorch.tensor(numbers.astype(np.float32))
+    x = edutorch.tensor(elements.astype(np.float32))
     exact = getattr(x.double(), take)(dim).numpy()
     np.testing.assert_allclose(getattr(x, take)(dim).numpy(), exact, rtol=3e-6)
 

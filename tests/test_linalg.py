@@ -99,11 +99,11 @@ def test_numbers_and_gradients_are_pytorchs(name, device):
     function, start = CASES[name]
     theirs = torch.tensor(start, requires_grad=True)
     ours = edutorch.tensor(start, requires_grad=True, device=device)
-    expected, found = function(torch, theirs), function(edutorch, ours)
-    assert found.device == ours.device and found.shape == tuple(expected.shape)
-    np.testing.assert_allclose(found.detach().cpu().numpy(), expected.detach().numpy(), atol=1e-9)
+    expected, result = function(torch, theirs), function(edutorch, ours)
+    assert result.device == ours.device and result.shape == tuple(expected.shape)
+    np.testing.assert_allclose(result.detach().cpu().numpy(), expected.detach().numpy(), atol=1e-9)
     torch.sin(expected).sum().backward()
-    edutorch.sin(found).sum().backward()
+    edutorch.sin(result).sum().backward()
     np.testing.assert_allclose(ours.grad.cpu().numpy(), theirs.grad.numpy(), rtol=1e-6, atol=1e-8)
 
 
@@ -125,11 +125,11 @@ def test_both_derivatives_are_those_of_the_numbers(name):
 )  # fmt: skip
 def test_results_have_pytorchs_fields(name, start, options):
     torch = require_torch()
-    given = (start, np.cos(start)) if name == "lstsq" else (start,)
-    expected = getattr(torch.linalg, name)(*map(torch.tensor, given), **options)
-    found = getattr(edutorch.linalg, name)(*map(edutorch.tensor, given), **options)
-    for field in found._fields:
-        theirs, ours = getattr(expected, field).numpy(), getattr(found, field).numpy()
+    inputs = (start, np.cos(start)) if name == "lstsq" else (start,)
+    expected = getattr(torch.linalg, name)(*map(torch.tensor, inputs), **options)
+    result = getattr(edutorch.linalg, name)(*map(edutorch.tensor, inputs), **options)
+    for field in result._fields:
+        theirs, ours = getattr(expected, field).numpy(), getattr(result, field).numpy()
         np.testing.assert_allclose(abs(ours), abs(theirs), atol=1e-9)  # signs are open
 
 

@@ -67,7 +67,7 @@ def by_eigenvectors(t, x):
 
 
 def triangles(t, x):
-    return t.cat([each.flatten() for each in t.linalg.lu(x)])
+    return t.cat([factor.flatten() for factor in t.linalg.lu(x)])
 
 
 def lu_solve(**how):
@@ -159,56 +159,58 @@ for order in (0.5, 1, 2, 3, math.inf, -math.inf):
 for order in ("fro", "nuc", 1, -1, 2, -2, math.inf):
     CASES[f"matrix_norm {order}"] = (lambda t, x, order=order: t.linalg.matrix_norm(x, order), A)
 each_case = pytest.mark.parametrize("name", CASES)
-kinds = tried("kind", ["complex", "real"])
+dtype_kinds = tried("dtype_kind", ["complex", "real"])
 
 
-def given(name, kind):
+def inputs_of(name, dtype_kind):
     function, *arrays = CASES[name]
-    return function, [array.copy() if kind == "complex" else array.real.copy() for array in arrays]
+    return function, [
+        array.copy() if dtype_kind == "complex" else array.real.copy() for array in arrays
+    ]
 
 
 def loss(y):
     return (y * (0.3 + 0.2j)).real.sum() + (y.abs() ** 2).sum()
 
 
-@kinds
+@dtype_kinds
 @each_case
-def test_numbers_and_gradients_are_pytorchs(name, kind, device):
+def test_numbers_and_gradients_are_pytorchs(name, dtype_kind, device):
     torch = require_torch()
-    function, arrays = given(name, kind)
+    function, arrays = inputs_of(name, dtype_kind)
     theirs = [torch.tensor(array, requires_grad=True) for array in arrays]
     ours = [edutorch.tensor(array, requires_grad=True, device=device) for array in arrays]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's about old names
         expected = function(torch, *theirs)
-    found = function(edutorch, *ours)
-    assert found.device == ours[0].device and found.shape == tuple(expected.shape)
-    assert str(found.dtype) == str(expected.dtype)
+    result = function(edutorch, *ours)
+    assert result.device == ours[0].device and result.shape == tuple(expected.shape)
+    assert str(result.dtype) == str(expected.dtype)
     wanted = expected.detach().resolve_conj().numpy()
-    np.testing.assert_allclose(found.detach().cpu().numpy(), wanted, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(result.detach().cpu().numpy(), wanted, rtol=1e-8, atol=1e-9)
     loss(expected).backward()
-    loss(found).backward()
+    loss(result).backward()
     for x, y in zip(ours, theirs, strict=True):
         wanted = y.grad.resolve_conj().numpy()
         np.testing.assert_allclose(x.grad.cpu().numpy(), wanted, rtol=1e-6, atol=1e-8)
 
 
-@kinds
+@dtype_kinds
 @each_case
-def test_both_derivatives_are_those_of_the_numbers(name, kind):
-    function, arrays = given(name, kind)
-    numbers = [edutorch.tensor(array, requires_grad=True) for array in arrays]
-    assert gradcheck(lambda *x: function(edutorch, *x), numbers)
-    assert second_derivatives_agree(lambda *x: function(edutorch, *x), numbers)
+def test_both_derivatives_are_those_of_the_numbers(name, dtype_kind):
+    function, arrays = inputs_of(name, dtype_kind)
+    tensors = [edutorch.tensor(array, requires_grad=True) for array in arrays]
+    assert gradcheck(lambda *x: function(edutorch, *x), tensors)
+    assert second_derivatives_agree(lambda *x: function(edutorch, *x), tensors)
 
 
 @pytest.mark.slow
-@kinds
+@dtype_kinds
 @each_case
-def test_second_derivatives_number_by_number(name, kind):
-    function, arrays = given(name, kind)
-    numbers = [edutorch.tensor(array, requires_grad=True) for array in arrays]
-    assert gradgradcheck(lambda *x: function(edutorch, *x), numbers)
+def test_second_derivatives_number_by_number(name, dtype_kind):
+    function, arrays = inputs_of(name, dtype_kind)
+    tensors = [edutorch.tensor(array, requires_grad=True) for array in arrays]
+    assert gradgradcheck(lambda *x: function(edutorch, *x), tensors)
 
 
 @pytest.mark.parametrize(

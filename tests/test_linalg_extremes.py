@@ -89,20 +89,20 @@ ITERATIVE = (
 KINDS = ("inf", "-inf", "nan", "all inf", "1e-310", "1e308", "zeros", "rank 1")
 
 
-def matrix(kind: str, n: int, dtype: str = "float64") -> np.ndarray:
+def matrix(contents: str, n: int, dtype: str = "float64") -> np.ndarray:
     draw = np.random.default_rng(n)
     A = draw.normal(size=(n, n))
-    if kind in ("inf", "-inf", "nan"):
-        A[-1, draw.integers(n)] = float(kind)  # in the lower triangle, which all read
-    elif kind == "all inf":
+    if contents in ("inf", "-inf", "nan"):
+        A[-1, draw.integers(n)] = float(contents)  # in the lower triangle, which all read
+    elif contents == "all inf":
         A[:] = np.inf
-    elif kind == "1e-310":
+    elif contents == "1e-310":
         A *= 1e-310 if dtype in ("float64", "complex128") else 1e-40
-    elif kind == "1e308":
+    elif contents == "1e308":
         A *= (1e308 if dtype in ("float64", "complex128") else 3e38) / abs(A).max()
-    elif kind == "zeros":
+    elif contents == "zeros":
         A[:] = 0
-    elif kind == "rank 1":
+    elif contents == "rank 1":
         A = np.outer(A[0], A[0])
     return A.astype(dtype)
 
@@ -121,19 +121,19 @@ def answer(name: str, A: np.ndarray) -> str:
 
 def child() -> None:
     """Go through the cases that the parent asks for, a line before and after each."""
-    names, kinds, sizes, dtypes = json.loads(sys.argv[1])
+    names, contents, sizes, dtypes = json.loads(sys.argv[1])
     for name in names:
-        cases = [(kind, n, dtype) for n in sizes for kind in kinds for dtype in dtypes]
-        for kind, n, dtype in [*cases, ("empty", 0, "float32")]:
-            A = matrix(kind, n, dtype)
-            print(json.dumps([name, kind, n, dtype]), flush=True)
+        cases = [(content, n, dtype) for n in sizes for content in contents for dtype in dtypes]
+        for content, n, dtype in [*cases, ("empty", 0, "float32")]:
+            A = matrix(content, n, dtype)
+            print(json.dumps([name, content, n, dtype]), flush=True)
             print(answer(name, A).splitlines()[0], flush=True)
 
 
-def run_child(names, kinds, sizes, dtypes, timeout=60):
+def run_child(names, contents, sizes, dtypes, timeout=60):
     """Return the outcome of each case; a case that does not end fails the test."""
     command = [sys.executable, "-c", "from tests.test_linalg_extremes import child; child()"]
-    command += [json.dumps([names, kinds, sizes, dtypes])]
+    command += [json.dumps([names, contents, sizes, dtypes])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired as stopped:
@@ -146,13 +146,13 @@ def run_child(names, kinds, sizes, dtypes, timeout=60):
 
 def check(outcomes):
     for case, outcome in outcomes.items():
-        name, kind, _, _ = json.loads(case)
+        name, content, _, _ = json.loads(case)
         assert " unknown:" not in outcome, f"{case}: {outcome}"
-        if name in ITERATIVE and kind in ("inf", "-inf", "nan", "all inf"):
+        if name in ITERATIVE and content in ("inf", "-inf", "nan", "all inf"):
             assert outcome.startswith("LinAlgError"), f"{case}: {outcome}"
             assert "infs or NaNs" in outcome, f"{case}: {outcome}"
-        elif name in ITERATIVE and kind not in ("1e308", "empty"):
-            full_rank = name == "lstsq gels" and kind == "rank 1"
+        elif name in ITERATIVE and content not in ("1e308", "empty"):
+            full_rank = name == "lstsq gels" and content == "rank 1"
             assert outcome == "a result" or full_rank, f"{case}: {outcome}"
 
 
@@ -212,7 +212,7 @@ def test_a_scale_changes_nothing_else(scale):
     dtype, _, factor = scale.partition(" ")
     A, factor = edutorch.tensor(matrix("", 5), dtype=getattr(edutorch, dtype)), float(factor)
     for name, degree in HOMOGENEOUS.items():
-        small, large = (CALLS[name](edutorch, each) for each in (A, A * factor))
+        small, large = (CALLS[name](edutorch, matrix_) for matrix_ in (A, A * factor))
         small, large = ((y[0] if isinstance(y, tuple) else y).double() for y in (small, large))
         assert edutorch.allclose(small, large / factor**degree, rtol=1e-4, atol=1e-4), name
     for function in (linalg.qr, edutorch.geqrf, linalg.lu_factor):
@@ -369,9 +369,9 @@ def test_what_takes_long_is_computed_by_a_helper(name, monkeypatch):
             monkeypatch.setattr(file, constant, 0)
         monkeypatch.setattr(file, "interruptible", noted)
     with edutorch.no_grad(), edutorch.backends.reference_only():
-        found = LONG_CALLS[name](X)
+        result = LONG_CALLS[name](X)
     assert calls
-    assert edutorch.equal(found, expected)
+    assert edutorch.equal(result, expected)
 
 
 def test_short_calls_have_no_helper(monkeypatch):

@@ -24,11 +24,11 @@ def compare(function, absolute=False):
             with pytest.raises((RuntimeError, NotImplementedError, ValueError)):
                 function(edutorch)
             return
-        found = function(edutorch)
-    if hasattr(found, "_fields"):
-        assert type(found).__name__ == type(expected).__name__
-    several = isinstance(found, tuple)
-    pairs = zip(found, expected, strict=True) if several else [(found, expected)]
+        result = function(edutorch)
+    if hasattr(result, "_fields"):
+        assert type(result).__name__ == type(expected).__name__
+    several = isinstance(result, tuple)
+    pairs = zip(result, expected, strict=True) if several else [(result, expected)]
     for ours, theirs in pairs:
         assert str(ours.dtype) == str(theirs.dtype)
         assert tuple(ours.shape) == tuple(theirs.shape)
@@ -117,7 +117,7 @@ def tall(t):
     return t.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
 
 
-def numbers(t):
+def matrix_of(t):
     return t.tensor([[1.0, 2.0, 4.0], [3.0, 1.0, 5.0]])
 
 
@@ -147,9 +147,9 @@ RESULTS = {
     "vecdot int": lambda t: t.linalg.vecdot(t.tensor([1, 2]), t.tensor([1, 2])),
     "vdot int": lambda t: t.vdot(t.tensor([1, 2]), t.tensor([1, 2])),
     "cov both": lambda t: t.cov(
-        numbers(t), fweights=t.tensor([1, 2, 1]), aweights=weights(t)
+        matrix_of(t), fweights=t.tensor([1, 2, 1]), aweights=weights(t)
     ),
-    "cov aweights": lambda t: t.cov(numbers(t), aweights=weights(t), correction=0),
+    "cov aweights": lambda t: t.cov(matrix_of(t), aweights=weights(t), correction=0),
     "cov int": lambda t: t.cov(t.tensor([[1, 2], [3, 5]])),
     "cov of one": lambda t: t.cov(t.tensor([1.0])),
     "cov 0-d": lambda t: t.cov(t.tensor(1.0), correction=0),
@@ -163,7 +163,7 @@ RESULTS = {
     "block_diag": lambda t: t.block_diag(t.ones(2), t.tensor(3), t.ones(2, 2, dtype=t.int32)),
     "block_diag of none": lambda t: t.block_diag(),
     "block_diag 3-d": lambda t: t.block_diag(t.ones(1, 1, 1)),
-    "svd without U and V": lambda t: t.svd(numbers(t), compute_uv=False).S,
+    "svd without U and V": lambda t: t.svd(matrix_of(t), compute_uv=False).S,
     "qr complete": lambda t: t.qr(tall(t), some=False).R.abs(),
     "lu": lambda t: t.lu(t.tensor([[1.0, 2.0], [3.0, 4.0]])),
     "lu infos": lambda t: tuple(t.lu(ones(t), get_infos=True)),
@@ -195,7 +195,7 @@ RESULTS = {
     "eig nan": lambda t: t.linalg.eig(t.full((2, 2), float("nan"))),
     "cdist complex": lambda t: t.cdist(ones(t) + 0j, ones(t) + 0j),
     "matrix_exp int": lambda t: t.matrix_exp(ones(t).int()),
-    "matrix_exp large": lambda t: t.matrix_exp(numbers(t).T @ numbers(t) / 9),
+    "matrix_exp large": lambda t: t.matrix_exp(matrix_of(t).T @ matrix_of(t) / 9),
     "tensorsolve": lambda t: t.linalg.tensorsolve(t.ones(2, 3), t.ones(4)),
     "tensorsolve dims": lambda t: t.linalg.tensorsolve(t.eye(6).reshape(2, 6, 3), t.ones(6), (0,)),
     "tensorinv": lambda t: t.linalg.tensorinv(t.ones(2, 3), ind=0),
@@ -241,11 +241,11 @@ OUT = {
 def test_results_are_written_into_out(name):
     function, matrix = getattr(edutorch.linalg, name), 2 * edutorch.eye(3)
     expected = function(matrix)
-    places = tuple(edutorch.empty(0) for _ in range(OUT[name]))
-    found = function(matrix, out=places if len(places) > 1 else places[0])
-    for place, value in zip(places, expected if len(places) > 1 else [expected], strict=True):
+    outputs = tuple(edutorch.empty(0) for _ in range(OUT[name]))
+    result = function(matrix, out=outputs if len(outputs) > 1 else outputs[0])
+    for place, value in zip(outputs, expected if len(outputs) > 1 else [expected], strict=True):
         assert edutorch.equal(place, value)
-    assert type(found) is type(expected)
+    assert type(result) is type(expected)
 
 
 def test_eigenvectors_of_another_matrix_b():
@@ -258,9 +258,9 @@ def test_eigenvectors_of_another_matrix_b():
 def test_named_results_print_as_pytorchs():
     torch = require_torch()
     for name in ("slogdet", "eigh", "qr", "svd", "lu_factor", "inv_ex", "cholesky_ex", "lstsq"):
-        given = (2,) if name == "lstsq" else (1,)
-        ours = getattr(edutorch.linalg, name)(*(edutorch.eye(2) for _ in range(*given)))
-        theirs = getattr(torch.linalg, name)(*(torch.eye(2) for _ in range(*given)))
+        inputs = (2,) if name == "lstsq" else (1,)
+        ours = getattr(edutorch.linalg, name)(*(edutorch.eye(2) for _ in range(*inputs)))
+        theirs = getattr(torch.linalg, name)(*(torch.eye(2) for _ in range(*inputs)))
         assert repr(ours).replace("-0.", "0.") == repr(theirs).replace("-0.", "0.")
 
 

@@ -45,7 +45,7 @@ GRADIENTS: dict[str, Reduction] = {
 }
 
 
-def numbers(seed: int = 0) -> numpy.ndarray:
+def random_values(seed: int = 0) -> numpy.ndarray:
     return numpy.random.default_rng(seed).random((ROWS, COLUMNS)).astype("float32")
 
 
@@ -55,7 +55,7 @@ def distance(result: Any, reference: Any) -> float:
 
 @pytest.mark.parametrize("name", SUMS)
 def test_a_long_sum_is_right(name: str) -> None:
-    array = numbers()
+    array = random_values()
     reference = SUMS[name](edutorch.tensor(array.astype("float64"))).numpy()
     result = SUMS[name](edutorch.tensor(array))
     assert result.dtype is edutorch.float32 and result.shape == reference.shape
@@ -64,7 +64,7 @@ def test_a_long_sum_is_right(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMPLEX)
 def test_a_long_sum_of_complex_numbers_is_right(name: str) -> None:
-    array = numbers() + 1j * numbers(1)
+    array = random_values() + 1j * random_values(1)
     reference = SUMS[name](edutorch.tensor(array.astype("complex128"))).numpy()
     result = SUMS[name](edutorch.tensor(array.astype("complex64")))
     assert result.dtype is edutorch.complex64
@@ -73,14 +73,14 @@ def test_a_long_sum_of_complex_numbers_is_right(name: str) -> None:
 
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_the_gradient_of_what_was_broadcast_is_right(name: str) -> None:
-    g, weight = numbers(), edutorch.ones(COLUMNS, requires_grad=True)
+    g, weight = random_values(), edutorch.ones(COLUMNS, requires_grad=True)
     GRADIENTS[name](weight).backward(edutorch.tensor(g))
     assert weight.grad is not None
     assert distance(weight.grad.numpy(), g.astype("float64").sum(0)) < MOST
 
 
 def test_the_gradient_of_a_broadcast_factor_is_right() -> None:
-    x, weight = numbers(), edutorch.ones(COLUMNS, requires_grad=True)
+    x, weight = random_values(), edutorch.ones(COLUMNS, requires_grad=True)
     (weight * edutorch.tensor(x)).backward(edutorch.ones(ROWS, COLUMNS))
     assert weight.grad is not None
     assert distance(weight.grad.numpy(), x.astype("float64").sum(0)) < MOST

@@ -195,14 +195,14 @@ def test_line(line, device):
     expressions = split_expressions(line)
     edutorch.set_default_device(device)
     try:
-        found = [(expression, attempt(expression, edutorch)) for expression in expressions]
+        outcomes = [(expression, attempt(expression, edutorch)) for expression in expressions]
     finally:
         edutorch.set_default_device("cpu")
     wrong = []
-    for each, ours in found:
-        theirs = attempt(each, torch)
+    for text, ours in outcomes:
+        theirs = attempt(text, torch)
         if not close(ours, theirs):
-            wrong.append(f"{each}\n    here:    {ours}\n    PyTorch: {theirs}")
+            wrong.append(f"{text}\n    here:    {ours}\n    PyTorch: {theirs}")
     assert not wrong, "\n".join(wrong)
 
 

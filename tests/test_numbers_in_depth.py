@@ -13,7 +13,7 @@ from edutorch.autograd import gradcheck, gradgradcheck
 from tests.oracle import require_torch
 
 
-def numbers(*shape: int, seed: int = 0, low: float = 0.2) -> Any:
+def random_tensor(*shape: int, seed: int = 0, low: float = 0.2) -> Any:
     values = np.random.default_rng(seed).uniform(low, 2, shape)
     return edutorch.tensor(values, requires_grad=True)
 
@@ -51,7 +51,7 @@ DIFFERENTIABLE = {
 @pytest.mark.usefixtures("device")
 def test_derivatives(name):
     function, shape = DIFFERENTIABLE[name]
-    x = numbers(*shape)
+    x = random_tensor(*shape)
     assert gradcheck(function, (x,))
     if name != "norm":  # the nuclear norm's second derivative is not of this file
         assert gradgradcheck(function, (x,))
@@ -66,7 +66,8 @@ IN_PLACE = {
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_gradients_through_in_place_forms(name):
     arguments = [
-        t.tensor(each) if isinstance(each, np.ndarray) else each for each in IN_PLACE[name]
+        t.tensor(argument) if isinstance(argument, np.ndarray) else argument
+        for argument in IN_PLACE[name]
     ]
 
     def function(x: Any) -> Any:
@@ -75,12 +76,12 @@ def test_gradients_through_in_place_forms(name):
         assert getattr(y, name)(*arguments) is y
         return y + z
 
-    assert gradcheck(function, (numbers(2, 3),))
+    assert gradcheck(function, (random_tensor(2, 3),))
 
 
 def test_an_in_place_form_changes_no_leaf():
     with pytest.raises(edutorch.errors.GradientError, match="leaf"):
-        numbers(3).ldexp_(t.tensor(1))
+        random_tensor(3).ldexp_(t.tensor(1))
 
 
 def test_a_constant_has_a_deviation_with_gradient_0():
@@ -92,11 +93,11 @@ def test_a_constant_has_a_deviation_with_gradient_0():
 
 @pytest.mark.usefixtures("device")
 def test_many_distances_are_products_of_matrices():
-    x, y = numbers(2, 30, 3), numbers(2, 4, 3, seed=1)
+    x, y = random_tensor(2, 30, 3), random_tensor(2, 4, 3, seed=1)
     exact = t.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
-    for found in (t.cdist(x, y), t.cdist(x, y, compute_mode="use_mm_for_euclid_dist")):
-        assert t.allclose(found, exact)
-    assert gradcheck(t.cdist, (numbers(27, 2), numbers(2, 2, seed=1)))
+    for distances in (t.cdist(x, y), t.cdist(x, y, compute_mode="use_mm_for_euclid_dist")):
+        assert t.allclose(distances, exact)
+    assert gradcheck(t.cdist, (random_tensor(27, 2), random_tensor(2, 2, seed=1)))
     assert t.isfinite(t.autograd.grad(t.cdist(x, x).sum(), x)[0]).all()
     with pytest.raises(ValueError, match="compute_mode"):
         t.cdist(x, y, compute_mode="fast")
@@ -260,10 +261,10 @@ def test_out_receives_the_result():
     y = t.ones(2, 3)
     assert t.zeros(2, 3, out=y) is y
     assert y.sum().item() == 0
-    values, places = t.empty(2), t.empty(0, dtype=t.int64)
-    found = t.max(t.tensor([[1.0, 5.0], [4.0, 2.0]]), 1, out=(values, places))
-    assert found.values is values
-    assert places.tolist() == [1, 0]
+    values, indices = t.empty(2), t.empty(0, dtype=t.int64)
+    result = t.max(t.tensor([[1.0, 5.0], [4.0, 2.0]]), 1, out=(values, indices))
+    assert result.values is values
+    assert indices.tolist() == [1, 0]
 
 
 # What cannot be held, or has the gradient 0 -------------------------------------------------------

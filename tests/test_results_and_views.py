@@ -66,9 +66,9 @@ x.aminmax()
 @pytest.mark.parametrize("line", NAMED.split("\n")[1:-1])
 def test_named_results_print_as_pytorchs(line):
     torch = require_torch()
-    numbers = [[1.5, 2.0, 3.0], [5.0, 1.0, 4.0]]
-    ours = eval(line, {"x": edutorch.tensor(numbers)})
-    theirs = eval(line, {"x": torch.tensor(numbers)})
+    rows = [[1.5, 2.0, 3.0], [5.0, 1.0, 4.0]]
+    ours = eval(line, {"x": edutorch.tensor(rows)})
+    theirs = eval(line, {"x": torch.tensor(rows)})
     assert repr(ours) == repr(theirs)
     assert type(ours) is getattr(edutorch.return_types, type(theirs).__name__)
     first, second = ours
@@ -97,17 +97,17 @@ def test_a_write_into_windows_is_in_the_gradient():
 @pytest.mark.parametrize("include", [True, False])
 @pytest.mark.parametrize("how", ["sum", "prod", "mean", "amax", "amin"])
 def test_gradients_of_scatter_reduce_where_numbers_tie_or_vanish(how, include):
-    found = []
+    results = []
     for library in (edutorch, require_torch()):
         # PyTorch shares with a number that does not count, if it happens to be equal.
-        numbers = [2.0, 0.0, 3.0, 4.0] if include else [2.5, 0.5, 3.5, 4.0]
-        x = library.tensor(numbers, requires_grad=True)
+        elements = [2.0, 0.0, 3.0, 4.0] if include else [2.5, 0.5, 3.5, 4.0]
+        x = library.tensor(elements, requires_grad=True)
         src = library.tensor([2.0, 0.0, 0.0, 5.0, 3.0, 3.0], requires_grad=True)
         index = library.tensor([0, 0, 1, 1, 2, 2])
         y = x.scatter_reduce(0, index, src, how, include_self=include)
         (y * library.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
-        found.append((plain(x.grad), plain(src.grad)))
-    assert found[0] == found[1]
+        results.append((plain(x.grad), plain(src.grad)))
+    assert results[0] == results[1]
 
 
 def test_scatter_reduce_refuses_what_it_does_not_know():

@@ -25,8 +25,8 @@ WAVES = [*GENERATOR.uniform(0.5, 300, 60), 1.9999, 2.0, 2.0001]
 
 
 def value(function, *arguments):
-    numbers = [edutorch.tensor(argument, dtype=edutorch.float64) for argument in arguments]
-    return function(*numbers).item()
+    tensors = [edutorch.tensor(argument, dtype=edutorch.float64) for argument in arguments]
+    return function(*tensors).item()
 
 
 def mpmath():
@@ -71,8 +71,8 @@ DIGITS = {
 def test_digits(name):
     truth, points, tolerance, absolute = DIGITS[name]
     m = mpmath()
-    found = getattr(special, name)(edutorch.tensor(points, dtype=edutorch.float64)).tolist()
-    for x, y in zip(points, found, strict=True):
+    digits = getattr(special, name)(edutorch.tensor(points, dtype=edutorch.float64)).tolist()
+    for x, y in zip(points, digits, strict=True):
         expected = truth(m, m.mpf(x))
         if abs(expected) < 1e300 and abs(expected) > 1e-300:
             distance = abs(y - expected) / (1 if absolute else abs(expected))
@@ -151,7 +151,12 @@ def test_pythons_gamma_agrees():
 
 
 def test_coefficients_are_the_known_ones():
-    assert [str(each) for each in bernoulli_numbers(4)] == ["1/6", "-1/30", "1/42", "-1/30"]
+    assert [str(coefficient) for coefficient in bernoulli_numbers(4)] == [
+        "1/6",
+        "-1/30",
+        "1/42",
+        "-1/30",
+    ]
     assert zeta_minus_1(2) == pytest.approx(math.pi**2 / 6 - 1, rel=1e-15)
     assert zeta_minus_1(4) == pytest.approx(math.pi**4 / 90 - 1, rel=1e-15)
 
@@ -261,7 +266,7 @@ HIGH = (1001, 1_000_000, 1_000_001, 1e30)
 def test_chebyshevs_polynomials_of_a_high_degree(device, family):
     x = np.array([-1.5, -1.0 - 1e-9, -1.0, -0.3, 0.0, 0.7, 1.0, 1.0 + 1e-9, 3.0])
     theta = np.arccos(x.astype(complex))
-    given = edutorch.tensor((x + 1) / 2 if family else x, device=device)
+    points = edutorch.tensor((x + 1) / 2 if family else x, device=device)
     ends = np.abs(x) == 1
     with np.errstate(all="ignore"):
         for n in HIGH[:3]:
@@ -276,13 +281,13 @@ def test_chebyshevs_polynomials_of_a_high_degree(device, family):
             for kind, expected in by_definition.items():
                 expected[ends] = at_ends[kind]
                 function = getattr(special, f"{family}chebyshev_polynomial_{kind}")
-                found = function(given, n).numpy(force=True)
+                result = function(points, n).numpy(force=True)
                 near = np.abs(expected.real) < 1e300
                 rounding = 1e-14 * n * np.abs(np.where(ends, 1, n))
-                assert (np.abs(found - expected.real) <= 1e-6 * np.abs(found) + rounding)[
+                assert (np.abs(result - expected.real) <= 1e-6 * np.abs(result) + rounding)[
                     near
                 ].all()
-                assert np.isinf(found[~near]).all()
+                assert np.isinf(result[~near]).all()
 
 
 @pytest.mark.parametrize("name", [name for name in dir(special) if "_polynomial_" in name])
@@ -314,21 +319,21 @@ def test_half_types_are_rounded_once():
 def test_gradients_at_0():
     x = edutorch.zeros(1, dtype=edutorch.float64, requires_grad=True)
     for name, slope in {"i0": 0.0, "i1": 0.5, "i1e": 0.5, "bessel_j1": 0.5}.items():
-        (found,) = edutorch.autograd.grad(getattr(special, name)(x).sum(), x)
-        assert found.item() == slope, name
+        (gradient,) = edutorch.autograd.grad(getattr(special, name)(x).sum(), x)
+        assert gradient.item() == slope, name
 
 
 @pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
 def test_gradients_of_nothing_times_a_logarithm(name):
     torch = require_torch()
     a, b = [0.0, 0.0, 0.0, 2.0], [2.0, 0.0, -1.0, 3.0]
-    found = []
+    results = []
     for library in (edutorch, torch):
         x = library.tensor(a, dtype=library.float64, requires_grad=True)
         y = library.tensor(b, dtype=library.float64)
         getattr(library.special, name)(x, y).sum().backward()
-        found.append(x.grad.tolist())
-    assert found[0] == pytest.approx(found[1])
+        results.append(x.grad.tolist())
+    assert results[0] == pytest.approx(results[1])
 
 
 def test_every_method_has_its_twin(device):

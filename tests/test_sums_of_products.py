@@ -13,23 +13,23 @@ from tests.trials import tried
 
 def arrays(*shapes, dtype="float64"):
     draw = np.random.default_rng(0)
-    numbers = [draw.normal(size=shape) for shape in shapes]
+    operands = [draw.normal(size=shape) for shape in shapes]
     if dtype == "complex128":
-        numbers = [number + 1j * draw.normal(size=number.shape) for number in numbers]
-    return numbers
+        operands = [number + 1j * draw.normal(size=number.shape) for number in operands]
+    return operands
 
 
-def slopes(t, function, numbers):
+def slopes(t, function, operands):
     """The result of a function and the gradients of the sum of its squares."""
-    leaves = [t.tensor(number, requires_grad=True) for number in numbers]
+    leaves = [t.tensor(number, requires_grad=True) for number in operands]
     y = function(t, *leaves)
     (y * y.conj()).real.sum().backward()
     return [y.detach(), *(leaf.grad for leaf in leaves)]
 
 
-def compare(function, numbers):
+def compare(function, operands):
     torch = require_torch()
-    ours, theirs = (slopes(t, function, numbers) for t in (edutorch, torch))
+    ours, theirs = (slopes(t, function, operands) for t in (edutorch, torch))
     for mine, expected in zip(ours, theirs, strict=True):
         assert str(mine.dtype) == str(expected.dtype)
         assert tuple(mine.shape) == tuple(expected.shape)
@@ -51,8 +51,8 @@ EQUATIONS = {
 @tried("equation", EQUATIONS)
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_einsum_with_an_ellipsis_and_axes_of_size_1(equation, dtype):
-    numbers = arrays(*EQUATIONS[equation], dtype=dtype)
-    compare(lambda t, *x: t.einsum(equation, *x), numbers)
+    operands = arrays(*EQUATIONS[equation], dtype=dtype)
+    compare(lambda t, *x: t.einsum(equation, *x), operands)
 
 
 PAIRS = [
@@ -105,11 +105,13 @@ def test_inner_is_named_in_its_own_error():
 
 @tried("dtypes", [("float32", "float64"), ("float64", "float32"), ("complex64", "float64")])
 def test_outer_of_two_dtypes(dtypes):
-    numbers = [array.astype(dtype) for array, dtype in zip(arrays((2,), (3,)), dtypes, strict=True)]
+    operands = [
+        array.astype(dtype) for array, dtype in zip(arrays((2,), (3,)), dtypes, strict=True)
+    ]
     for function in (
         lambda t, a, b: t.outer(a, b), lambda t, a, b: a.ger(b), lambda t, a, b: t.kron(a, b),
     ):  # fmt: skip
-        compare(function, numbers)
+        compare(function, operands)
 
 
 @tried("dtype", ["float64", "complex128"])
@@ -117,8 +119,8 @@ def test_the_covariance_of_one_row_is_a_number(dtype):
     for function in (lambda t, x: t.cov(x), lambda t, x: t.cov(x, correction=0)):
         compare(function, arrays((1, 4), dtype=dtype))
         compare(function, arrays((4,), dtype=dtype))
-    numbers = arrays((1, 4), dtype=dtype)
-    assert edutorch.corrcoef(edutorch.tensor(numbers[0])).shape == ()
+    operands = arrays((1, 4), dtype=dtype)
+    assert edutorch.corrcoef(edutorch.tensor(operands[0])).shape == ()
     assert edutorch.cov(edutorch.zeros(0, 3)).shape == (0, 0)
 
 
@@ -143,11 +145,11 @@ PARTS = {
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_a_complex_number_without_axes_has_gradients(name, dtype):
     """NumPy makes scalars of 0-d results, and Python's complex numbers of some scalars."""
-    numbers = [np.array([1 + 2j, 0.5 - 3j], dtype)]
+    operands = [np.array([1 + 2j, 0.5 - 3j], dtype)]
     torch = require_torch()
 
     def function(t, z):
         return PARTS[name](t, z.sum()) * 3
 
-    found, expected = (slopes(t, function, numbers)[1] for t in (edutorch, torch))
-    np.testing.assert_allclose(found.numpy(), expected.resolve_conj().numpy(), rtol=2e-4)
+    gradients, expected = (slopes(t, function, operands)[1] for t in (edutorch, torch))
+    np.testing.assert_allclose(gradients.numpy(), expected.resolve_conj().numpy(), rtol=2e-4)

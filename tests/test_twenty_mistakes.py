@@ -33,8 +33,8 @@ def test_the_mistake_is_explained(title, code, says, hint):
 @pytest.mark.parametrize(("title", "code", "says", "hint"), MISTAKES, ids=TITLES)
 def test_code_that_catches_it_in_pytorch_catches_it_here(title, code, says, hint):
     theirs = caught(code, require_torch())
-    kind = next(each for each in type(theirs).__mro__ if each.__module__ == "builtins")
-    assert isinstance(caught(code, edutorch), kind)
+    error_class = next(cls for cls in type(theirs).__mro__ if cls.__module__ == "builtins")
+    assert isinstance(caught(code, edutorch), error_class)
 
 
 def test_there_are_twenty_and_more():

@@ -19,23 +19,23 @@ def tensors_in(tree: Any) -> list[Any]:
     if hasattr(tree, "shape"):
         return [tree]
     values = tree.values() if isinstance(tree, dict) else tree
-    return [each for value in values for each in tensors_in(value)]
+    return [tensor for value in values for tensor in tensors_in(value)]
 
 
-def same(torch: Any, program: Any, *numbers: Any) -> None:
+def same(torch: Any, program: Any, *inputs: Any) -> None:
     """Run a program with both libraries and compare all that it returns."""
-    ours = tensors_in(program(edutorch, *(edutorch.tensor(number) for number in numbers)))
-    theirs = tensors_in(program(torch, *(torch.tensor(number) for number in numbers)))
+    ours = tensors_in(program(edutorch, *(edutorch.tensor(number) for number in inputs)))
+    theirs = tensors_in(program(torch, *(torch.tensor(number) for number in inputs)))
     for a, b in zip(ours, theirs, strict=True):
         assert str(a.dtype) == str(b.dtype)
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-7, atol=1e-9)
 
 
-def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+def random_array(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape)
 
 
-X, W = numbers(4, 3), numbers(3, 3, seed=1)
+X, W = random_array(4, 3), random_array(3, 3, seed=1)
 
 # Arguments and results ---------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ TREES = {
         lambda v: t.vmap(lambda a: a * v.sum() + x.sum())(v)
     )(x),
     "lengths": lambda t, x: t.vmap(lambda v: v * len(v) + v.numel() + v.dim() + v.size(0))(x),
-    "a loop over an example": lambda t, x: t.vmap(lambda v: sum(each * 2 for each in v))(x),
+    "a loop over an example": lambda t, x: t.vmap(lambda v: sum(element * 2 for element in v))(x),
     "strides": lambda t, x: t.vmap(lambda v: t.as_strided(v, (2,), (1,)))(x),
 }  # fmt: skip
 
@@ -165,8 +165,8 @@ def test_printing_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_randomness(device: str) -> None:
     x = edutorch.zeros(5, 2)
-    each = vmap(lambda v: v + edutorch.rand(2), randomness="different")(x)
-    assert len({tuple(row) for row in each.tolist()}) == 5
+    samples = vmap(lambda v: v + edutorch.rand(2), randomness="different")(x)
+    assert len({tuple(row) for row in samples.tolist()}) == 5
     once = vmap(lambda v: v + edutorch.rand(2), randomness="same")(x)
     assert len({tuple(row) for row in once.tolist()}) == 1
     orders = vmap(lambda v: edutorch.randperm(20), randomness="different")(x)
@@ -232,8 +232,8 @@ def test_a_mask_may_be_written_by_one_number(device: str) -> None:
         y[x < 0] = 0.0
         return y
 
-    found = vmap(positive)(edutorch.tensor(X))
-    np.testing.assert_allclose(found.cpu().numpy(), np.maximum(X, 0))
+    result = vmap(positive)(edutorch.tensor(X))
+    np.testing.assert_allclose(result.cpu().numpy(), np.maximum(X, 0))
 
 
 # Derivatives -------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ def small_net(t: Any) -> Any:
 
 
 def gradients_per_sample(t: Any, net: Any) -> tuple[Any, Any]:
-    held = {name: each.detach() for name, each in net.named_parameters()}
+    held = {name: parameter.detach() for name, parameter in net.named_parameters()}
 
     def loss(parameters: Any, x: Any, y: Any) -> Any:
         scores = t.func.functional_call(net, parameters, (x[None],))
@@ -338,7 +338,7 @@ def test_gradients_of_a_network_per_sample(torch: Any) -> None:
         return t.vmap(slope, (None, 0, 0))(held, x, y)
 
     LOOPED.clear()
-    same(torch, program, numbers(5, 1, 4, 4), np.array([0, 2, 1, 1, 0]))
+    same(torch, program, random_array(5, 1, 4, 4), np.array([0, 2, 1, 1, 0]))
     assert not LOOPED
 
 
@@ -351,7 +351,7 @@ def test_an_ensemble_of_networks(torch: Any) -> None:
             *held, x
         )
 
-    same(torch, program, numbers(2, 1, 4, 4))
+    same(torch, program, random_array(2, 1, 4, 4))
 
 
 def test_it_is_much_faster_than_a_loop() -> None:

@@ -51,21 +51,21 @@ def call(lib: Any, text: str, *values: Any) -> list[Any]:
 def arrays(arguments: str) -> tuple[list[np.ndarray], tuple[int | None, ...]]:
     """Make a batch of the arguments, and say along which axis it lies."""
     random = np.random.default_rng(0)
-    found, dims = [], []
-    for shared, kind, shape in re.findall(r"(-?)([a-z])\(([\d,]+)\)", arguments):
+    arrays_, dims = [], []
+    for shared, letter, shape in re.findall(r"(-?)([a-z])\(([\d,]+)\)", arguments):
         sizes = (*(() if shared else (BATCH,)), *(int(part) for part in shape.split(",")))
         x = random.standard_normal(sizes)
-        if kind == "p":
+        if letter == "p":
             x = random.random(sizes) * 0.8 + 0.1
-        elif kind == "i":
+        elif letter == "i":
             x = random.integers(0, 4, sizes)
-        elif kind == "q":
+        elif letter == "q":
             x = np.argsort(random.random(sizes), -1)
-        elif kind == "s":
+        elif letter == "s":
             x = x @ x.swapaxes(-1, -2) + 3 * np.eye(sizes[-1])
-        found.append(x)
+        arrays_.append(x)
         dims.append(None if shared else 0)
-    return found, tuple(dims)
+    return arrays_, tuple(dims)
 
 
 def examples(values: list[np.ndarray], dims: tuple[int | None, ...]) -> list[list[Tensor]]:
@@ -111,7 +111,7 @@ def test_with_the_batch_in_other_places(device: str, arguments: str, text: str) 
         *map(edutorch.tensor, moved)
     )
     for a, b in zip(ours, expected, strict=True):
-        close(a, np.stack([each.cpu().numpy() for each in b], -1))
+        close(a, np.stack([result.cpu().numpy() for result in b], -1))
 
 
 def number(text: str, *values: Any) -> Tensor:
@@ -137,7 +137,7 @@ def test_gradients_inside_and_through(arguments: str, text: str) -> None:
     total = vmap(lambda *x: number(text, *x) + 0 * x[floating[0]].sum(), dims)(*tensors).sum()
     total.backward()
     for place, i in enumerate(floating):
-        expected = np.stack([each[place].numpy() for each in one_by_one])
+        expected = np.stack([result[place].numpy() for result in one_by_one])
         close(inside[place], expected)
         through = expected if dims[i] == 0 else expected.sum(0)
         held = tensors[i].grad

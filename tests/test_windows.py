@@ -32,17 +32,17 @@ def test_windows_are_pytorchs(name, periodic, device):
     torch = require_torch()
     for options in PLAIN[name]:
         for length in (0, 1, 2, 5, 8):
-            for kind in ("float32", "float64", "float16"):
+            for dtype in ("float32", "float64", "float16"):
                 expected = getattr(torch, name)(
-                    length, periodic, dtype=getattr(torch, kind), **options
+                    length, periodic, dtype=getattr(torch, dtype), **options
                 )
-                found = getattr(edutorch, name)(
-                    length, periodic, dtype=getattr(edutorch, kind), **options
+                result = getattr(edutorch, name)(
+                    length, periodic, dtype=getattr(edutorch, dtype), **options
                 )
-                assert str(found.dtype) == str(expected.dtype)
-                tolerance = {"float32": 3e-6, "float64": 1e-12, "float16": 2e-3}[kind]
+                assert str(result.dtype) == str(expected.dtype)
+                tolerance = {"float32": 3e-6, "float64": 1e-12, "float16": 2e-3}[dtype]
                 np.testing.assert_allclose(
-                    found.numpy(force=True), expected.numpy(force=True), tolerance, tolerance
+                    result.numpy(force=True), expected.numpy(force=True), tolerance, tolerance
                 )
 
 
@@ -53,17 +53,17 @@ def test_windows_of_signal_are_pytorchs(name, sym, device):
     torch = require_torch()
     for options in SIGNAL[name] + ([{"center": 1.5}] if name == "exponential" and not sym else []):
         for length in (0, 1, 2, 5, 8):
-            for kind in ("float32", "float64"):
+            for dtype in ("float32", "float64"):
                 expected = getattr(torch.signal.windows, name)(
-                    length, sym=sym, dtype=getattr(torch, kind), **options
+                    length, sym=sym, dtype=getattr(torch, dtype), **options
                 )
-                found = getattr(edutorch.signal.windows, name)(
-                    length, sym=sym, dtype=getattr(edutorch, kind), **options
+                result = getattr(edutorch.signal.windows, name)(
+                    length, sym=sym, dtype=getattr(edutorch, dtype), **options
                 )
-                assert str(found.dtype) == str(expected.dtype)
-                tolerance = {"float32": 3e-6, "float64": 1e-12}[kind]
+                assert str(result.dtype) == str(expected.dtype)
+                tolerance = {"float32": 3e-6, "float64": 1e-12}[dtype]
                 np.testing.assert_allclose(
-                    found.numpy(force=True), expected.numpy(force=True), tolerance, tolerance
+                    result.numpy(force=True), expected.numpy(force=True), tolerance, tolerance
                 )
 
 
@@ -73,9 +73,9 @@ def test_mistakes_with_windows_are_explained(name):
     assert window(3).dtype is edutorch.float32 and window(3, requires_grad=True).requires_grad
     with pytest.raises(ShapeError, match=f"{name}: requires non-negative window_length"):
         window(-1)
-    for kind in (edutorch.int64, edutorch.complex64):
+    for dtype in (edutorch.int64, edutorch.complex64):
         with pytest.raises(DTypeError, match="floating point"):
-            window(3, dtype=kind)
+            window(3, dtype=dtype)
     with pytest.raises(TypeError, match="must be int, not float"):
         window(4.0)
 
@@ -92,7 +92,7 @@ def test_mistakes_with_windows_of_signal_are_explained(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "kind", "words"),
+    ("name", "options", "error_class", "words"),
     [
         ("exponential", {"tau": -1}, ValueError, "Tau must be positive"),
         ("exponential", {"center": 1.0}, ValueError, "Center must be None"),
@@ -102,8 +102,8 @@ def test_mistakes_with_windows_of_signal_are_explained(name):
         ("general_cosine", {"a": 2}, TypeError, "list/tuple"),
     ],
 )
-def test_wrong_parameters_of_windows(name, options, kind, words):
-    with pytest.raises(kind, match=words):
+def test_wrong_parameters_of_windows(name, options, error_class, words):
+    with pytest.raises(error_class, match=words):
         getattr(edutorch.signal.windows, name)(4, **options)
 
 
@@ -135,7 +135,7 @@ def made(module, settings):
 
 @no_window
 @pytest.mark.oracle
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: " ".join(each))
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda setting: " ".join(setting))
 @pytest.mark.parametrize("signal", ["one", "batch", "complex"])
 def test_stft_is_pytorchs(settings, signal, device):
     torch = require_torch()
@@ -143,16 +143,16 @@ def test_stft_is_pytorchs(settings, signal, device):
     theirs = torch.tensor(start, requires_grad=True)
     ours = edutorch.tensor(start, requires_grad=True)
     expected = torch.stft(theirs, **made(torch, settings), return_complex=True)
-    found = edutorch.stft(ours, **made(edutorch, settings), return_complex=True)
-    assert str(found.dtype) == str(expected.dtype)
-    np.testing.assert_allclose(found.numpy(force=True), expected.numpy(force=True), 1e-9, 1e-9)
+    result = edutorch.stft(ours, **made(edutorch, settings), return_complex=True)
+    assert str(result.dtype) == str(expected.dtype)
+    np.testing.assert_allclose(result.numpy(force=True), expected.numpy(force=True), 1e-9, 1e-9)
     (expected.abs() ** 3).sum().backward()
-    (found.abs() ** 3).sum().backward()
+    (result.abs() ** 3).sum().backward()
     np.testing.assert_allclose(
         ours.grad.numpy(force=True), theirs.grad.numpy(force=True), 1e-7, 1e-7
     )
     pairs = ours.detach().stft(**made(edutorch, settings), return_complex=False)
-    assert edutorch.equal(pairs, edutorch.view_as_real(found.detach()))
+    assert edutorch.equal(pairs, edutorch.view_as_real(result.detach()))
 
 
 ONE_WAY = ("center", "pad_mode", "align_to_window", "onesided")
@@ -165,7 +165,7 @@ BACK = [setting for setting in SETTINGS if not any(key in ONE_WAY for key in set
 
 @no_window
 @pytest.mark.oracle
-@pytest.mark.parametrize("settings", BACK, ids=lambda each: " ".join(each))
+@pytest.mark.parametrize("settings", BACK, ids=lambda setting: " ".join(setting))
 @pytest.mark.parametrize("batch", [False, True])
 def test_istft_is_pytorchs(settings, batch, device):
     """Of numbers that no signal has as its spectra."""
@@ -178,11 +178,11 @@ def test_istft_is_pytorchs(settings, batch, device):
     theirs = torch.tensor(start, requires_grad=True)
     ours = edutorch.tensor(start, requires_grad=True)
     expected = torch.istft(theirs, **made(torch, settings))
-    found = ours.istft(**made(edutorch, settings))
-    assert str(found.dtype) == str(expected.dtype)
-    np.testing.assert_allclose(found.numpy(force=True), expected.numpy(force=True), 1e-9, 1e-9)
+    result = ours.istft(**made(edutorch, settings))
+    assert str(result.dtype) == str(expected.dtype)
+    np.testing.assert_allclose(result.numpy(force=True), expected.numpy(force=True), 1e-9, 1e-9)
     (expected.abs() ** 3).sum().backward()
-    (found.abs() ** 3).sum().backward()
+    (result.abs() ** 3).sum().backward()
     np.testing.assert_allclose(
         ours.grad.numpy(force=True), theirs.grad.numpy(force=True), 1e-7, 1e-7
     )
@@ -233,8 +233,8 @@ def test_who_gives_no_window_is_told():
 def test_what_stft_refuses():
     x, window = edutorch.ones(2, 50), edutorch.ones(16)
 
-    def refused(kind, words, input=x, **options):
-        with pytest.raises(kind, match=words):
+    def refused(error_class, words, input=x, **options):
+        with pytest.raises(error_class, match=words):
             edutorch.stft(input, **{"n_fft": 16, "return_complex": True, **options})
 
     refused(ValueRangeError, r"return_complex parameter be given[\s\S]*hint", return_complex=None)
@@ -259,8 +259,8 @@ def test_what_istft_refuses():
     window = edutorch.hann_window(16)
     half = edutorch.stft(edutorch.ones(2, 50), 16, window=window, return_complex=True)
 
-    def refused(kind, words, input=half, **options):
-        with pytest.raises(kind, match=words):
+    def refused(error_class, words, input=half, **options):
+        with pytest.raises(error_class, match=words):
             edutorch.istft(input, **{"n_fft": 16, "window": window, **options})
 
     refused(DTypeError, r"complex-valued input[\s\S]*view_as_complex", half.real)

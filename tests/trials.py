@@ -38,12 +38,14 @@ class Trials:
     def __enter__(self) -> Callable[..., Trial]:
         return lambda *names: Trial(self, ", ".join(names))
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, error_class: Any, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is not None:
             return  # an error between the trials goes its way
         if self.failed:
             names = [name for name, _ in self.failed]
-            failures = Failures("; ".join(names), [each for _, each in self.failed])
+            failures = Failures("; ".join(names), [error_ for _, error_ in self.failed])
             failures.names = names
             raise failures
         if self.skipped:
@@ -60,10 +62,12 @@ class Trial:
         self.trials.made += 1
         edutorch.manual_seed(0)
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, error_class: Any, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         if isinstance(error, Failures):  # of trials inside of this one
             inner = zip(error.names, error.exceptions, strict=True)
-            self.trials.failed += [(f"{self.name}, {name}", each) for name, each in inner]
+            self.trials.failed += [(f"{self.name}, {name}", error_) for name, error_ in inner]
             return True
         if isinstance(error, Exception | pytest.fail.Exception):
             self.trials.failed.append((self.name, error))
@@ -89,12 +93,12 @@ def tried(
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
-        def each_of_them(**given: Any) -> None:
+        def each_of_them(**arguments: Any) -> None:
             with Trials() as trial:
-                for value in chosen(**given):
+                for value in chosen(**arguments):
                     several = value if len(keys) > 1 else (value,)
                     with trial(*map(ids, several)):
-                        test(**given, **dict(zip(keys, several, strict=True)))
+                        test(**arguments, **dict(zip(keys, several, strict=True)))
 
         signature = inspect.signature(test)
         left = [parameter for name, parameter in signature.parameters.items() if name not in keys]

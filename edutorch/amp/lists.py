@@ -63,7 +63,7 @@ CPU = policy_table(
 )
 
 CUDA = policy_table(
-    lower=PRODUCTS + " convolution addmv addr mv einsum_of chain_matmul multi_dot "
+    lower=PRODUCTS + " convolution addmv addr mv einsum_forward chain_matmul multi_dot "
     "run_recurrent lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
     float32=LOSSES + " acos asin cosh erfinv exp expm1 log log10 log1p log2 logsumexp pow "
     "reciprocal rsqrt sinh softplus square rms_norm tan layer_norm native_layer_norm group_norm "

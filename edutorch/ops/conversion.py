@@ -57,7 +57,7 @@ clone.vjp(input=lambda g: g, latex=r"g")
 def convert_dtype(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     """The elements converted to another dtype (`x.to(dtype)`).
 
-    >>> as_type(tensor([1.7]), int64)
+    >>> convert_dtype(tensor([1.7]), int64)
     tensor([1])
     """
     return input.astype(dtypes.array_type(dtype))

@@ -189,7 +189,7 @@ for _name, _method in {"resize": _resize, "resize_as": _resize_as, "set_": _set_
 def view_dtype(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
     """The same bytes reinterpreted as another dtype (`x.view(dtype)`), without a gradient.
 
-    >>> view_as_type(tensor([1.0]), int32)
+    >>> view_dtype(tensor([1.0]), int32)
     tensor([1065353216], dtype=torch.int32)
     """
     array_dtype = dtypes.array_type(dtype)

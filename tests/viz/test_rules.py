@@ -163,7 +163,7 @@ def test_chains_of_equations():
 
 def test_a_rule_in_words_comes_with_its_source():
     matrix = leaf([[1.0, 2.0], [3.0, 4.0]])
-    rule = rules_of(matrix.max(1).values.sum())["extreme_with_index.input"]
+    rule = rules_of(matrix.max(1).values.sum())["minmax_dim.input"]
     assert rule.text == "g to where it was found"
     assert rule.source.startswith("lambda g")
     assert rules_of(matrix[0].sum())["sum.input"].source == (
