@@ -189,7 +189,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
 
 
 def can_cast(from_: dtype, to: dtype) -> builtins.bool:
-    """Say whether a result of one type may be written into a tensor of the other.
+    """Return True if a result of one type may be written into a tensor of the other.
 
     >>> can_cast(float32, int64), can_cast(int64, float32)
     (False, True)

@@ -107,7 +107,7 @@ def running_function(names: tuple[str, ...]) -> str:
 
 
 def is_public(name: str) -> bool:
-    """Say whether users call a function or a method of this name."""
+    """Return True if users call a function or a method of this name."""
     package: Any = sys.modules.get("edutorch")
     if name.startswith("_") or not hasattr(package, "linalg"):
         return False

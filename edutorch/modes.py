@@ -361,7 +361,7 @@ class override_modes(ModeContext):
 
 
 def is_grad_enabled() -> bool:
-    """Say whether ops are being recorded in this thread.
+    """Return True if ops are being recorded in this thread.
 
     >>> is_grad_enabled()
     True
@@ -370,7 +370,7 @@ def is_grad_enabled() -> bool:
 
 
 def is_inference_mode_enabled() -> bool:
-    """Say whether `inference_mode` is on in this thread.
+    """Return True if `inference_mode` is on in this thread.
 
     >>> is_inference_mode_enabled()
     False

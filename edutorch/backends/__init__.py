@@ -66,5 +66,5 @@ def of(array: Any) -> Backend:
 
 
 def is_array(value: Any) -> bool:
-    """Say whether `value` is an array of a backend that is loaded."""
+    """Return True if `value` is an array of a backend that is loaded."""
     return type(value) in _BY_ARRAY

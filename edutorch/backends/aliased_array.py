@@ -35,7 +35,7 @@ def as_plain_array(array: Any) -> Any:
 
 
 def has_same_layout(array: np.ndarray, other: np.ndarray) -> bool:
-    """Say whether two arrays show the same memory in the same way."""
+    """Return True if two arrays show the same memory in the same way."""
     return (
         array.shape == other.shape
         and array.dtype == other.dtype

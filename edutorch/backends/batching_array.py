@@ -27,7 +27,7 @@ class Flags:
 
 
 def is_dense(array: BatchedArray, order: Any) -> bool:
-    """Say whether the axes, from the fastest on, lie in memory without gaps."""
+    """Return True if the axes, from the fastest on, lie in memory without gaps."""
     step, shape, strides = array.dtype.itemsize, array.shape, array.strides
     for axis in order:
         if shape[axis] != 1 and strides[axis] != step:
@@ -215,7 +215,7 @@ class BatchedArray:
         return int(self.common_value())
 
     def truth(self, asking: str) -> bool:
-        """Say whether it is true, to the module that asks.
+        """Return True if it is true, to the module that asks.
 
         A user's `if` would send all examples one way, and is refused. Our own checks of
         arguments may ask, as long as all examples agree.

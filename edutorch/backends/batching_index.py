@@ -173,5 +173,5 @@ class IndexPlan:
 
 
 def is_picking(part: Any) -> bool:
-    """Say whether a part of an index picks by position: an integer or an array of them."""
+    """Return True if a part of an index picks by position: an integer or an array of them."""
     return part is not None and not isinstance(part, slice)

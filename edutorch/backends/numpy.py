@@ -73,7 +73,7 @@ class Backend:
         raise NotImplementedError
 
     def shares_memory(self, view: Array, of: Array) -> bool:
-        """Say whether `view`, made from `of` by moving numbers around, shows its memory."""
+        """Return True if `view`, made from `of` by moving numbers around, shows its memory."""
         base = view.base
         return base is not None and (base is of or base is of.base)
 
@@ -199,7 +199,7 @@ def writable_view(array: np.ndarray) -> np.ndarray:
 
 
 def is_inside(array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
-    """Say whether such a view shows nothing but an array that lies in memory row by row."""
+    """Return True if such a view shows nothing but an array that lies in memory row by row."""
     if not array.flags.c_contiguous or offset < 0:
         return False
     last = offset + array.itemsize

@@ -122,14 +122,14 @@ def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
 
 @functools.cache
 def has_loop(name: str, input_dtypes: tuple[np.dtype | None, ...]) -> bool:
-    """Say whether CuPy has compiled a ufunc for these number types."""
+    """Return True if CuPy has compiled a ufunc for these number types."""
     return any(
         _accepts(loop, input_dtypes) for loop in cupy_names.known()["ufuncs"][name]["types"].split()
     )
 
 
 def _accepts(loop: str, input_dtypes: Sequence[np.dtype | None]) -> bool:
-    """Say whether a loop such as "ff->f" takes these types (None: a Python number)."""
+    """Return True if a loop such as "ff->f" takes these types (None: a Python number)."""
     return all(
         dtype is None or np.can_cast(dtype, _TYPES_BY_CHAR.get(wanted, wanted))
         for dtype, wanted in zip(input_dtypes, loop, strict=False)

@@ -1,4 +1,4 @@
-"""Memory that cannot be had: said at once, in words, with the shape and the type."""
+"""Out-of-memory errors, raised before allocating, with the shape and the dtype."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ TOO_LARGE = (
     "array is too big", "Maximum allowed dimension", "maximum supported dimension",
     "iterator is too large", "broadcast dimensions too large", "Maximum allowed size",
 )  # fmt: skip
-"""What NumPy says of sizes for which it does not even ask the system."""
+"""NumPy's messages for sizes that it refuses without asking the operating system."""
 
 
 def physical_memory() -> int:
-    """Return the bytes of memory that the computer has, 2**62 if it does not tell.
+    """Return the bytes of physical memory, 2**62 where the system does not report them.
 
-    Linux grants more than that, and ends the process once it is used.
+    Linux grants more than that, and kills the process once it is used.
     """
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -35,7 +35,7 @@ TOTAL_MEMORY = physical_memory()
 
 
 def format_bytes(size: int) -> str:
-    """Write a number of bytes as "7.3 TiB"."""
+    """Format a number of bytes, as "7.3 TiB"."""
     if size < 1024:
         return f"{size} bytes"
     power = min((size.bit_length() - 1) // 10, len(UNITS) - 1)
@@ -46,7 +46,7 @@ def format_bytes(size: int) -> str:
 def out_of_memory(
     op: str, shape: Sequence[int] | None, dtype: Any, rows: Mapping[str, Any] | None = None
 ) -> OutOfMemory:
-    """Make the error for a result that there is no room for; `shape` is None if not known."""
+    """Make the error for a result that does not fit into memory; `shape` is None if unknown."""
     rows = dict(rows or {})
     if shape is None or dtype is None:
         return OutOfMemory(op, "out of memory", rows, HINT)
@@ -72,23 +72,23 @@ def check_memory(op: str, shape: Sequence[int], dtype: Any) -> None:
     """Raise OutOfMemory if the computer cannot hold a tensor of this shape.
 
     Args:
-        dtype: its type, or an array that has it.
+        dtype: its dtype, or an array that has it.
 
-    Raises: OutOfMemory: it needs more than all the memory there is.
+    Raises: OutOfMemory: it needs more than the physical memory.
     """
     if math.prod(shape) * dtype.itemsize > TOTAL_MEMORY:
         raise out_of_memory(op, shape, getattr(dtype, "dtype", dtype))
 
 
 def is_too_large(error: Exception) -> bool:
-    """Say whether an array library complains about a size."""
+    """Return True if an array library has raised an error about a size."""
     if isinstance(error, MemoryError):
         return True
     return isinstance(error, ValueError) and any(phrase in str(error) for phrase in TOO_LARGE)
 
 
 def memory_error(op: str, error: Exception, rows: Mapping[str, Any] | None = None) -> OutOfMemory:
-    """Say what an array library's complaint about memory says, in our words."""
+    """Turn an array library's out-of-memory error into ours."""
     if isinstance(error, OutOfMemory):
         return error
     return out_of_memory(op, getattr(error, "shape", None), getattr(error, "dtype", None), rows)

@@ -1,10 +1,10 @@
-"""Composed functions say what is wrong with their arguments.
+"""Argument checks of composed functions: errors that name the wrong argument.
 
-An op looks at its operands itself. A function that is composed of ops would begin with
-`input.shape`, and Python would complain that None has no shape. So the functions of a
-module's face are wrapped: where one fails, its arguments are compared with its signature.
-A call that succeeds pays for one more Python call, and for a look at the classes of its arguments:
-what a function would take in silence, such as text for a flag, is refused before it runs.
+An op checks its operands itself. A function that is composed of ops would begin with
+`input.shape`, and Python would raise that None has no shape. So the public functions of a
+module are wrapped: where one fails, its arguments are compared with its signature.
+A call that succeeds costs one more Python call and a look at the classes of its arguments:
+what a function would silently accept, such as a string for a flag, is refused before it runs.
 The same wrapper lets autocast convert the arguments of such a function as a whole.
 """
 
@@ -38,7 +38,7 @@ def check_arguments(
     """Raise ArgumentError if a keyword is unknown, or an argument is of a wrong type.
 
     Args:
-        settings_only: an op inside has looked at the tensors, and says itself what is wrong.
+        settings_only: check only the settings: an op inside has already checked the tensors.
     """
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         for keyword in named:
@@ -64,9 +64,9 @@ def check_arguments(
 def explain_failure(
     name: str, error: Exception, parameters: Sequence[inspect.Parameter], args: Any, named: Any
 ) -> EdutorchError | None:
-    """Turn what Python or NumPy said inside a function into an error that names it.
+    """Turn an error of Python or NumPy inside a function into one that names the function.
 
-    None: it speaks for itself, or came from a function of the user's that was called there.
+    None: the error is clear as it is, or came from a function of the user that was called there.
     """
     message = str(error)
     if isinstance(error, EdutorchError) or is_too_large(error) or not is_inside(error):
@@ -90,7 +90,7 @@ def explain_failure(
 
 
 def call_as(name: str, function: Callable[..., Any], args: Any, named: Any) -> Any:
-    """Call a function for its in-place form, whose name unclear errors are given.
+    """Call a function on behalf of its in-place form, whose name is put into unclear errors.
 
     Raises: ArgumentError: an argument is of a wrong type.
     """
@@ -109,7 +109,7 @@ def call_as(name: str, function: Callable[..., Any], args: Any, named: Any) -> A
 
 @functools.cache
 def settings_of(init: Callable[..., None]) -> tuple[tuple[str, str, Any], ...]:
-    """Return name, type and default of each setting that a constructor has."""
+    """Return the name, annotation and default of each setting of a constructor."""
     parameters = list(inspect.signature(init).parameters.values())[1:]
     ordinary = itertools.takewhile(
         lambda parameter: parameter.kind is not parameter.VAR_POSITIONAL, parameters
@@ -122,7 +122,7 @@ def settings_of(init: Callable[..., None]) -> tuple[tuple[str, str, Any], ...]:
 def check_settings(
     name: str, init: Callable[..., None], args: Sequence[Any], named: Mapping[str, Any]
 ) -> None:
-    """Raise ArgumentError for a setting of a wrong type: text for a number.
+    """Raise ArgumentError for a setting of a wrong type, such as a string for a number.
 
     Args:
         name: of the class whose constructor is called.
@@ -144,7 +144,7 @@ def describe(value: Any) -> str:
 
 
 def is_inside(error: Exception) -> bool:
-    """Say whether only this library's functions and NumPy's were running below its caller."""
+    """Return True if only functions of this library and of NumPy ran below its caller."""
     traceback: TracebackType | None = error.__traceback__
     traceback = traceback and traceback.tb_next
     while traceback is not None:
@@ -158,7 +158,7 @@ def is_inside(error: Exception) -> bool:
 def with_argument_checks(
     function: Callable[..., Any], *, autocasts: bool = True
 ) -> Callable[..., Any]:
-    """Wrap a composed function so that it names an argument that it cannot take.
+    """Wrap a composed function so that its errors name the argument that it cannot take.
 
     Args:
         autocasts: let autocast see the call as a whole; a method's is left to its ops.
@@ -194,7 +194,7 @@ def with_argument_checks(
 
 
 def is_op(function: Any) -> bool:
-    """Say whether a function is an op's own, not one composed of it that bears its mark."""
+    """Return True if a function is an op's own, not a composed one with the same attribute."""
     return getattr(getattr(function, "op", None), "function", None) is function
 
 

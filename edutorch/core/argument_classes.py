@@ -1,9 +1,10 @@
-"""What a composed function would take in silence: text for a flag, a float for an int.
+"""Type checks for arguments that a composed function would silently accept: a float for an int.
 
-An op computes with its arguments, and what it cannot take fails. A function that only hands an
-argument on, or asks for its truth, takes anything. So the classes of the arguments are compared
-with those that the signature names, before the call. Mostly they are among the ordinary ones,
-and that is all; a value of another class may be all right, too (NumPy's integers for an int).
+An op computes with its arguments and fails on those that it cannot take. A function that only
+passes an argument on, or tests its truth, accepts anything. So the classes of the arguments are
+compared with those that the signature names, before the call. Usually they are among the ordinary
+classes, and nothing more is done; a value of another class may be valid, too (a NumPy integer for
+an int).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ANY = AnyClass()
 def classes_of(
     parameters: Sequence[inspect.Parameter],
 ) -> tuple[tuple[Classes, ...], dict[str, frozenset[type]]]:
-    """Return the ordinary classes of each argument by position, and of those that have some."""
+    """Return the ordinary classes of the arguments by position and by name."""
     positional = itertools.takewhile(lambda parameter: parameter.kind in POSITIONAL, parameters)
     named = {parameter.name: ordinary_classes(parameter) for parameter in parameters}
     return (
@@ -47,9 +48,9 @@ POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR
 
 
 def ordinary_classes(parameter: inspect.Parameter) -> Classes:
-    """Return the classes of which every value may be given for a parameter; None: any class.
+    """Return the classes of which a parameter accepts every value; None: any class.
 
-    A value of another class may be all right, too: NumPy's integers for an int.
+    A value of another class may be valid, too: a NumPy integer for an int.
     """
     words = set(re.findall(r"\w+", str(parameter.annotation)))
     if parameter.kind is parameter.VAR_POSITIONAL:  # `size=(2, 3)` stands for `2, 3`
@@ -67,7 +68,7 @@ CLASSES: dict[str, tuple[type, ...]] = {
     "int": (int,), "float": (float, int, bool), "bool": (bool,), "None": (type(None),),
     "Size": SEVERAL, "Dims": SEVERAL,
 }  # fmt: skip
-"""The ordinary classes by a word of an annotation. A tensor is asked for by the op it goes to."""
+"""The ordinary classes by a word of an annotation. Tensors are checked by the op they go to."""
 
 
 def check_unusual(name: str, parameter: inspect.Parameter, value: Any) -> None:
@@ -93,7 +94,7 @@ FACTORS = {"alpha", "beta", "value", "fill_value", "other", "input", "self", "ex
 
 
 def has_torch_function(value: Any) -> bool:
-    """Return True for an object that takes part in calls by itself: a proxy while tracing."""
+    """Return True for an object that overrides calls: a proxy during tracing."""
     return hasattr(type(value), "__torch_function__")
 
 
@@ -112,7 +113,7 @@ def refuse_unusual(
 def arguments_by_name(
     parameters: Sequence[inspect.Parameter], args: Any, named: Any
 ) -> dict[str, Any]:
-    """Return the arguments of a call by name, without those that `*args` takes."""
+    """Return the arguments of a call by name, without those that go to `*args`."""
     ordinary = itertools.takewhile(
         lambda parameter: parameter.kind is not parameter.VAR_POSITIONAL, parameters
     )

@@ -1,8 +1,8 @@
-"""What applying an op means, in full: the path behind each op's fast one.
+"""The general path of an op call: what applying an op means, in full.
 
-    numbers and tensors in → one device, one type → forward → record → events
+    numbers and tensors → one device, one dtype → forward → record → events
 
-`call_codegen.py` writes the same steps for the everyday case without the questions.
+`fast/call_codegen.py` writes the same steps for the usual case, without the checks.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ ORDINARY_TYPES = {
     np.float32,
     np.int64,
 }
-"""Classes other than tensors whose objects do not ask to be heard (`subclasses.py`)."""
+"""Classes other than tensors whose objects have no `__torch_function__` (`subclasses.py`)."""
 
 
 class InferenceVersionCounter(VersionCounter):
-    """The record of an inference tensor: too new for every graph."""
+    """The version counter of an inference tensor: newer than every graph."""
 
     time = float("inf")
 
@@ -71,7 +71,7 @@ class InferenceVersionCounter(VersionCounter):
 
 
 def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = None) -> Any:
-    """Run `op` on tensors, numbers and arrays in any mix, and record it if asked to.
+    """Run `op` on any mix of tensors, numbers and arrays, and record it where recording is on.
 
     Given only arrays it just computes: this is how derivative rules run.
     """
@@ -126,7 +126,7 @@ def apply(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], out: Any = 
 def execute_observed(
     op: Op, inputs: tuple[Any, ...], operands: tuple[Any, ...], settings: dict[str, Any]
 ) -> Any:
-    """Run `op` as if nobody listened, and tell of it before and after."""
+    """Run `op` on its fast path, and emit events before and after it."""
     with work("op", op, operands) as around, pause_listeners():
         named = dict(zip(op.inputs, inputs, strict=True))
         around.result = result = op.function(**named, **settings)
@@ -134,7 +134,7 @@ def execute_observed(
 
 
 def notify(op: Op, operands: tuple[Any, ...], settings: dict[str, Any], result: Any) -> Any:
-    """Tell the listeners of an op that has run, and return its result."""
+    """Emit the event of an op that has run, and return its result."""
     if op.family == "multi_view":
         notify_views(op, operands, settings, result)
         return result
@@ -154,7 +154,7 @@ def execute(
     tensors: Sequence[Tensor],
     special: Sequence[Any],
 ) -> Any:
-    """Compute, and record if asked to: what is left once the operands are on one device."""
+    """Compute and record an op whose operands are on one device."""
     names = operand_names(op, operands)
     values = [as_operand(op, *pair, backend) for pair in zip(names, operands, strict=True)]
     if op.name in NO_BOOLS:
@@ -212,7 +212,7 @@ def record(
 
 
 def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *out: Any) -> Any:
-    """What `x * y` calls: let Python ask the other operand when it is something we do not know."""
+    """Apply an op as the operator `x * y`: NotImplemented for an operand of an unknown class."""
     if not all(is_operand(input_) for input_ in inputs):
         return NotImplemented
     if not isinstance(inputs[0], Tensor):  # Tensor.__add__(2, x), which Python never calls
@@ -221,7 +221,7 @@ def apply_operator(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], *o
 
 
 def is_operand(operand: Any) -> bool:
-    """Say whether an operator can compute with `operand`."""
+    """Return True if an operator can compute with `operand`."""
     if isinstance(operand, Tensor | bool | int | float | complex) or hasattr(operand, "dtype"):
         return True
     return hasattr(type(operand), "__torch_function__")
@@ -231,7 +231,7 @@ def is_operand(operand: Any) -> bool:
 
 
 def common_backend(op: Op, operands: Sequence[Any], tensors: list[Tensor]) -> backends.Backend:
-    """Return the one device that all operands are on; a 0-d CPU tensor may join any.
+    """Return the backend of the operands; a 0-d CPU tensor may be combined with any device.
 
     Raises: DeviceError: they are on different devices. TypeError: nothing to compute with.
     """
@@ -273,9 +273,9 @@ def common_backend(op: Op, operands: Sequence[Any], tensors: list[Tensor]) -> ba
 def enter_batch(
     backend: backends.Backend, operands: Sequence[Any], settings: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...]]:
-    """Return the level of `vmap` that the op belongs to, and its operands brought into it.
+    """Return the level of `vmap` that the op belongs to, and its operands wrapped for it.
 
-    Tensors from outside enter by an op of their own: their gradients have to leave again.
+    Tensors from outside enter by an op, so that their gradients leave the level again.
     """
     for value in settings.values():
         for item in value if isinstance(value, tuple | list) else (value,):
@@ -297,7 +297,7 @@ def enter_batch(
 
 
 def as_operand(op: Op, name: str, value: Any, backend: backends.Backend) -> Any:
-    """Return what a forward computes with: an array of the device, a number, or None."""
+    """Return an operand as the forward takes it: an array of the device, a number, or None."""
     value = as_plain_array(array_of(value))
     if isinstance(value, np.generic):
         value = value.item()
@@ -313,7 +313,7 @@ def as_operand(op: Op, name: str, value: Any, backend: backends.Backend) -> Any:
 
 
 def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict[str, Any]) -> Any:
-    """Check the contract and run the forward; complaints come out explained."""
+    """Check the contract and run the forward, with errors explained."""
     if op.contract is not None and not op.variadic:
         op.contract.check(op.inputs, arrays, settings)
     if op.family == "reduction":
@@ -334,7 +334,7 @@ def compute(op: Op, backend: backends.Backend, arrays: list[Any], settings: dict
 def run_kernel(
     op: Op, backend: backends.Backend, arrays: dict[str, Any], settings: dict[str, Any]
 ) -> Any:
-    """Compute with the op's kernel, as its fast path would. None: there is none for this case."""
+    """Compute with the op's kernel, as its fast path would. None: no kernel for this case."""
     if op.slot is None or op.variadic or backend is not backends.CPU:
         return None
     first = arrays[op.inputs[0]]
@@ -345,7 +345,7 @@ def run_kernel(
 
 
 def round_result(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
-    """Return a result in bfloat16 if it was computed from it: NumPy turns to float32."""
+    """Return a result in bfloat16 if it was computed from it: NumPy returns float32."""
     operand_dtypes = {array.dtype for array in arrays if hasattr(array, "dtype")}
     if op.name in SCALING and y.dtype == np.float32:  # a number beside 16-bit floats is float32
         operand_dtypes = {dtype for dtype in operand_dtypes if is_half(dtype)}
@@ -356,7 +356,7 @@ def round_result(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
 
 
 def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
-    """Put the result into `out=`, if there is one."""
+    """Write the result into `out=`, if that is given."""
     if out is None:
         return output
     if not isinstance(out, Tensor):

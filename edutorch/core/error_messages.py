@@ -1,8 +1,8 @@
-"""What array libraries complain about, said again with the names of op and arguments.
+"""Error messages: errors of array libraries, rewritten with the names of the op and its arguments.
 
-A forward computes with NumPy or CuPy, whose errors speak of "operands" and "ufuncs".
-Nobody who called `max` should read that: `explain` looks at what was given and finds
-the argument that does not fit.
+A forward computes with NumPy or CuPy, whose errors speak of "operands" and "ufuncs". Somebody
+who called `max` should not read that: `explain` compares the arguments with the op and names
+the one that does not fit.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ LIBRARY_WORDS = (
     "array", "ufunc", "core dim", "newaxis", "numpy", "operand", "broadcast", "zip()", "np.",
     "tuple index", "unpack", "convert string", "no len()", "axes don't match", "invalid literal",
 )  # fmt: skip
-"""Words of array libraries and of Python's inside, which say nothing about the call."""
+"""Words of messages of array libraries and of Python that do not explain the call."""
 
 
 def explain(
     op: Op, arrays: Sequence[Any], error: Exception, call_values: Mapping[str, Any] | None = None
 ) -> Exception:
-    """Turn an array library's complaint into one that names op, arguments and shapes.
+    """Turn an array library's error into one that names the op, its arguments and shapes.
 
     Args:
         arrays: the tensor arguments, as arrays.
@@ -87,7 +87,7 @@ def explain(
 
 
 def valid_indices(message: str) -> str | None:
-    """Read the size from what NumPy says of an index, and say which indices there are."""
+    """Return a hint with the valid indices, from NumPy's message about an index."""
     size = re.search(r"is out of bounds for \w+ \d+ with size (\d+)", message)
     if size is None:
         return None
@@ -96,7 +96,7 @@ def valid_indices(message: str) -> str | None:
 
 
 class EmptyReductionError(ShapeError, IndexError):
-    """A maximum of nothing was asked for. (PyTorch raises an IndexError here.)"""
+    """A maximum of an empty tensor. (PyTorch raises an IndexError here.)"""
 
 
 def is_library_message(text: str) -> bool:
@@ -104,7 +104,7 @@ def is_library_message(text: str) -> bool:
 
 
 def arguments_of(op: Op, arrays: Sequence[Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all arrays of a call by name, those among the settings too."""
+    """Return all arrays of a call by name, including those among the settings."""
     if op.variadic:
         return {f"{op.inputs[0]}[{i}]": array for i, array in enumerate(arrays[0])}
     named = {name: a for name, a in zip(op.inputs, arrays, strict=False) if a is not None}
@@ -126,7 +126,7 @@ def contract_error(op: Op, arrays: Sequence[Any], settings: dict[str, Any]) -> E
 
 
 def wrong_types(op: Op, named: Mapping[str, Any], error: TypeError) -> Exception:
-    """Say which types do not go together."""
+    """Make the error for dtypes that do not go together."""
     message = str(error)
     if "numpy boolean" in message:
         return NotForTypesError(
@@ -148,7 +148,7 @@ def _dtype_name(value: Any) -> str:
 
 
 def wrong_setting(op: Op, settings: Mapping[str, Any]) -> ArgumentError | None:
-    """Find a setting that is not of the type its annotation names."""
+    """Return the error for a setting that does not match its annotation, if there is one."""
     for name, value in settings.items():
         if name == "dtype" and not is_dtype(value):
             return wrong_argument(op.title, name, value, "a dtype")
@@ -167,7 +167,7 @@ def is_dtype(value: Any) -> bool:
 
 
 def matches_annotation(value: Any, wanted: str) -> bool:
-    """Say whether a value can be what an annotation names; in doubt, it can.
+    """Return True if a value may match an annotation; in doubt, it does.
 
     >>> from edutorch.core.error_messages import fits
     >>> fits(1, "int | None"), fits(1.5, "int"), fits("x", "float"), fits([1], "Sequence[int]")
@@ -198,7 +198,7 @@ def matches_annotation(value: Any, wanted: str) -> bool:
 def flags_of(parameters: Iterable[inspect.Parameter]) -> list[str]:
     """Return the names of the parameters that are True or False and nothing else.
 
-    Those that PyTorch only asks for their truth take any value, here as there.
+    Flags of which PyTorch only tests the truth take any value, here as there.
     """
     return [
         parameter.name
@@ -215,11 +215,11 @@ def is_flag(parameter: inspect.Parameter) -> bool:
 TRUTHS = {
     "as_tuple", "hard", "inplace", "return_indices", "size_average", "reduce",
 }  # fmt: skip
-"""Flags that PyTorch's own Python looks at."""
+"""Flags that PyTorch evaluates in Python."""
 
 
 def check_flag(name: str, flag: str, value: Any) -> None:
-    """Raise ArgumentError for a flag that is neither True nor False. NumPy's are none either."""
+    """Raise ArgumentError for a flag that is neither True nor False, such as a NumPy bool."""
     if value.__class__ is not bool:
         raise wrong_argument(name, flag, value, "bool")
 
@@ -227,7 +227,7 @@ def check_flag(name: str, flag: str, value: Any) -> None:
 NUMBERS = {"int", "float"}
 SEVERAL = {"Dims", "Sequence", "tuple", "Counts", "Size"}
 KNOWN = NUMBERS | SEVERAL | {"None", "bool", "Tensor", "Array", "Index"}
-"""Words of annotations that `fits` understands."""
+"""Words of annotations that `matches_annotation` understands."""
 
 
 READABLE = {"Dims": "an int or a tuple of ints", "Counts": "an int or a tuple of ints",
@@ -243,7 +243,7 @@ def wrong_argument(op: str, name: str, value: Any, wanted: str) -> ArgumentError
 
 
 def missing_member(op: Op, settings: Mapping[str, Any], error: AttributeError) -> Exception:
-    """Name the setting that is no tensor, for example, though it ought to be one."""
+    """Return the error for a setting that lacks a member, such as a number in place of a tensor."""
     for name, value in settings.items():
         if f"'{type(value).__name__}' object" in str(error):
             return wrong_argument(op.title, name, value, "a Tensor")
@@ -254,7 +254,7 @@ def missing_member(op: Op, settings: Mapping[str, Any], error: AttributeError) -
 
 
 def no_tensor(title: str, name: str, value: Any, wanted: str = "a Tensor") -> ArgumentError:
-    """Make the error for what is given in place of a tensor."""
+    """Make the error for an argument that is not a tensor."""
     hint = None
     if isinstance(value, list | tuple):
         tensors = bool(value) and all(hasattr(item, "_array") for item in value)
@@ -277,7 +277,7 @@ def wrong_operand(op: Op, name: str, value: Any) -> ArgumentError:
 
 
 def need_tensor(op: str, name: str, value: Any) -> None:
-    """Raise ArgumentError for what is no tensor, where a composed function looks at one."""
+    """Raise ArgumentError for an argument of a composed function that is not a tensor."""
     if not hasattr(value, "dtype"):
         raise no_tensor(op, name, value)
 
@@ -287,7 +287,7 @@ def operand_names(op: Op, operands: Sequence[Any]) -> Sequence[str]:
 
 
 def conversion_hint(arrays: Mapping[str, Any]) -> str:
-    """Say which of several arrays, of different types, should be converted, and how."""
+    """Return a hint which of several arrays of different dtypes to convert, and how."""
     array_dtypes = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
     for name, dtype in array_dtypes.items():
         if dtype.category < 2 <= max(dtype.category for dtype in array_dtypes.values()):
@@ -299,7 +299,7 @@ def conversion_hint(arrays: Mapping[str, Any]) -> str:
 
 
 def sequence_of(op: Op, value: Any) -> tuple[Any, ...]:
-    """Return the tensors that an op on several of them was given."""
+    """Return the tensors of a variadic op as a tuple."""
     if hasattr(value, "__iter__") and not hasattr(value, "shape") and not isinstance(value, str):
         return tuple(value)
     raise ArgumentError(
@@ -310,12 +310,12 @@ def sequence_of(op: Op, value: Any) -> tuple[Any, ...]:
 
 
 def describe_array(value: Any) -> str:
-    """A tensor as errors show it: its shape and its type."""
+    """Return the shape and the dtype of an array as errors show them."""
     return f"{shape_of(value)} {dtypes.of(value.dtype)}"
 
 
 def has_overlap(array: Any) -> bool:
-    """Say whether several elements of an array surely lie at one place, as after `expand`."""
+    """Return True if several elements surely share a memory location, as after `expand`."""
     return 0 not in array.shape and any(
         step == 0 and size > 1 for size, step in zip(array.shape, array.strides, strict=True)
     )
@@ -336,7 +336,7 @@ def overlap_error(op: str, target: Any) -> ShapeError:
 
 
 def _misfit(named: Mapping[str, Any]) -> str | None:
-    """Say which axis keeps the shapes from broadcasting."""
+    """Return a message that names the axis over which the shapes do not broadcast."""
     pairs = list(named.items())
     for i, (name, array) in enumerate(pairs):
         for other, second in pairs[i + 1 :]:

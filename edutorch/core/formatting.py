@@ -3,10 +3,10 @@
 Three steps, each a function or two below:
 
 1. A large tensor is cut down to its corners (`visible_part`), so that printing
-   a GPU tensor brings only a few numbers to the host.
-2. All its numbers get one common format (`_number_format`), so that columns align.
-3. The words are laid out in nested brackets, and what is unusual about the
-   tensor (dtype, device, gradient) follows as suffixes.
+   a GPU tensor brings only a few elements to the host.
+2. All its elements get one common format (`_number_format`), so that columns align.
+3. The formatted elements are laid out in nested brackets, followed by suffixes for
+   an unusual dtype or device and for the gradient.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def set_printoptions(
         linewidth: characters per line (80).
         profile: start from "default", "short" or "full" (never shortened).
         sci_mode: True for `1.0000e+00` always, False for never, None to decide
-            by the numbers. Unlike the others, it goes back to None if left out.
+            by the values. Unlike the others, it goes back to None if left out.
 
     Raises: ValueError: `profile` is not one of the three, or a number is too small.
 
@@ -109,7 +109,7 @@ def printoptions(**options: Any) -> Iterator[None]:
         _options = before
 
 
-# ---------------------------------------------------------------- which numbers
+# ---------------------------------------------------------------- which elements
 
 
 def visible_part(array: Any, xp: Any = np) -> Any:
@@ -134,12 +134,12 @@ def visible_part(array: Any, xp: Any = np) -> Any:
     return array
 
 
-# ---------------------------------------------------------------- one number
+# ---------------------------------------------------------------- one element
 
 
 @dataclass(frozen=True, slots=True)
 class _NumberFormat:
-    """How each number of one tensor is written; `width` makes them line up."""
+    """The format of each element of one tensor; `width` makes them line up."""
 
     spec: str
     width: int
@@ -153,7 +153,7 @@ class _NumberFormat:
 
 
 def _is_scientific(sizes: np.ndarray, whole: bool) -> bool:
-    """Plain digits only while the numbers are of similar size, and neither huge nor tiny."""
+    """Return False if the magnitudes are similar, and neither huge nor tiny."""
     if _options.sci_mode is not None:
         return _options.sci_mode
     smallest, largest = sizes.min(), sizes.max()
@@ -161,7 +161,7 @@ def _is_scientific(sizes: np.ndarray, whole: bool) -> bool:
 
 
 def _float_format(elements: np.ndarray) -> _NumberFormat:
-    """Zeros, nan and inf fit into any format: the other numbers decide."""
+    """Return the format of floats. Zeros, nan and inf fit into any: the other elements decide."""
     elements = elements.astype(np.float64)
     deciding = elements[np.isfinite(elements) & (elements != 0)]
     if deciding.size == 0:
@@ -177,7 +177,7 @@ def _float_format(elements: np.ndarray) -> _NumberFormat:
 
 
 def _number_format(elements: np.ndarray) -> tuple[Callable[[Any], str], int]:
-    """Return a function that writes one number, and how many characters it writes."""
+    """Return a function that formats one element, and the width of its text."""
     if elements.dtype.kind == "c":
         real, imag = _float_format(np.real(elements)), _float_format(np.imag(elements))
 
@@ -204,7 +204,7 @@ def _with_gap(items: list[str], length: int, mark: str) -> list[str]:
 
 
 def _nested(words: np.ndarray, shape: tuple[int, ...], indent: int, width: int) -> str:
-    """Lay out `words`, the visible ones of a tensor of `shape`, in nested brackets."""
+    """Lay out `words`, the visible elements of a tensor of `shape`, in nested brackets."""
     if words.ndim == 0:
         return words.item()
     inside = " " * (indent + 1)
@@ -220,7 +220,7 @@ def _nested(words: np.ndarray, shape: tuple[int, ...], indent: int, width: int) 
 
 
 def _suffixed(text: str, suffixes: list[str]) -> str:
-    """Append `suffixes`, each on the line where it still fits."""
+    """Append `suffixes`, each on the current line if it still fits there."""
     used = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         if used + len(suffix) + 2 > _options.linewidth:
@@ -248,11 +248,11 @@ def tensor_text(
     """Write a tensor as PyTorch does.
 
     Args:
-        part: what is visible of it, on the host: `visible_part`'s result.
-        dtype_name: `"float32"`; shown unless the numbers themselves tell.
+        part: the visible part, on the host: the result of `visible_part`.
+        dtype_name: `"float32"`; shown unless the elements imply it.
         requires_grad, grad_fn_name: how it takes part in the graph.
         device_name: `"cpu"` is not shown.
-        default_dtype_name: the type that Python floats get at present.
+        default_dtype_name: the default dtype at present.
         shape: the whole tensor's shape (that of `part` if left out).
 
     >>> from edutorch.core.formatting import tensor_text

@@ -1,7 +1,7 @@
-"""The orders in which a tensor's numbers can lie in memory, as PyTorch names them.
+"""Memory formats: the orders in which a tensor's elements are stored.
 
 The axes of an image are (n, c, h, w) in every case; the format says only which axis has
-the shortest step in memory: the last one, or with `channels_last` the channels.
+the smallest stride: the last one, or with `channels_last` the channels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = [
 
 
 class memory_format:
-    """An order of the axes in memory; `order` lists them, the longest step first.
+    """An order of the axes in memory; `order` lists them, the largest stride first.
 
     >>> zeros(1, 3, 4, 5).to(memory_format=channels_last).stride()
     (60, 1, 15, 3)
@@ -45,20 +45,20 @@ class memory_format:
 
 
 contiguous_format = memory_format("contiguous_format")
-"""Row by row: the last axis has the shortest step."""
+"""Row-major: the last axis has the smallest stride."""
 
 preserve_format = memory_format("preserve_format")
-"""As the tensor that is copied, if its numbers lie there without gaps."""
+"""As the tensor that is copied, if its elements are stored without gaps."""
 
 channels_last = memory_format("channels_last", (0, 2, 3, 1))
-"""Images (n, c, h, w) with the numbers of one pixel next to each other."""
+"""Images (n, c, h, w) with the channels of one pixel next to each other."""
 
 channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 """The same for volumes (n, c, d, h, w)."""
 
 
 class layout:
-    """How the numbers of a tensor are kept; here they all are `strided`.
+    """How the elements of a tensor are stored; here always `strided`.
 
     >>> zeros(2).layout
     torch.strided
@@ -72,11 +72,11 @@ class layout:
 
 
 strided = layout()
-"""Numbers at regular steps in memory."""
+"""Elements at regular steps in memory."""
 
 
 def memory_order(array: Any) -> tuple[int, ...] | None:
-    """Return the order of the axes in memory that a copy keeps; None: row by row."""
+    """Return the order of the axes in memory that a copy keeps; None: row-major."""
     if array.flags.c_contiguous:
         return None
     sizes, steps = array.shape, array.strides

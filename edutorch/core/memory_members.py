@@ -1,4 +1,4 @@
-"""What a tensor says about its memory: where it lies, how, and who shares it."""
+"""The members of Tensor about its memory: strides, storage, layout."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .storage import TypedStorage, UntypedStorage
 
 
 class MemoryMembers:
-    """The part of `Tensor` that is about its memory and not about its numbers."""
+    """The members of `Tensor` about its memory."""
 
     __slots__ = ()
 
@@ -20,7 +20,7 @@ class MemoryMembers:
     _node: Any
 
     def stride(self, dim: int | None = None) -> Any:
-        """Return the step in memory, in elements, of each dimension (or of one)."""
+        """Return the stride, in elements, of each dimension (or of one)."""
         array = self._array
         size = array.dtype.itemsize
         steps = [step // size for step in array.strides]
@@ -37,19 +37,19 @@ class MemoryMembers:
             raise missing_dim("stride", dim, array.ndim) from None
 
     def storage_offset(self) -> int:
-        """Return how many elements after the start of the storage the first one lies."""
+        """Return the index of the first element in the storage."""
         array = self._array
         backend = backends.of(array)
         return (backend.address(array) - backend.storage(array)[0]) // array.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """Return the address of the first number, 0 if there is none."""
+        """Return the address of the first element, 0 if there is none."""
         return backends.of(self._array).address(self._array) if self._array.size else 0
 
     const_data_ptr = data_ptr
 
     def is_contiguous(self, memory_format: memory_format = contiguous_format) -> bool:
-        """Say whether the numbers lie in memory without gaps, in this order of the axes."""
+        """Return True if the elements are stored without gaps, in this order of the axes."""
         order = memory_format.order
         if memory_format is preserve_format:
             raise RuntimeError("is_contiguous: preserve_format is no order of its own")
@@ -60,16 +60,16 @@ class MemoryMembers:
         return bool(self._array.transpose(order).flags.c_contiguous)
 
     def dim_order(self, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-        """Return the dimensions in the order in which they lie in memory, outermost first."""
+        """Return the dimensions by their strides, the largest first."""
         steps = self.stride()
         return tuple(sorted(range(len(steps)), key=lambda axis: -steps[axis]))
 
     def untyped_storage(self) -> UntypedStorage:
-        """Return the memory that the tensor lies in, as bytes."""
+        """Return the storage of the tensor, as bytes."""
         return UntypedStorage(self._array)
 
     def storage(self) -> TypedStorage:
-        """Return the memory that the tensor lies in, as numbers of its type."""
+        """Return the storage of the tensor, as elements of its dtype."""
         return TypedStorage(self._array)
 
     def storage_type(self) -> type:
@@ -77,7 +77,7 @@ class MemoryMembers:
         return TypedStorage
 
     def is_set_to(self, tensor: Any) -> bool:
-        """Say whether another tensor shows the same memory in the same way."""
+        """Return True if another tensor is the same view of the same memory."""
         if not hasattr(tensor, "_array"):
             raise no_tensor("is_set_to", "tensor", tensor)
         return (
@@ -88,74 +88,74 @@ class MemoryMembers:
         )
 
     def is_same_size(self, other: Any) -> bool:
-        """Say whether another tensor has the same shape."""
+        """Return True if another tensor has the same shape."""
         try:
             return self._array.shape == other._array.shape
         except AttributeError:
             raise no_tensor("is_same_size", "other", other) from None
 
     def nelement(self) -> int:
-        """Return how many numbers there are."""
+        """Return the number of elements."""
         return self._array.size
 
     def ndimension(self) -> int:
-        """Return how many dimensions there are."""
+        """Return the number of dimensions."""
         return self._array.ndim
 
     def dense_dim(self) -> int:
-        """Return how many dimensions are not sparse: all of them."""
+        """Return the number of dense dimensions: all of them."""
         return self._array.ndim
 
     def sparse_dim(self) -> int:
-        """Return how many dimensions are sparse: none."""
+        """Return the number of sparse dimensions: none."""
         return 0
 
     def get_device(self) -> int:
-        """Return the number of the GPU, -1 for the CPU."""
+        """Return the index of the GPU, -1 for the CPU."""
         name = backends.of(self._array).device_name
         return int(name.partition(":")[2] or -1)
 
     @property
     def layout(self) -> Any:
-        """How the numbers are kept: at regular steps in memory."""
+        """How the elements are stored: at regular steps in memory."""
         return strided
 
     @property
     def is_cpu(self) -> bool:
-        """Say whether the numbers are in the computer's own memory."""
+        """Whether the tensor is on the CPU."""
         return backends.of(self._array).name == "cpu"
 
     def is_pinned(self, device: Any = None) -> bool:
-        """Say whether the memory is kept from being swapped out: never here."""
+        """Return True if the memory is page-locked: never here."""
         return False
 
     def is_shared(self) -> bool:
-        """Say whether other processes can see the memory: those of the GPU are counted so."""
+        """Return True if other processes can access the memory: for tensors on a GPU."""
         return backends.of(self._array).name == "cuda"
 
     def is_distributed(self) -> bool:
-        """Say whether the numbers are spread over processes: never."""
+        """Return True if the tensor is distributed over processes: never."""
         return False
 
     def is_coalesced(self) -> bool:
-        """A question for sparse tensors only. Raises: RuntimeError: always."""
+        """Defined for sparse tensors only. Raises: RuntimeError: always."""
         raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got strided")
 
     def is_signed(self) -> bool:
-        """Say whether the type of the numbers has negative ones."""
+        """Return True if the dtype has negative values."""
         return self._array.dtype.kind not in "ub"
 
-    # What the graph knows, in PyTorch's words ------------------------------------------------
+    # Autograd, by PyTorch's names ------------------------------------------------
 
     @property
     def output_nr(self) -> int:
-        """Which output of its node this tensor is."""
+        """The index of this tensor among the outputs of its node."""
         face = getattr(self._node, "public_node", None)
         return 0 if face is None else face()[1]
 
     @property
     def retains_grad(self) -> bool:
-        """Say whether `retain_grad` was called on a tensor that is not a leaf."""
+        """Whether `retain_grad` was called on a tensor that is not a leaf."""
         hooks = getattr(self._node, "hooks", None)
         return bool(hooks and hooks.kept)
 
@@ -186,7 +186,7 @@ def _absent_flag(name: str) -> property:
     def flag(self: MemoryMembers) -> bool:
         return False
 
-    flag.__doc__ = f"Say whether it is a {name} tensor: never."
+    flag.__doc__ = f"Whether it is a {name} tensor: never."
     return property(flag)
 
 

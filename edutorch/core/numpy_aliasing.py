@@ -1,14 +1,14 @@
-"""Memory that NumPy shows too, where a write does not pass through any tensor.
+"""Memory shared with NumPy arrays, through which it is written without any tensor noticing.
 
-An array from outside (`from_numpy`) is held as `Shared`, for as long as somebody out there
-may hold it. Memory of our own that `.numpy()` has handed out is held as `Lent`, until the
-last array that shows it is gone. Ops look at the class of the array: an ordinary one
-takes the fast path and pays nothing. A node that is recorded with a shared tensor keeps
-a copy of its numbers, so its gradient is right whatever happens outside.
+An array from outside (`from_numpy`) is held as `Shared` as long as other references to it may
+exist. Memory of our own that `.numpy()` has returned is held as `Exported` until the last array
+of it is gone. Ops look at the class of the array: an ordinary one takes the fast path at no cost.
+A node that is recorded with a shared tensor saves a copy of its elements, so its gradient is right
+whatever happens outside.
 
-That leaves the nodes which had saved a tensor before `.numpy()` was called. For them
-`LentWrites` notes a checksum at that moment; it is compared again when backward asks
-for the time of the last write.
+There remain the nodes that had saved a tensor before `.numpy()` was called. For them
+`ExportedVersionCounter` computes a checksum at that moment, and compares it when backward reads
+the time of the last write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .autograd.graph import LEAF, VersionCounter, clock
 from .registry import REGISTRY
 from .tensor import Tensor, fill, writes_of
 
-# Arrays from outside that nobody holds any more ---------------------------------------------
+# Arrays from outside without other references ---------------------------------------------
 
 
 def count_references(array: Any) -> int:
@@ -48,11 +48,11 @@ def _count_own_references() -> int:
 
 
 OWN_REFERENCES = _count_own_references()
-"""What `holders` says of an array that only our own one refers to."""
+"""What `count_references` returns for an array that only our own one refers to."""
 
 
 def restore_ordinary(tensor: Tensor) -> None:
-    """Make a tensor ordinary again if the array it came from is held by nobody else."""
+    """Make a tensor ordinary again if nothing else refers to the array it came from."""
     array = tensor._array
     if array.__class__ is Exported:
         writes: Any = tensor._writes
@@ -66,11 +66,11 @@ def restore_ordinary(tensor: Tensor) -> None:
         tensor._array = array.base
 
 
-# What a node keeps of a shared tensor -----------------------------------------------------------
+# What a node saves of a shared tensor -----------------------------------------------------------
 
 
 def copy_if_shared(value: Any) -> Any:
-    """Return a tensor of the same past with numbers of its own, if `value` is a shared tensor."""
+    """Return a copy with the same history if `value` is a shared tensor, else `value`."""
     if not isinstance(value, Tensor) or not isinstance(value._array, Shared):
         return value
     copied = fill(object.__new__(Tensor), as_plain_array(value._array).copy("K"))
@@ -82,7 +82,7 @@ def copy_if_shared(value: Any) -> Any:
 
 
 def copy_saved_shared(node: Any) -> None:
-    """Replace the shared tensors that a new node has saved."""
+    """Replace the shared tensors that a new node has saved by copies."""
     if node is not None and node.saved:
         node.saved = tuple(
             tuple(copy_if_shared(item) for item in value)
@@ -93,11 +93,11 @@ def copy_saved_shared(node: Any) -> None:
 
 
 UNCHANGING = {int, slice, bool, type(None), type(...)}
-"""Classes of indices that nobody can write into."""
+"""Classes of immutable indices."""
 
 
 def copy_mutable(value: Any) -> Any:
-    """Return a copy of an index, a mask or a second result: nobody watches writes into those."""
+    """Return a copy of an index, a mask or a second result: writes into these are not tracked."""
     if value.__class__ in UNCHANGING:
         return value
     if value.__class__ is tuple or value.__class__ is list:
@@ -109,22 +109,22 @@ def copy_mutable(value: Any) -> Any:
     return as_plain_array(value).copy() if hasattr(value, "dtype") else value
 
 
-# Memory of our own, seen by NumPy ----------------------------------------------------------------
+# Memory of our own, exported to NumPy ----------------------------------------------------------------
 
 
 FEW_VIEWS = 8
-"""So many tensors are made ordinary at once when the last array is gone, more when they are used:
-whoever takes n views to NumPy one by one would otherwise look n times at all of them."""
+"""Up to so many tensors are made ordinary when the last exported array is gone, more when they are
+used: exporting n views one by one would otherwise visit all of them n times."""
 
 
 class ExportedVersionCounter(VersionCounter):
-    """The writes to memory that is lent: also those that no tensor has made.
+    """The version counter of exported memory: it also detects writes by NumPy.
 
     Attributes:
-        lent: how many arrays of the memory there are outside.
-        watched: those since whose lending no write is known, with the checksum of that moment.
-        settled: tensors that are ordinary again although others are not yet.
-        marked: how many of the views in `marked_views` are held as `Lent`.
+        export_count: the number of exported arrays of the memory that exist.
+        watched: those since whose export no write is known, with the checksum of that moment.
+        restored: tensors that are ordinary again although others are not yet.
+        marked: how many of the views in `marked_views` are held as `Exported`.
     """
 
     export_count = 0
@@ -135,19 +135,19 @@ class ExportedVersionCounter(VersionCounter):
 
     @property
     def time(self) -> float:  # type: ignore[override]
-        """When the last write happened, or was found to have happened."""
+        """The time of the last write, or when it was detected."""
         self.compare()
         return self._time
 
     @time.setter
     def time(self, value: float) -> None:
-        # What was saved before is stale from now on, and what comes later is kept apart.
+        # What was saved before is stale from now on, and what is saved later is a copy.
         self.watched.clear()
         self._time = value
 
     @property
     def count(self) -> int:  # type: ignore[override]
-        """How many writes there were."""
+        """The number of writes."""
         self.compare()
         return self._count
 
@@ -156,9 +156,9 @@ class ExportedVersionCounter(VersionCounter):
         self._count = value
 
     def bump(self, location: Any = None, array: Any = None, index: Any = ...) -> None:
-        """Note a write of a tensor.
+        """Record a write by a tensor.
 
-        While memory is lent it counts as one into all of it: NumPy's are hidden.
+        While memory is exported it counts as one into all of it: writes by NumPy are not located.
         """
         if self.export_count:
             super().bump(location)
@@ -166,19 +166,19 @@ class ExportedVersionCounter(VersionCounter):
             super().bump(location, array, index)
 
     def compare(self) -> None:
-        """Count a write if the numbers are not what they were when they were lent."""
+        """Record a write if the elements differ from those at the export."""
         for array, noted in tuple(self.watched.values()):
             if checksum(array) != noted:
                 self.record_outside_write()
                 return
 
     def record_outside_write(self) -> None:
-        """Count a write that no tensor has made."""
+        """Record a write that no tensor has made."""
         self.outside = self.time = clock()
         self._count += 1
 
     def mark_exported(self) -> None:
-        """Hold the memory of all tensors as `Lent`, but of those where that is known."""
+        """Hold the arrays of all tensors of this memory as `Exported`."""
         views = self.views
         fresh = views[self.marked :] if views is self.marked_views else views
         for tensor in living_tensors(self, (self.owner, *self.restored, *fresh)):
@@ -187,7 +187,7 @@ class ExportedVersionCounter(VersionCounter):
         self.marked_views, self.marked, self.restored = views, len(views), []
 
     def release_export(self, key: int) -> None:
-        """Note that one of the arrays is gone; after the last one the tensors are ordinary."""
+        """Count one exported array less; after the last one the tensors are ordinary."""
         watched = self.watched.pop(key, None)
         if watched is not None and checksum(watched[0]) != watched[1]:
             self.record_outside_write()
@@ -205,20 +205,20 @@ class ExportedVersionCounter(VersionCounter):
 
 
 def checksum(array: np.ndarray) -> int:
-    """Return a number that changes if any of the numbers in the array does."""
+    """Return the CRC-32 of an array's elements."""
     array = array[tuple(slice(None) if step else slice(1) for step in array.strides)]
     data: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return zlib.crc32(data)
 
 
 def living_tensors(writes: VersionCounter, references: Iterable[Any]) -> list[Tensor]:
-    """Return those tensors that still live and whose memory these writes are about."""
+    """Return the referenced tensors that still exist and share this version counter."""
     tensors = (None if reference is None else reference() for reference in references)
     return [tensor for tensor in tensors if tensor is not None and tensor._writes is writes]
 
 
 class ExportHandle:
-    """What the arrays that are handed out refer to: it lives as long as one of them does."""
+    """The object that exported arrays refer to: it lives as long as one of them does."""
 
     __slots__ = ("array", "writes")
 
@@ -227,7 +227,7 @@ class ExportHandle:
 
     @property
     def __array_struct__(self) -> Any:
-        """Describe the memory to NumPy (which does not know bfloat16: as integers)."""
+        """Describe the memory to NumPy (bfloat16, which NumPy does not know, as integers)."""
         array = self.array
         return (
             array.view(f"u{array.itemsize}") if is_extension_dtype(array) else array
@@ -238,12 +238,12 @@ class ExportHandle:
 
 
 def is_extension_dtype(array: np.ndarray) -> bool:
-    """Say whether its numbers are of a type that NumPy cannot name by itself."""
+    """Return True if its dtype is one that NumPy does not know by itself."""
     return array.dtype.kind == "V"
 
 
 def export_array(tensor: Any) -> np.ndarray:
-    """Return a NumPy array of a tensor's memory, and watch that memory while the array lives."""
+    """Return a NumPy array of a tensor's memory, and watch that memory while the array exists."""
     restore_ordinary(tensor)
     array = tensor._array
     if array.__class__ is Shared:

@@ -95,7 +95,7 @@ def storage_of(tensor: Any) -> np.ndarray:
 
 
 def lies_within(array: np.ndarray, whole: np.ndarray) -> bool:
-    """Say whether all of an array lies in another one."""
+    """Return True if all of an array lies in another one."""
     low, high = np.lib.array_utils.byte_bounds(array)
     start, end = np.lib.array_utils.byte_bounds(whole)
     return start <= low and high <= end

@@ -48,11 +48,11 @@ class UntypedStorage:
         return self._backend.memory(self._array)
 
     def is_pinned(self) -> bool:
-        """Say whether the memory is kept from being swapped out: never here."""
+        """Return True if the memory is kept from being swapped out: never here."""
         return False
 
     def is_shared(self) -> bool:
-        """Say whether other processes can see the memory."""
+        """Return True if other processes can see the memory."""
         return self.is_cuda
 
     @property
@@ -62,7 +62,7 @@ class UntypedStorage:
 
     @property
     def is_cuda(self) -> bool:
-        """Say whether the memory is on a GPU."""
+        """Whether the memory is on a GPU."""
         return self._backend.name == "cuda"
 
     def untyped(self) -> UntypedStorage:

@@ -43,7 +43,7 @@ class DisableTorchFunctionSubclass:
 
 
 def is_disabled() -> bool:
-    """Say whether `DisableTorchFunctionSubclass` is on in this thread."""
+    """Return True if `DisableTorchFunctionSubclass` is on in this thread."""
     return getattr(_STATE, "depth", 0) > 0
 
 
@@ -51,7 +51,7 @@ def is_disabled() -> bool:
 
 
 def has_override(cls: type) -> bool:
-    """Say whether a class has a `__torch_function__` of its own."""
+    """Return True if a class has a `__torch_function__` of its own."""
     method = getattr(cls, "__torch_function__", None)
     return method is not None and getattr(method, "__func__", None) is not DEFAULT
 

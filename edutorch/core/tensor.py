@@ -105,7 +105,7 @@ class Tensor(TensorInterop, MemoryMembers):
 
     @property
     def is_cuda(self) -> bool:
-        """Say whether the numbers are on a GPU."""
+        """Whether the numbers are on a GPU."""
         return backends.of(self._array).name == "cuda"
 
     def size(self, dim: int | None = None) -> Any:
@@ -130,18 +130,18 @@ class Tensor(TensorInterop, MemoryMembers):
         return self._array.dtype.itemsize
 
     def is_floating_point(self) -> bool:
-        """Say whether the numbers are real floating ones."""
+        """Return True if the numbers are real floating ones."""
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """Say whether the numbers are complex."""
+        """Return True if the numbers are complex."""
         return self.dtype.is_complex
 
     # What the graph knows ---------------------------------------------------------------
 
     @property
     def requires_grad(self) -> bool:
-        """Say whether a gradient will be computed for this tensor."""
+        """Whether a gradient will be computed for this tensor."""
         return self._node is not None
 
     @requires_grad.setter
@@ -174,7 +174,7 @@ class Tensor(TensorInterop, MemoryMembers):
 
     @property
     def is_leaf(self) -> bool:
-        """Say whether it was made by the user and not by a recorded op."""
+        """Whether it was made by the user and not by a recorded op."""
         return self._node is None or self._node is LEAF
 
     @property
@@ -224,7 +224,7 @@ class Tensor(TensorInterop, MemoryMembers):
         writes_of(self).bump(location, array if is_part else None)
 
     def is_inference(self) -> bool:
-        """Say whether it was made in inference mode."""
+        """Return True if it was made in inference mode."""
         return self._writes is not None and self._writes.time == float("inf")
 
     def detach(self) -> Tensor:

@@ -152,7 +152,7 @@ class TensorInterop(Pickling):
         return format(self.item(), spec) if not self._array.ndim else object.__format__(self, spec)
 
     def __contains__(self, value: Any) -> bool:
-        """Say whether one of the numbers equals `value`."""
+        """Return True if one of the numbers equals `value`."""
         return bool((self == value).any())  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:

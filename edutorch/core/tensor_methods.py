@@ -208,7 +208,7 @@ SIMPLE = {int, float, bool, str, type(None)}
 
 
 def is_plain_write(target: Tensor, others: Iterable[Any]) -> bool:
-    """Say whether a write is only a write: nothing unusual is on, and no history is touched."""
+    """Return True if a write is only a write: nothing unusual is on, and no history is touched."""
     modes = current()
     if target._array.__class__ is not ndarray or target.__class__ not in PLAIN_TENSORS:
         return False

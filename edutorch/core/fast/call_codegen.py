@@ -343,7 +343,7 @@ def _definition(op: Op, names: dict[str, str]) -> str:
 
 
 def needs_floating(op: Op) -> bool:
-    """Say whether integers have to be converted before the op can compute."""
+    """Return True if integers have to be converted before the op can compute."""
     return op.promotion == "float" or callable(op.promotion)
 
 

@@ -172,7 +172,7 @@ def as_array(g: Any) -> Any:
 
 
 def can_defer(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
-    """Say whether what is no array yet may stay so on its way to a node or a leaf.
+    """Return True if what is no array yet may stay so on its way to a node or a leaf.
 
     Args:
         target: the node, or the leaf's array: what the gradient has to fit.
@@ -192,7 +192,7 @@ def can_defer(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
 
 
 def takes_one_hot(node: Node) -> bool:
-    """Say whether the rule of a node takes `OneHotGradient`; nodes of users' functions have no such op."""
+    """Return True if the rule of a node takes `OneHotGradient`; nodes of users' functions have no such op."""
     return getattr(node.op, "takes_one_hot", False)
 
 
