@@ -51,7 +51,7 @@ def lower_function(make_value: ValueMaker, name: str, x: Any) -> Any:
 def require_float(make_value: ValueMaker, x: Any) -> Any:
     if not isinstance(x, Value) or x.dtype not in FLOAT_DTYPES:
         raise UnsupportedDefinitionError(
-            "other numbers than float32 and float64 are left to the definition"
+            "dtypes other than float32 and float64 are left to the definition"
         )
     return SymbolicArray(x, make_value)
 

@@ -42,7 +42,7 @@ class Explanation:
                 for a, ops, n, b, c, s in self.fused
             ]
             lines += format_table(
-                ("kernel", "ops", "numbers", "moved before", "after", "state"), rows
+                ("kernel", "ops", "elements", "moved before", "after", "state"), rows
             )
         if self.alone:
             lines += ["", f"{len(self.alone)} steps are not fused"]
@@ -73,7 +73,7 @@ class Explanation:
         ]
         sums = [(what, format_bytes(a), format_bytes(b)) for what, (a, b) in self.sums().items()]
         return (
-            rows(("kernel", "ops", "numbers", "moved before", "after", "state"), fused)
+            rows(("kernel", "ops", "elements", "moved before", "after", "state"), fused)
             + rows(("not fused", "because"), list(self.alone))
             + rows(("", "before", "after"), sums)
         )

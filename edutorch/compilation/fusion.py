@@ -42,16 +42,16 @@ def fusion_obstacle(value: Value) -> str | None:
     dtypes = [operand.dtype for operand in operands_of(value)] + [value.dtype]
     unsupported = [dtype for dtype in dtypes if dtype is not None and dtype not in KERNEL_DTYPES]
     if unsupported:
-        return f"numbers of type {unsupported[0]} are left to NumPy"
+        return f"the dtype {unsupported[0]} is left to NumPy"
     if value.kind == "element":
         function = FUNCTIONS[value.function]
         if value.function == "power" and is_simple_power(value):
             return None
         if not function.vector and value.size >= MIN_VECTOR_SIZE:
-            return f"{value.function} is computed for one number at a time only: NumPy is faster"
-        return "no numbers" if not value.size else None
+            return f"{value.function} is not vectorized in kernels: NumPy is faster"
+        return "no elements" if not value.size else None
     if not value.operands[0].size:
-        return "no numbers"
+        return "no elements"
     return None
 
 

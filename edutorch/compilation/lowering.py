@@ -146,7 +146,7 @@ class ProgramBuilder:
                 if matches_meta(result, node):
                     return result
                 self.discard_after(before)
-                self.program.reasons[node.name] = "its definition gives another type or shape"
+                self.program.reasons[node.name] = "its definition gives another dtype or shape"
         elif not is_fixed:
             is_rule = hasattr(node.target, "rule")
             self.program.reasons[node.name] = (
@@ -185,7 +185,7 @@ class ProgramBuilder:
             raise UnsupportedDefinitionError("a copy is wanted for its own sake")
         if op.name in ("sum", "mean") and kwargs.get("dtype") is None:
             if first.size == 0:
-                raise UnsupportedDefinitionError("there are no numbers")
+                raise UnsupportedDefinitionError("there are no elements")
             lower = lower_reduction if op.name == "sum" else lower_mean
             settings = {"axis": kwargs.get("dim"), "keepdims": kwargs.get("keepdim", False)}
             y = SymbolicArray(first, self.make_value)
@@ -216,7 +216,7 @@ class ProgramBuilder:
         except SYMBOLIC_ERRORS as error:
             raise UnsupportedDefinitionError(f"no view ({error})") from None
         if view is None:
-            raise UnsupportedDefinitionError("it copies numbers into another order")
+            raise UnsupportedDefinitionError("it copies elements into another order")
         return view
 
 

@@ -61,7 +61,7 @@ def lower_elementwise(make_value: ValueMaker, ufunc: Any, inputs: tuple[Any, ...
         if dtype not in KERNEL_DTYPES or dtype.kind not in SUPPORTED_KINDS.get(name, "f") + "b" * (
             dtype is result
         ):
-            raise UnsupportedDefinitionError(f"{name} of numbers of type {dtype} is left to NumPy")
+            raise UnsupportedDefinitionError(f"{name} of {dtype} is left to NumPy")
     operands = [
         cast_operand(make_value, lower_operand, dtype)
         for lower_operand, dtype in zip(operands, wanted, strict=True)
@@ -106,7 +106,7 @@ def lower_cast(x: SymbolicArray, dtype: np.dtype[Any]) -> SymbolicArray:
     if x.dtype == dtype:
         return x
     if dtype not in KERNEL_DTYPES or x.dtype not in KERNEL_DTYPES:
-        raise UnsupportedDefinitionError(f"numbers of type {dtype} are left to NumPy")
+        raise UnsupportedDefinitionError(f"the dtype {dtype} is left to NumPy")
     if x.dtype.kind == "f" and dtype.kind != "f":
         raise UnsupportedDefinitionError("rounding to integers is left to NumPy")
     number = lower_operand(x)
@@ -122,7 +122,9 @@ def lower_where(condition: Any, first: Any, second: Any) -> SymbolicArray:
     )
     condition_value = lower_operand(condition)
     if dtype_of(condition_value) != BOOL_DTYPE:
-        raise UnsupportedDefinitionError("a choice by numbers that are no bools is left to NumPy")
+        raise UnsupportedDefinitionError(
+            "np.where with a condition that is not bool is left to NumPy"
+        )
     pair = [lower_operand(first), lower_operand(second)]
     dtypes = [dtype_of(item) for item in pair]
     if all(isinstance(dtype, type) for dtype in dtypes):
@@ -130,7 +132,7 @@ def lower_where(condition: Any, first: Any, second: Any) -> SymbolicArray:
     else:
         dtype = np.add.resolve_dtypes((*dtypes, None))[-1]
     if dtype not in KERNEL_DTYPES:
-        raise UnsupportedDefinitionError(f"numbers of type {dtype} are left to NumPy")
+        raise UnsupportedDefinitionError(f"the dtype {dtype} is left to NumPy")
     pair = [cast_operand(make_value, item, dtype) for item in pair]
     if not any(isinstance(item, Value) for item in (condition_value, *pair)):
         return lower_constant(make_value, pair[0] if condition_value else pair[1])
@@ -151,7 +153,7 @@ def lower_fill(x: Any, number: Any, dtype: Any = None, shape: Any = None) -> Sym
     """Add a constant array."""
     dtype_ = np.dtype(dtype) if dtype is not None else x.dtype
     if dtype_ not in KERNEL_DTYPES:
-        raise UnsupportedDefinitionError(f"numbers of type {dtype_} are left to NumPy")
+        raise UnsupportedDefinitionError(f"the dtype {dtype_} is left to NumPy")
     shape = x.shape if shape is None else tuple(shape)
     return SymbolicArray(
         x.make_value("element", "fill", (dtype_.type(number),), shape, dtype_), x.make_value
@@ -167,14 +169,14 @@ def lower_reduction(
     if not x.ndim:
         return x.copy()
     if x.dtype not in FLOAT_DTYPES:
-        raise UnsupportedDefinitionError(f"reductions of type {x.dtype} are left to NumPy")
+        raise UnsupportedDefinitionError(f"reductions of {x.dtype} are left to NumPy")
     axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     axes = tuple(sorted(axis % x.ndim for axis in axes))
     kept = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
     shape = kept if keepdims else tuple(s for i, s in enumerate(x.shape) if i not in axes)
     count = math.prod(x.shape[i] for i in axes)
     if not count and name != "sum":
-        raise UnsupportedDefinitionError("an extreme of nothing is an error")
+        raise UnsupportedDefinitionError("the minimum or maximum of nothing is an error")
     settings = {"axes": axes, "keepdims": keepdims, "count": count}
     return SymbolicArray(
         x.make_value("reduce", name, (x.value,), shape, x.dtype, settings), x.make_value
@@ -210,7 +212,7 @@ def lower_matmul(like: SymbolicArray, left: Any, right: Any) -> SymbolicArray:
                 "products of other than two matrices are left to their definition"
             )
     if first.dtype != second.dtype:
-        raise UnsupportedDefinitionError("products of several types are left to their definition")
+        raise UnsupportedDefinitionError("products of several dtypes are left to their definition")
     shape = (first.shape[0], second.shape[1])
     value = like.make_value("product", "matmul", (first, second), shape, first.dtype)
     return SymbolicArray(value, like.make_value)

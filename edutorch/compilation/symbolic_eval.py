@@ -50,12 +50,10 @@ def evaluate_symbolically(
     except UnsupportedDefinitionError:
         raise
     except SYMBOLIC_ERRORS as error:
-        raise UnsupportedDefinitionError(
-            f"its definition cannot be taken apart ({error})"
-        ) from None
+        raise UnsupportedDefinitionError(f"its definition cannot be decomposed ({error})") from None
     parts = y if isinstance(y, tuple) else (y,)
     if not all(isinstance(part, SymbolicArray) for part in parts):
-        raise UnsupportedDefinitionError("its result does not depend on numbers alone")
+        raise UnsupportedDefinitionError("its result is not an array")
     values = tuple(part.value for part in parts)
     return values if isinstance(y, tuple) else values[0]
 

@@ -36,7 +36,7 @@ class SymbolicNumber:
         self.value, self.make_value = value, make_value
 
     def __bool__(self) -> bool:
-        raise UnsupportedDefinitionError("its definition looks at the numbers")
+        raise UnsupportedDefinitionError("its definition reads the elements")
 
     __float__ = __int__ = __index__ = __iter__ = __bool__  # type: ignore[assignment]
 
@@ -147,7 +147,7 @@ class SymbolicArray(SymbolicNumber):
     def __getitem__(self, index: Any) -> SymbolicArray:
         parts = index if isinstance(index, tuple) else (index,)
         if not all(part is None or part is ... or isinstance(part, int | slice) for part in parts):
-            raise UnsupportedDefinitionError("its definition picks numbers by an array")
+            raise UnsupportedDefinitionError("its definition indexes with an array")
         if not any(part is ... for part in parts):
             parts = (*parts, ...)  # a view even of a single element
         return self.view(lambda x: x[parts], "{}[" + format_index(parts) + "]")
@@ -156,7 +156,7 @@ class SymbolicArray(SymbolicNumber):
         """Add the view that `make` takes of an array; `text` is its source code."""
         value = make_view(self.make_value, self.value, make, text)
         if value is None:
-            raise UnsupportedDefinitionError("its definition copies numbers into another order")
+            raise UnsupportedDefinitionError("its definition copies elements into another order")
         return SymbolicArray(value, self.make_value)
 
 
@@ -212,9 +212,9 @@ def format_index(parts: tuple[Any, ...]) -> str:
 def make_view(
     make_value: ValueMaker, value: Value, make: Callable[[Any], Any], text: str
 ) -> Value | None:
-    """Note a view, having looked where `make` finds its numbers; None if it copies them.
+    """Add the view that `make` takes of a value; None if it copies the elements.
 
-    An array that is laid out alike is enough for that: memory that nobody touches costs nothing.
+    `make` is applied to an empty array of the same layout, whose memory is never touched.
     """
     base = value.base
     offset, steps = value.layout

@@ -180,7 +180,7 @@ def tile(rows: int, width: int, prefetch: bool = True) -> Callable[..., None]:
         typing, like, rows_left, width_left, count, a, a_row, a_step, next_offset, b, b_row, s,
         s_row, y, y_row,
     ):  # fmt: skip
-        """y[i, j] = s[i, j] + Σₖ a[i, k] · b[k, j] for i < high, j < wide, k < count.
+        """y[i, j] = s[i, j] + Σₖ a[i, k] · b[k, j] for i < rows_left, j < width_left, k < count.
 
         Args:
             like: an array of the matrices' dtype.
@@ -219,9 +219,11 @@ def copy_vector(typing, like, x, count, y):
 
 @define_intrinsic
 def transpose_square(typing, like, x, x_row, rows_left, width_left, y, y_row):
-    """Transpose a square as long and wide as a vector: y[j, i] = x[i, j] for i < high, j < wide.
+    """Transpose a square with a vector's length as its side, with masks at its edges.
 
-    Only `wide` rows of y are written. Their places from `high` on become 0.
+    y[j, i] = x[i, j] for i < rows_left, j < width_left.
+
+    Only `width_left` rows of y are written. Their lanes from `rows_left` on become 0.
     """
 
     def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -239,7 +241,7 @@ def transpose_square(typing, like, x, x_row, rows_left, width_left, y, y_row):
 
 @define_intrinsic
 def transpose_square_back(typing, like, x, x_row, rows_left, width_left, s, s_row, y, y_row):
-    """y[j, i] = s[j, i] + x[i, j] for i < high, j < wide: `turn` for a result, at its edges too."""
+    """Transpose a square and add it, masked in both directions: y[j, i] = s[j, i] + x[i, j]."""
 
     def write(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         w = MaskedWriter(context, builder, signature, arguments)
@@ -295,7 +297,7 @@ def workspace_for(like):
 
 @njit
 def pack_panel(like, b, b_row, b_step, count, width_left, lane, vectors, panel):
-    """Lay `count` rows of b, `wide` of its columns, out in a panel of so many vectors."""
+    """Pack `count` rows of b, `width_left` of its columns, into a panel of some vectors' width."""
     size, width = like.itemsize, vectors * lane
     for v in range(0, width, lane):
         left = width_left - v
@@ -430,7 +432,7 @@ def matmul_into(at, workspace, m, n, k, a, a_row, a_step, b, b_row, b_step, y, y
         )  # fmt: skip
     else:
         one = workspace.dtype.type(1)
-        # The step to the next row means nothing where there is one row, but BLAS wants it wide.
+        # With a single row its stride is meaningless, but BLAS requires it to be large enough.
         lda, ldb = max(a_row, k) if a_step == 1 else max(a_step, m), max(b_row, n)
         if b_step != 1:
             ldb = max(b_step, k)
