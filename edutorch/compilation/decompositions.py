@@ -69,7 +69,7 @@ def nll_loss(
     return total if reduction == "sum" else total / count
 
 
-def nll_spread(
+def nll_grad(
     make_value: ValueMaker, g: Any, target: Any, weight: Any, shape: Any, ignore_index: int,
     reduction: str,
 ) -> Any:  # fmt: skip
@@ -119,6 +119,6 @@ def count_valid_rows(target: Any, shape: tuple[int, ...], ignore_index: int) -> 
 
 DECOMPOSITIONS: dict[str, Callable[..., Any]] = {
     "erf": erf, "gelu": gelu, "gelu/input": gelu_gradient, "nll_loss": nll_loss,
-    "nll_grad": nll_spread,
+    "nll_grad": nll_grad,
 }  # fmt: skip
 """The decomposition by op (or "op/input": a rule); called with the op's arguments in order."""
