@@ -133,7 +133,8 @@ def op_vertex(node: Node) -> Vertex:
 
 
 OWN_NAMES = frozenset(
-    "getitem setitem conv_weight nll_spread avg_spread tap_spread tap_pick winning_tap".split()
+    "getitem setitem conv_weight_grad nll_grad avg_pool_grad max_pool_scatter max_pool_gather "
+    "max_pool_indices".split()
 )
 """Ops without a public function: `x[0]`, and derivatives that were recorded themselves."""
 
