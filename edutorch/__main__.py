@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"unknown arguments: {' '.join(others)}")
 
     if own_process and options.command in ("run", "graph"):
-        restart_for_this_cpu()
+        restart_with_faster_blas()
     if options.command == "run":
         from .cli.run import run, run_module
 
@@ -91,7 +91,7 @@ def main(argv: list[str] | None = None) -> int:
         return 1
 
 
-def restart_for_this_cpu() -> None:
+def restart_with_faster_blas() -> None:
     """Begin anew where OpenBLAS has not recognised the CPU: it is told by the environment.
 
     It looks there while NumPy is imported, and that has happened. What the user has set is kept.

@@ -26,7 +26,7 @@ _isinstance = isinstance
 
 
 @functools.cache
-def _say_once(name: str) -> None:
+def _warn_once(name: str) -> None:
     warnings.warn(
         f"torch.jit.{name}: there is no TorchScript here; the function runs as Python, "
         "with the same results",
@@ -44,7 +44,7 @@ def script(
     ...     edutorch.jit.script(lambda x: x + 1)(tensor([1.0]))
     tensor([2.])
     """
-    _say_once("script")
+    _warn_once("script")
     return obj
 
 
@@ -56,7 +56,7 @@ def trace(func: T, example_inputs: Any = None, *others: Any, **settings: Any) ->
     ...     edutorch.jit.trace(lambda x: x + 1, tensor([0.0]))(tensor([1.0]))
     tensor([2.])
     """
-    _say_once("trace")
+    _warn_once("trace")
     return func
 
 

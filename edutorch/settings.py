@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Kept:
+class State:
     """What was set."""
 
     threads: int | None = None
@@ -35,7 +35,7 @@ class Kept:
 
 # Threads -----------------------------------------------------------------------------------------
 
-COUNTS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """The environment variables by which the libraries of matrix products are told."""
 
 
@@ -45,14 +45,14 @@ def get_num_threads() -> int:
     >>> get_num_threads() >= 1
     True
     """
-    if Kept.threads is None:
-        Kept.threads = threads_at_first()
-    return Kept.threads
+    if State.threads is None:
+        State.threads = default_num_threads()
+    return State.threads
 
 
-def threads_at_first() -> int:
+def default_num_threads() -> int:
     """Return what the environment says, else how many processors this process may use."""
-    told = [os.environ[name] for name in COUNTS if os.environ.get(name, "").isdigit()]
+    told = [os.environ[name] for name in THREAD_VARIABLES if os.environ.get(name, "").isdigit()]
     if told and int(told[0]) > 0:
         return int(told[0])
     if hasattr(os, "sched_getaffinity"):
@@ -69,7 +69,7 @@ def set_num_threads(int: int) -> None:
     """
     if int < 1:
         raise ValueError(f"set_num_threads expects a positive integer, got {int}")
-    Kept.threads = int
+    State.threads = int
     try:  # for further libraries, such as SciPy's own
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:
@@ -85,7 +85,7 @@ def get_num_interop_threads() -> int:
     >>> get_num_interop_threads() >= 1
     True
     """
-    return Kept.interop_threads or os.cpu_count() or 1
+    return State.interop_threads or os.cpu_count() or 1
 
 
 def set_num_interop_threads(int: int) -> None:
@@ -97,7 +97,7 @@ def set_num_interop_threads(int: int) -> None:
     """
     if int < 1:
         raise ValueError(f"set_num_interop_threads expects a positive integer, got {int}")
-    Kept.interop_threads = int
+    State.interop_threads = int
 
 
 # The same numbers each time -----------------------------------------------------------------------
@@ -108,7 +108,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
     >>> use_deterministic_algorithms(False)
     """
-    Kept.deterministic, Kept.warn_only = bool(mode), bool(warn_only)
+    State.deterministic, State.warn_only = bool(mode), bool(warn_only)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -117,7 +117,7 @@ def are_deterministic_algorithms_enabled() -> bool:
     >>> are_deterministic_algorithms_enabled()
     False
     """
-    return Kept.deterministic
+    return State.deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
@@ -126,7 +126,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
     >>> is_deterministic_algorithms_warn_only_enabled()
     False
     """
-    return Kept.deterministic and Kept.warn_only
+    return State.deterministic and State.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -150,7 +150,7 @@ def get_deterministic_debug_mode() -> int:
     >>> get_deterministic_debug_mode()
     0
     """
-    return Kept.deterministic * (1 if Kept.warn_only else 2)
+    return State.deterministic * (1 if State.warn_only else 2)
 
 
 # Precision ---------------------------------------------------------------------------------------
@@ -213,9 +213,9 @@ def set_warn_always(b: bool, /) -> None:
 
     >>> set_warn_always(False)
     """
-    if b and not Kept.warn_always:
+    if b and not State.warn_always:
         warnings.filterwarnings("always", module=r"edutorch(\..*)?")
-    Kept.warn_always = bool(b)
+    State.warn_always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
@@ -224,7 +224,7 @@ def is_warn_always_enabled() -> bool:
     >>> is_warn_always_enabled()
     False
     """
-    return Kept.warn_always
+    return State.warn_always
 
 
 def typename(obj: Any, /) -> str:

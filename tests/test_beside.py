@@ -7,24 +7,24 @@ import threading
 
 import pytest
 
-from edutorch.utils.background_compile import Beside
+from edutorch.utils.background_compile import BackgroundWorker
 
 
 def test_one_thing_after_the_other():
-    beside, order, over = Beside("test"), [], threading.Event()
+    beside, order, over = BackgroundWorker("test"), [], threading.Event()
     for number in range(5):
-        beside.do(lambda number=number: order.append((number, threading.current_thread().name)))
-    beside.do(over.set)
+        beside.submit(lambda number=number: order.append((number, threading.current_thread().name)))
+    beside.submit(over.set)
     assert over.wait(60)
     assert order == [(number, "test") for number in range(5)]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_error_ends_nothing_else():
-    beside, over = Beside("test"), threading.Event()
-    beside.do(lambda: 1 / 0)
+    beside, over = BackgroundWorker("test"), threading.Event()
+    beside.submit(lambda: 1 / 0)
     beside._thread.join(60)
-    beside.do(over.set)
+    beside.submit(over.set)
     assert over.wait(60)
 
 
@@ -43,8 +43,8 @@ forked = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks n
 def test_what_still_waits_is_done_by_a_forked_process_too():
     program = """
 import os, threading
-from edutorch.utils.background_compile import Beside
-beside, done = Beside("test"), threading.Event()
+from edutorch.utils.background_compile import BackgroundWorker
+beside, done = BackgroundWorker("test"), threading.Event()
 beside._jobs.append(done.set)  # as if it had been given a moment ago
 child = os.fork()
 if not child:
@@ -63,7 +63,7 @@ import os, threading
 import edutorch as torch
 from edutorch.utils.background_compile import compiler
 begun, ended = threading.Event(), threading.Event()
-compiler.do(lambda: (begun.set(), ended.wait(60)))
+compiler.submit(lambda: (begun.set(), ended.wait(60)))
 begun.wait(60)
 child = os.fork()
 if not child:

@@ -198,14 +198,14 @@ def test_a_script_is_started_anew_with_the_kernels_for_this_cpu(monkeypatch):
     monkeypatch.setattr(os, "execve", lambda *given: started.append(given))
     monkeypatch.setattr(command_line, "faster_blas", lambda: {"OPENBLAS_CORETYPE": "SkylakeX"})
     monkeypatch.setattr(sys, "orig_argv", ["python", "-X", "dev", "-m", "edutorch", "run", "a.py"])
-    command_line.restart_for_this_cpu()
+    command_line.restart_with_faster_blas()
     ((program, arguments, environment),) = started
     assert program == sys.executable
     assert arguments == [sys.executable, "-X", "dev", "-m", "edutorch", "run", "a.py"]
     assert environment["OPENBLAS_CORETYPE"] == "SkylakeX"
 
     monkeypatch.setattr(command_line, "faster_blas", dict)
-    command_line.restart_for_this_cpu()
+    command_line.restart_with_faster_blas()
     assert len(started) == 1, "there is nothing to gain"
 
 
@@ -278,7 +278,7 @@ def test_jupyterlab_does_not_ask_whether_it_may_fetch_news(monkeypatch):
 def test_kernels_are_compiled_while_jupyterlab_runs(monkeypatch, tmp_path):
     begun = f"open({str(tmp_path / 'begun')!r}, 'w').close(); import time; time.sleep(999)"
     monkeypatch.setattr(lab, "_WARM_UP", begun)
-    with lab.warm_up_beside():
+    with lab.warm_up_in_background():
         for _ in range(600):
             if (tmp_path / "begun").exists():
                 break
@@ -302,7 +302,10 @@ def test_warmup_makes_every_kernel(monkeypatch, capsys):
         assert warmup() == 1
         assert 'pip install "edutorch[fast]"' in capsys.readouterr().err
         return
-    made = [kernels.KernelStatus("conv.one", "compiled", 1.25), kernels.KernelStatus("conv.two", "loaded", 0.01)]
+    made = [
+        kernels.KernelStatus("conv.one", "compiled", 1.25),
+        kernels.KernelStatus("conv.two", "loaded", 0.01),
+    ]
     monkeypatch.setattr(kernels, "warm_up", lambda: iter(made))
     assert warmup() == 0
     out = capsys.readouterr().out

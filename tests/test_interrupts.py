@@ -15,8 +15,13 @@ import pytest
 
 import edutorch
 from edutorch import modes, nn, optim
-from edutorch.modes import listening, handle_sigint
-from edutorch.utils.deferred_interrupts import hold, release, uninterrupted, waiting
+from edutorch.modes import handle_sigint, listening
+from edutorch.utils.deferred_interrupts import (
+    defer_interrupts,
+    hold_interrupts,
+    is_interrupt_pending,
+    release_interrupts,
+)
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
 
@@ -39,23 +44,23 @@ def handlers_are_restored():
 
 def test_an_interrupt_waits_and_is_then_raised():
     done = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():  # noqa: PT012
         interrupt()
-        assert waiting()
+        assert is_interrupt_pending()
         done.append(1)
     assert done == [1]
-    assert not waiting()
+    assert not is_interrupt_pending()
 
 
 def test_nothing_is_raised_if_nothing_came():
-    with uninterrupted(), uninterrupted():
-        assert not waiting()
+    with defer_interrupts(), defer_interrupts():
+        assert not is_interrupt_pending()
 
 
 def test_inside_another_hold_the_outer_one_decides():
     done = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():  # noqa: PT012
-        with uninterrupted():
+    with pytest.raises(KeyboardInterrupt), defer_interrupts():  # noqa: PT012
+        with defer_interrupts():
             interrupt()
         done.append(1)
     assert done == [1]
@@ -65,7 +70,7 @@ def test_the_users_own_handler_is_called():
     calls = []
     own = lambda number, frame: calls.append((number, frame is not None))  # noqa: E731
     signal.signal(signal.SIGINT, own)
-    with uninterrupted():
+    with defer_interrupts():
         interrupt()
         interrupt()
         assert calls == []
@@ -77,7 +82,7 @@ def test_the_users_own_handler_is_called():
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
 def test_where_python_handles_nothing_nothing_is_changed(handler):
     signal.signal(signal.SIGINT, handler)
-    with uninterrupted(), edutorch.no_grad():
+    with defer_interrupts(), edutorch.no_grad():
         assert getsignal(signal.SIGINT) == handler
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -86,19 +91,19 @@ def test_other_threads_hold_nothing():
     found = []
 
     def work():
-        found.append(hold())
+        found.append(hold_interrupts())
         with edutorch.no_grad():
             found.append(getsignal(signal.SIGINT) is handle_sigint)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    release(found[0])
+    release_interrupts(found[0])
     assert found == [None, False]
 
 
 def test_an_error_inside_is_not_lost():
-    with pytest.raises(KeyboardInterrupt) as raised, uninterrupted():  # noqa: PT012
+    with pytest.raises(KeyboardInterrupt) as raised, defer_interrupts():  # noqa: PT012
         interrupt()
         raise ValueError("inside")
     assert isinstance(raised.value.__context__, ValueError)

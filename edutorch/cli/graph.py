@@ -43,23 +43,23 @@ def graph(options: argparse.Namespace, rest: list[str]) -> int:
     add_options(behind)
     more, left = behind.parse_known_args(options.arguments)
     output = more.output or options.output
-    if problem := wrong_output(output):
+    if problem := check_output(output):
         print(f"{USAGE}: {problem}", file=sys.stderr)
         return 2
     backward, both = options.backward or more.backward, options.both or more.both
     part = "both" if both else "backward" if backward else "forward"
-    recorder, code = recorded(options.script, [*left, *rest])
+    recorder, code = run_recorded(options.script, [*left, *rest])
     if recorder is None:
         return code
     try:
-        done = drawn(recorder, part, [*options.open, *more.open], output)
+        done = draw_recorded(recorder, part, [*options.open, *more.open], output)
     except (EdutorchError, OSError) as error:
         print(f"{USAGE}: {error}", file=sys.stderr)
         return code or 1
     return code or done
 
 
-def wrong_output(output: str | None) -> str:
+def check_output(output: str | None) -> str:
     """Say what is wrong with the name of a file, before anything runs."""
     if output is None:
         return ""
@@ -74,7 +74,7 @@ def wrong_output(output: str | None) -> str:
     return ""
 
 
-def recorded(script: str, arguments: list[str]) -> tuple[Any, int]:
+def run_recorded(script: str, arguments: list[str]) -> tuple[Any, int]:
     """Run a script with a recorder listening; return that, None if it never ran, and the code."""
     from ..events import listening
     from ..viz.graph.names import Names
@@ -112,8 +112,9 @@ class ScriptFrame(SimpleNamespace):
     f_globals = f_locals
 
 
-def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> int:
+def draw_recorded(recorder: Any, part: Any, groups: list[str], output: str | None) -> int:
     """Draw what was recorded, into a file or as a table on the terminal."""
+    from ..viz.backward_walk.backward_graph import backward_snapshot
     from ..viz.graph.fold import UnknownGroupError
     from ..viz.render.static import Drawing
 
@@ -127,7 +128,7 @@ def drawn(recorder: Any, part: Any, groups: list[str], output: str | None) -> in
     if part == "backward" and not any(node.differentiable for node in whole.graph.nodes):
         print(f"{USAGE}: --backward: nothing that has a gradient was computed", file=sys.stderr)
         return 1
-    drawing = Drawing(mirrored(whole, part))
+    drawing = Drawing(backward_snapshot(whole, part))
     try:
         drawing = drawing.open(*groups)
     except UnknownGroupError as error:

@@ -47,7 +47,7 @@ def lab(arguments: list[str]) -> int:
     os.environ.update(faster_blas())  # for the notebooks' kernels, which start later
     paths = [os.environ.get("JUPYTER_CONFIG_PATH"), str(Path(__file__).with_name("jupyter"))]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
-    with warm_up_beside():
+    with warm_up_in_background():
         main(
             [
                 f"--ServerApp.root_dir={notebook.parent.parent}",
@@ -61,7 +61,7 @@ def lab(arguments: list[str]) -> int:
 
 
 @contextmanager
-def warm_up_beside() -> Iterator[None]:
+def warm_up_in_background() -> Iterator[None]:
     """Compile the fast kernels meanwhile, with what the machine has to spare.
 
     A notebook compiles what it needs itself, but beside its own steps, in the same process.

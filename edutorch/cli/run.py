@@ -47,7 +47,7 @@ def run_module(name: str, arguments: list[str]) -> int:
     alias.install()
     sys.argv = ["-m", *arguments]
     sys.path[0] = os.getcwd()
-    spec = _spec_of(name)
+    spec = _find_main_spec(name)
     if spec is None or spec.origin is None or not isinstance(spec.loader, InspectLoader):
         print(f"edutorch run: there is no module {name!r}", file=sys.stderr)
         return 2
@@ -64,7 +64,7 @@ def run_module(name: str, arguments: list[str]) -> int:
     return 0
 
 
-def _spec_of(name: str) -> ModuleSpec | None:
+def _find_main_spec(name: str) -> ModuleSpec | None:
     """Find a module that can be run; a package is run by its `__main__`."""
     try:
         spec = find_spec(name)

@@ -19,6 +19,7 @@ __all__ = [
     "reset",
 ]
 
+
 def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
     """Return a function that runs `f` once and returns what compiling it found out.
 

@@ -53,14 +53,14 @@ def _install_in_children() -> None:
     usual = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
-        return {**usual(name), "edutorch": _CallOfInstall()}
+        return {**usual(name), "edutorch": _InstallOnUnpickle()}
 
     spawn.get_preparation_data = get_preparation_data
     # A fork server would import the script before it has been told.
     multiprocessing.set_forkserver_preload([])
 
 
-class _CallOfInstall:
+class _InstallOnUnpickle:
     """Unpickled, this is a call of `install`."""
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
@@ -96,10 +96,10 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         # The import system has just marked the module as `torch…`: it stays ours.
         module.__spec__ = self.own_spec
-        vars(module)["__getattr__"] = _explained(module)
+        vars(module)["__getattr__"] = _getattr_with_message(module)
 
 
-def _explained(module: ModuleType) -> Callable[[str], Any]:
+def _getattr_with_message(module: ModuleType) -> Callable[[str], Any]:
     """Return a module `__getattr__` that says in PyTorch's words which name is missing."""
     inner = vars(module).get("__getattr__")
 

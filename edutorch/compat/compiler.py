@@ -91,7 +91,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 def _tracer() -> Any:
     """Return what captures in this thread, without loading anything for the question."""
     watching = sys.modules.get("edutorch.fx.capture_patches")
-    return None if watching is None else watching.capturing()
+    return None if watching is None else watching.current_tracer()
 
 
 def allow_in_graph(fn: T) -> T:

@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 _STRATEGIES = {"file_descriptor", "file_system"}
-_kept = {"strategy": "file_descriptor"}
+_state = {"strategy": "file_descriptor"}
 
 
 class ProcessExitedException(EdutorchError):
@@ -37,7 +37,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 def get_sharing_strategy() -> str:
     """Return what `set_sharing_strategy` was told."""
-    return _kept["strategy"]
+    return _state["strategy"]
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
@@ -50,7 +50,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
         raise ValueError(
             f"set_sharing_strategy: there is no strategy {new_strategy!r}; there are {known}"
         )
-    _kept["strategy"] = new_strategy
+    _state["strategy"] = new_strategy
 
 
 def spawn(

@@ -15,7 +15,7 @@ from edutorch.ops import empty, tensor
 from edutorch.ops.conversion import TYPE_NAMES
 
 
-class OldType(type):
+class TensorTypeMeta(type):
     """The class of these classes: calling one makes a tensor of its type."""
 
     dtype: dtypes.dtype
@@ -40,19 +40,21 @@ class OldType(type):
         return isinstance(value, Tensor) and value.dtype is cls.dtype and value.is_cpu
 
 
-def old_type(dtype: dtypes.dtype) -> OldType:
+def make_tensor_type(dtype: dtypes.dtype) -> TensorTypeMeta:
     """Make the class for one dtype."""
     short = TYPE_NAMES.get(dtype.name, "BFloat16" if dtype is dtypes.bfloat16 else "Bool")
     says = f"A tensor of {dtype.name}, as old code writes it."
-    return OldType(f"{short}Tensor", (), {"__doc__": says, "dtype": dtype, "__module__": __name__})
+    return TensorTypeMeta(
+        f"{short}Tensor", (), {"__doc__": says, "dtype": dtype, "__module__": __name__}
+    )
 
 
 FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor = (
-    old_type(dtype)
+    make_tensor_type(dtype)
     for dtype in (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 )  # fmt: skip
 ByteTensor, CharTensor, ShortTensor, IntTensor, LongTensor, BoolTensor = (
-    old_type(dtype)
+    make_tensor_type(dtype)
     for dtype in (
         dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.bool,
     )

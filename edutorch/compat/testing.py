@@ -60,12 +60,14 @@ def assert_close(
         "device": check_device, "dtype": check_dtype, "layout": check_layout,
         "stride": check_stride,
     }  # fmt: skip
-    wrong = _difference(actual, expected, "", checks, rtol, atol, equal_nan, allow_subclasses)
+    wrong = _describe_difference(
+        actual, expected, "", checks, rtol, atol, equal_nan, allow_subclasses
+    )
     if wrong is not None:
         raise AssertionError(msg(wrong) if callable(msg) else wrong if msg is None else msg)
 
 
-def _difference(actual: Any, expected: Any, place: str, *how: Any) -> str | None:
+def _describe_difference(actual: Any, expected: Any, place: str, *how: Any) -> str | None:
     """Say where and how two things differ; None if they are close."""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if actual.keys() != expected.keys():
@@ -78,11 +80,11 @@ def _difference(actual: Any, expected: Any, place: str, *how: Any) -> str | None
             (f"{place}[{i}]", *both) for i, both in enumerate(zip(actual, expected, strict=True))
         ]
     else:
-        wrong = _difference_of_leaves(actual, expected, *how)
+        wrong = _describe_leaf_difference(actual, expected, *how)
         at = f"\n\nThe failure occurred for item {place}" if place else ""
         return None if wrong is None else wrong + at
     for inner, one, other in pairs:
-        if (wrong := _difference(one, other, inner, *how)) is not None:
+        if (wrong := _describe_difference(one, other, inner, *how)) is not None:
             return wrong
     return None
 
@@ -91,7 +93,7 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _difference_of_leaves(
+def _describe_leaf_difference(
     actual: Any, expected: Any, checks: dict[str, bool], rtol: Any, atol: Any, equal_nan: bool,
     allow_subclasses: bool,
 ) -> str | None:  # fmt: skip
@@ -112,16 +114,16 @@ def _difference_of_leaves(
     if are_scalars and type(actual) is not type(expected) and checks["dtype"]:
         return f"The (d)types do not match: {type(actual)} != {type(expected)}."
     if tuple(one.shape) != tuple(other.shape):
-        return _attribute("shape", one.shape, other.shape)
+        return _attribute_message("shape", one.shape, other.shape)
     if not are_scalars:
         for name, wanted in checks.items():
-            mine, yours = (_ask(value, name) for value in (one, other))
+            mine, yours = (_get_property(value, name) for value in (one, other))
             if wanted and mine != yours:
-                return _attribute(name, mine, yours)
+                return _attribute_message(name, mine, yours)
     default = [TOLERANCES.get(value.dtype, (0.0, 0.0)) for value in (one, other)]
     relative = max(pair[0] for pair in default) if rtol is None else rtol
     absolute = max(pair[1] for pair in default) if atol is None else atol
-    return _numbers_apart(one, other, relative, absolute, equal_nan, are_scalars)
+    return _compare_values(one, other, relative, absolute, equal_nan, are_scalars)
 
 
 def _as_tensor(value: Any) -> Tensor:
@@ -135,15 +137,15 @@ def _as_tensor(value: Any) -> Tensor:
     return tensor(value)
 
 
-def _ask(value: Tensor, name: str) -> Any:
+def _get_property(value: Tensor, name: str) -> Any:
     return value.stride() if name == "stride" else getattr(value, name)
 
 
-def _attribute(name: str, one: Any, other: Any) -> str:
+def _attribute_message(name: str, one: Any, other: Any) -> str:
     return f"The values for attribute {name!r} do not match: {one} != {other}."
 
 
-def _numbers_apart(
+def _compare_values(
     actual: Tensor, expected: Tensor, rtol: float, atol: float, equal_nan: bool, are_scalars: bool
 ) -> str | None:
     """Compare element by element, in float64 where there are fractions."""

@@ -23,27 +23,31 @@ class TorchVersion(str):
     __hash__ = str.__hash__
 
     def __lt__(self, other: Any) -> bool:
-        return _numbers(self) < _numbers(other)
+        return _release_numbers(self) < _release_numbers(other)
 
     def __le__(self, other: Any) -> bool:
-        return _numbers(self) <= _numbers(other)
+        return _release_numbers(self) <= _release_numbers(other)
 
     def __gt__(self, other: Any) -> bool:
-        return _numbers(self) > _numbers(other)
+        return _release_numbers(self) > _release_numbers(other)
 
     def __ge__(self, other: Any) -> bool:
-        return _numbers(self) >= _numbers(other)
+        return _release_numbers(self) >= _release_numbers(other)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, str | tuple | list):
             return NotImplemented
-        return str(self) == other if isinstance(other, str) else _numbers(self) == _numbers(other)
+        return (
+            str(self) == other
+            if isinstance(other, str)
+            else _release_numbers(self) == _release_numbers(other)
+        )
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
 
-def _numbers(version: Any) -> list[int]:
+def _release_numbers(version: Any) -> list[int]:
     """Return the leading numbers, without zeros at their end: 2.0 is 2."""
     if isinstance(version, str):
         match = re.match(r"v?(\d+(?:\.\d+)*)", version)

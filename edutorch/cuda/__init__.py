@@ -63,7 +63,7 @@ def current_device() -> int:
 
 def set_device(device: Any) -> None:
     """Send new tensors to another GPU: its number, or a device such as "cuda:1"."""
-    _cupy().cuda.runtime.setDevice(_number(device))
+    _cupy().cuda.runtime.setDevice(_device_index(device))
 
 
 def get_device_name(device: Any = None) -> str:
@@ -94,7 +94,7 @@ def manual_seed_all(seed: int) -> None:
 def synchronize(device: Any = None) -> None:
     """Wait until the GPU has done everything asked of it."""
     cupy = _cupy()
-    with cupy.cuda.Device(_number(device)):
+    with cupy.cuda.Device(_device_index(device)):
         cupy.cuda.runtime.deviceSynchronize()
 
 
@@ -112,7 +112,7 @@ def memory_allocated(device: Any = None) -> int:
     if not is_available():
         return 0
     cupy = _cupy()
-    with cupy.cuda.Device(_number(device)):
+    with cupy.cuda.Device(_device_index(device)):
         return cupy.get_default_memory_pool().used_bytes()
 
 
@@ -121,14 +121,14 @@ def memory_reserved(device: Any = None) -> int:
     if not is_available():
         return 0
     cupy = _cupy()
-    with cupy.cuda.Device(_number(device)):
+    with cupy.cuda.Device(_device_index(device)):
         return cupy.get_default_memory_pool().total_bytes()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """Return the free and the whole memory of the GPU, in bytes."""
     cupy = _cupy()
-    with cupy.cuda.Device(_number(device)):
+    with cupy.cuda.Device(_device_index(device)):
         return cupy.cuda.runtime.memGetInfo()
 
 
@@ -136,7 +136,7 @@ def _cupy() -> Any:
     return backends.get("cuda").xp
 
 
-def _number(device: Any) -> int:
+def _device_index(device: Any) -> int:
     """Return the GPU meant by None (the current one), a number, or a device."""
     if device is None:
         return current_device()
@@ -149,4 +149,4 @@ def _number(device: Any) -> int:
 
 
 def _properties(device: Any) -> dict[str, Any]:
-    return _cupy().cuda.runtime.getDeviceProperties(_number(device))
+    return _cupy().cuda.runtime.getDeviceProperties(_device_index(device))

@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from ..utils.atomic_files import named_in_errors
+from ..utils.atomic_files import name_file_in_errors
 from .spans import Span, walk
 
 CATEGORIES = {
@@ -19,7 +19,7 @@ CATEGORIES = {
 """What PyTorch's traces call each kind."""
 
 
-def trace(
+def build_trace(
     roots: list[Span], origin: int, memory: Sequence[tuple[int, int]], about: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the trace of a profile as plain data.
@@ -42,8 +42,8 @@ def trace(
             name = {"name": f"thread {len(threads) - 1}"}
             events.append({"ph": "M", "name": "thread_name", "pid": process, "ts": 0,
                            "tid": threads[span.thread], "args": name})  # fmt: skip
-        events.append(complete(span, origin, process, threads[span.thread]))
-    events += arrows(spans, origin, process, threads)
+        events.append(complete_event(span, origin, process, threads[span.thread]))
+    events += make_flow_events(spans, origin, process, threads)
     events += [
         {"ph": "C", "name": "memory", "pid": process, "tid": 0, "ts": (at - origin) / 1000,
          "args": {"bytes in use": live}}
@@ -52,7 +52,7 @@ def trace(
     return {"schemaVersion": 1, "displayTimeUnit": "ms", **about, "traceEvents": events}
 
 
-def complete(span: Span, origin: int, process: int, thread: int) -> dict[str, Any]:
+def complete_event(span: Span, origin: int, process: int, thread: int) -> dict[str, Any]:
     """Return a span as a complete event: it has its own end."""
     told: dict[str, Any] = {"kind": span.kind, "without profiler (us)": span.duration / 1000}
     if span.module:
@@ -79,7 +79,7 @@ def complete(span: Span, origin: int, process: int, thread: int) -> dict[str, An
     }  # fmt: skip
 
 
-def arrows(
+def make_flow_events(
     spans: Sequence[Span], origin: int, process: int, threads: dict[int, int]
 ) -> list[dict[str, Any]]:
     """Return an arrow from each op to the node that runs it backward."""
@@ -96,7 +96,7 @@ def arrows(
     return flow_events
 
 
-def plain_trace(events: Sequence[Any]) -> dict[str, Any]:
+def events_trace(events: Sequence[Any]) -> dict[str, Any]:
     """Return the trace of a list of `FunctionEvent`, of which only names and times are known."""
     trace_events = [
         {"ph": "X", "cat": CATEGORIES.get(event.kind, "cpu_op"), "name": event.trace_name,
@@ -107,9 +107,9 @@ def plain_trace(events: Sequence[Any]) -> dict[str, Any]:
     return {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": trace_events}
 
 
-def write(path: str | os.PathLike[str], data: dict[str, Any]) -> None:
+def write_trace(path: str | os.PathLike[str], data: dict[str, Any]) -> None:
     """Write a trace as JSON; compressed if the name ends in .gz."""
     name = os.fspath(path)
     opened: Any = gzip.open if name.endswith(".gz") else open
-    with named_in_errors(name), opened(name, "wt", encoding="utf-8") as file:
+    with name_file_in_errors(name), opened(name, "wt", encoding="utf-8") as file:
         json.dump(data, file, default=str)

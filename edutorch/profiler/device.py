@@ -17,18 +17,18 @@ class CudaClock:
     def __init__(self) -> None:
         self._cuda = backends.get("cuda").xp.cuda
 
-    def mark(self) -> Any:
+    def record_event(self) -> Any:
         """Put an event into the stream: it happens when all work before it is done."""
         event = self._cuda.Event()
         event.record()
         return event
 
-    def between(self, start: Any, end: Any) -> int:
+    def elapsed_ns(self, start: Any, end: Any) -> int:
         """Wait for two events, and return the nanoseconds between them."""
         end.synchronize()
         return round(self._cuda.get_elapsed_time(start, end) * 1e6)
 
 
-def clock() -> CudaClock | None:
+def device_clock() -> CudaClock | None:
     """Return the GPU's clock, None where there is no GPU."""
     return CudaClock() if cuda.is_available() else None

@@ -46,7 +46,7 @@ def flops_of(op: Any, shapes: Shapes, output: Sequence[int]) -> int:
     return math.prod(output) if family == "elementwise" else 0
 
 
-def multiplies(op: Any) -> bool:
+def is_product_op(op: Any) -> bool:
     """Say whether each gradient of the op costs as much as its forward."""
     name = getattr(op, "name", "")
     return name in PRODUCTS or name in CONVOLUTIONS or name == "conv_transpose_nd"

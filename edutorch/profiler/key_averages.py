@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ..errors import EdutorchError
-from ..utils.atomic_files import named_in_errors
+from ..utils.atomic_files import name_file_in_errors
 from .spans import Span, walk
 
 
@@ -99,7 +99,7 @@ class FunctionEvent(_Row):
         )
 
 
-SUMMED = (
+SUMMED_FIELDS = (
     "cpu_time_total",
     "self_cpu_time_total",
     "device_time_total",
@@ -130,7 +130,7 @@ class FunctionEventAvg(_Row):
     def add(self, other: Any) -> FunctionEventAvg:
         """Add a call, or the sum of others."""
         inside = isinstance(other, FunctionEvent) and has_ancestor(other)
-        for name in SUMMED:
+        for name in SUMMED_FIELDS:
             total = name in ("cpu_time_total", "device_time_total", "cpu_memory_usage")
             if not (total and inside):
                 setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -270,7 +270,7 @@ class EventList(list[Any]):
         """Write one line per call, "outermost;…;innermost microseconds", for flame tools."""
         name = metric("export_stacks", metric_name)
         clean = str.maketrans(" ;\t\n", "____")
-        with named_in_errors(path), open(path, "w", encoding="utf-8") as file:
+        with name_file_in_errors(path), open(path, "w", encoding="utf-8") as file:
             for event in self:
                 value = int(getattr(event, name))
                 if event.stack and value > 0:
@@ -279,9 +279,9 @@ class EventList(list[Any]):
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write the calls as a timeline for chrome://tracing (see `profile`, whose is fuller)."""
-        from .chrome_trace import plain_trace, write
+        from .chrome_trace import events_trace, write_trace
 
-        write(path, plain_trace(self))
+        write_trace(path, events_trace(self))
 
     def __str__(self) -> str:
         return self.table()
@@ -290,7 +290,7 @@ class EventList(list[Any]):
 def events(roots: list[Span], origin: int) -> list[FunctionEvent]:
     """Return all spans as events, with their parents and children."""
     by_span: dict[int, FunctionEvent] = {}
-    for number, span in enumerate(walk(sorted(roots, key=starting))):
+    for number, span in enumerate(walk(sorted(roots, key=span_start))):
         event = by_span[id(span)] = FunctionEvent(span, number, origin)
         parent = by_span.get(id(span.parent))
         if parent is not None:
@@ -299,7 +299,7 @@ def events(roots: list[Span], origin: int) -> list[FunctionEvent]:
     return list(by_span.values())
 
 
-starting: Callable[[Span], int] = lambda span: span.start  # noqa: E731
+span_start: Callable[[Span], int] = lambda span: span.start  # noqa: E731
 
 
 def as_list(shape: Any) -> Any:

@@ -21,7 +21,7 @@ from ..core.fast.lazy_gradients import OutputGradients
 from ..core.tensor import array_of
 
 
-def owner(array: Any) -> Any:
+def base_array(array: Any) -> Any:
     """Return the array that the memory belongs to: the end of the chain of views."""
     base = getattr(array, "base", None)
     while base is not None and hasattr(base, "nbytes") and hasattr(base, "dtype"):
@@ -63,7 +63,7 @@ class Memory:
         self._kept: set[int] = set()
         self._on_freed = freed
 
-    def knows(self, block: Any) -> bool:
+    def is_known(self, block: Any) -> bool:
         """Say whether a block was seen before (an id alone may be used again)."""
         held = self._blocks.get(id(block))
         if held is not None and held[0]() is block:
@@ -71,22 +71,22 @@ class Memory:
         foreign = self._foreign.get(id(block))
         return foreign is not None and foreign() is block
 
-    def seen(self, values: Iterable[Any]) -> None:
+    def mark_foreign(self, values: Iterable[Any]) -> None:
         """Note arrays that were there before: not made by what comes now."""
         for array in arrays_in(tuple(values)):
-            block = owner(array)
-            if not self.knows(block):
+            block = base_array(array)
+            if not self.is_known(block):
                 key = id(block)
                 reference = reference_to(block, lambda _, key=key: self._foreign.pop(key, None))
                 if reference is not None:
                     self._foreign[key] = reference
 
-    def came(self, value: Any) -> int:
+    def record_allocations(self, value: Any) -> int:
         """Note what was made, and return the bytes of those blocks that are new."""
         total = 0
         for array in arrays_in(value):
-            block = owner(array)
-            if not self.knows(block):
+            block = base_array(array)
+            if not self.is_known(block):
                 total += self._add(block)
         if total:
             self.made += total
@@ -115,12 +115,12 @@ class Memory:
         self._blocks[key] = reference, size
         return size
 
-    def kept(self, value: Any) -> int:
+    def record_saved(self, value: Any) -> int:
         """Return the bytes that are now saved for backward and were not before.
 
         Blocks that were not made while we watched (a parameter) do not count.
         """
-        blocks = {id(owner(array)) for array in arrays_in(value)} & self._blocks.keys()
+        blocks = {id(base_array(array)) for array in arrays_in(value)} & self._blocks.keys()
         new = blocks - self._kept
         self._kept |= new
         return sum(self._blocks[address][1] for address in new)

@@ -13,10 +13,10 @@ from .. import cuda
 from ..errors import EdutorchError, warn
 from . import chrome_trace, device
 from .key_averages import EventList, events
-from .recording import Options, Recording, cost_per_span
+from .recording import RecordingOptions, Recording, cost_per_span
 from .schedule import ProfilerAction, ProfilerActivity, ScheduleError, always
 from .spans import Span, walk
-from .tree import Frame, text, tree
+from .tree import Frame, format_tree, build_tree
 
 RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
@@ -127,7 +127,7 @@ class profile:
         if self._running:
             raise ProfileError("profile.start", "it is running", hint="call stop() first")
         self._running = True
-        self._move(ProfilerAction.NONE, self.current_action)
+        self._transition(ProfilerAction.NONE, self.current_action)
         self._begin_step()
 
     def stop(self) -> None:
@@ -138,7 +138,7 @@ class profile:
         self._end_step()
         if self.current_action in RECORDING:
             self._finish()
-            self._ready()
+            self._call_trace_ready()
         self._discard()
 
     def step(self) -> None:
@@ -149,17 +149,17 @@ class profile:
         before = self.current_action
         self.step_num += 1
         self.current_action = self.schedule(self.step_num)
-        self._move(before, self.current_action)
+        self._transition(before, self.current_action)
         self._begin_step()
 
-    def _move(self, before: ProfilerAction, after: ProfilerAction) -> None:
+    def _transition(self, before: ProfilerAction, after: ProfilerAction) -> None:
         going_on = before is ProfilerAction.RECORD and after in RECORDING
         if before in RECORDING and not going_on:
             if before is ProfilerAction.RECORD:
                 warn(f"profile.step: the schedule goes from RECORD to {after.name}: not saved")
             self._finish()
             if before is ProfilerAction.RECORD_AND_SAVE:
-                self._ready()
+                self._call_trace_ready()
         if after is ProfilerAction.NONE:
             self._discard()
         elif not going_on and not (before is after is ProfilerAction.WARMUP):
@@ -167,11 +167,11 @@ class profile:
             self._begin()
 
     def _begin(self) -> None:
-        options = Options(
+        options = RecordingOptions(
             self.record_shapes, self.profile_memory, self.with_stack, self.with_flops
         )  # fmt: skip
         wants_device = ProfilerActivity.CUDA in self.activities
-        self._recording = Recording(options, device.clock() if wants_device else None)
+        self._recording = Recording(options, device.device_clock() if wants_device else None)
         self._recording.start()
 
     def _discard(self) -> None:
@@ -185,7 +185,7 @@ class profile:
         if recording is not None:
             self._done = [*self._done, recording] if self.acc_events else [recording]
 
-    def _ready(self) -> None:
+    def _call_trace_ready(self) -> None:
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
@@ -203,7 +203,7 @@ class profile:
 
     # What was found ---------------------------------------------------------------------
 
-    def _finished(self, function: str) -> list[Recording]:
+    def _finished_recordings(self, function: str) -> list[Recording]:
         if not self._done:
             message = "it has not finished" if self._running else "nothing was recorded"
             hint = "ask after the `with` block, or after stop()"
@@ -213,10 +213,12 @@ class profile:
     @property
     def spans(self) -> list[Span]:
         """The outermost spans, in the order in which they began."""
-        roots = [span for recording in self._finished("spans") for span in recording.roots]
+        roots = [
+            span for recording in self._finished_recordings("spans") for span in recording.roots
+        ]
         return sorted(roots, key=lambda span: span.start)
 
-    def _began(self) -> int:
+    def _start_time(self) -> int:
         return self._done[0].began
 
     def events(self) -> EventList:
@@ -224,13 +226,16 @@ class profile:
 
         Raises: AssertionError: nothing has been recorded.
         """
-        self._finished("events")
-        function_events = events(self.spans, self._began())
+        self._finished_recordings("events")
+        function_events = events(self.spans, self._start_time())
         return EventList(
-            function_events, with_memory=self.profile_memory, with_flops=self.with_flops,
-            with_stack=self.with_stack, with_device=any(e.device_time_total for e in function_events),
+            function_events,
+            with_memory=self.profile_memory,
+            with_flops=self.with_flops,
+            with_stack=self.with_stack,
+            with_device=any(e.device_time_total for e in function_events),
             total_us=sum(event.self_cpu_time_total for event in function_events),
-        )  # fmt: skip
+        )
 
     def key_averages(
         self,
@@ -246,7 +251,7 @@ class profile:
 
         Raises: AssertionError: nothing has been recorded.
         """
-        self._finished("key_averages")
+        self._finished_recordings("key_averages")
         return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
     def total_average(self) -> Any:
@@ -258,7 +263,11 @@ class profile:
 
         Raises: AssertionError: it was not asked to `profile_memory`.
         """
-        memories = [recording.memory for recording in self._finished("memory") if recording.memory is not None]
+        memories = [
+            recording.memory
+            for recording in self._finished_recordings("memory")
+            if recording.memory is not None
+        ]
         if not memories:
             raise ProfileError(
                 "profile.memory", "memory was not recorded", hint="profile(profile_memory=True)"
@@ -273,30 +282,32 @@ class profile:
 
     def overhead(self) -> Overhead:
         """Return what the profiler itself cost."""
-        done = self._finished("overhead")
-        seconds = sum(recording.spent for recording in done) / 1e9
+        done = self._finished_recordings("overhead")
+        seconds = sum(recording.overhead_ns for recording in done) / 1e9
         return Overhead(sum(recording.events for recording in done), seconds, cost_per_span())
 
     def tree(self) -> Frame:
         """Return everything as a tree: modules, the ops in them, backward, optimizer."""
-        return tree(self.spans)
+        return build_tree(self.spans)
 
     def text(self, limit: int = 60) -> str:
         """Return the tree as text, of so many lines at most."""
-        return text(self.tree(), limit)
+        return format_tree(self.tree(), limit)
 
     # Files ------------------------------------------------------------------------------
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a timeline for chrome://tracing or Perfetto, compressed if `path` ends in .gz."""
-        self._finished("export_chrome_trace")
+        self._finished_recordings("export_chrome_trace")
         history = self.memory().history if self.profile_memory else []
         about = {
             "record_shapes": int(self.record_shapes), "profile_memory": int(self.profile_memory),
             "with_stack": int(self.with_stack), "with_flops": int(self.with_flops),
             **self._metadata,
         }  # fmt: skip
-        chrome_trace.write(path, chrome_trace.trace(self.spans, self._began(), history, about))
+        chrome_trace.write_trace(
+            path, chrome_trace.build_trace(self.spans, self._start_time(), history, about)
+        )
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
@@ -305,7 +316,7 @@ class profile:
 
         Raises: AssertionError: nothing was recorded, or no stacks.
         """
-        self._finished("export_stacks")
+        self._finished_recordings("export_stacks")
         if not self.with_stack:
             raise ProfileError(
                 "profile.export_stacks", "stacks were not recorded", hint="profile(with_stack=True)"

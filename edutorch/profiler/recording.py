@@ -28,7 +28,7 @@ from ..events import (
     WorkStarted,
 )
 from ..modes import current, listening, switch
-from .flops import flops_of, multiplies
+from .flops import flops_of, is_product_op
 from .memory import Memory
 from .module_names import ModuleNames
 from .spans import Span
@@ -37,16 +37,16 @@ now = time.perf_counter_ns
 
 
 @dataclass(frozen=True)
-class Options:
+class RecordingOptions:
     """What is recorded besides times (see `profile`)."""
 
     shapes: bool = False
     memory: bool = False
-    stack: bool = False
+    user_stack: bool = False
     flops: bool = False
 
 
-class Thread:
+class ThreadState:
     """What is open in one thread, innermost last: (what it belongs to, its span)."""
 
     __slots__ = ("aside", "modules", "number", "open")
@@ -68,18 +68,21 @@ class Recording:
     """
 
     def __init__(
-        self, options: Options, device: Any = None, counted: Callable[[Any], bool] | None = None
+        self,
+        options: RecordingOptions,
+        device: Any = None,
+        counted: Callable[[Any], bool] | None = None,
     ) -> None:
-        self.options, self.device, self.counted = options, device, counted
+        self.options, self.device, self.counts_op = options, device, counted
         self.roots: list[Span] = []
         self.events = 0
         self.began = self.ended = now()
         self.memory = Memory(self._freed) if options.memory else None
         self._names = ModuleNames()
-        self._threads: dict[int, Thread] = {}
-        self._makers: dict[int, Span] = {}  # number of a node -> the span of its op
+        self._threads: dict[int, ThreadState] = {}
+        self._op_spans: dict[int, Span] = {}  # number of a node -> the span of its op
         self._stopped = False
-        self._handlers: dict[type, Callable[[Thread, Any, int], Span | None]] = {
+        self._handlers: dict[type, Callable[[ThreadState, Any, int], Span | None]] = {
             WorkStarted: self._work_started,
             WorkEnded: self._work_ended,
             ModuleEntered: self._module_entered,
@@ -102,7 +105,7 @@ class Recording:
             switch(modes, listeners=(*modes.listeners, self))
 
     @property
-    def spent(self) -> int:
+    def overhead_ns(self) -> int:
         """Nanoseconds that the listener itself took."""
         return sum(thread.aside for thread in self._threads.values())
 
@@ -110,7 +113,7 @@ class Recording:
         """Listen no longer. What is still open ends now."""
         at = self.ended = now()
         self._stopped = True
-        self._leave()
+        self._stop_listening()
         for thread in self._threads.values():
             while thread.open:
                 self._finish(thread, thread.open[-1][0], at)
@@ -118,9 +121,9 @@ class Recording:
             self.memory.close()
         if self.device is not None:
             self._read_marks(self.roots)
-        self._makers.clear()
+        self._op_spans.clear()
 
-    def _leave(self) -> None:
+    def _stop_listening(self) -> None:
         modes = current()
         if self in modes.listeners:
             others = tuple(listener for listener in modes.listeners if listener is not self)
@@ -129,7 +132,7 @@ class Recording:
     def _read_marks(self, spans: list[Span]) -> None:
         for span in spans:
             if span.marks is not None:
-                span.device_ns = self.device.between(*span.marks)
+                span.device_ns = self.device.elapsed_ns(*span.marks)
                 span.marks = None
             self._read_marks(span.children)
 
@@ -139,7 +142,7 @@ class Recording:
         """Take one event."""
         at = now()
         if self._stopped:  # a block that was open when we stopped has brought us back
-            self._leave()
+            self._stop_listening()
             return
         handler = self._handlers.get(event.__class__)
         if handler is None:
@@ -152,11 +155,11 @@ class Recording:
         if span is not None:
             span.start, span.aside = done, -thread.aside
 
-    def _thread(self) -> Thread:
+    def _thread(self) -> ThreadState:
         number = threading.get_ident()
         thread = self._threads.get(number)
         if thread is None:
-            thread = self._threads[number] = Thread(number)
+            thread = self._threads[number] = ThreadState(number)
         return thread
 
     def begin(self, kind: str, name: str) -> None:
@@ -169,16 +172,16 @@ class Recording:
         """Close a span that `begin` opened, and all that is still open in it."""
         self._finish(self._thread(), name, now())
 
-    def _open(self, thread: Thread, kind: str, name: str, key: Any) -> Span:
+    def _open(self, thread: ThreadState, kind: str, name: str, key: Any) -> Span:
         parent = thread.open[-1][1] if thread.open else None
         span = Span(kind, name, thread.number, parent)
         span.module = thread.modules
         thread.open.append((key, span))
         if self.device is not None:
-            span.marks = (self.device.mark(), None)
+            span.marks = (self.device.record_event(), None)
         return span
 
-    def _finish(self, thread: Thread, key: Any, at: int) -> Span | None:
+    def _finish(self, thread: ThreadState, key: Any, at: int) -> Span | None:
         """Close the innermost span of `key`, and what an exception left open inside it."""
         for depth in range(len(thread.open) - 1, -1, -1):
             if thread.open[depth][0] is key:
@@ -191,7 +194,7 @@ class Recording:
             span.end = max(at, span.start)
             span.aside = min(span.aside + thread.aside, span.end - span.start)
             if span.marks is not None:
-                span.marks = (span.marks[0], self.device.mark())
+                span.marks = (span.marks[0], self.device.record_event())
             siblings = self.roots if span.parent is None else span.parent.children
             siblings.append(span)
             if span.kind == "module":
@@ -200,29 +203,29 @@ class Recording:
 
     # What each event means --------------------------------------------------------------
 
-    def _work_started(self, thread: Thread, event: WorkStarted, at: int) -> Span:
+    def _work_started(self, thread: ThreadState, event: WorkStarted, at: int) -> Span:
         span_kind, subject = event.kind, event.subject
-        span = self._open(thread, span_kind, name_of(event), subject)
+        span = self._open(thread, span_kind, span_name(event), subject)
         options = self.options
         if span_kind == "op" and (options.shapes or options.flops):
             span.shapes = [shape_of(input_) for input_ in event.inputs]
             span.dtypes = [dtype_of(input_) for input_ in event.inputs]
         if span_kind == "node":
             span.sequence = subject._order
-            maker = self._makers.get(subject._order)
+            maker = self._op_spans.get(subject._order)
             span.module = maker.module if maker is not None else ()
         if options.stack:
-            span.stack = stack()
+            span.stack = user_stack()
         if self.memory is not None:
             if span_kind == "node" and len(thread.open) > 1:  # sums and fits of the engine
-                thread.open[-2][1].made += self.memory.came(event.inputs)
+                thread.open[-2][1].made += self.memory.record_allocations(event.inputs)
             else:
-                self.memory.seen(event.inputs)
+                self.memory.mark_foreign(event.inputs)
             if span_kind == "optimizer":
-                self.memory.seen(state_of(subject))
+                self.memory.mark_foreign(optimizer_state(subject))
         return span
 
-    def _work_ended(self, thread: Thread, event: WorkEnded, at: int) -> None:
+    def _work_ended(self, thread: ThreadState, event: WorkEnded, at: int) -> None:
         span = self._finish(thread, event.subject, at)
         if span is None:
             return
@@ -231,15 +234,17 @@ class Recording:
         if event.kind == "op" and result is not None:
             self._op_ended(span, event.subject, result)
         elif event.kind == "node" and self.options.flops:
-            maker = self._makers.get(span.sequence or 0)
-            if maker is not None and multiplies(event.subject.op):
-                wanted = [gradient is not None for gradient in (result or ())[:2]]  # a bias is only a sum
+            maker = self._op_spans.get(span.sequence or 0)
+            if maker is not None and is_product_op(event.subject.op):
+                wanted = [
+                    gradient is not None for gradient in (result or ())[:2]
+                ]  # a bias is only a sum
                 span.flops = maker.flops * sum(wanted)
         if self.memory is not None:
             if event.kind == "optimizer":
-                span.made += self.memory.came(state_of(event.subject))
+                span.made += self.memory.record_allocations(optimizer_state(event.subject))
             elif result is not None:
-                span.made += self.memory.came(result)
+                span.made += self.memory.record_allocations(result)
                 if event.kind == "op":
                     span.kept = self._kept(result)
 
@@ -248,8 +253,8 @@ class Recording:
         node = getattr(first, "_node", None)
         if node is not None and node is not LEAF:
             span.sequence = node._order
-            self._makers[node._order] = span
-        if self.options.flops and (self.counted is None or self.counted(op)):
+            self._op_spans[node._order] = span
+        if self.options.flops and (self.counts_op is None or self.counts_op(op)):
             span.flops = flops_of(op, span.shapes, shape_of(first))
 
     def _kept(self, result: Any) -> int:
@@ -257,28 +262,32 @@ class Recording:
         saved = node.saved if isinstance(node, Node) else None
         return self.memory.kept(saved) if self.memory and saved.__class__ is tuple else 0
 
-    def _module_entered(self, thread: Thread, event: ModuleEntered, at: int) -> Span:
+    def _module_entered(self, thread: ThreadState, event: ModuleEntered, at: int) -> Span:
         name = self._names.name(event.module)
         span = self._open(thread, "module", f"nn.Module: {name}", event.module)
         thread.modules = (*thread.modules, name)
         if self.options.shapes:
             span.shapes = [shape_of(input_) for input_ in event.inputs]
         if self.options.stack:
-            span.stack = stack()
+            span.stack = user_stack()
         return span
 
-    def _module_left(self, thread: Thread, event: ModuleLeft, at: int) -> None:
+    def _module_left(self, thread: ThreadState, event: ModuleLeft, at: int) -> None:
         self._finish(thread, event.module, at)
 
-    def _tensor_made(self, thread: Thread, event: TensorMade, at: int) -> None:
+    def _tensor_made(self, thread: ThreadState, event: TensorMade, at: int) -> None:
         if self.memory is not None:
-            self._charge(thread, self.memory.came(event.tensor))
+            self._charge(thread, self.memory.record_allocations(event.tensor))
 
-    def _gradient_accumulated(self, thread: Thread, event: GradientAccumulated, at: int) -> None:
+    def _gradient_accumulated(
+        self, thread: ThreadState, event: GradientAccumulated, at: int
+    ) -> None:
         if self.memory is not None:
-            self._charge(thread, self.memory.came((event.gradient, event.tensor.grad)))
+            self._charge(
+                thread, self.memory.record_allocations((event.gradient, event.tensor.grad))
+            )
 
-    def _charge(self, thread: Thread, made: int) -> None:
+    def _charge(self, thread: ThreadState, made: int) -> None:
         if thread.open:
             thread.open[-1][1].made += made
 
@@ -292,7 +301,7 @@ class Recording:
 # Plain data out of live objects ----------------------------------------------------------
 
 
-def name_of(event: WorkStarted) -> str:
+def span_name(event: WorkStarted) -> str:
     subject = event.subject
     if event.kind == "node":
         return subject.name()
@@ -319,12 +328,12 @@ def dtype_of(value: Any) -> str:
     return "" if value is None else type(value).__name__
 
 
-def state_of(optimizer: Any) -> list[Any]:
+def optimizer_state(optimizer: Any) -> list[Any]:
     """Return every tensor and array that an optimizer remembers."""
     return [value for held in list(optimizer.state.values()) for value in held.values()]
 
 
-def stack() -> list[str]:
+def user_stack() -> list[str]:
     """Return the user's calls that led here, the innermost first."""
     lines, frame = [], user_frame(2)
     while frame is not None:
@@ -347,7 +356,7 @@ def cost_per_span(repeat: int = 200) -> float:
 
     best = sys.maxsize
     for _ in range(3):
-        recording = Recording(Options())
+        recording = Recording(RecordingOptions())
         with listening(recording):
             began = now()
             for _ in range(repeat):

@@ -44,7 +44,7 @@ def share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.2f}%" if whole > 0 else "--"
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(width - 3, 0)] + "..."
 
 
@@ -59,7 +59,7 @@ def flops_unit(rows: Sequence[Any]) -> tuple[str, float]:
 Column = tuple[str, Callable[[Any], str]]
 
 
-def columns(
+def make_columns(
     about: Any, rows: Sequence[Any], unit: str | None, whole: float, device: float
 ) -> list[Column]:
     """Return each column's title and what it says of a row."""
@@ -104,14 +104,14 @@ def table(
     device = sum(row.self_device_time_total for row in about)
     name_width = min(max(len(row.key) for row in about) + 4, max(widths[0], 4))
     layout: list[tuple[str, Callable[[Any], str], int]] = [
-        ("Name", lambda row: shortened(row.key, name_width), name_width)
+        ("Name", lambda row: shorten(row.key, name_width), name_width)
     ]
-    for title, text in columns(about, rows, unit, whole, device):
+    for title, text in make_columns(about, rows, unit, whole, device):
         layout.append((title, text, max(WIDTH, len(title))))
     shapes = max(len(row.input_shapes) for row in about)
     if shapes:
         width = min(shapes + 4, max(widths[1], 12))
-        layout.append(("Input Shapes", lambda row: shortened(row.input_shapes, width), width))
+        layout.append(("Input Shapes", lambda row: shorten(row.input_shapes, width), width))
     source = max((len(row.stack[0]) for row in about if row.stack), default=0)
     if about.with_stack and source:
         wide = min(source + 4, widths[2])

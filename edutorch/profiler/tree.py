@@ -102,7 +102,7 @@ def shapes_text(shapes: list[Any]) -> str:
     )
 
 
-def tree(roots: list[Span], name: str = "profile") -> Frame:
+def build_tree(roots: list[Span], name: str = "profile") -> Frame:
     """Return the tree of all that was recorded."""
     top = Frame("profile", name)
     top.calls = 1
@@ -138,7 +138,7 @@ KINDS = {
 # As text -----------------------------------------------------------------------------------
 
 
-def text(top: Frame, limit: int = 60, smallest: float = 0.005) -> str:
+def format_tree(top: Frame, limit: int = 60, smallest: float = 0.005) -> str:
     """Return the tree as text, one line per frame: time, share of all, calls, name.
 
     Args:
@@ -146,7 +146,7 @@ def text(top: Frame, limit: int = 60, smallest: float = 0.005) -> str:
         smallest: leave out what is less than this share of all, and say how many those are.
     """
     lines = [f"{'time':>10}  {'share':>6}  {'calls':>5}"]
-    for prefix, frame, left_out in shown(top, "", "", top.ns * smallest):
+    for prefix, frame, left_out in iter_lines(top, "", "", top.ns * smallest):
         if len(lines) > limit:
             lines.append("… (limit= shows more)")
             break
@@ -156,12 +156,12 @@ def text(top: Frame, limit: int = 60, smallest: float = 0.005) -> str:
         share = 100 * frame.ns / max(top.ns, 1)
         lines.append(
             f"{time_text(frame.ns / 1000):>10}  {share:5.1f}%  {frame.calls:>5}  "
-            f"{prefix}{printable(frame.label)}"
+            f"{prefix}{replace_unprintable(frame.label)}"
         )
     return "\n".join(lines)
 
 
-def shown(
+def iter_lines(
     frame: Frame, here: str, below: str, smallest: float
 ) -> Iterator[tuple[str, Frame | None, int]]:
     """Yield the lines of a frame and of all in it that is large enough."""
@@ -171,11 +171,11 @@ def shown(
     for number, child in enumerate(large):
         last = number == len(large) - 1 and not left_out
         mark, rest = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        yield from shown(child, below + mark, below + rest, smallest)
+        yield from iter_lines(child, below + mark, below + rest, smallest)
     if left_out:
         yield below + "└─ ", None, left_out
 
 
-def printable(name: str) -> str:
+def replace_unprintable(name: str) -> str:
     """Return a name that cannot move the cursor of a terminal."""
     return "".join(character if character.isprintable() else "�" for character in name)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..utils.atomic_files import read_whole, write_atomically
+from ..utils.atomic_files import read_bytes, write_atomically
 from . import safetensors_file
 from .errors import CheckpointError, RefusedError
-from .safe_globals import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
+from .safe_classes import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 
 __all__ = [
     "CheckpointError", "RefusedError", "add_safe_globals", "clear_safe_globals",
@@ -83,7 +83,7 @@ def load(
         RefusedError: it asks for classes or functions that nobody has allowed.
         DeviceError: the device that the tensors were saved from is not available.
     """
-    data = read_whole(f)
+    data = read_bytes(f)
     is_path = isinstance(f, str) or hasattr(f, "__fspath__")
     name = str(f if is_path else getattr(f, "name", "the file"))
     only_data = weights_only is None or bool(weights_only)
@@ -101,7 +101,7 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     >>> get_unsafe_globals_in_checkpoint(io.BytesIO(file.getvalue()))
     []
     """
-    data = read_whole(f)
+    data = read_bytes(f)
     from . import torch_file
 
     reader = torch_file if is_torch_file(data, "the file") else safetensors_file

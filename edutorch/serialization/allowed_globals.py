@@ -17,7 +17,7 @@ from .. import dtypes
 from ..backends.device import Device
 from ..core.shapes import Size
 from ..core.tensor import Tensor
-from . import safe_globals
+from . import safe_classes
 from .decode import SCALARS
 from .errors import CheckpointError
 
@@ -81,7 +81,7 @@ def check_key(key: Any) -> Any:
         count += 1
         if isinstance(value, tuple | frozenset) and count < MAX_KEY_PARTS:
             waiting += value
-        elif not isinstance(value, (*HASHABLE_TYPES, np.generic)) and not safe_globals.has_class(
+        elif not isinstance(value, (*HASHABLE_TYPES, np.generic)) and not safe_classes.has_class(
             type(value)
         ):
             raise TypeError(f"a {type(value).__name__} is a key of a dict, or lies in a set")

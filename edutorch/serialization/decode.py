@@ -23,7 +23,7 @@ from ..errors import ShapeError
 from ..nn.parameter import Buffer, Parameter
 from ..ops import as_strided
 from ..ops.random import Generator
-from . import safe_globals
+from . import safe_classes
 from .encode import FACTORIES
 from .errors import CheckpointError, RefusedError
 from .map_location import move_to_location
@@ -153,7 +153,7 @@ def find_class(name: str, base: type) -> Any:
     """
     module, _, short = name.rpartition(".")
     cls = getattr(return_types, short, None) if module == return_types.PUBLIC_MODULE else None
-    cls = cls or safe_globals.find_safe_global(name)
+    cls = cls or safe_classes.find_safe_global(name)
     if isinstance(cls, type) and issubclass(cls, base):
         return cls
     raise RefusedError(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import EdutorchError
-from . import safe_globals
+from . import safe_classes
 from .allowed_globals import (
     AllowedGlobal,
     RefusedGlobal,
@@ -257,7 +257,7 @@ class RestrictedUnpickler:
             set_dtype_state(target, state)
         elif type(target) is OrderedDict and type(state) is dict and set(state) <= {"_metadata"}:
             vars(target).update(state)
-        elif safe_globals.has_class(type(target)):
+        elif safe_classes.has_class(type(target)):
             set_state(target, state)
         else:
             raise TypeError(f"it sets the state of a {type(target).__name__}")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from . import safe_globals
+from . import safe_classes
 from .allowed_globals import ALLOWED_GLOBALS, RefusedGlobal, SafeGlobal
 from .errors import CheckpointError, RefusedError, damaged_error
 from .restricted_unpickler import RestrictedUnpickler
@@ -44,7 +44,7 @@ def find_global(module: str, name: str) -> Any:
             "load", f"the file holds tensors of the type torch.{name}, which edutorch has not",
             hint="in PyTorch: save x.float() or x.to(torch.int64) instead",
         )  # fmt: skip
-    listed = safe_globals.find_safe_global(full)
+    listed = safe_classes.find_safe_global(full)
     return RefusedGlobal(full) if listed is None else SafeGlobal(listed)
 
 
@@ -266,7 +266,7 @@ def run_as_data(
     refused = [
         global_name
         for global_name in machine.refused
-        if safe_globals.find_safe_global(global_name) is None
+        if safe_classes.find_safe_global(global_name) is None
     ]
     if refused:
         raise refusal_error(name, refused)

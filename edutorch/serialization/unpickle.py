@@ -15,7 +15,7 @@ from ..core.shapes import Size
 from ..core.tensor import Tensor
 from ..errors import EdutorchError
 from .errors import CheckpointError, RefusedError
-from .safe_globals import FORBIDDEN
+from .safe_classes import FORBIDDEN
 from .torch_file import find_global, run_as_data
 
 HARMFUL_BUILTINS = frozenset(

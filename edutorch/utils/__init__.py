@@ -1,4 +1,4 @@
-"""What surrounds training: data, checkpoints of the computation (see README.md)."""
+"""Utilities around training: data loading, activation checkpointing (see README.md)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Trees of containers: what is at the ends of nested tuples, lists and dicts.
+"""Trees of containers: flattening and rebuilding nested tuples, lists and dicts.
 
     leaves, spec = tree_flatten({"a": x, "b": (y, z)})      # [x, y, z], {'a': *, 'b': (*, *)}
     tree_unflatten(leaves, spec)                            # the same tree again
 
-A named tuple stays one. Everything that is not such a container is a leaf, None too.
+Named tuples keep their class. Everything that is not such a container is a leaf, also None.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TreeSpec:
-    """The shape of a tree: its container's type, what rebuilds it, and its children's shapes.
+    """The structure of a tree: its container's type and context, and its children's structures.
 
     >>> tree_structure((1, [2, 3])).num_leaves
     3
@@ -33,7 +33,7 @@ class TreeSpec:
 
     @property
     def num_leaves(self) -> int:
-        """How many leaves there are."""
+        """The number of leaves."""
         return (
             1
             if self.is_leaf()
@@ -42,11 +42,11 @@ class TreeSpec:
 
     @property
     def num_children(self) -> int:
-        """How many children the outermost container has."""
+        """The number of children of the outermost container."""
         return len(self.children_specs)
 
     def is_leaf(self) -> bool:
-        """Say whether it is no container."""
+        """Return True if it is not a container."""
         return self.type is None
 
     def __repr__(self) -> str:
@@ -65,7 +65,7 @@ class TreeSpec:
 
 
 def LeafSpec() -> TreeSpec:
-    """Return the shape of a tree that is one leaf.
+    """Return the structure of a tree that is a single leaf.
 
     >>> LeafSpec()
     *
@@ -78,12 +78,12 @@ DICTS = (dict, OrderedDict, defaultdict)
 
 
 def is_namedtuple(value: Any) -> bool:
-    """Say whether a value is a named tuple (or a result such as that of `max`)."""
+    """Return True for a named tuple (or a result such as that of `max`)."""
     return isinstance(value, tuple) and type(value) is not tuple and hasattr(value, "_fields")
 
 
-def opened(tree: Any) -> tuple[list[Any], Any] | None:
-    """Return a container's children and what else it takes to rebuild it; None for a leaf."""
+def container_children(tree: Any) -> tuple[list[Any], Any] | None:
+    """Return a container's children and the context to rebuild it; None for a leaf."""
     node_type = type(tree)
     if node_type in (tuple, list) or is_namedtuple(tree):
         return list(tree), None
@@ -94,15 +94,15 @@ def opened(tree: Any) -> tuple[list[Any], Any] | None:
     return None
 
 
-def closed(spec: TreeSpec, children: list[Any]) -> Any:
-    """Build a container again."""
+def rebuild_container(spec: TreeSpec, children: list[Any]) -> Any:
+    """Rebuild a container from its children."""
     node_type: Any = spec.type
     if node_type in DICTS:
         factory, keys = spec.context
-        together = dict(zip(keys, children, strict=True))
+        items = dict(zip(keys, children, strict=True))
         if node_type is defaultdict:
-            return defaultdict(factory, together)
-        return node_type(together)  # type: ignore[arg-type]
+            return defaultdict(factory, items)
+        return node_type(items)  # type: ignore[arg-type]
     if node_type in (tuple, list):
         return node_type(children)
     return deque(children, spec.context) if node_type is deque else node_type(*children)
@@ -111,15 +111,15 @@ def closed(spec: TreeSpec, children: list[Any]) -> Any:
 def tree_flatten(
     tree: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> tuple[list[Any], TreeSpec]:
-    """Return the leaves of a tree, from left to right, and its shape.
+    """Return the leaves of a tree, from left to right, and its structure.
 
     Args:
-        is_leaf: says of a container that it is to be taken for a leaf.
+        is_leaf: returns True for a container that is to be treated as a leaf.
 
     >>> tree_flatten({"a": 1, "b": (2, [3])})
     ([1, 2, 3], {'a': *, 'b': (*, [*])})
     """
-    node = None if is_leaf is not None and is_leaf(tree) else opened(tree)
+    node = None if is_leaf is not None and is_leaf(tree) else container_children(tree)
     if node is None:
         return [tree], LEAF
     children, context = node
@@ -133,9 +133,9 @@ def tree_flatten(
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """Build a tree of a shape again, with these leaves.
+    """Rebuild a tree from its leaves and its structure.
 
-    Raises: ValueError: there are not as many leaves as the shape has.
+    Raises: ValueError: the number of leaves differs from the structure's.
 
     >>> tree_unflatten([1, 2, 3], tree_structure((0, [0, 0])))
     (1, [2, 3])
@@ -151,7 +151,9 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     def build(spec: TreeSpec) -> Any:
         if spec.is_leaf():
             return next(remaining)
-        return closed(spec, [build(children_spec) for children_spec in spec.children_specs])
+        return rebuild_container(
+            spec, [build(children_spec) for children_spec in spec.children_specs]
+        )
 
     return build(treespec)
 
@@ -166,7 +168,7 @@ def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list
 
 
 def tree_structure(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> TreeSpec:
-    """Return the shape of a tree.
+    """Return the structure of a tree.
 
     >>> tree_structure([1, (2, 3)])
     [*, (*, *)]
@@ -180,9 +182,9 @@ def tree_map(
     *rests: Any,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> Any:
-    """Return the tree with `func` of each leaf (and of the leaves in the same place of `rests`).
+    """Apply `func` to each leaf (and the corresponding leaves of `rests`); return the new tree.
 
-    Raises: ValueError: the trees are not of one shape.
+    Raises: ValueError: the trees have different structures.
 
     >>> tree_map(lambda a, b: a + b, {"x": 1, "y": [2]}, {"x": 10, "y": [20]})
     {'x': 11, 'y': [22]}
@@ -198,7 +200,7 @@ def tree_map(
 
 
 def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
-    """Call `func` on each leaf, and return the tree as it is.
+    """Call `func` on each leaf, and return the tree unchanged.
 
     >>> tree_map_(print, [1, 2])
     1
@@ -210,7 +212,7 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any) -> Any:
 
 
 def tree_map_only(leaf_type: Any, func: Callable[[Any], Any], tree: Any) -> Any:
-    """Return the tree with `func` of each leaf of a type (or of one of several types).
+    """Apply `func` to each leaf of a type (or of one of several types); return the new tree.
 
     >>> tree_map_only(int, lambda n: -n, [1, "a"])
     [-1, 'a']
@@ -219,7 +221,7 @@ def tree_map_only(leaf_type: Any, func: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Say whether something is true of every leaf.
+    """Return True if `pred` is true for every leaf.
 
     >>> tree_all(lambda n: n > 0, [1, (2, 3)])
     True
@@ -228,7 +230,7 @@ def tree_all(pred: Callable[[Any], bool], tree: Any) -> bool:
 
 
 def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
-    """Say whether something is true of some leaf.
+    """Return True if `pred` is true for any leaf.
 
     >>> tree_any(lambda n: n > 2, [1, (2, 3)])
     True

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, on this machine and where fsspec reaches."""
+"""Atomic reads and writes of files, local and remote (with fsspec)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import missing_extra
-from .deferred_interrupts import uninterrupted
+from .deferred_interrupts import defer_interrupts
 
-_numbers = itertools.count()
+_counter = itertools.count()
 _writing: set[str] = set()
-"""The temporary files that this process is writing at the moment."""
+"""The temporary files that this process is currently writing."""
 
 
-def read_whole(f: Any) -> bytes:
+def read_bytes(f: Any) -> bytes:
     """Return all bytes of a path, of a URL that fsspec knows, or of an open file."""
     if hasattr(f, "read"):
         return f.read()
     if is_url(f):
-        files, path = remote(f, "load")
+        files, path = resolve_url(f, "load")
         return files.cat_file(path)
     return Path(f).read_bytes()
 
 
 @contextlib.contextmanager
-def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let what the system says while a file is written name the file: that the disk is full."""
+def name_file_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Add the file name to errors of the operating system that have none (disk full)."""
     try:
         yield
     except OSError as error:
@@ -45,10 +45,10 @@ def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 def write_atomically(f: Any, data: bytes) -> None:
     """Write to a path so that a crash leaves either the old file or the new one.
 
-    The bytes go into a temporary file beside it, reach the disk, and then take the
-    old file's name in one step, which an interrupt cannot tear. An open file is just written
-    to. With a URL it depends on the file system behind it how much of this it can promise: an
-    upload to an object store shows when it is complete, but a move may be a copy.
+    The bytes are written to a temporary file in the same folder, flushed to disk, and renamed in
+    one step, which an interrupt cannot break. An open file is simply written to. For a URL the
+    guarantees depend on its file system: an upload to an object store becomes visible when it is
+    complete, but a move may be a copy.
     """
     if hasattr(f, "write"):
         f.write(data)
@@ -59,29 +59,29 @@ def write_atomically(f: Any, data: bytes) -> None:
     target = Path(os.path.realpath(f))
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(target.parent))
-    sweep(target)
-    temporary = target.with_name(temporary_name(target.name, os.getpid(), next(_numbers)))
+    remove_stale_files(target)
+    temporary = target.with_name(temporary_name(target.name, os.getpid(), next(_counter)))
     try:
         _writing.add(temporary.name)
-        with named_in_errors(target), open(temporary, "xb") as file:
+        with name_file_in_errors(target), open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if target.exists():
             shutil.copymode(target, temporary)
-        with uninterrupted():
+        with defer_interrupts():
             os.replace(temporary, target)
             _writing.discard(temporary.name)
-            reach_the_disk(target.parent)
+            fsync_folder(target.parent)
     except BaseException:
-        with uninterrupted():
+        with defer_interrupts():
             _writing.discard(temporary.name)
             temporary.unlink(missing_ok=True)
         raise
 
 
-def reach_the_disk(folder: Path) -> None:
-    """Wait until a folder's entries have reached the disk, where the system can say so."""
+def fsync_folder(folder: Path) -> None:
+    """Flush a folder's entries to disk, where the system supports it."""
     if os.name != "posix":
         return
     entry = os.open(folder, os.O_RDONLY)
@@ -94,17 +94,17 @@ def reach_the_disk(folder: Path) -> None:
         os.close(entry)
 
 
-# What a crash has left behind ------------------------------------------------------------------
+# Temporary files of killed processes -----------------------------------------------------------
 
 
 def temporary_name(name: str, process: int, number: int) -> str:
     return f".{name}.{socket.gethostname()}.{process}.{number}.tmp"
 
 
-def left_behind(name: str, names: Iterable[str]) -> list[str]:
-    """Return those of the names `found` that nobody is writing `name` through any more.
+def find_stale_files(name: str, names: Iterable[str]) -> list[str]:
+    """Return those of `names` that are temporary files for `name` of processes that have ended.
 
-    Files of other machines are left alone: nobody here can tell.
+    Files of other machines are ignored, because their processes cannot be checked.
     """
     start = f".{name}.{socket.gethostname()}."
     stale = []
@@ -113,20 +113,20 @@ def left_behind(name: str, names: Iterable[str]) -> list[str]:
         if not (candidate.startswith(start) and candidate.endswith(".tmp") and process.isdigit()):
             continue
         own = int(process) == os.getpid()
-        if (own and candidate not in _writing) or (not own and not alive(int(process))):
+        if (own and candidate not in _writing) or (not own and not is_process_alive(int(process))):
             stale.append(candidate)
     return stale
 
 
-def sweep(target: Path) -> None:
-    """Remove what a process that was killed while writing `target` has left behind."""
-    for name in left_behind(target.name, os.listdir(target.parent)):
-        with contextlib.suppress(OSError):  # another process may sweep at the same time
+def remove_stale_files(target: Path) -> None:
+    """Remove temporary files of processes that were killed while writing `target`."""
+    for name in find_stale_files(target.name, os.listdir(target.parent)):
+        with contextlib.suppress(OSError):  # another process may remove it at the same time
             target.with_name(name).unlink()
 
 
-def alive(process: int) -> bool:
-    """Say whether a process of this machine is running."""
+def is_process_alive(process: int) -> bool:
+    """Return True if a process of this machine is running."""
     if os.name != "posix":
         return process == os.getpid()  # a file in use cannot be removed there anyway
     try:
@@ -138,18 +138,18 @@ def alive(process: int) -> bool:
     return True
 
 
-# Elsewhere ----------------------------------------------------------------------------------
+# Remote files -------------------------------------------------------------------------------
 
 
 def is_url(f: Any) -> bool:
-    """Say whether it is a URL: a scheme of at least two letters (one is a drive), then "://"."""
+    """Return True for a URL: a scheme of at least two letters (one is a drive), then "://"."""
     return isinstance(f, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)", f) is not None
 
 
-def remote(url: str, op: str) -> tuple[Any, str]:
-    """Return the file system behind a URL, and the path in it.
+def resolve_url(url: str, op: str) -> tuple[Any, str]:
+    """Return the fsspec file system of a URL, and the path in it.
 
-    Raises: MissingExtraError: fsspec, or what it needs for this scheme, is not installed.
+    Raises: MissingExtraError: fsspec, or the package for this scheme, is not installed.
     """
     try:
         import fsspec
@@ -162,8 +162,8 @@ def remote(url: str, op: str) -> tuple[Any, str]:
 
 
 def write_remotely(url: str, data: bytes) -> None:
-    """Write a file elsewhere: under a temporary name, which is then moved."""
-    files, path = remote(url, "save")
+    """Write a remote file under a temporary name, which is then moved."""
+    files, path = resolve_url(url, "save")
     if "file" in (files.protocol if isinstance(files.protocol, tuple) else (files.protocol,)):
         write_atomically(path, data)
         return
@@ -171,13 +171,13 @@ def write_remotely(url: str, data: bytes) -> None:
     start = f"{folder}/" if folder else ""
     with contextlib.suppress(OSError):  # no such folder yet, or it may not be listed
         known = [path.rpartition("/")[2] for path in files.ls(folder, detail=False)]
-        for stale in left_behind(name, known):
+        for stale in find_stale_files(name, known):
             files.rm_file(start + stale)
-    short = temporary_name(name, os.getpid(), next(_numbers))
+    short = temporary_name(name, os.getpid(), next(_counter))
     _writing.add(short)
     try:
         files.pipe_file(start + short, data)
-        with uninterrupted():
+        with defer_interrupts():
             files.mv(start + short, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -1,8 +1,8 @@
-"""Compilers are slow, and nobody waits for one: one thread has one kernel made after the other.
+"""The background thread that compiles kernels, one after the other, so that nobody waits.
 
-A process that is forked has none of its parent's threads. What was still to be made is made by a
-thread of its own. But if the compiler was at work, a lock of its own stays closed in that process
-for ever: nothing can be compiled there any more.
+A forked process has none of its parent's threads, so it starts a thread of its own for the
+remaining jobs. But if the compiler was running during the fork, its internal locks stay locked in
+the child for ever: nothing can be compiled there any more.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["Beside", "compiler"]
+__all__ = ["BackgroundWorker", "compiler"]
 
 
-class Beside:
-    """A thread that does what it is given, beside the program, in that order.
+class BackgroundWorker:
+    """A background thread that runs jobs in order.
 
     Attributes:
-        broken: it was at work when this process was forked, and what it held is lost. What it is
-            given has to look, and be done with.
+        broken: a job was running when this process was forked, and its locks are lost. Jobs must
+            check this, and return at once.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.broken = self._busy = False
         self._jobs: deque[Callable[[], object]] = deque()
-        self._begin()
+        self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._begin_anew)
+            os.register_at_fork(after_in_child=self._reset_after_fork)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
-        self._given = threading.Semaphore(len(self._jobs))
+        self._available = threading.Semaphore(len(self._jobs))
         self._thread: threading.Thread | None = None
 
-    def _begin_anew(self) -> None:
+    def _reset_after_fork(self) -> None:
         self.broken |= self._busy
         self._busy = False
-        self._begin()
+        self._reset()
 
-    def do(self, job: Callable[[], object]) -> None:
-        """Have something done. What it raises ends the thread; the next thing begins another."""
+    def submit(self, job: Callable[[], object]) -> None:
+        """Queue a job. An exception in it ends the thread; the next job starts a new one."""
         self._jobs.append(job)
-        self._given.release()
+        self._available.release()
         self.start()
 
     def start(self) -> None:
-        """See to it that there is a thread, also in a process that was forked."""
+        """Start the thread if it is not running, as in a forked process."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
@@ -56,7 +56,7 @@ class Beside:
 
     def _run(self) -> None:
         while True:
-            self._given.acquire()
+            self._available.acquire()
             self._busy = True
             try:
                 self._jobs[0]()
@@ -65,5 +65,5 @@ class Beside:
                 self._busy = False
 
 
-compiler = Beside("edutorch-kernels")
-"""Whoever has a kernel compiled, of the library or of a graph, has it done by this one."""
+compiler = BackgroundWorker("edutorch-kernels")
+"""The worker that compiles all kernels, of the library and of graphs."""

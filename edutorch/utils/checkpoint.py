@@ -1,9 +1,9 @@
-"""Checkpointing: backward computes a part of the network again instead of remembering it.
+"""Activation checkpointing: backward recomputes a part of the network instead of storing it.
 
-While the part runs, each value that it saves for backward is replaced by a note: "the third
-value of this part". The first note that backward opens runs the part once more, and the
-values that it saves now, in the same order, are what the notes stand for. So memory holds
-the inputs of the part only, for the price of a second forward.
+While the part runs, each tensor that it saves for backward is replaced by its index. When
+backward unpacks the first index, the part runs once more, and the tensors that it saves now, in
+the same order, are what the indices stand for. So only the inputs of the part are kept in memory,
+at the cost of a second forward.
 
 Paper: Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost (2016),
 arxiv.org/abs/1604.06174
@@ -22,7 +22,7 @@ from ..core.autograd.saved_tensors import PackedTensor
 from ..core.source_location import read_line
 from ..core.tensor import Tensor
 from ..errors import EdutorchError, StaleValueError
-from ..modes import override_modes, current, is_grad_enabled
+from ..modes import current, is_grad_enabled, override_modes
 from ..ops.random import default_generator
 from ..ops.random_state import fork_rng
 from ._pytree import tree_flatten, tree_unflatten
@@ -34,11 +34,11 @@ __all__ = [
 
 
 class CheckpointError(EdutorchError, RuntimeError):
-    """The second run of a checkpointed function did something else than the first."""
+    """The recomputation of a checkpointed function differs from its forward."""
 
 
 def noop_context_fn() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """Return two contexts that do nothing, for the forward and for the second one."""
+    """Return two contexts that do nothing, for the forward and for the recomputation."""
     return nullcontext(), nullcontext()
 
 
@@ -47,7 +47,7 @@ _EARLY_STOP = [True]
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Say for a `with` block whether the second run stops at the last value that is needed.
+    """Set whether recomputation stops at the last needed value, for a `with` block.
 
     >>> with utils.checkpoint.set_checkpoint_early_stop(False):
     ...     y = utils.checkpoint.checkpoint(exp, tensor(1.0), use_reentrant=False)
@@ -69,18 +69,18 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Return `function(*args, **kwargs)`, which backward will compute again.
+    """Return `function(*args, **kwargs)`, which backward will recompute.
 
     Args:
-        function: a module or a function. What it saves for backward is not kept.
-        use_reentrant: accepted; there is one way here, and it has the restrictions of neither.
-        context_fn: returns a context for the forward and one for the second run.
-        determinism_check: "none" lets the second run save other shapes and types.
-        debug: accepted.
-        preserve_rng_state: let the second run draw the same random numbers.
+        function: a module or a function. Tensors that it saves for backward are not kept.
+        use_reentrant: accepted; there is one implementation, without the restrictions of either.
+        context_fn: returns a context for the forward and one for the recomputation.
+        determinism_check: "none" allows the recomputation to save other shapes and dtypes.
+        debug: accepted for compatibility.
+        preserve_rng_state: draw the same random numbers in the recomputation.
 
-    Raises: CheckpointError: the second run saved other values than the first.
-    StaleValueError: an input was overwritten between the two.
+    Raises: CheckpointError: the recomputation saved other values than the forward.
+        StaleValueError: an input was overwritten between the two.
 
     >>> x = tensor(2.0, requires_grad=True)
     >>> y = utils.checkpoint.checkpoint(lambda x: x.exp().sin(), x, use_reentrant=False)
@@ -101,11 +101,11 @@ def checkpoint(
 
 
 class StopRecomputation(Exception):
-    """Ends the second run."""
+    """Ends the recomputation early."""
 
 
 class CheckpointedCall:
-    """A checkpointed call: how to run it again, and what that brought."""
+    """A checkpointed call: its inputs, and the recomputed values."""
 
     def __init__(
         self,
@@ -125,18 +125,18 @@ class CheckpointedCall:
         self.generators = list(map(default_generator, devices)) if preserve_rng_state else []
         self.states = [generator.get_state() for generator in self.generators]
         self.autocast = current().autocast
-        self.descriptions: list[str] = []  # of each value that was saved
-        self.versions: list[int] = []  # and how often its memory had been written to
-        self.values: dict[int, tuple[Tensor, int]] = {}  # computed again, until they are used
+        self.descriptions: list[str] = []  # of each saved tensor
+        self.versions: list[int] = []  # of each saved tensor, when it was saved
+        self.values: dict[int, tuple[Tensor, int]] = {}  # recomputed, until they are used
 
     def pack(self, tensor: Tensor) -> int:
-        """Replace a value by its number."""
+        """Replace a saved tensor by its index."""
         self.descriptions.append(describe_tensor(tensor))
         self.versions.append(tensor._version)
         return len(self.descriptions) - 1
 
     def unpack(self, number: int) -> Tensor:
-        """Return the value of a number."""
+        """Return the tensor with this index; the first call recomputes all of them."""
         if number not in self.values:
             self.run_again()
         tensor, version = self.values.pop(number)
@@ -145,7 +145,7 @@ class CheckpointedCall:
         return tensor
 
     def run_again(self) -> None:
-        """Run the function a second time, for the values that it saves."""
+        """Recompute the tensors that the function saves."""
         values: list[tuple[Tensor, int]] = []
 
         def collect(tensor: Tensor) -> None:
@@ -181,9 +181,9 @@ class CheckpointedCall:
         self.values = dict(enumerate(values))
 
     def check(self, number: int, tensor: Tensor) -> None:
-        """Compare a value with what it was the first time.
+        """Compare the metadata of a recomputed tensor with the original's.
 
-        Raises: CheckpointError: it looks otherwise. StaleValueError: it was overwritten.
+        Raises: CheckpointError: they differ. StaleValueError: it was overwritten.
         """
         if number >= len(self.descriptions):
             return
@@ -204,7 +204,7 @@ class CheckpointedCall:
 
 
 class SavedInput:
-    """A tensor that the function was given. Inside another checkpoint it is only noted."""
+    """A tensor argument. Inside another checkpoint it is packed by that one's hooks."""
 
     def __init__(self, tensor: Tensor) -> None:
         saving = current().saving
@@ -213,9 +213,9 @@ class SavedInput:
         self.version = tensor._version
 
     def get(self) -> Tensor:
-        """Return the tensor, without a past.
+        """Return the tensor, without its history.
 
-        Raises: StaleValueError: it was overwritten meanwhile.
+        Raises: StaleValueError: it has been overwritten.
         """
         tensor = self.tensor if self.packed is None else self.packed.restore()
         assert tensor is not None
@@ -256,8 +256,8 @@ def checkpoint_sequential(
 
     Args:
         functions: an nn.Sequential, or a list of modules or functions.
-        segments: how many; more of them save more memory while they are short.
-        input: what the first one gets.
+        segments: the number of segments.
+        input: the input of the first module.
 
     >>> x = tensor(0.5, requires_grad=True)
     >>> utils.checkpoint.checkpoint_sequential([sin, cos, exp], 2, x).backward()
@@ -278,7 +278,7 @@ def checkpoint_sequential(
 
 
 def compose(functions: Sequence[Callable[..., Any]]) -> Callable[[Any], Any]:
-    """Return the function that applies each of several to the result of the one before."""
+    """Return the composition of functions, applied from first to last."""
 
     def run(input: Any) -> Any:
         for function in functions:

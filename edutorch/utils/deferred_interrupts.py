@@ -1,17 +1,18 @@
-"""Ctrl-C, held back while something is done that must be done whole.
+"""Deferred interrupts: Ctrl-C is held back during operations that must not be interrupted.
 
-Python handles an interrupt between any two instructions of the main thread. In the middle
-of an optimizer's step that would leave some parameters changed and others not. So during a
-step another handler is in place, which only takes a note; at its end the user's own
-handler is called, which raises KeyboardInterrupt as always.
+Python handles an interrupt between any two instructions of the main thread. In the middle of an
+optimizer's step that would leave some parameters changed and others not. So during a step another
+handler is installed, which only records the signal; at the end the user's own handler is called,
+which raises KeyboardInterrupt as usual.
 
-    token = hold()
+    token = hold_interrupts()
     try:
         …
     finally:
-        release(token)
+        release_interrupts(token)
 
-This costs a microsecond or two. `with uninterrupted():` is the same for less busy places.
+This costs a microsecond or two. `with defer_interrupts():` is the same for code that runs less
+often.
 """
 
 from __future__ import annotations
@@ -25,10 +26,16 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
 
-__all__ = ["hold_interrupts", "interruptible_once", "release_interrupts", "defer_interrupts", "is_interrupt_pending"]
+__all__ = [
+    "hold_interrupts",
+    "interruptible_once",
+    "release_interrupts",
+    "defer_interrupts",
+    "is_interrupt_pending",
+]
 
 _SIGINT = int(signal.SIGINT)
-_PENDING: list[int] = []  # signals that have come while they were held back
+_PENDING: list[int] = []  # signals that arrived while they were held back
 
 
 def _record_signal(number: int, frame: Any) -> None:
@@ -38,9 +45,9 @@ def _record_signal(number: int, frame: Any) -> None:
 def hold_interrupts() -> Any:
     """Hold interrupts back from now on.
 
-    Returns what `release` needs: the user's handler; or None where there is nothing to hold back:
-    in other threads, which no interrupt reaches, inside another hold, or without a handler
-    written in Python.
+    Returns the user's handler for `release_interrupts`, or None if there is nothing to do: in
+    other threads, which no interrupt reaches, if interrupts are held back already, or without a
+    handler written in Python.
     """
     if current_thread() is not main_thread():
         return None
@@ -55,10 +62,10 @@ def hold_interrupts() -> Any:
 
 
 def release_interrupts(handler: Any) -> None:
-    """Let interrupts through again, and hand on the one that came meanwhile.
+    """Restore the user's handler, and call it if an interrupt has arrived.
 
     Args:
-        handler: what `hold` has returned.
+        handler: the result of `hold_interrupts`.
     """
     if handler is None:
         return
@@ -71,13 +78,13 @@ def release_interrupts(handler: Any) -> None:
 
 
 def is_interrupt_pending() -> bool:
-    """Say whether an interrupt has come that is held back: whatever takes long should end soon."""
+    """Return True if an interrupt is held back: long operations should end soon."""
     return bool(_PENDING)
 
 
 @contextmanager
 def defer_interrupts() -> Iterator[None]:
-    """Hold interrupts back inside `with`, and raise them behind it.
+    """Hold interrupts back inside a `with` block, and raise them after it.
 
     >>> with uninterrupted():
     ...     waiting()  # has somebody pressed Ctrl-C meanwhile?
@@ -91,7 +98,7 @@ def defer_interrupts() -> Iterator[None]:
 
 
 def interruptible_once(function: Callable[..., Any], handler: Any) -> Callable[..., Any]:
-    """Return a closure whose first call can be interrupted, inside a hold.
+    """Return a closure whose first call can be interrupted although interrupts are held back.
 
     A step begins by computing the loss, which may take long, before anything has changed.
     """

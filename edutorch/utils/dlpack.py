@@ -1,4 +1,4 @@
-"""Memory handed from library to library without a copy (PyTorch's `torch.utils.dlpack`)."""
+"""DLPack: exchange of tensors with other libraries without copies (`torch.utils.dlpack`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["from_dlpack", "to_dlpack"]
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return a capsule with the memory of a tensor, which another library takes once.
+    """Return a DLPack capsule of a tensor's memory, which another library can consume once.
 
     (`from_dlpack(tensor)` of that library does the same in one step.)
 

@@ -1,25 +1,25 @@
-"""Count the arithmetic of a program: products and convolutions, forward and backward."""
+"""Counting FLOPs: matrix products and convolutions, forward and backward."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
 
-from ..profiler.flops import multiplies
-from ..profiler.recording import Options, Recording
+from ..profiler.flops import is_product_op
+from ..profiler.recording import RecordingOptions, Recording
 from ..profiler.spans import Span, walk
 
 __all__ = ["FlopCounterMode"]
 
 
 class FlopCounterMode:
-    """Count the operations of products and convolutions inside a block, per module.
+    """Counts the FLOPs of matrix products and convolutions inside a block, per module.
 
-    What is counted: see `edutorch/profiler/flops.py`. As in PyTorch, what computes each
-    number by itself is left out: next to the products it is nothing.
+    The formulas are in `edutorch/profiler/flops.py`. As in PyTorch, elementwise ops are not
+    counted: next to the products they are negligible.
 
     Args:
-        mods: accepted, without effect: modules are found by themselves.
+        mods: accepted, without effect: modules are detected automatically.
         depth: how many levels of modules the table shows.
         display: print the table at the end of the block.
         custom_mapping: accepted, without effect.
@@ -39,7 +39,7 @@ class FlopCounterMode:
         self._recording: Recording | None = None
 
     def __enter__(self) -> FlopCounterMode:
-        self._recording = Recording(Options(flops=True), counted=multiplies)
+        self._recording = Recording(RecordingOptions(flops=True), counted=is_product_op)
         self._recording.start()
         return self
 
@@ -50,7 +50,7 @@ class FlopCounterMode:
         counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for span in walk(self._recording.roots):
             if span.flops:
-                for place in places(span):
+                for place in module_paths(span):
                     counts[place][span.name] += span.flops
         self.flop_counts = {place: dict(flops_by_op) for place, flops_by_op in counts.items()}
         self._recording = None
@@ -58,23 +58,23 @@ class FlopCounterMode:
             print(self.get_table())
 
     def get_total_flops(self) -> int:
-        """Return the number of operations of the last block."""
+        """Return the number of FLOPs of the last block."""
         return sum(self.flop_counts.get("Global", {}).values())
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """Return the operations by module ('Global' for all), and by op."""
+        """Return the FLOPs by module ('Global' for all), and by op."""
         return self.flop_counts
 
     def get_table(self, depth: int | None = None) -> str:
-        """Return the operations as a table, modules down to `depth` levels."""
+        """Return the FLOPs as a table, with modules down to `depth` levels."""
         depth = self.depth if depth is None else depth
         total = max(self.get_total_flops(), 1)
         rows = [("Module", "FLOP", "% Total")]
-        for place, counts in self.flop_counts.items():
-            level = 0 if place == "Global" else place.count(".") + 1
+        for path, counts in self.flop_counts.items():
+            level = 0 if path == "Global" else path.count(".") + 1
             if level > depth:
                 continue
-            totals = [(place, sum(counts.values())), *((f" - {op}", n) for op, n in counts.items())]
+            totals = [(path, sum(counts.values())), *((f" - {op}", n) for op, n in counts.items())]
             rows += [
                 (" " * level + name, str(count), f"{100 * count / total:.2f}%")
                 for name, count in totals
@@ -87,7 +87,7 @@ class FlopCounterMode:
         return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
-def places(span: Span) -> list[str]:
+def module_paths(span: Span) -> list[str]:
     """Return 'Global' and the path of each module around a span: 'Net', 'Net.features.0'."""
     paths = ["Global"]
     for module in span.module:

@@ -1,4 +1,4 @@
-"""Memory that is freed and wanted again in each training step."""
+"""Settings of glibc's malloc for memory that each training step frees and allocates again."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # as glibc's malloc.h 
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Ask glibc to keep freed blocks instead of giving them back to the kernel at once.
+    """Make glibc keep freed blocks instead of returning them to the kernel at once.
 
-    A training step frees its gradients and needs the same memory again a moment later.
-    Given back, each of its pages is handed out anew, and cleared: that took longer than
-    the arithmetic of a small network, and two thirds of the time of a chain of ops on
-    arrays of 64 MB. Such large ones have no threshold that would keep them: hence no block
-    at all is mapped by itself. (A cache of our own could not do better, as measured:
-    with this, no page is handed out anew.) The price is that a process stays as large as
-    it once was. Returns whether there was somebody to ask.
+    A training step frees its gradients and needs the same memory again a moment later. Returned
+    to the kernel, each page has to be mapped and zeroed again: that took longer than the
+    arithmetic of a small network, and two thirds of the time of a chain of ops on arrays of
+    64 MB. No M_MMAP_THRESHOLD is large enough to keep such blocks, hence M_MMAP_MAX is 0. (A
+    cache of our own could not do better, as measured: with these settings there are no page
+    faults.) The price is that the process does not shrink. Returns False if glibc is not used.
     """
     if sys.platform != "linux":
         return False

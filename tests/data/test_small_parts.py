@@ -18,9 +18,9 @@ from edutorch.utils.data import (
     batch_transport,
     worker_errors,
 )
-from edutorch.utils.data.single_process_iterator import pinned
-from edutorch.utils.data.worker_errors import shortened
-from edutorch.utils.data.worker_pool import PATIENCE, Crew
+from edutorch.utils.data.single_process_iterator import pin_batch
+from edutorch.utils.data.worker_errors import format_indices
+from edutorch.utils.data.worker_pool import GRACE_SECONDS, WorkerPool
 from tests.data.test_workers import Table, loader
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts workers by fork")
@@ -101,7 +101,7 @@ def test_batches_of_every_form_are_pinned(wrap):
             value, list | tuple) else [value]  # fmt: skip
 
     batch = wrap(Pinnable())
-    result = pinned(batch)
+    result = pin_batch(batch)
     assert type(result) is type(batch)
     assert [leaf.is_pinned for leaf in leaves(result) if isinstance(leaf, Pinnable)] == [True]
     assert [x for x in leaves(result) if not isinstance(x, Pinnable)] == [
@@ -115,7 +115,7 @@ def test_batches_of_every_form_are_pinned(wrap):
     ("k" * 900, "'" + "k" * 199), (["k" * 900] * 11, "['" + "k" * 298),
 ], ids=["ten", "one", "tuple", "none", "eleven", "long key", "long keys"])  # fmt: skip
 def test_the_samples_of_a_batch_fit_on_a_line(indices, text):
-    assert shortened(indices) == text
+    assert format_indices(indices) == text
 
 
 # Workers --------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_the_samples_of_a_batch_fit_on_a_line(indices, text):
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_no_more_files_are_mapped_than_allowed(limit, monkeypatch):
     monkeypatch.setattr(batch_transport, "_mapped", type(batch_transport._mapped)())
-    monkeypatch.setattr(batch_transport, "MAPPED_AT_ONCE", limit)
+    monkeypatch.setattr(batch_transport, "MAX_MAPPED_BATCHES", limit)
     batches = list(loader(Table(lambda i: edutorch.full((150, 150), float(i)), 6), None,
                           num_workers=1))  # fmt: skip
     assert [batch[0, 0].item() for batch in batches] == list(range(6))
@@ -161,14 +161,14 @@ class Process:
     ("kill", ["terminate", "kill", "close"]),
 ])  # fmt: skip
 def test_workers_get_time_to_end_by_themselves(ends_by, told):
-    crew = Crew.__new__(Crew)
+    pool = WorkerPool.__new__(WorkerPool)
     process: Any = Process(ends_by)
-    crew.pipes, crew.processes = [], [process]
-    crew._end_all()
+    pool.pipes, pool.processes = [], [process]
+    pool._end_all()
     assert process.told == told
     *patient, last = process.waits
-    assert all(0 < wait <= PATIENCE for wait in patient)
-    assert last is None if ends_by == "kill" else 0 < last <= PATIENCE
+    assert all(0 < wait <= GRACE_SECONDS for wait in patient)
+    assert last is None if ends_by == "kill" else 0 < last <= GRACE_SECONDS
 
 
 def test_a_worker_begins_its_stream_once():
@@ -208,5 +208,5 @@ def test_a_failure_is_told_from_the_first_line_of_the_users() -> None:
         scope["outer"]()
     trace = caught.value.__traceback__
     assert trace is not None
-    assert worker_errors.from_first_own(trace) is trace  # this test's own line is the first
-    assert worker_errors.from_first_own(trace.tb_next) is None
+    assert worker_errors.trim_to_user_code(trace) is trace  # this test's own line is the first
+    assert worker_errors.trim_to_user_code(trace.tb_next) is None

@@ -197,7 +197,7 @@ def test_a_stream_longer_than_it_says():
 def test_a_killed_worker_is_reported_at_once():
     batches = iter(loader(Table(int, 10_000), 2, num_workers=2))
     next(batches)
-    victim = batches._crew.processes[1].pid
+    victim = batches._pool.processes[1].pid
     os.kill(victim, signal.SIGKILL)
     begin = time.monotonic()
     with pytest.raises(RuntimeError) as caught:
@@ -214,7 +214,7 @@ def test_a_killed_worker_is_reported_at_once():
 def test_a_persistent_loader_recovers_from_a_killed_worker():
     each = loader(Table(int, 6), 2, num_workers=1, persistent_workers=True)
     assert len(list(each)) == 3
-    os.kill(each._iterator._crew.processes[0].pid, signal.SIGKILL)
+    os.kill(each._iterator._pool.processes[0].pid, signal.SIGKILL)
     with pytest.raises(RuntimeError, match="SIGKILL"):
         list(each)
     assert len(list(each)) == 3
@@ -268,7 +268,7 @@ def thread():
 loader = DataLoader(range(1000), 2, num_workers=1, persistent_workers=True)
 batches = iter(loader)
 next(batches)
-print(batches._crew.processes[0].pid, flush=True)
+print(batches._pool.processes[0].pid, flush=True)
 {end}
 """
     command = [sys.executable, "-c", code]

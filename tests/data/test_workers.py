@@ -136,9 +136,11 @@ def test_seeds_are_derived_as_pytorch_does(torch):
     from edutorch.utils.data import multiprocess_iterator
 
     with pytest.MonkeyPatch.context() as patch:
-        made = multiprocess_iterator.job_of
+        made = multiprocess_iterator.make_worker_config
         patch.setattr(
-            multiprocess_iterator, "job_of", lambda loader, worker, _: made(loader, worker, base)
+            multiprocess_iterator,
+            "make_worker_config",
+            lambda loader, worker, _: made(loader, worker, base),
         )
         assert list(ours) == [list(each) for each in expected]
 
@@ -300,13 +302,13 @@ def test_tensors_arrive_whole(shape, dtype):
 
 
 def test_a_part_of_a_large_tensor_travels_alone():
-    from edutorch.utils.data.batch_transport import Parcel, pack
+    from edutorch.utils.data.batch_transport import Batch, pack
 
     large = edutorch.arange(1e6).reshape(1000, 1000)
     for part in (large[3], large[:, 3], large[5:7].requires_grad_()):
         body, buffers = pack({"part": part})
         assert len(body) + sum(buffer.nbytes for buffer in buffers) < 10_000
-        arrived = Parcel(body, buffers).unpack()["part"]
+        arrived = Batch(body, buffers).unpack()["part"]
         assert arrived.tolist() == part.tolist()
         assert arrived.requires_grad == part.requires_grad
 
@@ -381,10 +383,10 @@ def test_rows_of_several_datasets_are_taken_at_once(device):
         fast = DataLoader(dataset, 3, sampler=order)
         slow = DataLoader(Table(dataset.__getitem__), 3, sampler=order)
         assert next(iter(fast))[0].device.type == device
-        assert iter(fast)._fetch.whole is not None
+        assert iter(fast)._fetch.fetch_rows is not None
         for ours, expected in zip(fast, slow, strict=True):
             assert plain(ours) == plain(expected)
     mixed = ConcatDataset([data(2, 0), TensorDataset(edutorch.zeros(2, 3), edutorch.arange(2))])
-    assert iter(DataLoader(mixed))._fetch.whole is None, "rows of different shapes"
+    assert iter(DataLoader(mixed))._fetch.fetch_rows is None, "rows of different shapes"
     with pytest.raises(IndexError, match="out of range"):
         list(DataLoader(both, 2, sampler=[0, 7]))

@@ -209,7 +209,7 @@ def test_times_in_a_trace_are_microseconds(tmp_path, monkeypatch):
         def between(self, start, end):
             return (end - start) * 1000
 
-    monkeypatch.setattr("edutorch.profiler.device.clock", Clock)
+    monkeypatch.setattr("edutorch.profiler.device.device_clock", Clock)
     ticks = iter(range(0, 10**9, 1000))
     monkeypatch.setattr("edutorch.profiler.recording.now", ticks.__next__)
     with profile(activities=list(ProfilerActivity)) as prof, record_function("outer"):

@@ -165,7 +165,7 @@ def test_a_gpus_clock_has_columns_of_its_own(monkeypatch):
         def between(self, start, end):
             return (end - start) * 1000
 
-    monkeypatch.setattr("edutorch.profiler.device.clock", Clock)
+    monkeypatch.setattr("edutorch.profiler.device.device_clock", Clock)
     activities = list(edutorch.profiler.ProfilerActivity)
     with profile(activities=activities) as prof, edutorch.profiler.record_function("outer"):
         edutorch.ones(2).exp()

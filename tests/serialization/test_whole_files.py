@@ -31,8 +31,8 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 
 KILLED = """
 import os, signal, sys, edutorch
-from edutorch.utils import files
-files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from edutorch.utils import atomic_files
+atomic_files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 edutorch.save({"x": 2}, sys.argv[1])
 """
 

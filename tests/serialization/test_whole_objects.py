@@ -434,8 +434,8 @@ def test_what_edutorch_has_not_in_pytorchs_file(torch):
     model = torch.nn.Linear(1, 1)
     model.register_state_dict_post_hook(noted)
     for obj, said in (
-        (torch.amp.GradScaler("cpu"), "torch.amp.grad_scaler"), (model, "`_state_dict_hooks`"),
-        (torch.nn.LazyLinear(2), "cannot be made again"),
+        (torch.ao.quantization.MinMaxObserver(), "torch.ao.quantization"),
+        (model, "`_state_dict_hooks`"), (torch.nn.LazyLinear(2), "cannot be made again"),
     ):  # fmt: skip
         with pytest.raises(CheckpointError, match=said) as refused:
             loaded(of_torch(torch, obj), weights_only=False)

@@ -1,4 +1,4 @@
-"""Data sets, and how batches are made of them (see README.md)."""
+"""Datasets, samplers and data loaders (see README.md)."""
 
 from __future__ import annotations
 

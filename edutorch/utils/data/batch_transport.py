@@ -1,11 +1,11 @@
-"""How a batch travels from a worker to the process that asked for it.
+"""Transport of batches from a worker to the process that asked for them.
 
-A batch is pickled, but the numbers of its tensors and arrays stay outside of the pickle. Few
-numbers go through the pipe behind it. Many are written into memory that both processes see: a
-file without a name, whose descriptor goes through the pipe. As it never has a name, nothing
-can be left behind in /dev/shm, whoever is killed when, and a /dev/shm that is small or missing
-does not matter. Where there is no such memory (other systems than Linux, none left) the
-numbers go through the pipe, which is slower; on Linux a warning says so.
+A batch is pickled with out-of-band buffers for its tensors and arrays. Small buffers follow the
+pickle through the pipe. Large ones are written into shared memory: an anonymous file (memfd),
+whose descriptor goes through the pipe. As the file has no name, nothing can be left behind in
+/dev/shm, whichever process is killed when, and a small or missing /dev/shm does not matter. Where
+there is no such memory (systems other than Linux, or none left) the buffers go through the pipe,
+which is slower; on Linux a warning says so.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from ...core.tensor import Tensor
 from ..deferred_interrupts import defer_interrupts
 
 MIN_BUFFER_BYTES = 4096
-"""Arrays of more bytes stay outside of the pickle."""
+"""Larger arrays stay outside of the pickle."""
 
 MIN_SHARED_BYTES = 64 * 1024
-"""Batches of more bytes go through shared memory."""
+"""Larger batches go through shared memory."""
 
 ALIGNMENT = 64
-"""Each array starts at a multiple of so many bytes: a line of the processor's cache."""
+"""The alignment of arrays in bytes: a cache line."""
 
 MAX_MAPPED_BATCHES = 64
-"""So many batches may lie in shared memory. Each keeps a file descriptor, of which a process
-has about a thousand; a batch beyond these is copied into memory of its own."""
+"""The most batches in shared memory at a time. Each keeps a file descriptor, of which a process
+has about a thousand; further batches are copied into private memory."""
 
 HAS_MEMORY_FILES = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
 
@@ -46,10 +46,10 @@ _mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
 
 class BatchPickler(pickle.Pickler):
-    """Pickles a batch; of a tensor that shows a part of some memory only that part."""
+    """Pickles a batch; of a view only its elements, not the whole storage."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """Say how to pickle an object; `NotImplemented`: as usual."""
+        """Return the reduction of an object; `NotImplemented` for the default one."""
         if not isinstance(obj, Tensor):
             return reduce_array(obj) if type(obj) is np.ndarray else NotImplemented
         reduced = obj.__reduce_ex__(5)
@@ -61,7 +61,7 @@ class BatchPickler(pickle.Pickler):
 
 
 def reduce_array(array: np.ndarray) -> Any:
-    """Pickle an array of a type that Python's buffers do not know, such as bfloat16, as bytes."""
+    """Pickle an array of a dtype without buffer support, such as bfloat16, as bytes."""
     if array.dtype.kind != "V" or array.dtype.fields or not array.size:
         return NotImplemented
     raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -69,12 +69,12 @@ def reduce_array(array: np.ndarray) -> Any:
 
 
 def array_from_bytes(raw: np.ndarray, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Make an array of its bytes again."""
+    """Rebuild an array from its bytes."""
     return raw.view(dtype).reshape(shape)
 
 
 class Batch:
-    """A batch that has arrived and is not unpacked yet."""
+    """A received batch that is still pickled."""
 
     __slots__ = ("body", "buffers")
 
@@ -82,15 +82,15 @@ class Batch:
         self.body, self.buffers = body, buffers
 
     def unpack(self) -> Any:
-        """Make the batch again. Its arrays lie where the bytes are: nothing is copied."""
+        """Unpickle the batch. Its arrays use the received buffers: nothing is copied."""
         return pickle.loads(self.body, buffers=self.buffers)
 
 
 def pack(value: Any) -> tuple[bytes, list[memoryview]]:
-    """Pickle `value`; its larger arrays are returned as they lie in memory."""
+    """Pickle `value`; return the pickle, and the buffers of its larger arrays."""
     buffers: list[memoryview] = []
 
-    def stays_inside(buffer: pickle.PickleBuffer) -> bool:
+    def is_in_band(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
         if raw.nbytes > MIN_BUFFER_BYTES:
             buffers.append(raw)
@@ -105,7 +105,7 @@ def pack(value: Any) -> tuple[bytes, list[memoryview]]:
 
 
 def send(pipe: Any, head: Any, body: bytes, buffers: list[memoryview]) -> None:
-    """Send what `pack` returned, under a short `head`."""
+    """Send the result of `pack`, with a short header `head`."""
     sizes = [buffer.nbytes for buffer in buffers]
     offsets, total = buffer_offsets(sizes)
     file, problem = None, ""
@@ -128,7 +128,7 @@ def send(pipe: Any, head: Any, body: bytes, buffers: list[memoryview]) -> None:
 
 
 def buffer_offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Return where arrays of such sizes begin, and how many bytes they need together."""
+    """Return the aligned offsets of arrays of these sizes, and the total size in bytes."""
     offsets, end = [], 0
     for size in sizes:
         offsets.append(end)
@@ -137,9 +137,9 @@ def buffer_offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
 
 
 def write_memory_file(buffers: list[memoryview], offsets: list[int], total: int) -> int:
-    """Write arrays into memory that another process can see; returns its file descriptor.
+    """Write arrays into an anonymous file, and return its descriptor.
 
-    `write` reports that memory is full. Writing through a mapping would kill the process.
+    `pwrite` reports that memory is full, whereas writing to a mapping would raise SIGBUS.
     """
     file = os.memfd_create("edutorch batch", os.MFD_CLOEXEC)
     try:
@@ -156,7 +156,7 @@ def write_memory_file(buffers: list[memoryview], offsets: list[int], total: int)
 
 @contextmanager
 def as_socket(pipe: Any) -> Iterator[socket.socket]:
-    """Use a pipe as the socket that it is: it can carry file descriptors."""
+    """Use a pipe as a Unix socket, which can carry file descriptors."""
     connection = socket.socket(fileno=pipe.fileno())
     try:
         yield connection
@@ -168,9 +168,9 @@ def as_socket(pipe: Any) -> Iterator[socket.socket]:
 
 
 def receive(pipe: Any) -> tuple[Any, Batch, str]:
-    """Return the head, the parcel, and why shared memory was not used ("" if it was).
+    """Return the header, the batch, and why shared memory was not used ("" if it was).
 
-    Raises: EOFError, OSError: the worker is gone.
+    Raises: EOFError, OSError: the worker has ended.
     """
     head, body, sizes, in_memory, problem = pipe.recv()
     if in_memory:
@@ -182,8 +182,10 @@ def receive(pipe: Any) -> tuple[Any, Batch, str]:
 
 
 def map_buffers(pipe: Any, sizes: list[int]) -> list[memoryview]:
-    """Take a file descriptor out of the pipe and return the arrays that lie in its memory."""
-    pipe.poll(None)  # to wait can be interrupted; between taking it and closing it nothing can
+    """Receive a file descriptor from the pipe, and return the buffers in its memory."""
+    pipe.poll(
+        None
+    )  # waiting can be interrupted; between receiving and closing the descriptor nothing can
     with defer_interrupts():
         with as_socket(pipe) as connection:
             _, files, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_CMSG_CLOEXEC)
@@ -204,7 +206,7 @@ def map_buffers(pipe: Any, sizes: list[int]) -> list[memoryview]:
 
 
 def read_into(memory: bytearray, file: int) -> None:
-    """Copy the bytes of a file into memory."""
+    """Read the bytes of a file into memory."""
     view, copied = memoryview(memory), 0
     while copied < len(memory):
         copied += os.preadv(file, [view[copied:]], copied)

@@ -1,4 +1,4 @@
-"""Many samples become one batch."""
+"""Collate functions, which make one batch of a list of samples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Collate = Callable[..., Any]
 
 
 class CollateError(EdutorchError, TypeError):
-    """Samples hold something that cannot be made into a batch."""
+    """Samples contain a value that cannot be collated."""
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -40,7 +40,7 @@ def collate(
     *,
     collate_fn_map: Mapping[type | tuple[type, ...], Collate] | None = None,
 ) -> Any:
-    """Make a batch of samples by functions for the types that they are made of.
+    """Make a batch of samples with a function for each type in them.
 
     Args:
         batch: the samples, at least one.
@@ -54,11 +54,11 @@ def collate(
     [tensor([1, 2]), 'ab']
     """
     first = batch[0]
-    function = function_for(first, collate_fn_map or {})
+    function = find_function(first, collate_fn_map or {})
     if function is not None:
         if any(sample is None for sample in batch):
-            where = next(i for i, sample in enumerate(batch) if sample is None)
-            raise uncollatable(None, f"; sample[{where}] is None")
+            position = next(i for i, sample in enumerate(batch) if sample is None)
+            raise uncollatable_error(None, f"; sample[{position}] is None")
         return function(batch, collate_fn_map=collate_fn_map)
 
     def together(values: Sequence[Any]) -> Any:
@@ -68,16 +68,18 @@ def collate(
         named = {key: together([sample[key] for sample in batch]) for key in first}
         return mapping_like(first, named)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*map(together, columns(batch)))
+        return type(first)(*map(together, transpose_samples(batch)))
     if isinstance(first, tuple):
-        return list(map(together, columns(batch)))  # as PyTorch does since its first versions
+        return list(
+            map(together, transpose_samples(batch))
+        )  # as PyTorch does since its first versions
     if isinstance(first, Sequence):
-        return sequence_like(first, list(map(together, columns(batch))))
-    raise uncollatable(first)
+        return sequence_like(first, list(map(together, transpose_samples(batch))))
+    raise uncollatable_error(first)
 
 
-def uncollatable(value: Any, where: str = "") -> CollateError:
-    """Make the error for a value that nothing makes a batch of."""
+def uncollatable_error(value: Any, where: str = "") -> CollateError:
+    """Return the error for a value without a collate function."""
     return CollateError(
         "default_collate",
         "batch must contain tensors, numpy arrays, numbers, dicts or lists; "
@@ -87,7 +89,7 @@ def uncollatable(value: Any, where: str = "") -> CollateError:
     )  # fmt: skip
 
 
-def function_for(value: Any, functions: Mapping[Any, Collate]) -> Collate | None:
+def find_function(value: Any, functions: Mapping[Any, Collate]) -> Collate | None:
     exact = functions.get(type(value))
     if exact is not None:
         return exact
@@ -95,36 +97,36 @@ def function_for(value: Any, functions: Mapping[Any, Collate]) -> Collate | None
 
 
 def mapping_like(first: Any, named: dict[Any, Any]) -> Any:
-    """Put values into a mapping of the class of `first`, if that is possible."""
+    """Make a mapping of the class of `first`, if that is possible, otherwise a dict."""
     if type(first) is dict:
         return named
     try:
         if isinstance(first, MutableMapping):
-            made = copy.copy(first)  # keeps what else it holds, such as a default
-            made.update(named)
-            return made
+            result = copy.copy(first)  # keeps other state, such as a default factory
+            result.update(named)
+            return result
         return type(first)(named)  # type: ignore[call-arg]
     except TypeError:
         return named
 
 
 def sequence_like(first: Any, values: list[Any]) -> Any:
-    """Put values into a sequence of the class of `first`, if that is possible."""
+    """Make a sequence of the class of `first`, if that is possible, otherwise a list."""
     if type(first) is list:
         return values
     try:
         if isinstance(first, MutableSequence):
-            made = copy.copy(first)
+            result = copy.copy(first)
             for i, value in enumerate(values):
-                made[i] = value
-            return made
+                result[i] = value
+            return result
         return type(first)(values)  # type: ignore[call-arg]
     except TypeError:
         return values
 
 
-def columns(batch: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Turn samples of parts into parts of samples."""
+def transpose_samples(batch: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Transpose a list of samples into a list of their fields."""
     if len({len(sample) for sample in batch}) > 1:
         raise ShapeError(
             "default_collate", "each element in list of batch should be of equal size",
@@ -134,7 +136,7 @@ def columns(batch: Sequence[Any]) -> list[tuple[Any, ...]]:
     return list(zip(*batch, strict=True))
 
 
-# One function for each type ----------------------------------------------------------------------
+# Collate functions by type -----------------------------------------------------------------------
 
 
 def collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
@@ -150,7 +152,7 @@ def collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> T
 
 
 def collate_arrays(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tensor:
-    """Stack NumPy's arrays and numbers."""
+    """Stack NumPy arrays and scalars."""
     if np.asarray(batch[0]).dtype.kind not in "biufc":
         raise CollateError(
             "default_collate",
@@ -162,17 +164,17 @@ def collate_arrays(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tenso
 
 
 def collate_floats(batch: Sequence[float], *, collate_fn_map: Any = None) -> Tensor:
-    """Make a tensor of Python's floats, in their precision."""
+    """Make a float64 tensor of Python floats."""
     return tensor(list(batch), dtype=float64)
 
 
 def collate_integers(batch: Sequence[int], *, collate_fn_map: Any = None) -> Tensor:
-    """Make a tensor of Python's integers or truth values."""
+    """Make a tensor of Python ints or bools."""
     return tensor(list(batch))
 
 
 def collate_text(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Sequence[Any]:
-    """Leave text as it is."""
+    """Return strings unchanged."""
     return batch
 
 
@@ -189,7 +191,7 @@ default_collate_fn_map: dict[type | tuple[type, ...], Collate] = {
 
 
 def default_convert(data: Any) -> Any:
-    """Make tensors of NumPy arrays, also inside containers; leave the rest as it is.
+    """Convert NumPy arrays to tensors, also inside containers; leave the rest unchanged.
 
     >>> default_convert({"a": 1})
     {'a': 1}

@@ -1,4 +1,4 @@
-"""Batches of a dataset, epoch after epoch."""
+"""The DataLoader: iterates over a dataset in batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...ops import Generator
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset, random_split
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from .single_process_iterator import InThisProcess
+from .single_process_iterator import SingleProcessIterator
 from .worker_config import get_worker_info
 
 __all__ = [
@@ -23,51 +23,51 @@ __all__ = [
 
 Sample = TypeVar("Sample", covariant=True)
 
-FIXED = (
+IMMUTABLE_ATTRIBUTES = (
     "batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers",
 )  # fmt: skip
-"""What the samplers were made from, and so cannot be changed any more."""
+"""Attributes that the samplers depend on, and that cannot be changed any more."""
 
 
 class DataLoader(Generic[Sample]):
-    """Gives the samples of a dataset in batches: once through it is an epoch.
+    """Iterates over a dataset in batches; one iteration is an epoch.
 
     With workers the batches are made in other processes, ahead of time. They are the same, in
-    the same order, as without. It pays where a sample takes time to load or to change; small
-    samples that lie in memory are faster without.
+    the same order, as without. Workers help if samples take time to load or to transform; small
+    samples in memory are faster without.
 
     Args:
-        dataset: anything with `[number]` and `len`, or an IterableDataset.
-        batch_size: samples in a batch; None gives the samples one by one.
-        shuffle: a new random order in each epoch.
-        sampler: gives the numbers of the samples, instead of `shuffle`.
-        batch_sampler: gives lists of numbers, instead of all the above.
-        num_workers: processes that load ahead; 0 loads in this process.
+        dataset: a map-style dataset with `[index]` and `len`, or an IterableDataset.
+        batch_size: samples per batch; None yields single samples.
+        shuffle: use a new random order in each epoch.
+        sampler: yields the indices of the samples, instead of `shuffle`.
+        batch_sampler: yields lists of indices, instead of all the above.
+        num_workers: the number of worker processes; 0 loads in this process.
         collate_fn: makes a batch of a list of samples (`default_collate` by default).
-        pin_memory: put batches into memory from which a GPU copies faster.
-        drop_last: leave out a last batch that is not full.
-        timeout: seconds to wait for a worker; 0 waits for as long as it lives.
-        worker_init_fn: called in each worker with its number, after seeding.
+        pin_memory: copy batches to pinned memory, from which a GPU copies faster.
+        drop_last: drop a last batch that is not full.
+        timeout: seconds to wait for a worker; 0 waits for as long as it runs.
+        worker_init_fn: called in each worker with its index, after seeding.
         multiprocessing_context: how workers are started: "fork" (the default on Linux),
             "spawn", "forkserver", or a context of `multiprocessing`.
         generator: the source of the random order, and of the workers' seeds.
         prefetch_factor: batches that each worker makes ahead; 2 by default.
         persistent_workers: keep the workers from one epoch to the next.
-        pin_memory_device: accepted; there is one kind of device.
-        in_order: give the batches in the order of the sampler; otherwise, as they get ready.
+        pin_memory_device: accepted for compatibility.
+        in_order: return batches in the order of the sampler; otherwise, as they get ready.
 
-    Raises: ValueError: arguments that exclude each other. While batches are given out:
-        WorkerDied, WorkerTimeout (RuntimeErrors); what the dataset raises in a worker is
-        raised here, by the same class, with the sample and the line in its text.
+    Raises: ValueError: arguments that exclude each other. During iteration: WorkerDied,
+        WorkerTimeout (RuntimeErrors); an exception of the dataset in a worker is raised here,
+        with the same class, and with the sample and the line in its message.
 
     >>> [batch.tolist() for batch in DataLoader(range(5), batch_size=2)]
     [[0, 1], [2, 3], [4]]
     """
 
-    _ready = False
+    _is_initialized = False
 
     def __new__(cls, *args: Any, **named: Any) -> Self:
-        """Make one; a setting that `__init__` does not have is refused with a suggestion."""
+        """Create a loader; unknown keyword arguments are refused with a suggestion."""
         if named:
             refuse_unknown_keywords(cls.__init__, cls.__name__, named)
         return super().__new__(cls)
@@ -100,12 +100,12 @@ class DataLoader(Generic[Sample]):
         self.timeout, self.worker_init_fn, self.in_order = timeout, worker_init_fn, in_order
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.persistent_workers = persistent_workers
-        self._streams = isinstance(dataset, IterableDataset)
+        self._is_iterable = isinstance(dataset, IterableDataset)
         self._choose_samplers(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        self.collate_fn = collate_fn or (default_collate if self._batched else default_convert)
+        self.collate_fn = collate_fn or (default_collate if self._is_batched else default_convert)
         self._iterator: Any = None
-        self._promised: int | None = None
-        self._ready = True
+        self._expected_length: int | None = None
+        self._is_initialized = True
         self.check_worker_number_rationality()
         if pin_memory and not cuda.is_available():
             warn(
@@ -116,10 +116,10 @@ class DataLoader(Generic[Sample]):
     def _choose_samplers(
         self, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
     ) -> None:
-        """Fill in what was not given, and refuse what excludes each other."""
+        """Create the default samplers, and refuse arguments that exclude each other."""
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
-        if self._streams and (shuffle or sampler is not None or batch_sampler is not None):
+        if self._is_iterable and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueError("an IterableDataset has its own order: no shuffle and no sampler")
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
@@ -130,7 +130,7 @@ class DataLoader(Generic[Sample]):
             batch_size = None
         elif batch_size is None and drop_last:
             raise ValueError("batch_size=None is mutually exclusive with drop_last")
-        if sampler is None and not self._streams:
+        if sampler is None and not self._is_iterable:
             random = shuffle and RandomSampler(self.dataset, generator=self.generator)
             sampler = random or SequentialSampler(self.dataset)
         if batch_size is not None:
@@ -140,7 +140,7 @@ class DataLoader(Generic[Sample]):
         self.sampler, self.batch_sampler = sampler, batch_sampler
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if self._ready and name in FIXED:
+        if self._is_initialized and name in IMMUTABLE_ATTRIBUTES:
             raise ValueError(
                 f"{name} attribute should not be set after DataLoader is initialized; "
                 "make another DataLoader"
@@ -151,46 +151,48 @@ class DataLoader(Generic[Sample]):
                     "multiprocessing_context can only be used with multi-process loading "
                     "(num_workers > 0), but got num_workers=0"
                 )
-            from .worker_pool import context_of  # `multiprocessing` is imported when it is used
+            from .worker_pool import (
+                resolve_context,
+            )  # `multiprocessing` is imported when it is used
 
-            value = context_of(value)
+            value = resolve_context(value)
         super().__setattr__(name, value)
 
     @property
-    def _batched(self) -> bool:
+    def _is_batched(self) -> bool:
         return self.batch_sampler is not None
 
     @property
     def _index_source(self) -> Any:
-        """What each batch is made of: numbers, or how many the next of a stream are."""
-        if self._streams:
+        """The requests of an epoch: indices, or for a stream the number of samples."""
+        if self._is_iterable:
             return repeat(self.batch_size)
-        return self.batch_sampler if self._batched else self.sampler
+        return self.batch_sampler if self._is_batched else self.sampler
 
     def __iter__(self) -> Iterator[Any]:
         if not self.num_workers:
-            return InThisProcess(self)
+            return SingleProcessIterator(self)
         if self._iterator is not None and not self._iterator.is_over:
-            return self._iterator.again(self)
-        from .multiprocess_iterator import FromWorkers
+            return self._iterator.restart(self)
+        from .multiprocess_iterator import MultiProcessIterator
 
-        made = FromWorkers(self)
+        iterator = MultiProcessIterator(self)
         if self.persistent_workers:
-            self._iterator = made
-        return made
+            self._iterator = iterator
+        return iterator
 
     def __len__(self) -> int:
-        if not self._streams:
+        if not self._is_iterable:
             return len(self._index_source)
         total = len(self.dataset)
         if self.batch_size is not None:
             full, rest = divmod(total, self.batch_size)
             total = full + bool(rest and not self.drop_last)
-        self._promised = total
+        self._expected_length = total
         return total
 
     def check_worker_number_rationality(self) -> None:
-        """Warn if there are more workers than processors that this process may use."""
+        """Warn if there are more workers than CPUs that this process may use."""
         affinity = getattr(os, "sched_getaffinity", None)
         most = len(affinity(0)) if affinity else os.cpu_count() or 1
         if self.num_workers > most:
@@ -203,7 +205,7 @@ class DataLoader(Generic[Sample]):
 def check_workers(
     num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
 ) -> None:
-    """Refuse settings of workers that cannot be meant.
+    """Refuse invalid settings of workers.
 
     Raises: ValueError.
     """

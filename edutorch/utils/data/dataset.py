@@ -1,4 +1,4 @@
-"""Data sets: something with a length whose samples are found by number."""
+"""Datasets: map-style ones with a length and indices, and iterable-style ones."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Sample = TypeVar("Sample", covariant=True)
 
 
 class Dataset(Generic[Sample]):
-    """Samples by number. A subclass writes `__getitem__` and `__len__`.
+    """A map-style dataset. A subclass defines `__getitem__` and `__len__`.
 
-    A subclass may also write `__getitems__(numbers)`, which returns many at once.
+    A subclass may also define `__getitems__(indices)`, which returns many samples at once.
     """
 
     def __getitem__(self, index: Any) -> Sample:
@@ -34,7 +34,7 @@ class Dataset(Generic[Sample]):
 
 
 class IterableDataset(Dataset[Sample]):
-    """Samples one behind the other, such as lines of a file. A subclass writes `__iter__`."""
+    """An iterable-style dataset, such as the lines of a file. A subclass defines `__iter__`."""
 
     def __iter__(self) -> Iterator[Sample]:
         raise NotImplementedError(f"{type(self).__name__} needs an __iter__(self)")
@@ -44,7 +44,7 @@ class IterableDataset(Dataset[Sample]):
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
-    """Samples from tensors: number i is the tuple of each tensor's i-th row.
+    """A dataset of tensors: sample i is the tuple of each tensor's i-th row.
 
     Raises: ShapeError: the tensors have different numbers of rows.
 
@@ -70,7 +70,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Samples from several datasets side by side: a tuple, or a dict if they have names.
+    """A dataset that combines the samples of several datasets: in a tuple, or in a dict by name.
 
     >>> StackDataset(x=[1, 2], y=[3, 4])[1]
     {'x': 2, 'y': 4}
@@ -91,20 +91,20 @@ class StackDataset(Dataset[Any]):
         return tuple(dataset[index] for dataset in self.datasets)
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """Return many samples; a part that has `__getitems__` is asked once."""
+        """Return many samples; `__getitems__` of a part is called once."""
         if type(self).__getitem__ is not StackDataset.__getitem__:
             return [self[index] for index in indices]
         if isinstance(self.datasets, dict):
-            parts = [samples_of(dataset, indices) for dataset in self.datasets.values()]
+            parts = [get_samples(dataset, indices) for dataset in self.datasets.values()]
             return [dict(zip(self.datasets, row, strict=True)) for row in zip(*parts, strict=True)]
-        return list(zip(*(samples_of(dataset, indices) for dataset in self.datasets), strict=True))
+        return list(zip(*(get_samples(dataset, indices) for dataset in self.datasets), strict=True))
 
     def __len__(self) -> int:
         return self._length
 
 
-def samples_of(dataset: Any, indices: list[int]) -> list[Any]:
-    """Take many samples out of a dataset, at once if it can do that.
+def get_samples(dataset: Any, indices: list[int]) -> list[Any]:
+    """Return many samples of a dataset, by one call of `__getitems__` if it has that.
 
     Raises: ValueError: `__getitems__` returns more or fewer than asked for.
     """
@@ -121,7 +121,7 @@ def samples_of(dataset: Any, indices: list[int]) -> list[Any]:
 
 
 class Subset(Dataset[Sample]):
-    """Some samples of another dataset, chosen by their numbers.
+    """The samples of another dataset with the given indices.
 
     >>> list(Subset([10, 20, 30], [2, 0]))
     [30, 10]
@@ -136,17 +136,17 @@ class Subset(Dataset[Sample]):
         return self.dataset[self.indices[index]]
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
-        """Return many samples; a dataset that has `__getitems__` is asked once."""
+        """Return many samples; `__getitems__` of the dataset is called once."""
         if type(self).__getitem__ is not Subset.__getitem__:  # a subclass changes each sample
             return [self[index] for index in indices]
-        return samples_of(self.dataset, [self.indices[index] for index in indices])
+        return get_samples(self.dataset, [self.indices[index] for index in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
 
 
 class ConcatDataset(Dataset[Sample]):
-    """Datasets one behind the other.
+    """The concatenation of several datasets.
 
     >>> ConcatDataset([[1, 2], [3]])[2]
     3
@@ -174,7 +174,7 @@ class ConcatDataset(Dataset[Sample]):
 
 
 class ChainDataset(IterableDataset[Sample]):
-    """Iterable datasets one behind the other."""
+    """The concatenation of several iterable-style datasets."""
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
@@ -190,7 +190,7 @@ class ChainDataset(IterableDataset[Sample]):
 def random_split(
     dataset: Any, lengths: Sequence[float], generator: Any = None
 ) -> list[Subset[Any]]:
-    """Cut a dataset at random into parts of the given sizes, or of given fractions of it.
+    """Split a dataset randomly into parts of the given sizes, or of given fractions of it.
 
     Raises: ValueError: the sizes do not add up to the dataset's.
 
@@ -203,7 +203,7 @@ def random_split(
         if min(sizes) < 0:  # only then another one is above 1
             raise ValueError("each fraction should be between 0 and 1")
         sizes = [math.floor(total * size + 1e-9) for size in sizes]
-        for i in range(total - sum(sizes)):  # what rounding left over, one for each
+        for i in range(total - sum(sizes)):  # distribute the remainder of rounding
             sizes[i % len(sizes)] += 1
     if sum(sizes) != total:
         raise ValueError(

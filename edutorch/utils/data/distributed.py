@@ -1,4 +1,4 @@
-"""Each of several processes that train together sees its own part of the samples."""
+"""A sampler for distributed training: each process sees its own part of the samples."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["DistributedSampler"]
 
 
 class DistributedSampler(Sampler):
-    """Gives process number `rank` every `num_replicas`-th sample, all processes as many.
+    """Yields every `num_replicas`-th index, starting at `rank`; equally many in all processes.
 
-    So that all get as many, some samples are given twice, or left out with `drop_last`.
-    Call `set_epoch` before each epoch: the order is made of `seed` and the epoch alone, the
+    To make the parts equal, some samples are repeated, or left out with `drop_last`. Call
+    `set_epoch` before each epoch: the order depends on `seed` and the epoch alone, so it is the
     same in all processes.
 
     Args:
         dataset: something with a length.
         num_replicas: the number of processes; by default the environment's WORLD_SIZE.
-        rank: the number of this one; by default the environment's RANK.
-        shuffle: a new random order in each epoch.
+        rank: the index of this one; by default the environment's RANK.
+        shuffle: use a new random order in each epoch.
         seed: the same in all processes.
-        drop_last: leave samples out instead of giving some twice.
+        drop_last: drop samples instead of repeating some.
 
-    Raises: ValueError: no such rank, or nothing says how many processes there are.
+    Raises: ValueError: an invalid rank, or neither argument nor environment variable is set.
 
     >>> sampler = DistributedSampler(range(5), num_replicas=2, rank=1, shuffle=False)
     >>> list(sampler)
@@ -39,8 +39,10 @@ class DistributedSampler(Sampler):
         shuffle: bool = True, seed: int = 0, drop_last: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        replicas = told("num_replicas", "WORLD_SIZE") if num_replicas is None else num_replicas
-        rank = told("rank", "RANK") if rank is None else rank
+        replicas = (
+            environment_int("num_replicas", "WORLD_SIZE") if num_replicas is None else num_replicas
+        )
+        rank = environment_int("rank", "RANK") if rank is None else rank
         if not 0 <= rank < replicas:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {replicas - 1}]"
@@ -58,7 +60,7 @@ class DistributedSampler(Sampler):
             order = randperm(total, generator=generator, device="cpu").tolist()
         else:
             order = list(range(total))
-        if total and self.total_size > total:  # again from the start, until all have as many
+        if total and self.total_size > total:  # repeat samples, until all parts are equal
             order *= math.ceil(self.total_size / total)
         return iter(order[self.rank : self.total_size : self.num_replicas])
 
@@ -66,12 +68,15 @@ class DistributedSampler(Sampler):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch begins: each has an order of its own."""
+        """Set the epoch, which determines the order."""
         self.epoch = epoch
 
 
-def told(argument: str, variable: str) -> int:
-    """Return what the environment says of the processes that train together."""
+def environment_int(argument: str, variable: str) -> int:
+    """Return the value of an environment variable.
+
+    Raises: ValueError: it is not set, or not a number.
+    """
     text = os.environ.get(variable, "")
     if not text.isdigit():
         raise ValueError(

@@ -1,4 +1,4 @@
-"""In which order samples are taken, and which of them make a batch."""
+"""Samplers: the order of the samples, and how they are grouped into batches."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-def positive(name: str, number: Any) -> None:
-    """Refuse what is not a positive integer.
+def check_positive(name: str, number: Any) -> None:
+    """Refuse everything but positive integers.
 
     Raises: ValueError.
     """
@@ -24,20 +24,20 @@ def positive(name: str, number: Any) -> None:
         raise ValueError(f"{name} should be a positive integer value, but got {name}={number}")
 
 
-def truth(value: Any, error: type[Exception], name: str = "replacement") -> bool:
-    """Return a truth value; raise `error` of anything else."""
+def check_bool(value: Any, error: type[Exception], name: str = "replacement") -> bool:
+    """Return a bool; raise `error` for anything else."""
     if not isinstance(value, bool):
         raise error(f"{name} should be a boolean value, but got {name}={value}")
     return value
 
 
-def fresh_seed() -> int:
-    """Draw a seed from the random numbers that `manual_seed` restarts."""
+def draw_seed() -> int:
+    """Draw a seed from the default generator."""
     return int(empty((), dtype=int64, device="cpu").random_())
 
 
 class Sampler:
-    """Gives the numbers of the samples of one epoch. A subclass writes `__iter__`."""
+    """Yields the indices of the samples of one epoch. A subclass defines `__iter__`."""
 
     def __init__(self, data_source: Any = None) -> None:
         self.data_source = data_source
@@ -50,7 +50,7 @@ class Sampler:
 
 
 class SequentialSampler(Sampler):
-    """The samples in their order.
+    """Yields all indices in order.
 
     >>> list(SequentialSampler("abc"))
     [0, 1, 2]
@@ -66,7 +66,7 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """The samples in random order; with `replacement`, some several times.
+    """Yields all indices in random order; with `replacement`, independent draws.
 
     >>> sorted(RandomSampler("abc"))
     [0, 1, 2]
@@ -77,36 +77,36 @@ class RandomSampler(Sampler):
         generator: Generator | None = None,
     ) -> None:  # fmt: skip
         super().__init__(data_source)
-        self.replacement, self.generator = truth(replacement, TypeError), generator
+        self.replacement, self.generator = check_bool(replacement, TypeError), generator
         self._num_samples = num_samples
-        positive("num_samples", self.num_samples)
+        check_positive("num_samples", self.num_samples)
 
     @property
     def num_samples(self) -> int:
-        """How many numbers an epoch gives."""
+        """The number of indices per epoch."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
         total = len(self.data_source)
         generator = self.generator
-        if generator is None:  # one of its own: what else is drawn meanwhile changes nothing
-            generator = Generator().manual_seed(fresh_seed())
+        if generator is None:  # independent of other draws during the epoch
+            generator = Generator().manual_seed(draw_seed())
         if self.replacement:
-            drawn = randint(0, total, (self.num_samples,), generator=generator, device="cpu")
-            yield from drawn.tolist()
+            indices = randint(0, total, (self.num_samples,), generator=generator, device="cpu")
+            yield from indices.tolist()
             return
-        left = self.num_samples
-        while left > 0:
+        remaining = self.num_samples
+        while remaining > 0:
             order = randperm(total, generator=generator, device="cpu").tolist()
-            yield from order[:left]
-            left -= total
+            yield from order[:remaining]
+            remaining -= total
 
     def __len__(self) -> int:
         return self.num_samples
 
 
 class SubsetRandomSampler(Sampler):
-    """Some samples, in random order.
+    """Yields the given indices in random order.
 
     >>> sorted(SubsetRandomSampler([4, 2]))
     [2, 4]
@@ -125,7 +125,7 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """Samples drawn with the given weights: rare classes can be seen as often as others.
+    """Yields indices drawn with the given weights, for instance to balance rare classes.
 
     >>> list(WeightedRandomSampler([0.0, 1.0], 3))
     [1, 1, 1]
@@ -136,28 +136,28 @@ class WeightedRandomSampler(Sampler):
         generator: Generator | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        positive("num_samples", num_samples)
+        check_positive("num_samples", num_samples)
         self.weights = as_tensor(weights, dtype=float64, device="cpu")
         if self.weights.ndim != 1:
             raise ValueError(
                 "weights should be a 1d sequence but given weights have shape "
                 f"{tuple(self.weights.shape)}"
             )
-        self.num_samples, self.replacement = num_samples, truth(replacement, ValueError)
+        self.num_samples, self.replacement = num_samples, check_bool(replacement, ValueError)
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        drawn = multinomial(
+        indices = multinomial(
             self.weights, self.num_samples, self.replacement, generator=self.generator
         )
-        return iter(drawn.tolist())
+        return iter(indices.tolist())
 
     def __len__(self) -> int:
         return self.num_samples
 
 
 class BatchSampler(Sampler):
-    """The numbers of another sampler in lists of `batch_size`.
+    """Groups the indices of another sampler into lists of `batch_size`.
 
     >>> list(BatchSampler(SequentialSampler("abcde"), 2, drop_last=False))
     [[0, 1], [2, 3], [4]]
@@ -165,9 +165,9 @@ class BatchSampler(Sampler):
 
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         super().__init__()
-        positive("batch_size", batch_size)
+        check_positive("batch_size", batch_size)
         self.sampler, self.batch_size = sampler, batch_size
-        self.drop_last = truth(drop_last, ValueError, "drop_last")
+        self.drop_last = check_bool(drop_last, ValueError, "drop_last")
 
     def __iter__(self) -> Iterator[list[Any]]:
         indices = iter(self.sampler)

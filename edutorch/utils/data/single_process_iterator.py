@@ -1,4 +1,4 @@
-"""One epoch of a DataLoader, and how it goes without workers."""
+"""Iterators over one epoch of a DataLoader: the base class, and the one without workers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .worker_errors import Failure
 
 
 class BatchIterator:
-    """The batches of one epoch of a DataLoader, one after the other."""
+    """Iterates over the batches of one epoch of a DataLoader."""
 
     def __init__(self, loader: Any) -> None:
-        # A loader keeps an iterator whose workers persist, so the iterator must not keep it.
+        # A loader refers to an iterator with persistent workers: avoid a reference cycle.
         self._loader = weakref.ref(loader)
         self._source = loader._index_source
         self._pin_memory = loader.pin_memory and cuda.is_available()
         self._begin(loader)
-        # One number is drawn with and without workers: the same order follows.
+        # A seed is drawn with and without workers, so that the order is the same.
         seed = empty((), dtype=int64, device="cpu").random_(generator=loader.generator)
         self._base_seed = int(seed)
 
@@ -51,7 +51,7 @@ class BatchIterator:
         else:
             batch = self._next()
         if isinstance(batch, Failure):
-            del self  # a notebook keeps the traceback: it must not keep the workers as well
+            del self  # a notebook keeps the traceback, which must not keep the workers alive
             raise batch.rebuild()
         self._yielded += 1
         if self._expected_length is not None and self._yielded > self._expected_length:
@@ -71,7 +71,7 @@ class BatchIterator:
 
 
 def pin_batch(batch: Any) -> Any:
-    """Move a batch to memory that a GPU can copy from directly; also inside containers."""
+    """Move a batch to pinned memory, which a GPU can copy from directly; also in containers."""
     if hasattr(batch, "pin_memory"):
         return batch.pin_memory()
     if isinstance(batch, dict):
@@ -82,7 +82,7 @@ def pin_batch(batch: Any) -> Any:
 
 
 class SingleProcessIterator(BatchIterator):
-    """Makes each batch when it is asked for."""
+    """Makes each batch in this process when it is asked for."""
 
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)

@@ -1,8 +1,8 @@
-"""A worker: the process that makes batches ahead, for the process that trains.
+"""The worker process of a DataLoader, which makes batches ahead of time.
 
 Its main thread takes tasks out of an inbox, makes the batches and sends them. A second thread
-fills the inbox. So a task is always taken out of the pipe at once, neither side can block the
-other, and the worker notices when the process that started it is gone: the pipe ends.
+fills the inbox. So a task is always read from the pipe at once, neither side can block the other,
+and the worker notices when its parent process has ended: the pipe is closed.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from ...modes import current, switch
 from ...ops import manual_seed
 from ...ops import random as generators
 from .batch_transport import pack, send
-from .fetch import MapFetcher, IterableFetcher
+from .fetch import IterableFetcher, MapFetcher
 from .worker_config import WorkerConfig, WorkerInfo, set_worker_info
 from .worker_errors import Failure, make_failure
 
 GRACE_SECONDS = 5.0
-"""Seconds in which a worker whose pipe has ended may finish what it is at."""
+"""Seconds in which a worker whose pipe is closed may finish its batch."""
 
 
 class Inbox(threading.Thread):
-    """Takes tasks out of the pipe: (epoch, number of the batch, what it is made of)."""
+    """Reads tasks from the pipe: (epoch, index of the batch, indices of its samples)."""
 
     def __init__(self, pipe: Any) -> None:
         super().__init__(name="edutorch worker's inbox", daemon=True)
@@ -41,7 +41,7 @@ class Inbox(threading.Thread):
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def run(self) -> None:
-        """Listen until the pipe ends. Then the worker has little time to end as well."""
+        """Read tasks until the pipe is closed, then end the process after a grace period."""
         try:
             while True:
                 task = self.pipe.recv()
@@ -54,18 +54,18 @@ class Inbox(threading.Thread):
 
 
 def main(config: WorkerConfig, pipe: Any) -> None:
-    """Be a worker until the pipe ends."""
+    """Run a worker until the pipe is closed."""
     reset_inherited_state(config)
     inbox = Inbox(pipe)
     inbox.start()
     try:
         make_batches(config, inbox, pipe, initialize_worker(config))
     except (BrokenPipeError, ConnectionResetError):
-        pass  # nobody wants the batch any more
+        pass  # the parent does not need the batch any more
 
 
 def initialize_worker(config: WorkerConfig) -> Failure | None:
-    """Seed the random numbers and call `worker_init_fn`; return what it raised."""
+    """Seed the generators and call `worker_init_fn`; return its failure, if any."""
     seed = config.base_seed + config.worker
     random.seed(seed)
     manual_seed(seed)
@@ -85,12 +85,14 @@ def failure_of(error: Exception, config: WorkerConfig, progress: dict[str, str])
     return make_failure(error, config.worker, config.num_workers, progress)
 
 
-def make_batches(config: WorkerConfig, inbox: Inbox, pipe: Any, init_failure: Failure | None) -> None:
-    """Answer each task by ("batch" | "failed" | "ended", epoch, number) and a parcel."""
+def make_batches(
+    config: WorkerConfig, inbox: Inbox, pipe: Any, init_failure: Failure | None
+) -> None:
+    """Answer each task by ("batch" | "failed" | "ended", epoch, index) and a pickled batch."""
     epoch, fetch, ended = -1, None, False
     while (task := inbox.tasks.get()) is not None:
         if task[0] != inbox.epoch:
-            continue  # of an epoch that was left early
+            continue  # of an epoch that was abandoned
         if task[0] != epoch:
             epoch, fetch, ended = task[0], None, False
         if ended:
@@ -111,7 +113,7 @@ def make_batches(config: WorkerConfig, inbox: Inbox, pipe: Any, init_failure: Fa
 def make_batch(
     fetch: MapFetcher | IterableFetcher, request: Any
 ) -> tuple[str, tuple[bytes, list[memoryview]]]:
-    """Make a batch and pack it."""
+    """Make a batch and pickle it."""
     try:
         batch = fetch(request)
     except StopIteration as error:
@@ -129,32 +131,32 @@ def make_batch(
         raise
 
 
-# A clean start -----------------------------------------------------------------------------------
+# Starting a process ------------------------------------------------------------------------------
 
 
 def reset_inherited_state(config: WorkerConfig) -> None:
-    """Leave behind what a forked process has inherited and must not use."""
+    """Reset inherited state that a forked process must not use."""
     die_with_parent(config.parent_pid)
-    # Ctrl-C reaches every process of the terminal. The one that trains hears it and ends us.
+    # Ctrl-C is sent to every process of the terminal. The parent handles it and ends the workers.
     signal.signal(signal.SIGINT, lambda number, frame: None)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    switch(current(), listeners=())  # pictures and profilers belong to the process that trains
+    switch(current(), listeners=())  # live views and profilers belong to the parent
     for device in [name for name in generators._GENERATORS if name != "cpu"]:
         del generators._GENERATORS[device]  # a GPU cannot be used after a fork
     settings.set_num_threads(1)
     numba_config = getattr(sys.modules.get("numba"), "config", None)
-    if numba_config is not None:  # numba is there, and not just being imported by a thread
+    if numba_config is not None:  # numba is imported, and not just being imported by another thread
         os.environ["NUMBA_NUM_THREADS"] = "1"
         numba_config.NUMBA_NUM_THREADS = 1
 
 
 def die_with_parent(parent: int | None) -> None:
-    """Let Linux kill this process when its parent ends, however that ends."""
+    """Make Linux kill this process when its parent ends, for whatever reason."""
     if parent is None or sys.platform != "linux":
         return
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     except (OSError, AttributeError):
-        return  # no prctl in this C library: the end of the pipe has to do
+        return  # no prctl in this C library: rely on the closed pipe
     if os.getppid() != parent:
-        os._exit(1)  # it ended before we had asked
+        os._exit(1)  # the parent ended before the call

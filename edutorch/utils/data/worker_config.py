@@ -1,4 +1,4 @@
-"""What a worker is started with, and what it knows of itself."""
+"""The settings of a worker process, and `get_worker_info`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .fetch import ByNumber, Stream
+from .fetch import IterableFetcher, MapFetcher
 
 __all__ = ["WorkerInfo", "get_worker_info"]
 
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """What a worker knows of itself.
+    """Information about a worker.
 
     Args:
-        id: its number: 0 … num_workers - 1.
-        num_workers: how many workers there are.
-        seed: what its random numbers started from: one number per epoch, plus `id`.
-        dataset: its own copy of the dataset.
+        id: its index: 0 … num_workers - 1.
+        num_workers: the number of workers.
+        seed: the seed of its generators: one base seed per epoch, plus `id`.
+        dataset: its copy of the dataset.
     """
 
     id: int
@@ -32,9 +32,9 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return what the worker that calls it knows of itself; None in any other process.
+    """Return the information about the current worker; None in any other process.
 
-    An IterableDataset needs it to give each worker a part of its samples.
+    An IterableDataset needs it to split its samples among the workers.
 
     >>> get_worker_info() is None
     True
@@ -42,40 +42,40 @@ def get_worker_info() -> WorkerInfo | None:
     return _info
 
 
-def be_worker(info: WorkerInfo) -> None:
-    """Let `get_worker_info` answer in this process."""
+def set_worker_info(info: WorkerInfo) -> None:
+    """Set the result of `get_worker_info` in this process."""
     global _info
     _info = info
 
 
 @dataclass
-class Job:
-    """What a worker is started with."""
+class WorkerConfig:
+    """The settings of a worker."""
 
     dataset: Any
-    batched: bool
-    streams: bool
+    is_batched: bool
+    is_iterable: bool
     collate_fn: Callable[[Any], Any]
     drop_last: bool
     base_seed: int
     worker_init_fn: Callable[[int], None] | None
     worker: int
     num_workers: int
-    dies_with: int | None
-    """The process whose death kills the worker; None: the end of the pipe has to do."""
+    parent_pid: int | None
+    """The process whose death kills the worker; None: the worker relies on the closed pipe."""
 
-    def fetcher(self) -> ByNumber | Stream:
-        """Return what makes the batches of one epoch."""
-        if self.streams:
-            return Stream(self.dataset, self.collate_fn, self.drop_last)
-        return ByNumber(self.dataset, self.batched, self.collate_fn)
+    def make_fetcher(self) -> MapFetcher | IterableFetcher:
+        """Return the fetcher for one epoch."""
+        if self.is_iterable:
+            return IterableFetcher(self.dataset, self.collate_fn, self.drop_last)
+        return MapFetcher(self.dataset, self.is_batched, self.collate_fn)
 
 
-def job_of(loader: Any, worker: int, base_seed: int) -> Job:
-    """Write down what a worker of this loader is started with."""
-    return Job(
-        dataset=loader.dataset, batched=loader._batched, streams=loader._streams,
+def make_worker_config(loader: Any, worker: int, base_seed: int) -> WorkerConfig:
+    """Return the settings of a worker of this loader."""
+    return WorkerConfig(
+        dataset=loader.dataset, is_batched=loader._is_batched, is_iterable=loader._is_iterable,
         collate_fn=loader.collate_fn, drop_last=loader.drop_last, base_seed=base_seed,
         worker_init_fn=loader.worker_init_fn, worker=worker, num_workers=loader.num_workers,
-        dies_with=None,
+        parent_pid=None,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What is written without tensorboardX's help: tensors, sounds (WAV), films (GIF)."""
+"""Summaries that are encoded without tensorboardX: tensors, audio (WAV), video (GIF)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import numpy as np
 from ...errors import DTypeError, ShapeError, missing_extra
 from .messages import message
 
-__all__ = ["film", "sound", "tensor_proto"]
+__all__ = ["video_summary", "audio_summary", "tensor_summary"]
 
-KINDS = {
+PROTO_DTYPES = {
     "float16": "DT_HALF", "float32": "DT_FLOAT", "float64": "DT_DOUBLE", "int8": "DT_INT8",
     "int16": "DT_INT16", "int32": "DT_INT32", "int64": "DT_INT64", "uint8": "DT_UINT8",
     "bool": "DT_BOOL", "complex64": "DT_COMPLEX64", "complex128": "DT_COMPLEX128",
 }  # fmt: skip
 
 
-def tensor_proto(tag: str, array: np.ndarray, plugin: str) -> Any:
-    """Return a summary with an array in it, for one of TensorBoard's plugins."""
-    if array.dtype.name not in KINDS:
+def tensor_summary(tag: str, array: np.ndarray, plugin: str) -> Any:
+    """Return a summary of an array, for one of TensorBoard's plugins."""
+    if array.dtype.name not in PROTO_DTYPES:
         raise DTypeError("add_tensor", "TensorBoard has no such type", {tag: array.dtype.name})
     summary = message("summary.Summary")()
     value = summary.value.add(tag=tag)
-    value.tensor.dtype = message("types.DataType").Value(KINDS[array.dtype.name])
+    value.tensor.dtype = message("types.DataType").Value(PROTO_DTYPES[array.dtype.name])
     for size in array.shape:
         value.tensor.tensor_shape.dim.add(size=size)
     value.tensor.tensor_content = np.ascontiguousarray(array).tobytes()
@@ -34,8 +34,8 @@ def tensor_proto(tag: str, array: np.ndarray, plugin: str) -> Any:
     return summary
 
 
-def sound(tag: str, samples: np.ndarray, sample_rate: int) -> Any:
-    """Return a summary with a sound: 16 bits for each number from -1 to 1."""
+def audio_summary(tag: str, samples: np.ndarray, sample_rate: int) -> Any:
+    """Return an audio summary: 16-bit PCM of samples from -1 to 1."""
     samples = samples.squeeze()
     if samples.ndim != 1:
         raise ShapeError("add_audio", "needs one axis: time", {tag: samples.shape})
@@ -53,8 +53,8 @@ def sound(tag: str, samples: np.ndarray, sample_rate: int) -> Any:
     return summary
 
 
-def film(tag: str, videos: np.ndarray, fps: float) -> Any:
-    """Return a summary with films of shape (N, T, C, H, W) beside each other."""
+def video_summary(tag: str, videos: np.ndarray, fps: float) -> Any:
+    """Return a summary of videos of shape (N, T, C, H, W), side by side."""
     try:
         from PIL import Image
     except ModuleNotFoundError as error:

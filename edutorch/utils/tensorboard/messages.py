@@ -1,4 +1,4 @@
-"""TensorBoard's messages, out of tensorboardX, imported when they are needed."""
+"""TensorBoard's protocol buffer messages, imported from tensorboardX on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["message"]
 
 
 def message(name: str) -> Any:
-    """Return a kind of message: "summary.Summary" is `tensorboardX.proto.summary_pb2.Summary`.
+    """Return a message class: "summary.Summary" is `tensorboardX.proto.summary_pb2.Summary`.
 
     Raises: MissingExtraError: tensorboardX is not installed.
     """

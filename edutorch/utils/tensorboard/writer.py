@@ -1,4 +1,4 @@
-"""Curves, pictures and histograms in files that TensorBoard shows while training runs."""
+"""SummaryWriter: curves, images and histograms in event files for TensorBoard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError, missing_extra
 from .._pytree import tree_map
 from .graph import graph_of
-from .media import film, sound, tensor_proto
+from .media import audio_summary, tensor_summary, video_summary
 from .messages import message
 
 __all__ = ["SummaryWriter"]
@@ -23,15 +23,15 @@ class SummaryWriter:
     """Writes event files into a folder: `tensorboard --logdir runs` shows them.
 
     Needs the extra `logging` (tensorboardX), not TensorBoard itself. Tensors, NumPy arrays and
-    numbers can be given everywhere.
+    numbers are accepted everywhere.
 
     Args:
-        log_dir: the folder; by default runs/TIME_HOST with the `comment` behind.
-        comment: what is put behind the name of the default folder.
-        purge_step: what was written from this step on before is not shown: training goes on there.
-        max_queue: how many events wait until they are written.
-        flush_secs: after how many seconds they are written anyway.
-        filename_suffix: what is put behind the names of the files.
+        log_dir: the folder; by default runs/TIME_HOST followed by `comment`.
+        comment: a suffix for the name of the default folder.
+        purge_step: hide what an earlier run wrote from this step on, after a restart.
+        max_queue: how many events to buffer before writing.
+        flush_secs: after how many seconds buffered events are written.
+        filename_suffix: a suffix for the names of the files.
 
     Raises: MissingExtraError: tensorboardX is not installed.
     """
@@ -60,7 +60,7 @@ class SummaryWriter:
         """Return the folder of the event files."""
         return self.log_dir
 
-    # Numbers ------------------------------------------------------------------------------
+    # Values -------------------------------------------------------------------------------
 
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: int | None = None,
@@ -69,42 +69,44 @@ class SummaryWriter:
         """Add a point to a curve.
 
         Args:
-            tag: the name of the curve; "loss/train" stands in the group "loss".
-            scalar_value: a number, or a tensor of one.
-            global_step: where on the axis.
+            tag: the name of the curve; "loss/train" is in the group "loss".
+            scalar_value: a number, or a tensor with one element.
+            global_step: the position on the horizontal axis.
             walltime: the time in seconds, instead of now.
             new_style: write it as a tensor, as TensorFlow 2 does.
-            double_precision: keep 64 bits (with `new_style`).
+            double_precision: write float64 (with `new_style`).
 
-        Raises: ShapeError: a tensor of several numbers.
+        Raises: ShapeError: a tensor with several elements.
         """
-        value = number("add_scalar", tag, scalar_value)
+        value = as_number("add_scalar", tag, scalar_value)
         if not new_style:
             self._writer.add_scalar(tag, value, global_step, walltime)
             return
         array = np.asarray(value, np.float64 if double_precision else np.float32)
-        self._add(tensor_proto(tag, array, "scalars"), global_step, walltime)
+        self._add(tensor_summary(tag, array, "scalars"), global_step, walltime)
 
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Add a point to each of several curves in one picture."""
-        values = {tag: number("add_scalars", tag, value) for tag, value in tag_scalar_dict.items()}
+        """Add a point to each of several curves in one chart."""
+        values = {
+            tag: as_number("add_scalars", tag, value) for tag, value in tag_scalar_dict.items()
+        }
         self._writer.add_scalars(main_tag, values, global_step, walltime)
 
     def add_tensor(
         self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None
     ) -> None:
         """Add a whole tensor."""
-        self._add(tensor_proto(tag, np.asarray(plain(tensor)), ""), global_step, walltime)
+        self._add(tensor_summary(tag, np.asarray(to_host(tensor)), ""), global_step, walltime)
 
     def add_histogram(
         self, tag: str, values: Any, global_step: int | None = None, bins: str = "tensorflow",
         walltime: float | None = None, max_bins: int | None = None,
     ) -> None:  # fmt: skip
-        """Add how the numbers of a tensor are distributed."""
-        values = np.asarray(plain(values))
+        """Add a histogram of the elements of a tensor."""
+        values = np.asarray(to_host(values))
         if not values.size:
             raise ShapeError("add_histogram", "there are no values", {tag: values.shape})
         self._writer.add_histogram(tag, values, global_step, bins, walltime, max_bins)
@@ -114,7 +116,7 @@ class SummaryWriter:
         bucket_limits: Any, bucket_counts: Any, global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Add a histogram that was counted before."""
+        """Add a histogram that has been computed before."""
         self._writer.add_histogram_raw(
             tag, float(min), float(max), float(num), float(sum), float(sum_squares),
             as_list(bucket_limits), as_list(bucket_counts), global_step, walltime,
@@ -124,11 +126,16 @@ class SummaryWriter:
         self, tag: str, labels: Any, predictions: Any, global_step: int | None = None,
         num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Add precision over recall at every threshold, of 0/1 labels and probabilities."""
+        """Add a precision-recall curve of 0/1 labels and probabilities."""
         self._writer.add_pr_curve(
-            tag, plain(labels), plain(predictions), global_step, num_thresholds, plain(weights),
+            tag,
+            to_host(labels),
+            to_host(predictions),
+            global_step,
+            num_thresholds,
+            to_host(weights),
             walltime,
-        )  # fmt: skip
+        )
 
     def add_pr_curve_raw(
         self, tag: str, true_positive_counts: Any, false_positive_counts: Any,
@@ -136,29 +143,29 @@ class SummaryWriter:
         global_step: int | None = None, num_thresholds: int = 127, weights: Any = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Add precision over recall that was counted before."""
+        """Add a precision-recall curve that has been computed before."""
         self._writer.add_pr_curve_raw(
-            tag, plain(true_positive_counts), plain(false_positive_counts),
-            plain(true_negative_counts), plain(false_negative_counts), plain(precision),
-            plain(recall), global_step, num_thresholds, plain(weights), walltime,
+            tag, to_host(true_positive_counts), to_host(false_positive_counts),
+            to_host(true_negative_counts), to_host(false_negative_counts), to_host(precision),
+            to_host(recall), global_step, num_thresholds, to_host(weights), walltime,
         )  # fmt: skip
 
-    # Pictures, sounds, texts --------------------------------------------------------------
+    # Images, audio, text ------------------------------------------------------------------
 
     def add_image(
         self, tag: str, img_tensor: Any, global_step: int | None = None,
         walltime: float | None = None, dataformats: str = "CHW",
     ) -> None:  # fmt: skip
-        """Add a picture: floats from 0 to 1, or bytes; its axes in the order `dataformats`."""
-        image = fitting("add_image", tag, img_tensor, dataformats)
+        """Add an image: floats from 0 to 1, or uint8; its axes in the order `dataformats`."""
+        image = check_axes("add_image", tag, img_tensor, dataformats)
         self._writer.add_image(tag, image, global_step, walltime, dataformats)
 
     def add_images(
         self, tag: str, img_tensor: Any, global_step: int | None = None,
         walltime: float | None = None, dataformats: str = "NCHW",
     ) -> None:  # fmt: skip
-        """Add several pictures, side by side."""
-        images = fitting("add_images", tag, img_tensor, dataformats)
+        """Add several images, side by side."""
+        images = check_axes("add_images", tag, img_tensor, dataformats)
         self._writer.add_images(tag, images, global_step, walltime, dataformats)
 
     def add_image_with_boxes(
@@ -166,10 +173,10 @@ class SummaryWriter:
         walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
         labels: list[str] | None = None,
     ) -> None:  # fmt: skip
-        """Add a picture with boxes (left, top, right, bottom) drawn on it."""
-        image = fitting("add_image_with_boxes", tag, img_tensor, dataformats)
+        """Add an image with boxes (left, top, right, bottom) drawn on it."""
+        image = check_axes("add_image_with_boxes", tag, img_tensor, dataformats)
         self._writer.add_image_with_boxes(
-            tag, image, plain(box_tensor), global_step, walltime, dataformats, labels,
+            tag, image, to_host(box_tensor), global_step, walltime, dataformats, labels,
             rescale=rescale,
         )  # fmt: skip
 
@@ -177,29 +184,31 @@ class SummaryWriter:
         self, tag: str, figure: Any, global_step: int | None = None, close: bool = True,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Add a figure of matplotlib, or several; `close` them afterwards."""
+        """Add a matplotlib figure, or several; `close` them afterwards."""
         self._writer.add_figure(tag, figure, global_step, close, walltime)
 
     def add_video(
         self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Add films of shape (N, T, C, H, W), side by side, as an animated GIF."""
-        frames = fitting("add_video", tag, vid_tensor, "NTCHW")
-        self._add(film(tag, frames, fps), global_step, walltime)
+        """Add videos of shape (N, T, C, H, W), side by side, as an animated GIF."""
+        frames = check_axes("add_video", tag, vid_tensor, "NTCHW")
+        self._add(video_summary(tag, frames, fps), global_step, walltime)
 
     def add_audio(
         self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Add a sound: numbers from -1 to 1."""
-        self._add(sound(tag, np.asarray(plain(snd_tensor)), sample_rate), global_step, walltime)
+        """Add audio samples from -1 to 1."""
+        self._add(
+            audio_summary(tag, np.asarray(to_host(snd_tensor)), sample_rate), global_step, walltime
+        )
 
     def add_text(
         self, tag: str, text_string: str, global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Add a text, shown as Markdown."""
+        """Add text, shown as Markdown."""
         self._writer.add_text(tag, text_string, global_step, walltime)
 
     def add_mesh(
@@ -207,9 +216,15 @@ class SummaryWriter:
         config_dict: dict[str, Any] | None = None, global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Add points (B, N, 3) in space, with colours (B, N, 3) and triangles (B, M, 3)."""
+        """Add a point cloud (B, N, 3), with colours (B, N, 3) and triangles (B, M, 3)."""
         self._writer.add_mesh(
-            tag, plain(vertices), plain(colors), plain(faces), config_dict, global_step, walltime
+            tag,
+            to_host(vertices),
+            to_host(colors),
+            to_host(faces),
+            config_dict,
+            global_step,
+            walltime,
         )
 
     # Models -------------------------------------------------------------------------------
@@ -218,13 +233,13 @@ class SummaryWriter:
         self, model: Any, input_to_model: Any = None, verbose: bool = False,
         use_strict_trace: bool = True,
     ) -> None:  # fmt: skip
-        """Add the graph of ops of a model, in boxes by module, as it is recorded on an input.
+        """Add the graph of the ops that a model runs on an input, grouped by module.
 
         Args:
             model: a module.
-            input_to_model: what it is called with: a tensor, or a tuple of arguments.
+            input_to_model: a tensor, or a tuple of arguments.
             verbose: print the graph.
-            use_strict_trace: accepted; the model is run, not translated.
+            use_strict_trace: accepted for compatibility; the model is run.
 
         Raises: ArgumentError (a TypeError): there is no input to run it on.
         """
@@ -239,7 +254,7 @@ class SummaryWriter:
         self._writer._get_file_writer().add_event(event)
 
     def add_onnx_graph(self, prototxt: str) -> None:
-        """Add the graph of a file of ONNX."""
+        """Add the graph of an ONNX file."""
         self._writer.add_onnx_graph(prototxt)
 
     def add_embedding(
@@ -247,10 +262,10 @@ class SummaryWriter:
         global_step: int | None = None, tag: str = "default",
         metadata_header: list[str] | None = None,
     ) -> None:  # fmt: skip
-        """Add points (N, D) for the projector, with a text and a square picture for each."""
-        matrix = fitting("add_embedding", tag, mat, "ND")
+        """Add points (N, D) for the projector, with labels and square images."""
+        matrix = check_axes("add_embedding", tag, mat, "ND")
         self._writer.add_embedding(
-            matrix, metadata, plain(label_img), global_step, tag, metadata_header
+            matrix, metadata, to_host(label_img), global_step, tag, metadata_header
         )
 
     def add_hparams(
@@ -258,12 +273,12 @@ class SummaryWriter:
         hparam_domain_discrete: dict[str, list[Any]] | None = None, run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:  # fmt: skip
-        """Add the settings of a run and what came out of them, to be compared with other runs.
+        """Add the hyperparameters of a run and its metrics, to compare runs.
 
         Args:
-            hparam_dict: settings by name.
-            metric_dict: results by name.
-            hparam_domain_discrete: which values a setting may have; a value has to be one of them.
+            hparam_dict: hyperparameters by name.
+            metric_dict: metrics by name.
+            hparam_domain_discrete: the values that a hyperparameter may have.
             run_name: the folder of this run; by default the time.
         """
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
@@ -275,26 +290,28 @@ class SummaryWriter:
                     {name: values},
                 )  # fmt: skip
         settings = {
-            name: number("add_hparams", name, value) if isinstance(value, Tensor) else value
+            name: as_number("add_hparams", name, value) if isinstance(value, Tensor) else value
             for name, value in hparam_dict.items()
         }
-        results = {name: number("add_hparams", name, value) for name, value in metric_dict.items()}
+        results = {
+            name: as_number("add_hparams", name, value) for name, value in metric_dict.items()
+        }
         self._writer.add_hparams(settings, results, run_name, global_step)
 
     def add_custom_scalars(self, layout: dict[str, Any]) -> None:
-        """Say which curves stand in one picture: {"Losses": {"both": ["Multiline", [tags]]}}."""
+        """Group curves into charts: {"Losses": {"both": ["Multiline", [tags]]}}."""
         self._writer.add_custom_scalars(layout)
 
     def add_custom_scalars_multilinechart(
         self, tags: list[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """Put several curves into one picture."""
+        """Group several curves into one chart."""
         self._writer.add_custom_scalars_multilinechart(tags, category, title)
 
     def add_custom_scalars_marginchart(
         self, tags: list[str], category: str = "default", title: str = "untitled"
     ) -> None:
-        """Put a curve and its lower and upper bound into one picture: three tags."""
+        """Group a curve and its lower and upper bound into one chart: three tags."""
         self._writer.add_custom_scalars_marginchart(tags, category, title)
 
     # The file -----------------------------------------------------------------------------
@@ -303,11 +320,11 @@ class SummaryWriter:
         self._writer._get_file_writer().add_summary(summary, global_step, walltime)
 
     def flush(self) -> None:
-        """Write everything that waits."""
+        """Write all buffered events."""
         self._writer.flush()
 
     def close(self) -> None:
-        """Write everything and close the files."""
+        """Write all buffered events and close the files."""
         self._writer.close()
 
     def __enter__(self) -> SummaryWriter:
@@ -320,38 +337,38 @@ class SummaryWriter:
         self.close()
 
 
-def plain(value: Any) -> Any:
-    """Return a value with every tensor in it as an array on the host."""
-    return tree_map(lambda part: array_of(part) if isinstance(part, Tensor) else part, value)
+def to_host(value: Any) -> Any:
+    """Replace every tensor in a value by a NumPy array."""
+    return tree_map(lambda part: to_array(part) if isinstance(part, Tensor) else part, value)
 
 
-def array_of(tensor: Tensor) -> np.ndarray:
+def to_array(tensor: Tensor) -> np.ndarray:
     array = tensor.detach()._array
     host = backends.of(array).to_numpy(array)
     return host if host.dtype.kind in "biufc" else host.astype(np.float32)  # bfloat16
 
 
 def as_list(values: Any) -> list[float]:
-    return np.asarray(plain(values)).tolist()
+    return np.asarray(to_host(values)).tolist()
 
 
-def number(who: str, tag: str, value: Any) -> float:
-    """Return a value as one number.
+def as_number(who: str, tag: str, value: Any) -> float:
+    """Convert a value with one element to a float.
 
-    Raises: ShapeError: it is several.
+    Raises: ShapeError: it has several.
     """
-    array = np.asarray(plain(value))
+    array = np.asarray(to_host(value))
     if array.size != 1:
         raise ShapeError(who, "takes one number", {tag: array.shape}, "value.mean()?")
     return float(array.reshape(()))
 
 
-def fitting(who: str, tag: str, value: Any, axes: str) -> np.ndarray:
-    """Return an array that has as many axes as it should.
+def check_axes(who: str, tag: str, value: Any, axes: str) -> np.ndarray:
+    """Return a value as an array with the given axes.
 
-    Raises: ShapeError: it has not.
+    Raises: ShapeError: it has another number of axes.
     """
-    array = np.asarray(plain(value))
+    array = np.asarray(to_host(value))
     if array.ndim != len(axes):
         hint = None if who == "add_embedding" else f"say how its axes lie: dataformats={axes!r}"
         raise ShapeError(

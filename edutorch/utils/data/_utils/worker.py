@@ -1,4 +1,4 @@
-"""Names of `torch.utils.data._utils.worker`: see `../job.py`."""
+"""Names of `torch.utils.data._utils.worker`: see `../worker_config.py`."""
 
 from ..worker_config import WorkerInfo, get_worker_info
 
