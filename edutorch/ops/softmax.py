@@ -66,7 +66,7 @@ def log_softmax_gradient(g: Any, y: Any, dim: int) -> Any:
     if g.__class__ is not OneHotGradient:
         return g - exp(y) * sum(g, dim, True)
     if dim not in (1, -1):
-        return log_softmax_gradient(g.computed(), y, dim)
+        return log_softmax_gradient(g.materialize(), y, dim)
     back = LOG_SOFTMAX_KERNEL(g, y) if y.size >= LOG_SOFTMAX_KERNEL.min_size else None
     if back is None:
         back = exp(y) * -g.values[:, None]

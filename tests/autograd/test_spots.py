@@ -28,13 +28,13 @@ def all_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[OneHotGradient]:
     """Note which of them became arrays."""
     found: list[OneHotGradient] = []
-    as_it_was = OneHotGradient.computed
+    as_it_was = OneHotGradient.materialize
 
     def noted(self: OneHotGradient) -> Any:
         found.append(self)
         return as_it_was(self)
 
-    monkeypatch.setattr(OneHotGradient, "computed", noted)
+    monkeypatch.setattr(OneHotGradient, "materialize", noted)
     return found
 
 

@@ -271,7 +271,7 @@ def log_softmax_spots() -> Run:
 
     def run(g: Any, y: Any) -> np.ndarray | None:
         columns = g.columns
-        if not are_contiguous_floats((y,), g.kind) or columns.dtype != np.int64:
+        if not are_contiguous_floats((y,), g.array_dtype) or columns.dtype != np.int64:
             return None
         grad_input = np.empty_like(y)
         parallel_for(
