@@ -40,50 +40,50 @@ class Callback:
         """Restore the state of a checkpoint."""
 
     def setup(self, trainer: Trainer, pl_module: TrainModule, stage: str) -> None:
-        """Before everything: make layers or data that depend on the stage ("fit", "test", …)."""
+        """Called first: create layers or data that depend on the stage ("fit", "test", …)."""
 
     def teardown(self, trainer: Trainer, pl_module: TrainModule, stage: str) -> None:
-        """Behind everything."""
+        """Called last."""
 
     def on_fit_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """When `fit` begins, behind `configure_optimizers`."""
+        """Called when `fit` begins, after `configure_optimizers`."""
 
     def on_fit_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """When `fit` ends."""
+        """Called when `fit` ends."""
 
     def on_train_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Before the first epoch."""
+        """Called before the first epoch."""
 
     def on_train_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Behind the last epoch."""
+        """Called after the last epoch."""
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Before the batches of an epoch (also when one is continued in its middle)."""
+        """Called before the batches of an epoch (also when one is continued in its middle)."""
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Behind the batches of an epoch, and its validation."""
+        """Called after the batches of an epoch, and its validation."""
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: TrainModule, batch: Any, batch_idx: int
     ) -> Any:
-        """Before a batch; -1 skips the rest of the epoch."""
+        """Called before a batch; -1 skips the rest of the epoch."""
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: TrainModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Behind a batch; `outputs` is what `training_step` returned."""
+        """Called after a batch; `outputs` is what `training_step` returned."""
 
     def on_validation_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """When a validation begins."""
+        """Called when a validation begins."""
 
     def on_validation_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """When a validation ends."""
+        """Called when a validation ends."""
 
     def on_validation_epoch_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Before the batches of a validation."""
+        """Called before the batches of a validation."""
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Behind the batches of a validation."""
+        """Called after the batches of a validation."""
 
     def on_validation_batch_start(
         self,
@@ -93,7 +93,7 @@ class Callback:
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Before a batch of a validation."""
+        """Called before a batch of a validation."""
 
     def on_validation_batch_end(
         self,
@@ -104,19 +104,19 @@ class Callback:
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Behind a batch of a validation."""
+        """Called after a batch of a validation."""
 
     def on_test_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """When a test begins."""
+        """Called when a test begins."""
 
     def on_test_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """When a test ends."""
+        """Called when a test ends."""
 
     def on_test_epoch_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Before the batches of a test."""
+        """Called before the batches of a test."""
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Behind the batches of a test."""
+        """Called after the batches of a test."""
 
     def on_test_batch_start(
         self,
@@ -126,7 +126,7 @@ class Callback:
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Before a batch of a test."""
+        """Called before a batch of a test."""
 
     def on_test_batch_end(
         self,
@@ -137,19 +137,19 @@ class Callback:
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Behind a batch of a test."""
+        """Called after a batch of a test."""
 
     def on_predict_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """When a prediction begins."""
+        """Called when a prediction begins."""
 
     def on_predict_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """When a prediction ends."""
+        """Called when a prediction ends."""
 
     def on_predict_epoch_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Before the batches of a prediction."""
+        """Called before the batches of a prediction."""
 
     def on_predict_epoch_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Behind the batches of a prediction."""
+        """Called after the batches of a prediction."""
 
     def on_predict_batch_start(
         self,
@@ -159,7 +159,7 @@ class Callback:
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Before a batch of a prediction."""
+        """Called before a batch of a prediction."""
 
     def on_predict_batch_end(
         self,
@@ -170,21 +170,21 @@ class Callback:
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        """Behind a batch of a prediction."""
+        """Called after a batch of a prediction."""
 
     def on_before_zero_grad(self, trainer: Trainer, pl_module: TrainModule, optimizer: Any) -> None:
-        """Before the gradients of the last step are forgotten."""
+        """Called before the gradients of the last step are cleared."""
 
     def on_before_backward(self, trainer: Trainer, pl_module: TrainModule, loss: Tensor) -> None:
-        """Before the gradients of a loss are computed."""
+        """Called before the gradients of a loss are computed."""
 
     def on_after_backward(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """When the gradients are there (a GradScaler may have scaled them)."""
+        """Called when the gradients are computed (a GradScaler may have scaled them)."""
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: TrainModule, optimizer: Any
     ) -> None:
-        """Before the optimizer moves; gradients are whole and unscaled."""
+        """Called before an optimizer step; gradients are complete and unscaled."""
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: TrainModule, checkpoint: dict[str, Any]
@@ -194,15 +194,15 @@ class Callback:
     def on_load_checkpoint(
         self, trainer: Trainer, pl_module: TrainModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Take out of a checkpoint what `on_save_checkpoint` put there."""
+        """Restore from a checkpoint the data that `on_save_checkpoint` added."""
 
     def on_sanity_check_start(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Before the few batches of validation with which `fit` begins."""
+        """Called before the few batches of validation with which `fit` begins."""
 
     def on_sanity_check_end(self, trainer: Trainer, pl_module: TrainModule) -> None:
-        """Behind the few batches of validation with which `fit` begins."""
+        """Called after the few batches of validation with which `fit` begins."""
 
     def on_exception(
         self, trainer: Trainer, pl_module: TrainModule, exception: BaseException
     ) -> None:
-        """When something was raised, an interrupt (Ctrl-C) too."""
+        """Called when an exception is raised, also by an interrupt (Ctrl-C)."""

@@ -174,7 +174,7 @@ def subgraph(graph: Graph, indices: Iterable[int]) -> tuple[Graph, list[int], li
     return part, nodes, edges
 
 
-# What is open --------------------------------------------------------------------------------
+# Open groups --------------------------------------------------------------------------------
 
 
 def group_graph(graph: Graph, limit: int = MOST_NODES) -> tuple[Group, set[str]]:
@@ -377,7 +377,7 @@ def open_frames(root: Group, opened: set[str]) -> list[Frame]:
     return frames
 
 
-# The graph of it -----------------------------------------------------------------------------
+# The visible graph -----------------------------------------------------------------------------
 
 
 class VisibleGraph:
@@ -422,7 +422,7 @@ class VisibleGraph:
         edges: list[GraphEdge] = []
         sources: list[int] = []
         uses = Counter(index_of[edge.source] for edge in self.graph.edges)
-        merged: dict[int, Counter[int]] = {}  # by arrow: how often it stands for which result
+        merged: dict[int, Counter[int]] = {}  # by arrow: the results and their counts
         for edge_index, edge in enumerate(self.graph.edges):
             source_index = index_of[edge.source]
             source, target = self.id[source_index], self.id[index_of[edge.target]]

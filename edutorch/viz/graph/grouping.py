@@ -275,7 +275,7 @@ def place_leaves(root: Group, graph: Graph, large: bool = False) -> None:
             )
     data = {index for index in chains if graph.nodes[index].kind == "leaf"}
     with_data = {group.key for index in data for group in chains[index]}
-    leaves_before: dict[str, dict[int, list[int]]] = {}  # by group: what stands before which member
+    leaves_before: dict[str, dict[int, list[int]]] = {}  # by group and member
     for index, groups in chains.items():
         stays = is_per_repetition(groups, with_data) or is_library_tensor(
             graph.nodes[index], groups[-1]
@@ -413,7 +413,7 @@ def innermost_common_group(root: Group, chains: Sequence[list[Group]]) -> Group:
     return group
 
 
-# What stands for a group ---------------------------------------------------------------------
+# Sizes and representatives --------------------------------------------------------------------
 
 
 def measure_groups(root: Group, graph: Graph) -> None:

@@ -165,7 +165,7 @@ def parse_matrix(tokens: list[str], position: int) -> tuple[FormulaNode, int]:
     return FormulaNode("grid", parts=tuple(rows)), end
 
 
-# What is in it -----------------------------------------------------------------------------
+# Symbols -----------------------------------------------------------------------------------
 
 
 def walk_formula(tree: FormulaNode) -> Iterable[FormulaNode]:
@@ -206,7 +206,7 @@ def is_function(part: FormulaNode, next_part: FormulaNode | None) -> bool:
     return False
 
 
-# Putting numbers in ------------------------------------------------------------------------
+# Substituting values ----------------------------------------------------------------------
 
 
 def substitute(

@@ -140,7 +140,7 @@ def equation_chain(node: Node, latex: str, g: Any, result: Any) -> tuple[str, st
     return " = ".join(latexes), " = ".join(texts)
 
 
-# What the symbols mean -----------------------------------------------------------------------
+# Meaning of symbols -----------------------------------------------------------------------
 
 
 def symbol_meaning(op: Op, symbol: str) -> str | None:
@@ -201,7 +201,7 @@ def mean_count(op: Op, saved: Mapping[str, Any]) -> int | None:
     return None if shape is None else math.prod(shape) // max(1, saved["g"].size)
 
 
-# How numbers are written ---------------------------------------------------------------------
+# Values as text --------------------------------------------------------------------------
 
 
 def value_of(value: Any) -> Value | None:

@@ -65,7 +65,7 @@ MARGIN_X, MARGIN_Y = 7.2, 4.32
 MARK_COLUMNS = 2  # the width of a mark in the name's line, in characters
 
 
-# What stands in a box ----------------------------------------------------------------
+# Text of a box ---------------------------------------------------------------------
 
 
 def printable(label: str, limit: int = SHOWN_LABEL) -> str:
@@ -170,7 +170,7 @@ def node_lines(
     return lines
 
 
-# How it looks ------------------------------------------------------------------------
+# Style -------------------------------------------------------------------------------
 
 
 def flow_style(stats: Stats | None, troubled: bool = False) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ...profiler.table import bytes_text, time_text
-from ...profiler.tree import Frame, describe, text
+from ...profiler.tree import Frame, describe, format_tree
 from ..live.browser_code import folder
 from .static import SVG, FormatError, write_file
 
@@ -103,7 +103,7 @@ class Flame:
 
     def text(self, limit: int = 60) -> str:
         """Return the frames as an indented text."""
-        return text(self.tree, limit)
+        return format_tree(self.tree, limit)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the picture to `path`, whole or not at all: .svg, or .html with zoom.

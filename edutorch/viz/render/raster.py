@@ -75,7 +75,7 @@ class Image(NamedTuple):
 Figure = Shape | Text | Image
 
 
-# What an SVG holds ---------------------------------------------------------------------------
+# Elements of an SVG --------------------------------------------------------------------------
 
 
 def figures_of(root: Any) -> Iterator[Figure]:
