@@ -63,9 +63,8 @@ def make_or_warn(slot: Slot) -> None:
     try:
         make(slot)
     except Exception as error:  # noqa: BLE001 (compilers have errors of many kinds)
-        warn(
-            f"no kernel for {slot.name} ({first_line(error)}): slower, the same results; try `doctor`"
-        )
+        reason = first_line(error)
+        warn(f"no kernel for {slot.name} ({reason}): slower, the same results; try `doctor`")
 
 
 def make(slot: Slot) -> None:

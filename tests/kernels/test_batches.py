@@ -130,7 +130,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_scatter_add(case, dtype, monkeypatch):
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
-    monkeypatch.setattr(edutorch.settings.Kept, "threads", 3)
+    monkeypatch.setattr(edutorch.settings.State, "threads", 3)
     shape, index, more = case
     values = (100 * random_array(*more, dtype=np.float64)).astype(dtype)
     result, exact = np.zeros(shape, dtype), np.zeros(shape, dtype)

@@ -43,7 +43,7 @@ EACH = [(name, settings) for name, some in CASES.items() for settings in some]
 def _kernels_at_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDUTORCH_KERNELS", "wait")
-        patch.setattr(edutorch.settings.Kept, "threads", 3)
+        patch.setattr(edutorch.settings.State, "threads", 3)
         patch.setattr(parallel, "MIN_WORK_PER_THREAD", 20_000)
         yield
 

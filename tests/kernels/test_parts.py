@@ -30,7 +30,7 @@ LONG = 60
 
 @pytest.fixture(autouse=True)
 def _four_threads(monkeypatch):
-    monkeypatch.setattr(edutorch.settings.Kept, "threads", 4)
+    monkeypatch.setattr(edutorch.settings.State, "threads", 4)
     monkeypatch.setattr(
         parallel, "MAX_PAUSE", 0
     )  # helpers are late here, where four have two cores

@@ -27,7 +27,7 @@ NAMES = ["mm", "mm/input", "mm/mat2", "matmul", "matmul/input", "matmul/other",
 @pytest.fixture(autouse=True, scope="module")
 def _threads():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edutorch.settings.Kept, "threads", 3)
+        patch.setattr(edutorch.settings.State, "threads", 3)
         yield
 
 

@@ -123,10 +123,10 @@ def test_it_can_be_saved(recorded, tmp_path):
 
 def test_the_text_leaves_out_what_is_small(recorded):
     tree = recorded.tree()
-    whole = edutorch.profiler.tree.text(tree, smallest=0)
+    whole = edutorch.profiler.tree.format_tree(tree, smallest=0)
     assert len(whole.splitlines()) == 1 + 1 + sum(1 for _ in all_of(tree)) - 1
-    assert edutorch.profiler.tree.text(tree, limit=3).endswith("… (limit= shows more)")
-    assert "smaller" in edutorch.profiler.tree.text(tree, smallest=0.9)
+    assert edutorch.profiler.tree.format_tree(tree, limit=3).endswith("… (limit= shows more)")
+    assert "smaller" in edutorch.profiler.tree.format_tree(tree, smallest=0.9)
 
 
 def all_of(frame):
