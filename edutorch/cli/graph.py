@@ -39,24 +39,24 @@ def graph(options: argparse.Namespace, rest: list[str]) -> int:
     Args:
         rest: arguments that are the script's in any case.
     """
-    behind = argparse.ArgumentParser(prog=USAGE, add_help=False, allow_abbrev=False)
-    add_options(behind)
-    more, left = behind.parse_known_args(options.arguments)
+    script_options = argparse.ArgumentParser(prog=USAGE, add_help=False, allow_abbrev=False)
+    add_options(script_options)
+    more, script_arguments = script_options.parse_known_args(options.arguments)
     output = more.output or options.output
     if problem := check_output(output):
         print(f"{USAGE}: {problem}", file=sys.stderr)
         return 2
     backward, both = options.backward or more.backward, options.both or more.both
     part = "both" if both else "backward" if backward else "forward"
-    recorder, code = run_recorded(options.script, [*left, *rest])
+    recorder, code = run_recorded(options.script, [*script_arguments, *rest])
     if recorder is None:
         return code
     try:
-        done = draw_recorded(recorder, part, [*options.open, *more.open], output)
+        draw_code = draw_recorded(recorder, part, [*options.open, *more.open], output)
     except (EdutorchError, OSError) as error:
         print(f"{USAGE}: {error}", file=sys.stderr)
         return code or 1
-    return code or done
+    return code or draw_code
 
 
 def check_output(output: str | None) -> str:
@@ -124,11 +124,11 @@ def draw_recorded(recorder: Any, part: Any, groups: list[str], output: str | Non
             file=sys.stderr,
         )
         return 1
-    whole = recorder.snapshot
-    if part == "backward" and not any(node.differentiable for node in whole.graph.nodes):
+    snapshot = recorder.snapshot
+    if part == "backward" and not any(node.differentiable for node in snapshot.graph.nodes):
         print(f"{USAGE}: --backward: nothing that has a gradient was computed", file=sys.stderr)
         return 1
-    drawing = Drawing(backward_snapshot(whole, part))
+    drawing = Drawing(backward_snapshot(snapshot, part))
     try:
         drawing = drawing.open(*groups)
     except UnknownGroupError as error:
@@ -145,6 +145,6 @@ def draw_recorded(recorder: Any, part: Any, groups: list[str], output: str | Non
         write_file(path, drawing_page(drawing).encode())
     else:
         drawing.save(path)
-    size = f"{len(drawing.snapshot.graph.nodes)} boxes for {len(whole.graph.nodes)} nodes"
+    size = f"{len(drawing.snapshot.graph.nodes)} boxes for {len(snapshot.graph.nodes)} nodes"
     print(f"{output}: {size}", file=sys.stderr)
     return 0

@@ -1,12 +1,12 @@
-"""Pictures of what happens inside: of one tensor's graph, or of a whole training run.
+"""Pictures of the graph behind a tensor, and of a whole training run.
 
 draw(loss)                     # how was this computed?
 with live(model):              # what happens while it trains?
     ...
 flame(profile)                 # where did the time go?
-touch(f, a=2.0, b=3.0)         # what if this number were another one?
+touch(f, a=2.0, b=3.0)         # what if an input had another value?
 walk(loss)                     # what does backward do, one node at a time?
-toy("line")                    # how does an optimizer walk over the hills of a loss?
+toy("line")                    # how does an optimizer move over a loss surface?
 """
 
 from .history.difference import Comparison
@@ -36,4 +36,4 @@ __all__ = [
 ]  # fmt: skip
 
 register()  # the magic `%%live`, if this is a notebook
-show_in_notebooks()  # tensors are shown as pictures from now on
+show_in_notebooks()  # notebooks show tensors as pictures from now on

@@ -18,7 +18,7 @@ from ..ops import ones_like
 from ..utils._pytree import tree_leaves, tree_map
 from .backward_walk.backward_graph import GraphDirection, backward_snapshot
 from .graph.fx_graph import graph_of, snapshot
-from .graph.graph_reader import collect_vertices, root_key, read_graph
+from .graph.graph_reader import collect_vertices, read_graph, root_key
 from .graph.model import Key, Snapshot, Vertex, arrange
 from .graph.names import Names, find_models, variables
 from .live.recorder import Recorder
@@ -26,7 +26,7 @@ from .render.static import Drawing
 
 
 class NotDrawableError(EdutorchError, TypeError):
-    """Something was to be drawn that has no graph."""
+    """What was given has no graph that could be drawn."""
 
 
 def draw(
@@ -41,26 +41,26 @@ def draw(
 ) -> Drawing:
     """Draw how something is computed: a box for each op and leaf, with what is known.
 
-    Of a tensor, the graph behind it is read: values and gradients of leaves are always
+    For a tensor, the graph behind it is read: values and gradients of leaves are always
     known, those in between only while the graph still holds them (before `backward`). A
     tensor without a graph is one box. A module or function is called with `inputs`, and
-    everything is seen: also what has no gradient (in grey), and passes of backward inside.
+    everything is recorded: also what has no gradient (in grey), and passes of backward inside.
 
     Args:
         what: a tensor, or several in a list, tuple or dict; a module or a function; or a graph
             of `edutorch.fx`, a capture, or a compiled function that was called.
         inputs: what the module or function is called with: tensors, also in tuples, lists and
             dicts, or anything else.
-        model: parameters are called as in this model; otherwise as in the caller's.
-        names: names for leaves; otherwise they are called as the caller's variables, or as the
+        model: parameters are named as in this model; otherwise as in the caller's.
+        names: names for leaves; otherwise they are named after the caller's variables, or the
             arguments of the function.
         graph: "forward", "backward" (the derivatives, from the results to the leaves) or
             "both", one above the other. The gradients of a function are those of the sum of
             all its results, each element counted once.
         open: groups to show open: paths of modules, as "layers.0".
-        rankdir: "LR" draws from left to right, "TB" from top to bottom; left out, what suits the
-            graph, if need be in rows.
-        settings: keyword arguments of the module or function. One that is called like an
+        rankdir: "LR" draws from left to right, "TB" from top to bottom; by default the direction
+            that suits the graph, in several rows if necessary.
+        settings: keyword arguments of the module or function. One that has the name of an
             argument of `draw` needs a lambda.
 
     Raises: NotDrawableError: `what` is something else, or there is nothing to draw.
@@ -76,8 +76,8 @@ def draw(
         raise NotDrawableError(
             "viz.draw", f"unknown graph {graph!r}", hint="use 'forward', 'backward' or 'both'"
         )
-    given = CallerNames(resolve_model(what, model, inputs), names or {}, sys._getframe(1))
-    whole = snapshot_of(what, inputs, settings, given, graph)
+    caller_names = CallerNames(resolve_model(what, model, inputs), names or {}, sys._getframe(1))
+    whole = snapshot_of(what, inputs, settings, caller_names, graph)
     drawing = Drawing(backward_snapshot(whole, graph), rankdir)
     return drawing.open(*([open] if isinstance(open, str) else open)) if open else drawing
 
@@ -114,7 +114,7 @@ def snapshot_of(
 
 
 def refuse_settings(subject: str, settings: Mapping[str, Any]) -> None:
-    """Raise an error if keyword arguments were given beside something that is not called."""
+    """Raise an error if keyword arguments were given with something that is not called."""
     if settings:
         raise NotDrawableError(
             "viz.draw", f"{subject} takes no argument {next(iter(settings))!r}",
@@ -171,7 +171,7 @@ def record_call(
     names: CallerNames,
     graph: GraphDirection,
 ) -> Snapshot:
-    """Record one call. For the graph of backward, gradients are computed and thrown away."""
+    """Record one call. For the graph of backward, gradients are computed and discarded."""
     inputs, settings = make_differentiable(what, inputs, names, settings)
     recorder = CallRecorder(names, detailed=True)
     with enable_grad(), listening(recorder):
@@ -179,15 +179,13 @@ def record_call(
         results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
         outputs = [output for output in results if wants_gradient(output)]
         if graph != "forward" and outputs:
-            reached = reachable(
-                list({id(output._node): output._node for output in outputs}.values())
-            )
-            leaves = [leaf for leaf in reached if isinstance(leaf, Tensor)]
+            steps = reachable(list({id(output._node): output._node for output in outputs}.values()))
+            leaves = [leaf for leaf in steps if isinstance(leaf, Tensor)]
             gradients = grad(
                 outputs, leaves, [ones_like(output) for output in outputs], allow_unused=True
             )
             for leaf, gradient in zip(leaves, gradients, strict=True):
-                recorder.leaf_received(leaf, gradient)
+                recorder.record_leaf_gradient(leaf, gradient)
     recorder.finish(results)
     if recorder.snapshot is None:
         raise NotDrawableError(
@@ -201,7 +199,7 @@ class CallRecorder(Recorder):
     """Records one call as a whole: whatever trains or runs backward in it, no step ends."""
 
     def finish_step(self) -> None:
-        """Go on: what a function computes is one picture."""
+        """Do nothing: what a function computes is one picture."""
 
 
 def wants_gradient(thing: Any) -> bool:
@@ -232,7 +230,7 @@ def make_differentiable(
 def argument_paths(
     what: Any, inputs: tuple[Any, ...], settings: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield what is in the arguments of a call, each with its path: "batch.image", "state[0]"."""
+    """Yield the leaves of a call's arguments, each with its path: "batch.image", "state[0]"."""
     try:
         bound = inspect.signature(getattr(what, "forward", what)).bind(*inputs, **settings)
         arguments: Mapping[str, Any] = bound.arguments
@@ -243,7 +241,7 @@ def argument_paths(
 
 
 def named_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield what is in nested tuples, lists and dicts, each with its path."""
+    """Yield the leaves of nested tuples, lists and dicts, each with its path."""
     if isinstance(value, Mapping):
         items = [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -258,22 +256,24 @@ def named_leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 class CallerNames(Names):
-    """Names that the caller of `draw` gave, and those found where it was called."""
+    """Names that the caller of `draw` gave, and those of the caller's variables."""
 
-    def __init__(self, model: Module | None, given: Mapping[str, Tensor], frame: FrameType) -> None:
+    def __init__(
+        self, model: Module | None, named_tensors: Mapping[str, Tensor], frame: FrameType
+    ) -> None:
         super().__init__([model] if model is not None else find_models(variables(frame)), frame)
-        for name, tensor in given.items():
-            kind, module, _ = self.of(tensor)
-            self._leaves[id(tensor)] = kind, module, name
+        for name, tensor in named_tensors.items():
+            role, module, _ = self.of(tensor)
+            self._leaves[id(tensor)] = role, module, name
 
     def name_input(self, tensor: Tensor, path: str) -> None:
-        """Call an input by its path among the arguments, unless it has a name already."""
+        """Name an input by its path among the arguments, unless it has a name already."""
         known = id(tensor) in self._leaves
         if not known and tensor.grad_fn is None and not self.variable_of(tensor):
             self.name(tensor, path)
 
     def twin(self, tensor: Tensor) -> Tensor:
-        """Return a leaf with the same numbers that wants a gradient and has the same name."""
-        made = tensor.detach().requires_grad_()
-        self._leaves[id(made)] = self.of(tensor)
-        return made
+        """Return a leaf with the same elements and the same name that requires a gradient."""
+        leaf = tensor.detach().requires_grad_()
+        self._leaves[id(leaf)] = self.of(tensor)
+        return leaf

@@ -20,14 +20,14 @@ class MagicError(EdutorchError, ValueError):
 
 
 class Options(argparse.ArgumentParser):
-    """Reads the rest of the line; a mistake becomes an error and does not end Python."""
+    """Parses the rest of the line; a mistake becomes an error and does not end Python."""
 
     def error(self, message: str) -> NoReturn:
         raise MagicError("%%live", message, hint=self.format_usage().strip())
 
 
 def make_parser() -> Options:
-    """Describe the line: `%%live [models] [--speed N] [--keep] [--top-to-bottom]`."""
+    """Return the parser of the line: `%%live [models] [--speed N] [--keep] [--top-to-bottom]`."""
     options = Options(prog="%%live", add_help=False)
     options.add_argument("models", nargs="*", help="variables; without one, those that run")
     options.add_argument("--speed", type=float, default=None, help="steps per second")
@@ -40,7 +40,7 @@ def live_magic(line: str, cell: str) -> Any:
     """Run a cell and show its training loop: `%%live model --speed 5`.
 
     Args:
-        line: names of models (without one, those that run in the cell are found), `--speed N`
+        line: names of models (without one, those that run in the cell are used), `--speed N`
             steps per second, `--keep` the widget at the end, draw `--top-to-bottom`.
         cell: plain Python. For an asynchronous loop use `async with viz.live(model)` instead.
 
@@ -57,10 +57,10 @@ def live_magic(line: str, cell: str) -> Any:
                 hint="name a model of this notebook, or none: then those that run are found",
             )  # fmt: skip
         if not hasattr(space[name], "named_modules"):
-            found = type(space[name]).__name__
-            raise NotAModelError("%%live", f"{name} is not a module but of type {found}")
+            type_name = type(space[name]).__name__
+            raise NotAModelError("%%live", f"{name} is not a module but of type {type_name}")
         models.append(space[name])
-    # Names are looked up where a function's frame would hold them.
+    # Names are looked up as in the frame of a function.
     frame: Any = SimpleNamespace(f_locals=space, f_globals=space)
     down = "TB" if options.top_to_bottom else None
     body, last = compile_cell(shell, cell)
@@ -80,12 +80,12 @@ def compile_cell(shell: Any, cell: str) -> tuple[Any, Any]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Let `%load_ext edutorch` bring `%%live`."""
+    """Register `%%live` on `%load_ext edutorch`."""
     shell.register_magic_function(live_magic, "cell", "live")
 
 
 def register() -> None:
-    """Bring `%%live` where IPython runs already."""
+    """Register `%%live` if IPython is running already."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is not None:

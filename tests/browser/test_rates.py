@@ -24,11 +24,11 @@ view = live()
 {open_all}
 sent = {{}}
 with view:
-    show = view._stage.page.show
+    show = view._page_state.page.show
     def watched(picture, patch, numbers, curves=None):
         sent[patch["step"]] = time.time() * 1000
         show(picture, patch, numbers, curves)
-    view._stage.page.show = watched
+    view._page_state.page.show = watched
     end = time.monotonic() + {seconds}
     while time.monotonic() < end:
         {share}
@@ -61,7 +61,7 @@ def test_painted_updates(nodes: int, boxes: str, limit: str, lab: Lab, page: Any
     """Each message is painted, soon, and in its order. `-rP` prints the figures."""
     drawn = f"rates-{nodes}-{boxes}".replace(" ", "-")
     name = f"{drawn}-{limit[0]}.ipynb"
-    open_all = "view._stage.choice = Choice(everything=True)" if boxes == "all open" else ""
+    open_all = "view._page_state.choice = Choice(everything=True)" if boxes == "all open" else ""
     share = "pass" if limit == "throttled" else "view._throttle.share = 1.0"
     loop = LOOP.format(nodes=nodes, seconds=20, share=share, open_all=open_all)
     write_notebook(lab.root / name, loop)

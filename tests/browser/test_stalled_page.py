@@ -24,7 +24,7 @@ step = deep(1000)
 page = os.sysconf("SC_PAGE_SIZE")
 said = 0.0
 view = viz.live(keep=True)
-view._stage.choice = Choice(everything=True)
+view._page_state.choice = Choice(everything=True)
 view.parts.remove(view.history)  # that one keeps the steps on purpose
 with view:
     view._throttle.share = 1.0  # many messages, and large ones

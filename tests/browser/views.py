@@ -9,10 +9,10 @@ import edutorch
 from edutorch import nn, optim
 from edutorch.nn import functional as F
 from edutorch.viz import draw
-from edutorch.viz.backward_walk import walk
-from edutorch.viz.explore import playground, touch
+from edutorch.viz import walk
+from edutorch.viz import touch, toy
 from edutorch.viz.explore.clickable import Explorer
-from edutorch.viz.live import view
+from edutorch.viz import live
 from edutorch.viz.live.layout_queue import LIMIT
 
 STEPS = 40
@@ -57,8 +57,8 @@ class Loop:
     def __init__(self, state: str, *looks: dict[str, Any], breaks: bool = False) -> None:
         edutorch.manual_seed(0)
         self.net, self.breaks = Net(), breaks
-        self.view = view(self.net)
-        self.stage = self.view._stage
+        self.view = live(self.net)
+        self.page_state = self.view._page_state
         self.state, self.looks = state, looks
 
     def show(self) -> None:
@@ -77,7 +77,7 @@ class Loop:
                 self.view.log(accuracy=step / STEPS)
                 time.sleep(0.01)
         finally:
-            self.view._hearing.__exit__(None, None, None)
+            self.view._subscription.__exit__(None, None, None)
         self.view._gate.paused = self.state == "paused"
         self.send()
         for look in self.looks:
@@ -123,7 +123,7 @@ class Walking:
         w = edutorch.tensor(-2.0, requires_grad=True)
         y = x * w
         self.walk = walk((y + x**2).tanh() + y * 0.1)
-        self.stage, self.command = self.walk._view.stage, self.walk._view.answer
+        self.page_state, self.command = self.walk._view.page_state, self.walk._view.answer
 
     def show(self) -> None:
         for _ in range(3):
@@ -134,7 +134,7 @@ class Walking:
 VIEWS = {
     "explore": two_layers,
     "touch": function,
-    "toy": playground,
+    "toy": toy,
     "running": running,
     "paused": paused,
     "trouble": broken,

@@ -73,14 +73,14 @@ class PlainListener(listening):
 
     def __exit__(self, *exception: object) -> None:
         super().__exit__(*exception)
-        if not any(each.recorded for each in self.ran):  # what came after the last step
+        if not any(item.recorded for item in self.ran):  # what came after the last step
             self.__dict__.update(self.before)
         self.backward.__exit__(*exception)
 
     def take(self, event: Any) -> None:
         if self.step_now() != self.step_then:
             self.step_then = self.step_now()
-            if any(each.recorded for each in self.ran):
+            if any(item.recorded for item in self.ran):
                 self.before = dict(self.__dict__)
                 del self.before["elsewhere"], self.before["step_then"]
             self.forget()
@@ -159,7 +159,7 @@ class PlainListener(listening):
         What ran before the first recorded op or after the last backward belongs to it only if
         something in it, or a loss, came from there.
         """
-        first = next(at for at, each in enumerate(self.ran) if each.recorded)
+        first = next(at for at, item in enumerate(self.ran) if item.recorded)
         inside = range(first, self.ended or len(self.ran))
         stack = [at for at in inside if not self.ran[at].latent]
         wanted: set[int] = set()
@@ -170,12 +170,12 @@ class PlainListener(listening):
                 stack += [source for source in self.ran[at].sources if isinstance(source, int)]
         boxes, arrows, norms = Counter(), Counter(), {}
         for at in wanted:
-            each = self.ran[at]
-            boxes[each.box] += 1
-            norms.setdefault(each.box, []).append(each.norm)
-            for source in each.sources:
+            item = self.ran[at]
+            boxes[item.box] += 1
+            norms.setdefault(item.box, []).append(item.norm)
+            for source in item.sources:
                 outside = isinstance(source, Tensor)
-                arrows[box_of(source) if outside else self.ran[source].box, each.box] += 1
+                arrows[box_of(source) if outside else self.ran[source].box, item.box] += 1
         return boxes, arrows, norms
 
 
@@ -203,13 +203,13 @@ def box_of(thing: Any) -> Box:
 
 def families() -> dict[str, str]:
     """Return one name for all names that some ops share: convolutions are parts of one another."""
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for op in REGISTRY.values():
         names = {op.name, *op.public}
-        for each in tuple(names):
-            names |= found.get(each, set())
-        found.update(dict.fromkeys(names, names))
-    return {name: min(names) for name, names in found.items()}
+        for item in tuple(names):
+            names |= result.get(item, set())
+        result.update(dict.fromkeys(names, names))
+    return {name: min(names) for name, names in result.items()}
 
 
 FAMILIES = families()

@@ -104,11 +104,11 @@ class Publisher:
 @pytest.fixture
 def publisher(monkeypatch):
     pytest.importorskip("IPython")
-    found = Publisher()
-    monkeypatch.setattr("IPython.display.display", found.publish)
-    shell = SimpleNamespace(display_pub=found)
+    result = Publisher()
+    monkeypatch.setattr("IPython.display.display", result.publish)
+    shell = SimpleNamespace(display_pub=result)
     monkeypatch.setattr(sys.modules["IPython"], "get_ipython", lambda: shell)
-    return found
+    return result
 
 
 def test_it_is_sent_to_that_cell(monkeypatch, publisher):
@@ -131,9 +131,9 @@ class Handle:
 
 @pytest.fixture
 def handle(monkeypatch):
-    found = Handle()
-    monkeypatch.setattr(fallback_picture, "display_in_cell", lambda shown, **options: found)
-    return found
+    result = Handle()
+    monkeypatch.setattr(fallback_picture, "display_in_cell", lambda shown, **options: result)
+    return result
 
 
 def drawing() -> Any:

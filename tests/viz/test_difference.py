@@ -138,11 +138,11 @@ def test_what_appeared_comes_first_and_then_what_changed_most():
     before, after = graph_of("exp", "sin"), graph_of("exp", "cos")
     values = list(after.values)
     values[0], values[1] = summarize(np.arange(9.0) * 3), summarize(np.arange(9.0) + 1.5)
-    found = find_changes(before, replace(after, values=tuple(values)))
-    assert [(each.what, each.name) for each in found] == [
+    result = find_changes(before, replace(after, values=tuple(values)))
+    assert [(item.what, item.name) for item in result] == [
         ("added", "cos"), ("removed", "sin"), ("value", "x"), ("value", "exp"),
     ]  # fmt: skip
-    added, removed, first, _ = found
+    added, removed, first, _ = result
     assert (added.before, removed.after) == ("", "") and added.after and removed.before
     assert (first.label, first.module, first.sign) == ("x", "", 1)
     assert find_changes(before, before) == []

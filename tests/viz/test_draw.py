@@ -11,12 +11,12 @@ from edutorch.viz.render.static import FormatError
 def test_what_the_graph_still_knows(device):
     x = edutorch.tensor(3.0, requires_grad=True)
     y = x**2 + 2 * x + 1
-    kind = "scalar float32".split() + ([] if device == "cpu" else [str(x.device)])
+    type_cells = "scalar float32".split() + ([] if device == "cpu" else [str(x.device)])
     table = draw(y).table().splitlines()
-    assert table[1].split() == ["n0", "x", *kind, "3", "—"]
-    assert table[-1].split()[: 5 + len(kind)] == ["n7", "y", "=", "add", *kind, "16"]
+    assert table[1].split() == ["n0", "x", *type_cells, "3", "—"]
+    assert table[-1].split()[: 5 + len(type_cells)] == ["n7", "y", "=", "add", *type_cells, "16"]
     y.backward()
-    assert draw(y).table().splitlines()[1].split() == ["n0", "x", *kind, "3", "8"]
+    assert draw(y).table().splitlines()[1].split() == ["n0", "x", *type_cells, "3", "8"]
 
 
 def test_saved_values_are_shown_while_the_graph_holds_them():

@@ -61,8 +61,8 @@ def test_the_backward_graph_has_the_true_gradients():
     loss().backward()
     for path, parameter in model.named_parameters():
         module, _, name = path.rpartition(".")
-        found = named[module, f"{name}.grad"]
-        assert found.norm == pytest.approx(parameter.grad.norm().item(), rel=1e-5)
+        result = named[module, f"{name}.grad"]
+        assert result.norm == pytest.approx(parameter.grad.norm().item(), rel=1e-5)
 
 
 def test_arrows_run_from_the_result_to_the_leaves():
@@ -76,17 +76,17 @@ def test_arrows_run_from_the_result_to_the_leaves():
 def test_names_of_derivatives_are_those_of_the_nodes():
     x = edutorch.ones(2, 3, requires_grad=True)
     for y in (x.log_softmax(1), x @ x.T, x.sum(0), x.exp()):
-        found = rows(draw(y, graph="backward"))
-        assert type(y.grad_fn).__name__ in found
+        result = rows(draw(y, graph="backward"))
+        assert type(y.grad_fn).__name__ in result
 
 
 def test_both_shows_what_waits_for_backward():
     x = edutorch.tensor(3.0, requires_grad=True)
     drawing = draw(x.exp(), graph="both")
     labels = {node.id: node.label for node in drawing.whole.graph.nodes}
-    kinds = [(edge.kind, labels[edge.source], labels[edge.target])
+    types = [(edge.kind, labels[edge.source], labels[edge.target])
              for edge in drawing.whole.graph.edges]  # fmt: skip
-    assert kinds == [
+    assert types == [
         ("forward", "x", "exp"), ("backward", "ExpBackward0", "x.grad"),
         ("kept", "exp", "ExpBackward0"),
     ]  # fmt: skip

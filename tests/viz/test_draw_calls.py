@@ -27,11 +27,11 @@ def reached(drawing):
     """Return the labels of all that the outputs were computed from."""
     graph = drawing.whole.graph
     labels = {node.id: node.label for node in graph.nodes}
-    found = [node.id for node in graph.nodes if node.kind == "output"]
-    for id in found:
-        found += [edge.source for edge in graph.edges
-                  if edge.target == id and edge.source not in found]  # fmt: skip
-    return {labels[id] for id in found}
+    result = [node.id for node in graph.nodes if node.kind == "output"]
+    for id in result:
+        result += [edge.source for edge in graph.edges
+                  if edge.target == id and edge.source not in result]  # fmt: skip
+    return {labels[id] for id in result}
 
 
 def maml(support, query):

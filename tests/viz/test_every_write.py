@@ -43,14 +43,14 @@ def of_an_op(name: str) -> Write:
     """Return the in-place twin of an op, with the arguments of its first case that fits."""
     op = REGISTRY[name]
     for case in CASES[name]:
-        given = arguments(op, case, grad=True)
-        x = given.pop(op.inputs[0])
+        inputs = arguments(op, case, grad=True)
+        x = inputs.pop(op.inputs[0])
         if not isinstance(x, Tensor) or "only_values" in case:
             continue
-        if op.function(**{op.inputs[0]: x}, **given).shape != x.shape:
+        if op.function(**{op.inputs[0]: x}, **inputs).shape != x.shape:
             continue
-        others = {key: value for key, value in given.items() if isinstance(value, Tensor)}
-        settings = {key: value for key, value in given.items() if key not in others}
+        others = {key: value for key, value in inputs.items() if isinstance(value, Tensor)}
+        settings = {key: value for key, value in inputs.items() if key not in others}
 
         def apply(h: Tensor, *tensors: Tensor, others=others, settings=settings) -> None:
             named = dict(zip(others, tensors, strict=True))
@@ -396,8 +396,8 @@ def test_a_write_in_a_live_view_its_history_and_its_file(name, tmp_path):
     check(view.drawing().whole, done[-1])
     steps = view.history.steps
     assert steps == [1, 2]
-    for step, each in zip(steps, done, strict=True):
-        check(view.history[step].whole, each)
+    for step, item in zip(steps, done, strict=True):
+        check(view.history[step].whole, item)
     snapshot = view.drawing().whole
     for tensor in inputs:
         if tensor.grad is not None:

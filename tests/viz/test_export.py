@@ -13,7 +13,7 @@ import edutorch
 from edutorch import nn
 from edutorch.viz import draw
 from edutorch.viz.history.export import ExportError, code, page
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from edutorch.viz.live.layout_queue import LayoutQueue
 from edutorch.viz.live.messages import pack_values
 from edutorch.viz.live.view import NothingRecordedError
@@ -44,8 +44,8 @@ def trained(steps=5, branch=lambda step: False):
 
 
 def data_of(text):
-    found = re.search(r'<script type="application/json" id="edutorch-data">(.*?)</script>', text)
-    return json.loads(found.group(1))
+    result = re.search(r'<script type="application/json" id="edutorch-data">(.*?)</script>', text)
+    return json.loads(result.group(1))
 
 
 def test_the_page_holds_each_step_and_each_picture_once(tmp_path):
@@ -77,10 +77,10 @@ def test_the_policy_names_exactly_what_is_there(tmp_path):
     policy = policy.replace("&#x27;", "'")
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
-    for tag, kind in (("script", "script-src"), ("style", "style-src")):
+    for tag, directive in (("script", "script-src"), ("style", "style-src")):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.S)
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-        assert f"{kind} 'sha256-{digest}'" in policy
+        assert f"{directive} 'sha256-{digest}'" in policy
     assert not re.search(r"https?://(?!www\.w3\.org/)", text)
 
 
@@ -114,7 +114,7 @@ def test_names_that_no_file_could_hold_are_written_all_the_same(tmp_path):
     text = view.export(tmp_path / "run.html").read_text(encoding="utf-8")
     assert len(data_of(text)["frames"]) == 3
     svg = view.export(tmp_path / "run.svg").read_text(encoding="utf-8")
-    assert {each.tag for each in ElementTree.fromstring(svg).iter()} <= {
+    assert {item.tag for item in ElementTree.fromstring(svg).iter()} <= {
         SVG + tag for tag in ("svg", "g", "title", "style", "rect", "path", "polygon", "polyline",
                               "ellipse", "circle", "text")
     }  # fmt: skip
@@ -165,9 +165,9 @@ def frames_of(root):
     """Return what is said in each frame: a frame has a group in the picture and one below."""
     said = {}
     for group in root.iter(f"{SVG}g"):
-        kinds = (group.get("class") or "").split()
-        if kinds[:1] == ["frame"]:
-            said.setdefault(kinds[1], []).extend(each.text for each in group.iter(f"{SVG}text"))
+        types = (group.get("class") or "").split()
+        if types[:1] == ["frame"]:
+            said.setdefault(types[1], []).extend(item.text for item in group.iter(f"{SVG}text"))
     return said
 
 
@@ -212,7 +212,7 @@ def test_losses_that_are_not_finite_leave_a_gap():
     view = trained(3)
     moments = view.history.moments
     nan = type(moments[1])(2, moments[1].graph, moments[1].packed, float("nan"))
-    text = animated_svg([moments[0], nan, moments[2]], view._stage)
+    text = animated_svg([moments[0], nan, moments[2]], view._page_state)
     assert "loss nan" in text
     assert not re.search(r'(?:d|cx|cy)="[^"]*nan', text)
 
@@ -230,10 +230,10 @@ def test_a_picture_that_moves_by_itself_leaves_no_room_for_small_pictures():
     w = edutorch.randn(8, 8, requires_grad=True)
     graph = draw((w @ edutorch.ones(8, 8)).sum()).whole.graph
     layouts = LayoutQueue()
-    coloured, bare = layouts.with_looks(graph), layouts.wait(graph)
+    coloured, bare = layouts.styled_svg(graph), layouts.wait(graph)
     sizes = [
         float(ElementTree.fromstring(svg).get("viewBox").split()[3]) for svg in (coloured, bare)
     ]
     assert sizes[0] < 0.7 * sizes[1]
     assert "fill=" in coloured and "fill=" not in bare  # the page has colours of its own
-    assert layouts.asked == 1
+    assert layouts.requests == 1

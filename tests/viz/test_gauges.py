@@ -59,7 +59,7 @@ def test_norms_and_ratios_are_those_of_the_tensors():
             model(x).pow(2).mean().backward()
             gradient = model.weight.grad.numpy().copy()
             optimizer.step()
-    rows = {name: numbers for name, *numbers in gauges_of(view).patch()["layers"]}
+    rows = {name: values for name, *values in gauges_of(view).patch()["layers"]}
     assert list(rows) == ["weight", "bias"]
     assert rows["weight"][0] == pytest.approx(np.linalg.norm(gradient), rel=1e-2)
     ratio = 0.01 * np.linalg.norm(gradient) / np.linalg.norm(before)
@@ -82,13 +82,13 @@ def test_a_loop_without_an_optimizer_has_them_too():
 
 def test_vanishing_gradients_are_said():
     gauges = trained(mlp(nn.Sigmoid, layers=12), optim.SGD(mlp().parameters(), lr=0.1))
-    assert any("Gradients vanish" in each for each in gauges.patch()["words"])
+    assert any("Gradients vanish" in item for item in gauges.patch()["words"])
 
 
 def test_exploding_gradients_are_said():
     model = mlp(nn.Identity)
     gauges = trained(model, optim.SGD(model.parameters(), lr=0.0), scale=1e6)
-    assert any("Gradients explode" in each for each in gauges.patch()["words"])
+    assert any("Gradients explode" in item for item in gauges.patch()["words"])
 
 
 def test_a_nan_is_said_and_the_message_stays_json():
@@ -110,7 +110,7 @@ def test_dead_units_are_counted():
     ((name, what, share),) = gauges.patch()["activations"]
     assert (name, what) == ("1 relu", "dead")
     assert share >= 0.75
-    assert any("of the units of 1 relu are 0" in each for each in gauges.patch()["words"])
+    assert any("of the units of 1 relu are 0" in item for item in gauges.patch()["words"])
 
 
 @pytest.mark.parametrize(("kind", "edge"), [(nn.Tanh, "-1 or 1"), (nn.Sigmoid, "0 or 1")])
@@ -119,7 +119,7 @@ def test_saturation_is_seen(kind, edge):
     with edutorch.no_grad():
         model[0].weight *= 1e4
     gauges = trained(model, optim.SGD(model.parameters(), lr=0.0))
-    assert any(f"close to {edge}" in each for each in gauges.patch()["words"])
+    assert any(f"close to {edge}" in item for item in gauges.patch()["words"])
 
 
 def test_learning_rates_are_read_and_get_a_curve_once_they_change():
@@ -240,15 +240,15 @@ def test_the_sentences_name_the_worst():
     assert health_messages(lost, [])[0].startswith("The gradient of a, b, c is NaN or infinite")
 
 
-def unit(name, kind, share):
-    seen = Activation(name, kind)
+def unit(name, op, share):
+    seen = Activation(name, op)
     seen.shares.append(share)
     return seen
 
 
 def test_activations_are_told_of_from_half_of_them_on():
-    for kind in ("relu", "tanh", "sigmoid"):
-        half, most, more = unit("a", kind, 0.5), unit("b", kind, 0.9), unit("c", kind, 0.6)
+    for op in ("relu", "tanh", "sigmoid"):
+        half, most, more = unit("a", op, 0.5), unit("b", op, 0.9), unit("c", op, 0.6)
         assert kinds([bar()], [half]) == ["fine"]
         (said,) = health_messages([bar()], [half, more, most])
         assert said.startswith("90% of the ") and " of c, b are " in said

@@ -12,7 +12,7 @@ from edutorch.modes import DEFAULT, current
 from edutorch.nn import functional as F
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.live import sampling_policy as looks
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from edutorch.viz.live.messages import pack_values, texts_of
 from edutorch.viz.live.packed_values import Message, row_statistics, pack
 from edutorch.viz.live.sampling_policy import STABLE_AFTER
@@ -162,14 +162,14 @@ class Loop:
 def settled(loop, choice=None):
     """Return a view inside its block, after full looks at the same structure."""
     view = live(loop.model)
-    view._stage.page = Page()
-    view._stage.choice = choice or Choice(limit=5000, everything=True)
+    view._page_state.page = Page()
+    view._page_state.choice = choice or Choice(limit=5000, everything=True)
     view.__enter__()
     view._throttle.share = 1.0
     for _ in range(STABLE_AFTER + 2):
         loop.step()
     deadline = time.monotonic() + 60
-    while not view._stage.page.pictures:  # the layout is made beside the loop
+    while not view._page_state.page.pictures:  # the layout is made beside the loop
         assert time.monotonic() < deadline
         view._throttle._next = 0.0
         loop.step()
@@ -184,23 +184,23 @@ def glanced(view, loop):
 
 def let_alone(view, loop):
     """Take the step that is chosen already; the view chooses none after it by itself."""
-    view._looks._full_due = time.perf_counter() + 1000
+    view._policy._full_due = time.perf_counter() + 1000
     view._throttle._early, view._throttle._next = 0.0, float("inf")
     loop.step()
-    view._looks.gauges._due = 0.0
+    view._policy.gauges._due = 0.0
 
 
 def changed(view, loop):
     """Take a glance at the step that comes now, which may be another one than those before."""
     recorder = view._recorder
-    view._looks._full_due = time.perf_counter() + 1000
+    view._policy._full_due = time.perf_counter() + 1000
     view._throttle._next = float("inf")
-    view._throttle._early = recorder.rest.until = 0.0
-    view._looks.choose(True, False)
-    view._hearing.follow()
-    assert recorder.glance is not None
+    view._throttle._early = recorder.idle.until = 0.0
+    view._policy.choose(True, False)
+    view._subscription.follow()
+    assert recorder.sampler is not None
     loop.step()
-    return recorder.glimpse
+    return recorder.step_values
 
 
 @pytest.mark.parametrize("make", LOOPS)
@@ -208,23 +208,23 @@ def test_the_same_numbers(make):
     loop = Loop(make)
     view = settled(loop)
     looked = view._recorder.snapshot
-    graph = view._recorder.script.snapshot.graph
+    graph = view._recorder.trace.snapshot.graph
     assert graph == looked.graph
     for _ in range(3):  # the first finds out in which order backward runs
-        found = glanced(view, loop)
-        assert found is not None
+        result = glanced(view, loop)
+        assert result is not None
     view.__exit__(None, None, None)
-    wanted, found = pack(looked), found.packed
-    assert (found.broken, wanted.broken) == (False, False)
-    assert np.array_equal(found.marks, wanted.marks)
-    assert found.texts == wanted.texts
-    np.testing.assert_allclose(found.numbers, wanted.numbers, rtol=2e-5, atol=1e-6)
-    np.testing.assert_allclose(found.few, wanted.few, rtol=1e-6, atol=1e-7)
-    plan = view._stage.plan(graph)
+    wanted, result = pack(looked), result.packed
+    assert (result.broken, wanted.broken) == (False, False)
+    assert np.array_equal(result.marks, wanted.marks)
+    assert result.texts == wanted.texts
+    np.testing.assert_allclose(result.statistics, wanted.statistics, rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(result.few, wanted.few, rtol=1e-6, atol=1e-7)
+    plan = view._page_state.plan(graph)
     wire = Message(plan, graph)
     seen = plan.pick(looked)
-    assert wire.texts(found) == texts_of(seen)
-    ours, theirs = wire.numbers(found), pack_values(seen)
+    assert wire.texts(result) == texts_of(seen)
+    ours, theirs = wire.values(result), pack_values(seen)
     assert len(ours) == len(theirs)
     count = 4 * (len(ours) - len(seen.graph.nodes) - len(seen.graph.edges)) // 4
     np.testing.assert_allclose(
@@ -250,20 +250,20 @@ def twice():
 def test_only_what_is_open_is_taken(make):
     loop = Loop(make)
     view = settled(loop, Choice(limit=6))
-    graph = view._recorder.script.snapshot.graph
-    plan = view._stage.plan(graph)
+    graph = view._recorder.trace.snapshot.graph
+    plan = view._page_state.plan(graph)
     assert len(plan.nodes) < len(graph.nodes)
-    found = glanced(view, loop)
+    result = glanced(view, loop)
     view.__exit__(None, None, None)
-    assert found is not None
-    known = np.flatnonzero(found.packed.marks[: len(graph.nodes)] >= 0)
-    aside = {key for each in view._recorder.script.aside for key in (each.key, *each.given)}
-    order = view._recorder.script.snapshot.order
+    assert result is not None
+    known = np.flatnonzero(result.packed.marks[: len(graph.nodes)] >= 0)
+    aside = {key for item in view._recorder.trace.unrecorded for key in (item.key, *item.operands)}
+    order = view._recorder.trace.snapshot.order
     assert {place for place in known.tolist() if order[place] not in aside} <= set(plan.nodes)
-    whole, _ = view._looks.whole
+    whole, _ = view._policy.whole
     wire = Message(plan, graph)
-    assert wire.numbers(pack(whole)) == pack_values(plan.pick(whole))
-    assert len(wire.numbers(found)) == len(wire.numbers(pack(whole)))
+    assert wire.values(pack(whole)) == pack_values(plan.pick(whole))
+    assert len(wire.values(result)) == len(wire.values(pack(whole)))
     assert min(plan.edges) < 0 or make is not twice
 
 
@@ -290,12 +290,12 @@ def test_what_was_bad_at_a_glance_is_looked_at():
     view = settled(loop)
     with torch.no_grad():
         loop.model[0].weight[0, 0] = float("nan")
-    view._looks._full_due = time.perf_counter() + 1000
+    view._policy._full_due = time.perf_counter() + 1000
     seen = []
     for _ in range(9):
-        view._throttle._next = view._recorder.rest.until = 0.0
+        view._throttle._next = view._recorder.idle.until = 0.0
         loop.step()
-        seen.append("full" if view._recorder.sampled else view._recorder.glimpse is not None)
+        seen.append("full" if view._recorder.sampled else view._recorder.step_values is not None)
     view.__exit__(None, None, None)
     assert seen.count("full") == 1  # once is enough
     assert True in seen[: seen.index("full")]
@@ -343,7 +343,7 @@ def test_it_is_held_for_a_full_look_right_after_a_glance_too():
 
     loop.loss = loss
     for _ in range(9):
-        view._throttle._next = view._looks._full_due = view._recorder.rest.until = 0.0
+        view._throttle._next = view._policy._full_due = view._recorder.idle.until = 0.0
         loop.step()
     view.__exit__(None, None, None)
     assert gc.isenabled()
@@ -356,14 +356,14 @@ def test_gauges_hear_of_a_glance():
     loop = Loop(mlp)
     view = settled(loop)
     let_alone(view, loop)
-    gauges = view._looks.gauges
+    gauges = view._policy.gauges
     looks, alive = (
-        gauges._looks,
+        gauges._samples,
         {key: activation.looks for key, activation in gauges.activations.items()},
     )
     assert changed(view, loop) is not None
     view.__exit__(None, None, None)
-    assert gauges._looks == looks + 1
+    assert gauges._samples == looks + 1
     assert alive
     assert all(gauges.activations[key].looks == count + 1 for key, count in alive.items())
 
@@ -408,7 +408,7 @@ def test_a_loss_that_goes_bad_while_resting_is_said():
             (w * 2).backward()
             optimizer.step()
         view._throttle._next = float("inf")
-        view._recorder.rest.until = float("inf")
+        view._recorder.idle.until = float("inf")
         for _ in range(5):
             (w * float("nan")).backward()
             optimizer.step()
@@ -421,10 +421,10 @@ def test_half_precision_is_summed_one_by_one():
     loop = Loop(lambda: (model, lambda: (weight.half() * 3).float().sum()))
     view = settled(loop)
     wanted = pack(view._recorder.snapshot)
-    found = glanced(view, loop)
+    result = glanced(view, loop)
     view.__exit__(None, None, None)
-    assert found is not None
-    np.testing.assert_allclose(found.numbers, wanted.numbers, rtol=1e-3)
+    assert result is not None
+    np.testing.assert_allclose(result.statistics, wanted.statistics, rtol=1e-3)
 
 
 @pytest.mark.parametrize("values", [

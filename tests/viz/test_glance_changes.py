@@ -11,7 +11,7 @@ import pytest
 import edutorch as torch
 from edutorch import nn
 from edutorch.nn import functional as F
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from edutorch.viz.live.step_trace import ShapeGroup
 from tests.viz.test_glance import Loop, Page, changed, mlp, settled
 
@@ -67,9 +67,9 @@ def test_another_graph_is_noticed_and_looked_at(change):
     before = view._recorder.snapshot.graph.structure
     change(loop)
     assert changed(view, loop) is None
-    assert view._recorder.script is None  # so the next one is a full look
+    assert view._recorder.trace is None  # so the next one is a full look
     for _ in range(6):
-        view._throttle._next = view._recorder.rest.until = 0.0
+        view._throttle._next = view._recorder.idle.until = 0.0
         loop.step()
     view.__exit__(None, None, None)
     assert view._recorder.snapshot.graph.structure != before
@@ -114,11 +114,11 @@ def test_backward_may_run_through_fewer_ops_than_before():
     view = settled(loop)
     for leaves in ([a, b], [a, b], [b], [a], [a, b]):
         wanted[0] = leaves
-        found = changed(view, loop)
-        assert found is not None
-        nodes = view._recorder.script.snapshot.graph.nodes
+        result = changed(view, loop)
+        assert result is not None
+        nodes = view._recorder.trace.snapshot.graph.nodes
         rows = {node.label: len(nodes) + row for row, node in enumerate(nodes)}
-        known = {name: found.packed.marks[rows[name]] >= 0 for name in ("sin", "cos")}
+        known = {name: result.packed.marks[rows[name]] >= 0 for name in ("sin", "cos")}
         assert known == {"sin": any(x is a for x in leaves), "cos": any(x is b for x in leaves)}
     view.__exit__(None, None, None)
 
@@ -141,23 +141,23 @@ optimizer = torch.optim.SGD([start], lr=0.0)
 random = torch.Generator().manual_seed(0)
 names = [("tanh", "sin", "abs")[i] for i in torch.randint(3, (160,), generator=random)]
 view = live()
-view._stage.page = Page()
-view._stage.choice = Choice(limit=5000)
+view._page_state.page = Page()
+view._page_state.choice = Choice(limit=5000)
 glances = []
 with view:
     deadline = time.monotonic() + 60
     while len(glances) < 5 and time.monotonic() < deadline:
-        view._looks._full_due = time.perf_counter() + 1000 * bool(view._stage.page.pictures)
-        view._throttle._next = view._recorder.rest.until = 0.0
+        view._policy._full_due = time.perf_counter() + 1000 * bool(view._page_state.page.pictures)
+        view._throttle._next = view._recorder.idle.until = 0.0
         optimizer.zero_grad()
         x = start
         for name in names:
             x = getattr(x, name)()
         x.sum().backward()
         optimizer.step()
-        glimpse = view._recorder.glimpse
-        if glimpse is not None and all(glimpse is not each for each in glances):
-            glances.append(glimpse)
+        step_values = view._recorder.step_values
+        if step_values is not None and all(step_values is not each for each in glances):
+            glances.append(step_values)
 assert len(glances) == 5
 assert "numba" not in sys.modules
 """
@@ -186,7 +186,7 @@ def watched_mlp():
     model, loss = mlp()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     view = live(model)
-    view._stage.page = Page()
+    view._page_state.page = Page()
 
     def step(factor=1):
         optimizer.zero_grad()
@@ -204,12 +204,12 @@ def test_a_glance_right_after_the_first_look():
         view._throttle._early = -1.0  # as if the first look had taken long
         view._throttle.share = 1.0
         end = time.monotonic() + 20
-        while view._recorder.glimpse is None and time.monotonic() < end:
+        while view._recorder.step_values is None and time.monotonic() < end:
             view._throttle._delay = 0
             step()
             if all(view._recorder.snapshot is not look for look in looks):
                 looks.append(view._recorder.snapshot)
-        assert view._recorder.glimpse is not None
+        assert view._recorder.step_values is not None
         assert len(looks) == 1
 
 
@@ -219,7 +219,7 @@ def test_what_the_first_look_cost_holds_nothing_up():
     charged = []
     with view:
         for factor in (1, 1, 2, 2):
-            view._recorder.sampling, view._recorder.glance = True, None
+            view._recorder.sampling, view._recorder.sampler = True, None
             step(factor)
             assert view._cost > 0
             charged.append(view._charged / view._cost)
@@ -230,11 +230,11 @@ def test_a_glance_that_has_to_let_a_step_pass_does_not_begin():
     loop = Loop(mlp)
     view = settled(loop)
     throttle, recorder = view._throttle, view._recorder
-    view._looks._full_due = time.perf_counter() + 1000
-    recorder.glance = None
+    view._policy._full_due = time.perf_counter() + 1000
+    recorder.sampler = None
     throttle._early, throttle._next, throttle._apart, throttle._delay = 0.0, 0.0, True, 1
     assert not view._due()
-    assert recorder.glance is None
+    assert recorder.sampler is None
     assert view._due()
-    assert recorder.glance is not None
+    assert recorder.sampler is not None
     view.__exit__(None, None, None)

@@ -7,7 +7,7 @@ import pytest
 
 import edutorch
 from edutorch import nn
-from edutorch.viz.live import view
+from edutorch.viz import live
 from edutorch.viz.live.subscription import SWITCH_INTERVAL
 
 
@@ -26,9 +26,9 @@ def interval() -> float:
 @pytest.mark.usefixtures("_usual")
 def test_threads_take_turns_quickly_only_while_a_loop_is_watched() -> None:
     assert 0 < SWITCH_INTERVAL < 0.005
-    with view():
+    with live():
         assert interval() == SWITCH_INTERVAL
-        with view(nn.Linear(2, 1)):
+        with live(nn.Linear(2, 1)):
             assert interval() == SWITCH_INTERVAL
         assert interval() == SWITCH_INTERVAL
     assert interval() == 0.005
@@ -37,7 +37,7 @@ def test_threads_take_turns_quickly_only_while_a_loop_is_watched() -> None:
 @pytest.mark.usefixtures("_usual")
 def test_an_interval_that_is_shorter_stays() -> None:
     sys.setswitchinterval(0.0002)
-    with view():
+    with live():
         assert interval() == 0.0002
     assert interval() == 0.0002
 
@@ -45,7 +45,7 @@ def test_an_interval_that_is_shorter_stays() -> None:
 @pytest.mark.usefixtures("_usual")
 def test_it_is_as_before_also_after_an_error() -> None:
     def run() -> None:
-        with view():
+        with live():
             edutorch.ones(2) @ edutorch.ones(3)
 
     with pytest.raises(RuntimeError):

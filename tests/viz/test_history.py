@@ -13,7 +13,7 @@ from edutorch import nn, optim
 from edutorch.viz.graph.model import Graph, Snapshot, Vertex, arrange
 from edutorch.viz.history.difference import Comparison, find_changes, pair_nodes, relative_change
 from edutorch.viz.history.recording import History, StepError, evenly_spaced, pack, unpack
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from edutorch.viz.render.static import FormatError
 from edutorch.viz.tensors.summaries import summarize
 from tests.viz.golden import example
@@ -68,7 +68,7 @@ def test_integers_bools_and_complex_numbers_keep_their_text():
         "b": Vertex("leaf", "b", shape=(2,), dtype="bool", value=summarize(np.eye(1, 2) > 0)),
         "c": Vertex("leaf", "c", shape=(1,), dtype="complex64", value=summarize(np.array([2j]))),
         "e": Vertex("leaf", "e", shape=(0,), value=summarize(np.zeros(0, "f4"))),
-        "op": Vertex("op", "f", sources=tuple((each, each) for each in "ibce")),
+        "op": Vertex("op", "f", sources=tuple((item, item) for item in "ibce")),
     }  # fmt: skip
     whole = arrange(vertices, ["op"])
     again = unpack(pack(whole), whole.graph)
@@ -307,16 +307,16 @@ def test_nothing_is_sent_before_there_is_a_step():
 
 def test_the_largest_relative_change_comes_first():
     before, after = snapshot(1.0), snapshot(4.0)
-    found = find_changes(before, after)
-    assert [each.relative for each in found] == sorted(
-        (each.relative for each in found), reverse=True
+    result = find_changes(before, after)
+    assert [item.relative for item in result] == sorted(
+        (item.relative for item in result), reverse=True
     )
-    weight = next(each for each in found if (each.name, each.what) == ("net.w", "value"))
+    weight = next(item for item in result if (item.name, item.what) == ("net.w", "value"))
     assert (weight.before, weight.after, weight.sign) == ("1", "4", 1)
     assert weight.relative == pytest.approx(0.75)
     assert weight.percent == "▲ 75 %"
     shrunk = find_changes(after, before)
-    assert {each.sign for each in shrunk} == {-1}
+    assert {item.sign for item in shrunk} == {-1}
     assert find_changes(before, snapshot(1.0)) == []
 
 
@@ -325,8 +325,8 @@ def test_the_relative_change_is_that_of_the_vector():
     for _ in range(50):
         one, other = rng.normal(size=(2, int(rng.integers(1, 5))))
         expected = np.linalg.norm(one - other) / max(np.linalg.norm(one), np.linalg.norm(other))
-        found, _, grown = relative_change(summarize(one), summarize(other))
-        assert found == pytest.approx(expected)
+        result, _, grown = relative_change(summarize(one), summarize(other))
+        assert result == pytest.approx(expected)
         assert grown == pytest.approx(np.linalg.norm(other) - np.linalg.norm(one))
 
 
@@ -349,9 +349,9 @@ def test_nodes_that_come_and_go_are_told():
     assert labels == {(name, name) for name in ("x", "w", "mul", "exp", "sin")}
     assert removed == []
     added = [change for change in find_changes(before, after) if change.what == "added"]
-    assert [each.name for each in added] == ["net.log"]
+    assert [item.name for item in added] == ["net.log"]
     gone = [change for change in find_changes(after, before) if change.what == "removed"]
-    assert [each.name for each in gone] == ["net.log"]
+    assert [item.name for item in gone] == ["net.log"]
 
 
 def test_large_graphs_are_paired_too():

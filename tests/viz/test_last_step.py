@@ -72,10 +72,10 @@ def test_what_stays_is_the_last_step(how, tmp_path):
     parameters = dict(model.named_parameters())
     for shown in (drawing.whole, view.history.moment(-1).snapshot):
         rows = zip(shown.graph.nodes, shown.values, shown.grads, strict=True)
-        found = {f"{node.module}.{node.label}": (value, grad) for node, value, grad in rows
+        result = {f"{node.module}.{node.label}": (value, grad) for node, value, grad in rows
                  if node.kind == "parameter"}  # fmt: skip
-        assert found.keys() == parameters.keys()
-        for name, (value, grad) in found.items():
+        assert result.keys() == parameters.keys()
+        for name, (value, grad) in result.items():
             tensor = parameters[name]
             assert value.mean == pytest.approx(tensor.detach().mean().item(), rel=1e-5)
             assert grad.norm == pytest.approx(tensor.grad.norm().item(), rel=1e-5)
@@ -101,7 +101,7 @@ def network(inputs, outputs):
 def gan(rounds, critics=0):
     torch.manual_seed(0)
     generator, critic = network(2, 3), network(3, 1)
-    of_g, of_d = (optim.SGD(each.parameters(), lr=0.01) for each in (generator, critic))
+    of_g, of_d = (optim.SGD(item.parameters(), lr=0.01) for item in (generator, critic))
     criterion = nn.BCEWithLogitsLoss()
     steps = []
     with viz.live(generator, critic) as view:
@@ -238,7 +238,7 @@ def test_other_loops_count_as_ever(loop):
 def test_nested_views_show_a_model_each():
     torch.manual_seed(0)
     first, second = network(3, 1), network(3, 1)
-    of_first, of_second = (optim.SGD(each.parameters(), lr=0.01) for each in (first, second))
+    of_first, of_second = (optim.SGD(item.parameters(), lr=0.01) for item in (first, second))
     with viz.live(first) as outer, viz.live(second) as inner:
         for _ in range(20):
             for model, optimizer in ((first, of_first), (second, of_second)):

@@ -12,7 +12,7 @@ import pytest
 import edutorch
 from edutorch import nn, optim
 from edutorch.modes import current
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from edutorch.viz.live.throttle import PaceError
 from edutorch.viz.live.view import NothingRecordedError, View
 from edutorch.viz.render.graphviz import LayoutTimeout
@@ -26,18 +26,18 @@ class FakePage:
         self.pictures, self.patches, self.numbers, self.times = [], [], [], []
         self.curves = {}
 
-    def show(self, picture, patch, numbers, curves):
+    def show(self, picture, patch, values, curves):
         json.dumps([picture, patch, curves], allow_nan=False)
         self.curves = curves or self.curves
         self.pictures += [picture] if picture else []
         self.patches.append(patch)
-        self.numbers.append(floats_in(numbers, self.pictures))
+        self.numbers.append(floats_in(values, self.pictures))
         self.times.append(time.monotonic())
 
 
 def watched(view):
-    view._stage.page = FakePage()
-    return view, view._stage.page
+    view._page_state.page = FakePage()
+    return view, view._page_state.page
 
 
 def descend(w):
@@ -72,7 +72,7 @@ def test_a_short_loop_shows_its_first_and_last_step():
             losses.append(descend(w).item())
             while not page.pictures:  # a Graphviz that only starts takes longer than the loop
                 time.sleep(0.001)
-            with view._stage._lock:
+            with view._page_state._lock:
                 pass  # it has been noted too
     assert view.step == 20
     # The first picture may be there while its numbers are still computed.
@@ -139,7 +139,7 @@ def test_numbers_fit_the_picture():
     picture = page.pictures[0]
     few = sum(node["shape"] == [2] for node in picture["nodes"])
     expected = 2 * len(picture["nodes"]) + len(picture["edges"]) + 4 * few
-    assert {len(numbers) for numbers in page.numbers} - {0} == {expected}  # 0: no picture yet
+    assert {len(values) for values in page.numbers} - {0} == {expected}  # 0: no picture yet
 
 
 def test_messages_are_small():
@@ -149,8 +149,8 @@ def test_messages_are_small():
         for _ in range(3):
             w.grad = None
             (w * 2 + 1).sum().backward()
-    for patch, numbers in zip(page.patches, page.numbers, strict=True):
-        assert len(json.dumps(patch)) + numbers.nbytes < 2000
+    for patch, values in zip(page.patches, page.numbers, strict=True):
+        assert len(json.dumps(patch)) + values.nbytes < 2000
 
 
 def test_never_more_than_thirty_messages_a_second():
@@ -204,8 +204,8 @@ def test_a_loss_that_is_logged_is_not_drawn_twice():
     assert [value for _, value in page.curves["loss"]] == [7.0] * 4
 
 
-def press(view, kind, after):
-    timer = threading.Timer(after, view._gate.command, [{"type": kind}])
+def press(view, message_type, after):
+    timer = threading.Timer(after, view._gate.command, [{"type": message_type}])
     timer.start()
     return timer
 

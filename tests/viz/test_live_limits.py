@@ -14,7 +14,7 @@ from edutorch.events import listening
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.graph.names import Names
 from edutorch.viz.live import layout_queue
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from edutorch.viz.live.messages import patch_of
 from edutorch.viz.live.page import PageState
 from edutorch.viz.live.recorder import Recorder
@@ -35,15 +35,15 @@ class Scales:
         self.updates, self.times, self.kinds, self.extra = [], [], [], []
         self.numbers = []
 
-    def show(self, picture, patch, numbers, curves):
+    def show(self, picture, patch, values, curves):
         self.nodes = len(picture["nodes"]) if picture else self.nodes
         parts = {name: data for name, data in patch["parts"].items() if name not in SELDOM}
         told = json.dumps({**patch, "parts": parts}, separators=(",", ":"))
         self.times.append(time.monotonic())
-        self.numbers.append(len(numbers))
+        self.numbers.append(len(values))
         # The small pictures in the boxes come with a new one, and with a step looked at in full.
         if picture is None and self.nodes and "thumbs" not in patch:
-            self.updates.append(len(numbers) + len(told))
+            self.updates.append(len(values) + len(told))
         self.kinds.append(set(patch["parts"]) | ({"curves"} if curves else set()))
         self.extra.append(len(json.dumps([curves, patch["parts"]])))
 
@@ -64,8 +64,8 @@ def test_an_update_has_at_most_16_bytes_per_node_and_1_kb(nodes, size, monkeypat
     monkeypatch.setattr(layout_queue, "render", lambda dot, **options: b"<svg/>")
     step = deep(nodes, size)
     view = live()
-    view._stage.choice = Choice().open_all()
-    page = view._stage.page = Scales()
+    view._page_state.choice = Choice().open_all()
+    page = view._page_state.page = Scales()
     with view:
         view._throttle.share = 1.0
         until(lambda: step() or (page.nodes and len(page.updates) >= 6))
@@ -78,13 +78,13 @@ def test_an_update_has_at_most_16_bytes_per_node_and_1_kb(nodes, size, monkeypat
 def test_a_small_graph_lists_the_numbers_of_its_vectors_and_a_paused_one_always_does():
     def few(nodes, state):
         """Return how much longer a message is than it would be with means alone."""
-        stage, page = PageState(choice=Choice().open_all()), Scales()
-        stage.page = page
+        page_state, page = PageState(choice=Choice().open_all()), Scales()
+        page_state.page = page
         steps = deep(nodes, (2, 2))
         recorder = Recorder(Names())
         with listening(recorder):
             steps()
-        stage.show(recorder.snapshot, patch_of(1, state, {}), patience=30)
+        page_state.show(recorder.snapshot, patch_of(1, state, {}), patience=30)
         return page.numbers[-1] - 9 * page.nodes - 5 * (page.nodes - 1)
 
     assert few(20, "running") > 20 * 20
@@ -96,7 +96,7 @@ def test_panels_and_curves_are_told_seldom():
     page = fast_loop(seconds=1.6)
     for name, every in (*SELDOM.items(), ("curves", 1.0)):
         times = [
-            at for at, kinds in zip(page.times[:-1], page.kinds, strict=False) if name in kinds
+            at for at, types in zip(page.times[:-1], page.kinds, strict=False) if name in types
         ]
         assert times, name
         gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
@@ -109,7 +109,7 @@ def fast_loop(seconds):
     model = edutorch.nn.Linear(2, 1)
     optimizer = edutorch.optim.SGD(model.parameters(), lr=1e-3)
     view = live(model)
-    page = view._stage.page = Scales()
+    page = view._page_state.page = Scales()
     end = time.monotonic() + seconds
     with view:
         view._throttle.share = 1.0  # what it costs is not what limits it

@@ -14,7 +14,7 @@ from edutorch import nn, optim
 from edutorch.events import _STEP_LISTENERS
 from edutorch.modes import current, listening
 from edutorch.viz.live import throttle
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from tests.viz.test_live import descend, press, run, start, watched
 
 
@@ -280,7 +280,7 @@ def test_a_glance_needs_no_end_of_the_step_before():
     ends, told = [], view._recorder.on_step
 
     def ended(recorder):
-        ends.append(recorder.glimpse is not None)
+        ends.append(recorder.step_values is not None)
         told(recorder)
 
     def steps(seconds):

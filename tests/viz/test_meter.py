@@ -35,11 +35,11 @@ def test_steps_of_which_nothing_else_is_known_are_compared_with_as_well():
     meter.begin()
     for count in (3, 40):
         ends = [clock.now + 0.1 * step for step in range(1, count + 1)]
-        meter.rested(ends)
+        meter.record_idle(ends)
         clock.now = ends[-1]
         assert list(meter._plain) == pytest.approx([0.1] * min(count, OverheadMeter.KEPT))
     clock.now += 0.15
-    assert meter.end(False, 0.01, glanced="so") == pytest.approx(0.02)  # one alone is not sure
+    assert meter.end(False, 0.01, sampler_type="so") == pytest.approx(0.02)  # one alone is not sure
     assert meter.end(True, 0.02) == pytest.approx(0.05)
 
 
@@ -47,10 +47,10 @@ def test_one_glance_into_which_something_came_does_not_stop_the_picture():
     now = [0.0]
     meter = OverheadMeter(lambda: now[0])
 
-    def step(seconds, glanced):
+    def step(seconds, sampler_type):
         meter.begin()
         now[0] += seconds
-        return meter.end(False, 1e-4, glanced)
+        return meter.end(False, 1e-4, sampler_type)
 
     for _ in range(5):
         step(0.01, False)
@@ -67,7 +67,7 @@ def passes(meter: OverheadMeter, clock: Clock, slow: int, usual: int, step: floa
     for seconds in [2 * step] * slow + [step] * usual:
         clock.now += seconds
         ends.append(clock.now)
-    meter.rested(ends)
+    meter.record_idle(ends)
 
 
 def test_the_steps_after_a_message_are_slower_and_that_is_counted():
@@ -96,7 +96,7 @@ def test_a_loop_that_becomes_slower_does_not_make_its_messages_cheaper():
         meter.sent()
         meter.begin()
         ends = [clock.now + 1e-3 * (step if step < 12 else 2 * step - 12) for step in range(1, 30)]
-        meter.rested(ends)
+        meter.record_idle(ends)
         clock.now = ends[-1]
     assert meter.sent() == 0.0
 
@@ -105,10 +105,10 @@ def test_a_kind_of_glance_that_costs_more_is_not_lost_among_the_others():
     clock = Clock()
     meter = OverheadMeter(clock)
 
-    def step(seconds: float, kind: str = "") -> float:
+    def step(seconds: float, sampler_type: str = "") -> float:
         meter.begin()
         clock.now += seconds
-        return meter.end(False, 1e-4, kind)
+        return meter.end(False, 1e-4, sampler_type)
 
     for _ in range(30):
         step(0.01)

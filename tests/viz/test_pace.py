@@ -22,13 +22,13 @@ class Clock:
 def test_a_message_that_cost_much_is_followed_by_a_longer_rest():
     clock = Clock()
     throttle = Throttle(clock)
-    assert throttle.due()
+    assert throttle.is_due()
     for _ in range(FIRST):
-        throttle.spent(0.2 * SHARE)  # these may come sooner
-    throttle.spent(0.2 * SHARE)
+        throttle.record_message(0.2 * SHARE)  # these may come sooner
+    throttle.record_message(0.2 * SHARE)
     for after, due in ((0.1, False), (0.19, False), (0.21, True)):
         clock.now = 100 + after
-        assert throttle.due() == due
+        assert throttle.is_due() == due
 
 
 def test_never_more_than_thirty_messages_a_second():
@@ -36,8 +36,8 @@ def test_never_more_than_thirty_messages_a_second():
     throttle, sent = Throttle(clock), 0
     for _ in range(1000):
         clock.now += 0.001
-        if throttle.due():
-            throttle.spent(0.0)
+        if throttle.is_due():
+            throttle.record_message(0.0)
             sent += 1
     assert 20 <= sent <= 30
 
@@ -50,11 +50,11 @@ def watch(step, *costs, seconds=60):
     end = clock.now + seconds
     while clock.now < end:
         clock.now += step
-        if throttle.sample():
+        if throttle.should_sample():
             cost = next(costs)
             clock.now += cost
-            if throttle.due():
-                throttle.spent(cost)
+            if throttle.is_due():
+                throttle.record_message(cost)
                 sent.append(clock.now)
     return sent
 
@@ -74,13 +74,13 @@ def test_long_steps_cost_no_messages():
 def test_a_picture_that_goes_ahead_of_its_numbers_counts_as_a_message():
     clock = Clock()
     throttle = Throttle(clock)
-    throttle.rest_later()
-    assert throttle.due()  # the numbers follow at once
+    throttle.delay_after_next()
+    assert throttle.is_due()  # the numbers follow at once
     gaps = []
     for _ in range(3):
         sent = clock.now
-        throttle.spent(0.0)
-        while not throttle.due():
+        throttle.record_message(0.0)
+        while not throttle.is_due():
             clock.now += 1e-4
         gaps.append(clock.now - sent)
     assert gaps == pytest.approx([2 / 30, 1 / 30, 1 / 30], abs=2e-4)
@@ -105,12 +105,12 @@ def test_what_a_cheap_message_saves_a_dear_one_may_take():
 def test_the_first_second_is_sampled_whole():
     clock = Clock()
     throttle = Throttle(clock)
-    throttle.spent(1.0)
+    throttle.record_message(1.0)
     clock.now += EARLY / 2
-    assert throttle.sample()
-    assert not throttle.due()
+    assert throttle.should_sample()
+    assert not throttle.is_due()
     clock.now += EARLY
-    assert not throttle.sample()
+    assert not throttle.should_sample()
 
 
 def test_an_open_gate_does_not_wait():
@@ -236,17 +236,17 @@ def test_what_json_cannot_hold_becomes_null():
 def test_the_first_messages_may_come_sooner():
     clock = Clock()
     throttle = Throttle(clock)
-    throttle.spent(1.0)
+    throttle.record_message(1.0)
     clock.now += 5
-    assert throttle.due()
+    assert throttle.is_due()
 
 
 def test_early_looks_have_a_budget():
     throttle = Throttle(Clock())
-    throttle.spent(1.0)
-    assert throttle.sample()
-    throttle.looked(1.0)
-    assert not throttle.sample()
+    throttle.record_message(1.0)
+    assert throttle.should_sample()
+    throttle.record_look(1.0)
+    assert not throttle.should_sample()
 
 
 def test_looks_far_apart_meet_every_one_of_those_who_take_turns():
@@ -256,7 +256,7 @@ def test_looks_far_apart_meet_every_one_of_those_who_take_turns():
     looked = set()
     for step in range(600):
         clock.now += 0.05
-        if throttle.sample():
+        if throttle.should_sample():
             looked.add(step % 6)  # six networks; a look is due after each 12 steps
-            throttle.spent(0.03)
+            throttle.record_message(0.03)
     assert len(looked) > 2

@@ -43,7 +43,7 @@ def test_a_mean_that_is_rounding_noise_has_no_sign(mean, sign):
     assert sign_of(stats(mean)) == sign
     snapshot = snapshot_with(stats(mean))
     graph = snapshot.graph
-    sent = Message(make_plan(graph, Choice()), graph).numbers(pack(snapshot))
+    sent = Message(make_plan(graph, Choice()), graph).values(pack(snapshot))
     assert sent == pack_values(snapshot)
     assert np.frombuffer(sent[-3:], "i1").tolist() == [sign] * 3
 
@@ -53,14 +53,14 @@ def test_what_is_unknown_has_neither_number_nor_sign():
     snapshot = snapshot_with(None)
     graph = snapshot.graph
     wire, packed = Message(make_plan(graph, Choice()), graph), pack(snapshot)
-    assert wire.numbers(packed) == pack_values(snapshot)
+    assert wire.values(packed) == pack_values(snapshot)
     assert wire.texts(packed) == texts_of(snapshot)
-    assert np.isnan(np.frombuffer(wire.numbers(packed)[:-3], "f4")[1::2]).all()
+    assert np.isnan(np.frombuffer(wire.values(packed)[:-3], "f4")[1::2]).all()
 
 
 def test_the_size_of_a_packed_step_is_that_of_what_it_holds():
     small, large = (pack(snapshot_with(stats(1.0))) for _ in range(2))
-    assert small.nbytes >= small.numbers.nbytes + small.marks.nbytes + small.few.nbytes
+    assert small.nbytes >= small.statistics.nbytes + small.marks.nbytes + small.few.nbytes
     large.texts[0] = "x" * 1000
     assert large.nbytes - small.nbytes >= 1000
     few = replace(small, few=np.zeros(1000))

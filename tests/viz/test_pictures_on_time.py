@@ -14,7 +14,7 @@ import edutorch
 from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.live import layout_queue
 from edutorch.viz.live import page as stage
-from edutorch.viz.live import view as live
+from edutorch.viz import live
 from edutorch.viz.live.layout_queue import LayoutQueue, blank_snapshot, strip_style, write_labels
 from edutorch.viz.render.dot import dot_text, node_lines
 from edutorch.viz.render.graphviz import engines, render
@@ -46,8 +46,8 @@ class Page:
 
 def watched():
     view = live()
-    view._stage.page = Page()
-    return view, view._stage.page
+    view._page_state.page = Page()
+    return view, view._page_state.page
 
 
 def render_after(monkeypatch, wait):
@@ -97,15 +97,15 @@ def test_until_graphviz_has_it_a_loop_waits_a_moment_which_is_no_cost_of_watchin
     render_after(monkeypatch, lambda: let_go.wait(60))
     w = edutorch.ones(5, requires_grad=True)
     view, _ = watched()
-    waits, prepare = [], view._stage.prepare
+    waits, prepare = [], view._page_state.prepare
     monkeypatch.setattr(
-        view._stage, "prepare", lambda *asked: waits.append(prepare(*asked)) or waits[-1]
+        view._page_state, "prepare", lambda *asked: waits.append(prepare(*asked)) or waits[-1]
     )
-    with view._hearing:
+    with view._subscription:
         w.sin().sum().backward()
     let_go.set()
     (waited,) = waits
-    assert view._recorder.aside >= waited >= layout_queue.PATIENCE
+    assert view._recorder.end_seconds >= waited >= layout_queue.PATIENCE
 
 
 @pytest.mark.parametrize("most", [2, 3])
@@ -115,11 +115,11 @@ def test_a_large_picture_is_not_waited_for_at_the_end_of_a_step(monkeypatch, mos
     render_after(monkeypatch, lambda: let_go.wait(60))
     w = edutorch.ones(5, requires_grad=True)
     view, _ = watched()
-    asked, svg = [], view._stage.layouts.svg
+    asked, svg = [], view._page_state.layouts.svg
     monkeypatch.setattr(
-        view._stage.layouts, "svg", lambda graph, patience: asked.append(patience) or svg(graph, 0)
+        view._page_state.layouts, "svg", lambda graph, patience: asked.append(patience) or svg(graph, 0)
     )
-    with view._hearing:
+    with view._subscription:
         w.sin().sum().backward()  # three nodes
         view._recorder.finish_step()
     let_go.set()
@@ -139,10 +139,10 @@ def test_a_late_picture_is_sent_beside_a_loop_that_takes_its_time(monkeypatch):
             optimizer.step()
             assert len(page.pictures) == step  # Graphviz is still at work
             assert page.waits_for(step + 1)  # and the loop does nothing
-            patch, numbers = page.shown[-1]
+            patch, values = page.shown[-1]
             assert patch["step"] == step + 1
             expected = getattr(np, op)(np.arange(1.0, 6.0)).mean()
-            assert numbers[2] == pytest.approx(expected, rel=1e-6)
+            assert values[2] == pytest.approx(expected, rel=1e-6)
     assert view.layouts == len(page.pictures) == 2
     steps = [patch["step"] for patch, _ in page.shown]
     assert steps == sorted(steps)
@@ -166,12 +166,12 @@ def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
     render_after(monkeypatch, lambda: let_go.wait(20))
     w = edutorch.ones(5, requires_grad=True)
     view, page = watched()
-    with view._hearing:
+    with view._subscription:
         w.sin().sum().backward()
-        view._stage.page = None
+        view._page_state.page = None
         let_go.set()
         whole = view._recorder.graph.arranged().graph
-        assert view._stage.layouts.wait(view._stage.plan(whole).graph)
+        assert view._page_state.layouts.wait(view._page_state.plan(whole).graph)
     assert not page.pictures
 
 
@@ -183,12 +183,12 @@ def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
 def test_words_are_written_where_graphviz_would_have_put_them(snapshot, engine):
     graph = snapshot.graph
     text = dot_text(blank_snapshot(graph), reserve=True, bare=True, words=False)
-    found = boxes(write_labels(strip_style(render(text, engine=engine).decode()), graph))
+    result = boxes(write_labels(strip_style(render(text, engine=engine).decode()), graph))
     text = dot_text(blank_snapshot(graph), reserve=True, bare=True)
     usual = boxes(strip_style(render(text, engine=engine).decode()))
-    assert found.keys() == usual.keys() == {node.id for node in graph.nodes}
+    assert result.keys() == usual.keys() == {node.id for node in graph.nodes}
     for node in graph.nodes:
-        (low, high), texts = found[node.id]
+        (low, high), texts = result[node.id]
         assert [words for words, _ in texts] == node_lines(node, None, None, reserve=True)
         assert all(low < y < high for _, y in texts)
         for (_, y), (_, by_graphviz) in zip(texts, usual[node.id][1], strict=True):
@@ -197,14 +197,14 @@ def test_words_are_written_where_graphviz_would_have_put_them(snapshot, engine):
 
 def boxes(svg):
     """Return the top and bottom of each box, and its lines with their places."""
-    found = {}
+    result = {}
     for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
         if group.get("class") == "node":
             (shape,) = group.findall(f"{SVG}polygon")
             ys = [float(part.split(",")[1]) for part in shape.get("points").split()]
-            texts = [(each.text, float(each.get("y"))) for each in group.findall(f"{SVG}text")]
-            found[group.get("id")] = (min(ys), max(ys)), texts
-    return found
+            texts = [(item.text, float(item.get("y"))) for item in group.findall(f"{SVG}text")]
+            result[group.get("id")] = (min(ys), max(ys)), texts
+    return result
 
 
 def test_no_name_gets_out_of_its_box():

@@ -14,10 +14,10 @@ from edutorch.viz.live.iopub_sender import NEEDED, FastSender  # noqa: E402
 
 BOTH_WAYS = """
 import json, threading, time
-from edutorch.viz.live.comm_queue import our_kernel
+from edutorch.viz.live.comm_queue import current_kernel
 from edutorch.viz.live.widget import LiveWidget
 
-kernel = our_kernel()
+kernel = current_kernel()
 thread, session = kernel.iopub_thread, kernel.session
 widget = LiveWidget(print)
 arrived = threading.Event()
@@ -29,7 +29,7 @@ ways = []
 for step in range(40):
     message = {"method": "update", "state": {"patch": {"step": step, "latest": {"loss": 0.5}}}}
     if step % 2:
-        ways.append(widget._post(message, [b"1234"]))
+        ways.append(widget._sender(message, [b"1234"]))
     else:
         widget._send(message, buffers=[b"1234"])
 end = time.monotonic() + 10
@@ -72,12 +72,12 @@ def test_messages_of_both_ways_arrive_in_their_order(both_ways):
 
 def test_they_are_the_same_but_for_their_own_numbers_and_dates(both_ways):
     usual, short = both_ways["sent"][2:4]
-    for each in (usual, short):
-        assert each["topic"] and each["signed"]
-        assert each["parent"]["msg_type"] == "execute_request"
+    for item in (usual, short):
+        assert item["topic"] and item["signed"]
+        assert item["parent"]["msg_type"] == "execute_request"
         for own in ("msg_id", "date"):
-            each["header"].pop(own)
-        each["content"]["data"]["state"]["patch"].pop("step")
+            item["header"].pop(own)
+        item["content"]["data"]["state"]["patch"].pop("step")
     assert usual == short
     identities = {both_way["header"].get("msg_id") for both_way in both_ways["sent"][4:]}
     assert len(identities) == 36
@@ -98,13 +98,13 @@ def a_kernel(**changes):
     a_kernel(session=SimpleNamespace(adapt_version=4, debug=False)),
 ])  # fmt: skip
 def test_elsewhere_it_goes_the_usual_way(kernel, monkeypatch):
-    monkeypatch.setattr(iopub_sender, "our_kernel", lambda: kernel)
+    monkeypatch.setattr(iopub_sender, "current_kernel", lambda: kernel)
     assert not FastSender(SimpleNamespace(_closed=False)).possible
     assert FastSender(SimpleNamespace(_closed=False))({}, []) is False
 
 
 def test_nothing_is_sent_for_a_comm_that_is_closed_nor_in_another_process(monkeypatch):
-    monkeypatch.setattr(iopub_sender, "our_kernel", a_kernel)
+    monkeypatch.setattr(iopub_sender, "current_kernel", a_kernel)
     comm = SimpleNamespace(_closed=False)
     assert FastSender(comm).possible
     assert FastSender(comm)({}, []) is False  # its session belongs to a process of another number

@@ -103,11 +103,11 @@ def box_of(node: GraphNode) -> Box:
 def makers(snapshot: Snapshot) -> dict[str, GraphNode]:
     """Return the node that made what each node shows: a leaf that was refilled shows a result."""
     nodes = {node.id: node for node in snapshot.graph.nodes}
-    found = dict(nodes)
+    result = dict(nodes)
     for edge in snapshot.graph.edges:  # in the order of computation
         if nodes[edge.target].kind in LEAVES:
-            found[edge.target] = found[edge.source]
-    return found
+            result[edge.target] = result[edge.source]
+    return result
 
 
 def everything(snapshot: Snapshot) -> tuple[Counter[Box], Counter[tuple[Box, Box]]]:

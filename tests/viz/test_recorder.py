@@ -77,8 +77,8 @@ def test_a_broadcast_input_is_told_what_it_received(device):
 def test_python_numbers_are_boxes_of_their_own():
     x = edutorch.tensor(3.0, requires_grad=True)
     snapshot = record(lambda: (x**2 + 1).backward()).snapshot
-    kinds = {node.label: node.kind for node in snapshot.graph.nodes}
-    assert kinds == {
+    types = {node.label: node.kind for node in snapshot.graph.nodes}
+    assert types == {
         "leaf": "leaf", "exponent": "constant", "pow": "op", "other": "constant", "add": "output",
     }  # fmt: skip
 
@@ -121,8 +121,8 @@ def test_two_losses_of_one_graph_are_drawn_together():
         first.backward(retain_graph=True)
         second.backward()
 
-    kinds = {node.label: node.kind for node in record(run).snapshot.graph.nodes}
-    assert kinds["sum"] == kinds["mean"] == "output"
+    types = {node.label: node.kind for node in record(run).snapshot.graph.nodes}
+    assert types["sum"] == types["mean"] == "output"
 
 
 def test_without_backward_the_results_are_drawn():
@@ -186,10 +186,10 @@ def test_no_tensor_is_kept_alive(sampling):
         hidden = x.exp()
         loss = hidden.sum()
         loss.backward()
-        alive = [weakref.ref(each) for each in (x, hidden, loss, loss.grad_fn)]
+        alive = [weakref.ref(item) for item in (x, hidden, loss, loss.grad_fn)]
         del x, hidden, loss
         gc.collect()
-        assert [each() for each in alive] == [None] * 4
+        assert [item() for item in alive] == [None] * 4
 
 
 def test_temporary_tensors_at_the_same_address_are_two_boxes():
@@ -233,8 +233,8 @@ def test_a_value_from_an_earlier_step_is_an_input_of_this_one():
         recorder.finish_step()
         (hidden * w).backward()
         recorder.finish()
-    kinds = [(node.kind, node.label) for node in recorder.snapshot.graph.nodes]
-    assert kinds == [("leaf", "leaf"), ("leaf", "leaf"), ("output", "mul")]
+    types = [(node.kind, node.label) for node in recorder.snapshot.graph.nodes]
+    assert types == [("leaf", "leaf"), ("leaf", "leaf"), ("output", "mul")]
 
 
 def test_only_modules_are_watched():

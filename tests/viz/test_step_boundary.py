@@ -19,7 +19,7 @@ class Loops:
 
     def _look(self, frame):
         if self.boundary.open is not None and self.boundary.has_turned(path_to(frame, FRAME)):
-            self.boundary.ended_late()
+            self.boundary.record_late_end()
             self.steps += 1
 
     def update(self, name):

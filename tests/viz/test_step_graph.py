@@ -214,7 +214,7 @@ def test_calls_of_functions_and_modules_are_noted():
         loss.backward()
 
     scopes = [node.scopes for node in recorded(run, model).graph.nodes if node.kind == "op"]
-    names = [[(scope.kind, scope.name, scope.call) for scope in each] for each in scopes]
+    names = [[(scope.kind, scope.name, scope.call) for scope in item] for item in scopes]
     assert [("module", "", 1)] in names
     assert [("module", "", 2)] in names
     assert names.count([("function", "cross_entropy", 1)]) == 2
@@ -280,22 +280,22 @@ def test_no_tensor_is_kept_alive():
         view = h[:10]
         view.mul_(2)
         grey = h.detach() + 1
-        alive = [weakref.ref(each) for each in (h, view, grey)]
+        alive = [weakref.ref(item) for item in (h, view, grey)]
         h.sum().backward(retain_graph=True)
         del h, view, grey
         gc.collect()
-        assert [each() for each in alive] == [None] * 3
+        assert [item() for item in alive] == [None] * 3
 
 
 def test_a_number_in_front_is_a_number():
     w = torch.tensor([1.0, 2.0], requires_grad=True)
     snapshot = recorded(lambda: (1 - w + 2 / w).sum().backward())
     assert [node.label for node in snapshot.graph.nodes if node.kind == "leaf"] == ["leaf"]
-    numbers = [
+    values = [
         value.text for node, value in zip(snapshot.graph.nodes, snapshot.values, strict=True)
         if node.kind == "constant"
     ]  # fmt: skip
-    assert numbers == ["1", "2"]
+    assert values == ["1", "2"]
     read = draw((1 - w).sum()).whole
     assert [node.kind for node in read.graph.nodes].count("constant") == 1
 

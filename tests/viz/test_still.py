@@ -15,7 +15,7 @@ FIRST = """
 import time, threading
 import edutorch
 from edutorch import nn, viz
-from edutorch.viz import still
+from edutorch.viz.live import fallback_picture as still
 still.AFTER = 0.1
 model = nn.Linear(2, 1)
 x = edutorch.ones(3, 2)
@@ -44,18 +44,18 @@ def kernel():
 
 def outputs(client, code):
     """Run a cell, and return what a notebook holds of it in the end: a bundle for each output."""
-    shown, places = [], {}
+    shown, positions = [], {}
 
     def hear(message):
-        kind, content = message["msg_type"], message["content"]
+        message_type, content = message["msg_type"], message["content"]
         assert "traceback" not in content, "\n".join(content["traceback"])
         id = content.get("transient", {}).get("display_id")
-        if kind in ("display_data", "execute_result"):
+        if message_type in ("display_data", "execute_result"):
             if id:
-                places.setdefault(id, []).append(len(shown))
+                positions.setdefault(id, []).append(len(shown))
             shown.append(content["data"])
-        elif kind == "update_display_data":
-            for place in places.get(id, ()):
+        elif message_type == "update_display_data":
+            for place in positions.get(id, ()):
                 shown[place] = content["data"]
 
     client.execute_interactive(code, timeout=LIMIT, output_hook=hear)
@@ -98,8 +98,8 @@ def show(page):
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_has_a_picture_for_a_page_that_loses_it(kernel, name):
     widget, below = outputs(kernel, SHOW + VIEWS[name])
-    key = outputs(kernel, "getattr(page, 'key', None) or (getattr(page, 'stage', None) or "
-                          "page._view.stage).page.key")  # fmt: skip
+    key = outputs(kernel, "getattr(page, 'key', None) or (getattr(page, 'page_state', None) or "
+                          "page._view.page_state).page.key")  # fmt: skip
     key = key[0]["text/plain"].strip("'")
     assert WIDGET in widget
     assert "text/html" in below and f'data-of="{key}"' in below["text/html"]

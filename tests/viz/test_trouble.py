@@ -20,8 +20,8 @@ from edutorch.viz.diagnostics.saved_values import find_bad_gradients, find_bad_v
 from edutorch.viz.graph.names import Names
 
 
-def leaf(*numbers):
-    return edutorch.tensor(list(numbers), requires_grad=True)
+def leaf(*values):
+    return edutorch.tensor(list(values), requires_grad=True)
 
 
 def only(report):
@@ -60,8 +60,8 @@ def test_each_message_is_a_sentence_and_says_what_to_do(kind):
 
 
 def test_a_finding_reads_like_an_error():
-    found = finding("never-called", line="a.py:3  x", details=("one",), names="`w`", module="`a`")
-    assert str(found).splitlines() == [
+    result = finding("never-called", line="a.py:3  x", details=("one",), names="`w`", module="`a`")
+    assert str(result).splitlines() == [
         "✗ `w` get no gradient: `a` never ran.",
         "  at a.py:3  x",
         "  one",
@@ -87,17 +87,17 @@ FORWARD = [
 
 @pytest.mark.parametrize(("function", "numbers", "op", "cause"), FORWARD)
 def test_the_first_bad_op_and_the_operand_that_caused_it(function, numbers, op, cause):
-    found = viz.check(function, leaf(*numbers)).findings[0]
-    assert found.kind == "nan"
-    assert f"is made by {op}: " in found.says and cause in found.says
-    assert re.match(r"test_trouble\.py:\d+  ", found.line)
-    assert found.details
+    finding = viz.check(function, leaf(*numbers)).findings[0]
+    assert finding.kind == "nan"
+    assert f"is made by {op}: " in finding.says and cause in finding.says
+    assert re.match(r"test_trouble\.py:\d+  ", finding.line)
+    assert finding.details
 
 
 def test_the_operand_is_named_with_its_range():
     speed = leaf(0.0, 4.0)
-    found = only(viz.check(lambda: speed.log().sum()))
-    assert found.details == ("input = speed (2): from 0 to 4",)
+    result = only(viz.check(lambda: speed.log().sum()))
+    assert result.details == ("input = speed (2): from 0 to 4",)
 
 
 def test_what_follows_from_the_first_is_not_reported():
@@ -108,9 +108,9 @@ def test_what_follows_from_the_first_is_not_reported():
 def test_bad_data_is_called_so():
     speeds = edutorch.tensor([1.0, math.nan, math.inf])
     w = leaf(1.0)
-    found = only(viz.check(lambda: (speeds * w).sum()))
-    assert found.kind == "nan-data"
-    assert found.says.startswith("`speeds` comes in with 2 bad numbers")
+    result = only(viz.check(lambda: (speeds * w).sum()))
+    assert result.kind == "nan-data"
+    assert result.says.startswith("`speeds` comes in with 2 bad numbers")
 
 
 def test_a_mask_of_infinities_is_no_trouble():
@@ -119,24 +119,24 @@ def test_a_mask_of_infinities_is_no_trouble():
     later = edutorch.ones(3, 3).triu(1).bool()
     assert viz.check(lambda s: F.softmax(s + mask, -1)[0].sum(), scores).ok
     assert viz.check(lambda s: F.softmax(s.masked_fill(later, -math.inf), -1)[0].sum(), scores).ok
-    found = viz.check(lambda s: F.softmax(s.masked_fill(later | True, -math.inf), -1).sum(), scores)
-    assert "everything is masked" in found.findings[0].says
+    result = viz.check(lambda s: F.softmax(s.masked_fill(later | True, -math.inf), -1).sum(), scores)
+    assert "everything is masked" in result.findings[0].says
 
 
 def test_a_mask_does_not_protect_a_gradient():
     x = leaf(0.0, 4.0)
     report = viz.check(lambda x: edutorch.where(x > 0, x.sqrt(), x * 0).sum(), x)
-    found = only(report)
-    assert found.kind == "nan-gradient"
+    result = only(report)
+    assert result.kind == "nan-gradient"
     assert (
-        "rule of sqrt: the slope of sqrt at 0 is infinite (at 1 place), and 0 · Inf" in found.says
+        "rule of sqrt: the slope of sqrt at 0 is infinite (at 1 place), and 0 · Inf" in result.says
     )
-    assert found.do.startswith("Add a small number below the root")
+    assert result.do.startswith("Add a small number below the root")
 
 
 def test_a_gradient_of_zero_times_a_slope_without_end():
-    found = only(viz.check(lambda x: x.sqrt().sum(), leaf(0.0, 1.0)))
-    assert found.kind == "nan-gradient" and "Inf in a gradient" in found.says
+    result = only(viz.check(lambda x: x.sqrt().sum(), leaf(0.0, 1.0)))
+    assert result.kind == "nan-gradient" and "Inf in a gradient" in result.says
 
 
 def test_large_numbers_that_are_fine():
@@ -179,13 +179,13 @@ CUTS = {
 @pytest.mark.parametrize("name", CUTS)
 def test_where_the_chain_is_cut(name):
     cut, words = CUTS[name]
-    found = only(viz.check(Net(cut), X))
-    assert found.kind == "cut"
-    assert found.says.startswith(
+    result = only(viz.check(Net(cut), X))
+    assert result.kind == "cut"
+    assert result.says.startswith(
         "`first.weight`, `first.bias` get no gradient: the chain is cut by"
     )
-    assert words in found.says
-    assert "test_trouble.py" in found.line
+    assert words in result.says
+    assert "test_trouble.py" in result.line
 
 
 def test_a_whole_chain_is_no_trouble():
@@ -195,8 +195,8 @@ def test_a_whole_chain_is_no_trouble():
 
 
 def test_a_layer_that_never_runs_and_one_that_nobody_needs():
-    found = only(viz.check(Net(use=False), X))
-    assert (found.kind, found.says) == (
+    result = only(viz.check(Net(use=False), X))
+    assert (result.kind, result.says) == (
         "never-called", "`spare.weight`, `spare.bias` get no gradient: `spare` never ran.",
     )  # fmt: skip
 
@@ -234,8 +234,8 @@ def test_a_check_changes_nothing():
 def test_softmax_in_front_of_cross_entropy():
     target = edutorch.tensor([0, 1, 0, 1, 0])
     with pytest.warns(UserWarning, match="softmax"):
-        found = only(viz.check(lambda x: F.cross_entropy(F.softmax(Net()(x), 1), target), X))
-    assert found.kind == "double-softmax" and "Leave softmax out" in found.do
+        result = only(viz.check(lambda x: F.cross_entropy(F.softmax(Net()(x), 1), target), X))
+    assert result.kind == "double-softmax" and "Leave softmax out" in result.do
     report = viz.check(lambda x: F.nll_loss(F.softmax(Net()(x), 1), target), X)
     assert "probabilities-to-nll" in report.kinds
     assert viz.check(lambda x: F.cross_entropy(Net()(x), target), X).ok
@@ -251,7 +251,7 @@ def test_a_check_leaves_buffers_and_gradients_as_they_are():
     assert all(edutorch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert all(one._array is other for one, other in zip(net.buffers(), arrays, strict=True))
     assert net[0].weight.grad.tolist() == [[1.0] * 3] * 4
-    assert all(each.grad is None for each in (net[0].bias, *net[2].parameters()))
+    assert all(item.grad is None for item in (net[0].bias, *net[2].parameters()))
     net[2] = nn.Linear(5, 2)  # also where it fails behind them
     with pytest.raises(RuntimeError):
         viz.check(net, X)
@@ -283,8 +283,8 @@ def test_an_error_in_forward_leaves_the_graph_with_the_op_in_red():
     assert labels.count("linear") == 1 and "relu" in labels
     sources = [e.source for e in report.snapshot.graph.edges if e.target == node.id]
     assert len(sources) == 3
-    found = report.findings[0]
-    assert found.kind == "error" and "5" in " ".join(found.details) and found.do
+    finding = report.findings[0]
+    assert finding.kind == "error" and "5" in " ".join(finding.details) and finding.do
     assert "✗ linear" in report.drawing.dot and "#B00020" in report.drawing.dot
 
 
@@ -294,7 +294,7 @@ def test_an_error_in_a_loop_is_drawn_and_goes_on_its_way():
     with pytest.raises(RuntimeError, match="matmul"), view:
         (w.exp() @ edutorch.ones(2, 2)).sum().backward()
     assert [node.label for node in red(view.drawing().whole)] == ["✗ matmul"]
-    assert view.trouble.found["error"].says.startswith("matmul failed: axis")
+    assert view.trouble.findings["error"].says.startswith("matmul failed: axis")
     assert viz.post_mortem().findings[0].kind == "error"
 
 

@@ -164,8 +164,8 @@ def test_bad_numbers_are_counted(values, bad):
 
 
 def test_an_infinity_is_no_nan():
-    found = [has_nan(each) for each in (array(1, INF), array(1, NAN), array(), F4("nan"))]
-    assert found == [False, True, False, True]
+    result = [has_nan(item) for item in (array(1, INF), array(1, NAN), array(), F4("nan"))]
+    assert result == [False, True, False, True]
 
 
 @pytest.mark.parametrize(("value", "text"), [

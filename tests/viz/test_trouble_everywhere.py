@@ -60,9 +60,9 @@ def test_it_is_found_and_names_its_line(case, place):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         told = case.code(PLACES[place])
-    found = told.findings if isinstance(told, viz.Report) else told.trouble.found.values()
-    said = [each for each in found if each.kind == case.kind]
-    assert said, f"not found, but {[str(each) for each in found]}"
+    findings = told.findings if isinstance(told, viz.Report) else told.trouble.findings.values()
+    said = [item for item in findings if item.kind == case.kind]
+    assert said, f"not found, but {[str(item) for item in findings]}"
     text = str(said[0])
     assert case.word in text
     if case.line:
@@ -74,7 +74,7 @@ def test_it_is_found_and_names_its_line(case, place):
 @pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
 def test_nothing_is_said_of_a_correct_loop(loop, place):
     view = loop(PLACES[place])
-    assert not view.trouble.found, view.trouble.text()
+    assert not view.trouble.findings, view.trouble.text()
     assert view.step
     told = gauges_of(view).patch()
     assert told is None or told["words"] == [FINE]

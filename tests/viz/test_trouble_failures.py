@@ -73,10 +73,10 @@ def test_an_error_of_ones_own_is_no_failed_op(place, error):
             raise error("of my own")
 
     view = ended(place, step, error, net)
-    found = view.trouble.found["error"]
-    assert found.kind == "stopped" and "by your own code" in found.says
-    assert found.line.endswith('raise error("of my own")')
-    assert "shapes" not in str(found)
+    finding = view.trouble.findings["error"]
+    assert finding.kind == "stopped" and "by your own code" in finding.says
+    assert finding.line.endswith('raise error("of my own")')
+    assert "shapes" not in str(finding)
     assert failed(view.drawing().whole) == []
 
 
@@ -91,7 +91,7 @@ def test_an_error_of_ones_own_in_a_forward(place):
             raise NotImplementedError("not yet written")
 
     view = ended(place, lambda step: Net()(X), NotImplementedError)
-    assert view.trouble.found["error"].kind == "stopped"
+    assert view.trouble.findings["error"].kind == "stopped"
 
 
 def test_a_failure_that_was_caught_is_not_the_one_that_ended_the_block():
@@ -103,7 +103,7 @@ def test_a_failure_that_was_caught_is_not_the_one_that_ended_the_block():
         w.exp().sum().backward()
         raise ValueError("later")
 
-    assert ended("script", step, ValueError).trouble.found["error"].kind == "stopped"
+    assert ended("script", step, ValueError).trouble.findings["error"].kind == "stopped"
 
 
 def test_an_interrupt_is_no_trouble():
@@ -113,7 +113,7 @@ def test_an_interrupt_is_no_trouble():
         (w * w).sum().backward()
         raise KeyboardInterrupt
 
-    assert ended("script", step, KeyboardInterrupt).trouble.found == {}
+    assert ended("script", step, KeyboardInterrupt).trouble.findings == {}
 
 
 class Refused(torch.autograd.Function):
@@ -148,7 +148,7 @@ def test_a_failed_op_has_its_name_and_all_its_operands(name):
         (node,) = failed(snapshot)
         assert node.label == f"✗ {name}", place
         inputs = [edge.input for edge in snapshot.graph.edges if edge.target == node.id]
-        assert inputs == [each for each, _ in operands], place
+        assert inputs == [item for item, _ in operands], place
         assert node.dtype == " with ".join(shape for _, shape in operands), place
 
 
@@ -198,7 +198,7 @@ def test_a_view_frames_a_correct_attention_nowhere():
                 loss.backward()
                 net.zero_grad()
         assert view.drawing().whole.bad == ()
-        assert not view.trouble.found
+        assert not view.trouble.findings
 
 
 # Asked for ----------------------------------------------------------------------------------
@@ -208,9 +208,9 @@ def test_a_bad_gradient_of_a_leaf_is_found_and_its_rule():
     w = torch.tensor([0.0, 4.0], requires_grad=True)
     loss = w.sqrt().sum()
     loss.backward(retain_graph=True)
-    (found,) = viz.trouble(loss).findings
-    assert found.kind == "nan-gradient" and "rule of sqrt" in found.says
-    assert "loss = w.sqrt().sum()" in found.line or not found.line
+    (result,) = viz.trouble(loss).findings
+    assert result.kind == "nan-gradient" and "rule of sqrt" in result.says
+    assert "loss = w.sqrt().sum()" in result.line or not result.line
     kept = w.grad.clone()
     viz.trouble(loss)
     assert torch.equal(kept, w.grad)  # a look changes nothing

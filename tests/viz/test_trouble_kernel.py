@@ -26,8 +26,8 @@ def run(code, kind):
         views.append(viz.View(models, __import__("sys")._getframe(1), None, False, None))
         return views[-1]
     told = code(watch)
-    found = told.findings if isinstance(told, viz.Report) else told.trouble.found.values()
-    assert views[0]._stage.page is not None, "this is no kernel"
+    found = told.findings if isinstance(told, viz.Report) else told.trouble.findings.values()
+    assert views[0]._page_state.page is not None, "this is no kernel"
     return [(each.line, str(each)) for each in found if kind in ("", each.kind)]
 """
 

@@ -81,9 +81,9 @@ def test_every_kind_of_holder_is_named(way):
             tensor, Referrers(set())
         )
 
-    said, found = holding()
+    said, result = holding()
     assert any(f"`{name}`" in sentence for sentence in said), said
-    assert all(kind != "unknown" for _, kind in found), found
+    assert all(category != "unknown" for _, category in result), result
 
 
 def test_a_search_for_holders_ends(monkeypatch):
@@ -100,8 +100,8 @@ def test_the_cells_of_a_notebook_are_known():
     x = leaf(1.0)
     space.Out = {4: (x * 2).sum()}
     try:
-        found = [finding for finding in viz.trouble().findings if "`Out[4]`" in finding.says]
-        assert found and "%reset -f out" in found[0].do
+        findings = [finding for finding in viz.trouble().findings if "`Out[4]`" in finding.says]
+        assert findings and "%reset -f out" in findings[0].do
     finally:
         del sys.modules["shell_of_a_notebook"]
 

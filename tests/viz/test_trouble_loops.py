@@ -19,8 +19,8 @@ from edutorch.viz.live.recorder import Recorder
 from tests.viz.golden import FOLDER
 
 
-def leaf(*numbers):
-    return edutorch.tensor(list(numbers), requires_grad=True)
+def leaf(*values):
+    return edutorch.tensor(list(values), requires_grad=True)
 
 
 class Page:
@@ -51,15 +51,15 @@ def train(model=None, optimizer=None, loss=None, steps=14, clear=True, after=lam
             optimizer.step()
             after(value)
             look_at_the_next(view)
-    return {each.kind: each for each in view.trouble.found.values()}
+    return {finding.kind: finding for finding in view.trouble.findings.values()}
 
 
 def look_at_the_next(view):
     """Let the next step be looked at too, however little time has gone by."""
     recorder, modes = view._recorder, current()
     recorder.sampling = recorder.sampled_whole = True
-    if view._hearing.event not in modes.listeners:
-        switch(modes, listeners=(*modes.listeners, view._hearing.event))
+    if view._subscription.event not in modes.listeners:
+        switch(modes, listeners=(*modes.listeners, view._subscription.event))
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])
@@ -68,9 +68,9 @@ def test_a_good_loop_is_no_trouble(kind):
 
 
 def test_good_loops_of_other_kinds_are_no_trouble():
-    numbers = []
-    assert train(after=lambda loss: numbers.append(loss.item())) == {}
-    assert train(after=lambda loss: numbers.append(loss.detach())) == {}
+    values = []
+    assert train(after=lambda loss: values.append(loss.item())) == {}
+    assert train(after=lambda loss: values.append(loss.detach())) == {}
     model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Dropout(), nn.Linear(8, 2))
     model[1].eval()  # one frozen layer, on purpose
     assert train(model) == {}
@@ -89,14 +89,14 @@ def test_gradients_added_up_over_batches_are_no_trouble():
 
 
 def test_zero_grad_is_forgotten():
-    found = train(clear=False)["no-zero-grad"]
-    assert "zero_grad() before backward()" in found.do
+    result = train(clear=False)["no-zero-grad"]
+    assert "zero_grad() before backward()" in result.do
 
 
 def test_the_optimizer_has_not_all_parameters():
-    found = train(optimizer=lambda model: optim.SGD(model[0].parameters(), lr=0.1), steps=30)
-    assert list(found) == ["not-optimized"]
-    assert found["not-optimized"].says.startswith("`2.weight`, `2.bias` get gradients, but no")
+    result = train(optimizer=lambda model: optim.SGD(model[0].parameters(), lr=0.1), steps=30)
+    assert list(result) == ["not-optimized"]
+    assert result["not-optimized"].says.startswith("`2.weight`, `2.bias` get gradients, but no")
 
 
 def test_two_optimizers_are_no_trouble():
@@ -125,22 +125,22 @@ def test_a_model_left_in_eval_mode():
 
 
 def test_a_loss_that_never_changes():
-    found = train(optimizer=lambda model: optim.SGD(model.parameters(), lr=0.0), steps=30)
-    assert list(found) == ["loss-constant"]
+    result = train(optimizer=lambda model: optim.SGD(model.parameters(), lr=0.0), steps=30)
+    assert list(result) == ["loss-constant"]
 
 
 def test_dead_units():
     model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
     with edutorch.no_grad():
         model[0].bias.fill_(-100)
-    found = train(model)
-    assert list(found) == ["zero-gradient"]
-    assert found["zero-gradient"].says.startswith("`0.weight`, `0.bias`, `2.weight` had")
+    result = train(model)
+    assert list(result) == ["zero-gradient"]
+    assert result["zero-gradient"].says.startswith("`0.weight`, `0.bias`, `2.weight` had")
 
 
 def test_a_cut_chain_in_a_loop():
-    found = train(loss=lambda m, x, t: F.cross_entropy(m[2](m[0](x).relu().detach()), t))
-    assert list(found) == ["cut"]
+    result = train(loss=lambda m, x, t: F.cross_entropy(m[2](m[0](x).relu().detach()), t))
+    assert list(result) == ["cut"]
 
 
 def test_a_teacher_that_is_not_trained_is_no_trouble():
@@ -155,11 +155,11 @@ def test_a_teacher_that_is_not_trained_is_no_trouble():
 
 
 def test_steps_that_are_too_long():
-    found = train(
+    result = train(
         optimizer=lambda model: optim.SGD(model.parameters(), lr=3.0),
         loss=lambda m, x, t: (m(x) ** 2).mean(), steps=12,
     )  # fmt: skip
-    assert "divide the learning rate (3) by 10" in found["exploding"].do
+    assert "divide the learning rate (3) by 10" in result["exploding"].do
 
 
 def test_losses_of_many_steps_at_once_are_compared_as_one_by_one():
@@ -168,27 +168,27 @@ def test_losses_of_many_steps_at_once_are_compared_as_one_by_one():
     for _ in range(200):
         losses = [float(chance.randrange(9)) for _ in range(chance.randrange(0, 8))]
         losses += losses[-1:] * chance.randrange(0, 30)  # now and then one that stays
-        one.rested(losses)
+        one.record_idle(losses)
         for loss in losses:
-            other.rested([loss])
+            other.record_idle([loss])
         assert (one._same, one._same_seen) == (other._same, other._same_seen)
         assert one._losses[-6:] == other._losses[-6:]
 
 
 def test_losses_that_explode_to_nan_unseen_are_both_said():
     trouble = Trouble(Names((), None), Recorder(Names((), None)))
-    trouble.rested([4.0**n for n in range(6)])
+    trouble.record_idle([4.0**n for n in range(6)])
     assert trouble._found == {}  # it can wait until somebody asks
-    trouble.rested([5e3, math.nan, math.nan, 1.0])
+    trouble.record_idle([5e3, math.nan, math.nan, 1.0])
     assert list(trouble._found) == ["exploding", "nan-loss"]
-    trouble.rested([1e308, 1e308])  # their sum is not finite, but they are
-    assert list(trouble.found) == ["exploding", "nan-loss"]
+    trouble.record_idle([1e308, 1e308])  # their sum is not finite, but they are
+    assert list(trouble.findings) == ["exploding", "nan-loss"]
 
 
 def test_losses_are_heard_when_somebody_asks_what_was_found():
     trouble = Trouble(Names((), None), Recorder(Names((), None)))
-    trouble.rested([4.0**n for n in range(6)])
-    assert list(trouble.found) == ["exploding"]
+    trouble.record_idle([4.0**n for n in range(6)])
+    assert list(trouble.findings) == ["exploding"]
 
 
 def test_a_list_of_losses_is_noticed_and_named():
@@ -205,8 +205,8 @@ def test_a_list_of_losses_is_noticed_and_named():
             with edutorch.no_grad():
                 w -= 0.1 * w.grad
             look_at_the_next(view)
-    found = view.trouble.found["kept"]
-    assert "kept alive by `losses`" in found.says and "loss.item()" in found.do
+    finding = view.trouble.findings["kept"]
+    assert "kept alive by `losses`" in finding.says and "loss.item()" in finding.do
     assert frame_holds is losses
 
 
@@ -222,8 +222,8 @@ def test_a_history_that_grows():
             with edutorch.no_grad():
                 w -= 0.1 * w.grad
             look_at_the_next(view)
-    found = view.trouble.found["history"]
-    assert "behind add" in found.says and "total = total + loss" in found.line
+    finding = view.trouble.findings["history"]
+    assert "behind add" in finding.says and "total = total + loss" in finding.line
 
 
 def test_a_graph_of_the_gradient_is_pointed_out():
@@ -235,13 +235,13 @@ def test_a_graph_of_the_gradient_is_pointed_out():
             (w**3).sum().backward(create_graph=True)
             w.grad = None
             look_at_the_next(view)
-    assert "create_graph=True" in view.trouble.found["double"].says
+    assert "create_graph=True" in view.trouble.findings["double"].says
 
 
 def test_a_nan_in_a_loop_is_sent_to_the_page_with_its_node():
     w = leaf(3.0, 2.0)
     view = viz.live()
-    page = view._stage.page = Page()
+    page = view._page_state.page = Page()
     with view:
         for _ in range(6):
             w.grad = None
@@ -262,7 +262,7 @@ def test_a_nan_in_a_loop_is_sent_to_the_page_with_its_node():
 
 def test_a_mistake_in_here_never_breaks_a_loop(monkeypatch):
     view = viz.live()
-    monkeypatch.setitem(view.trouble._takers, (OpApplied, ""), [lambda event: 1 / 0])
+    monkeypatch.setitem(view.trouble._handlers, (OpApplied, ""), [lambda event: 1 / 0])
     w = leaf(1.0)
     with pytest.warns(UserWarning, match="nothing more is said about trouble"), view:
         (w * 2).sum().backward()

@@ -34,15 +34,15 @@ def test_the_thread_comes_near_and_goes_back(other, monkeypatch):
     os.sched_setaffinity(0, {place})
     try:
         kept = ThreadAffinity(other.native_id)
-        kept.near()
+        kept.pin_to_current()
         assert os.sched_getaffinity(other.native_id) == {place}
         os.sched_setaffinity(0, {max(mine)})
-        kept.near()  # the loop has moved
+        kept.pin_to_current()  # the loop has moved
         assert os.sched_getaffinity(other.native_id) == {max(mine)}
-        kept.anywhere()
+        kept.unpin()
         assert os.sched_getaffinity(other.native_id) == before
-        kept.anywhere()
-        kept.near()
+        kept.unpin()
+        kept.pin_to_current()
         assert os.sched_getaffinity(other.native_id) == {max(mine)}
     finally:
         os.sched_setaffinity(0, mine)
@@ -52,15 +52,15 @@ def test_the_thread_comes_near_and_goes_back(other, monkeypatch):
 def test_it_is_asked_now_and_then_where_the_loop_runs(other):
     kept, asked = ThreadAffinity(other.native_id), []
     kept._place = lambda: asked.append(1) or min(os.sched_getaffinity(0))
-    kept.near()
-    kept.near()
+    kept.pin_to_current()
+    kept.pin_to_current()
     assert len(asked) == 1
     kept._due = 0.0
-    kept.near()
-    kept.anywhere()
-    kept.near()  # it was let go
+    kept.pin_to_current()
+    kept.unpin()
+    kept.pin_to_current()  # it was let go
     assert len(asked) == 3
-    kept.anywhere()
+    kept.unpin()
 
 
 @linux
@@ -72,7 +72,7 @@ def test_where_it_may_not_run_it_does_not_come(other):
     os.sched_setaffinity(0, {max(mine)})
     try:
         kept = ThreadAffinity(other.native_id)
-        kept.near()
+        kept.pin_to_current()
         assert os.sched_getaffinity(other.native_id) == {min(mine)}
     finally:
         os.sched_setaffinity(0, mine)
@@ -82,35 +82,35 @@ def test_where_it_may_not_run_it_does_not_come(other):
 def test_two_views_give_it_back(other):
     before = os.sched_getaffinity(other.native_id)
     first, second = ThreadAffinity(other.native_id), ThreadAffinity(other.native_id)
-    for each in (first, second):
-        each.near()
+    for item in (first, second):
+        item.pin_to_current()
     assert len(os.sched_getaffinity(other.native_id)) == 1
-    for each in (first, second):
-        each.anywhere()
+    for item in (first, second):
+        item.unpin()
     assert os.sched_getaffinity(other.native_id) == before
 
 
 @linux
 def test_a_thread_that_is_gone_is_nobody():
     kept = ThreadAffinity(1 << 30)  # more than Linux counts up to
-    kept.near()
-    kept.anywhere()
+    kept.pin_to_current()
+    kept.unpin()
     assert kept._thread is None
 
 
 def test_elsewhere_nothing_is_done(monkeypatch, other):
-    ThreadAffinity(None).near()
+    ThreadAffinity(None).pin_to_current()
     monkeypatch.setattr(thread_affinity, "is_linux", lambda: False)
     monkeypatch.setattr(os, "sched_setaffinity", pytest.fail, raising=False)
     kept = ThreadAffinity(other.native_id)
-    kept.near()
-    kept.anywhere()
+    kept.pin_to_current()
+    kept.unpin()
 
 
 def test_the_thread_of_a_kernel_is_found(monkeypatch):
     thread = SimpleNamespace(native_id=7)
     kernel = SimpleNamespace(iopub_thread=SimpleNamespace(thread=thread))
-    for shell, found in (
+    for shell, result in (
         (SimpleNamespace(kernel=kernel), 7),
         (SimpleNamespace(), None),
         (None, None),
@@ -118,6 +118,6 @@ def test_the_thread_of_a_kernel_is_found(monkeypatch):
         monkeypatch.setitem(
             sys.modules, "IPython", SimpleNamespace(get_ipython=lambda shell=shell: shell)
         )
-        assert sending_thread() == found
+        assert sending_thread() == result
     monkeypatch.delitem(sys.modules, "IPython")
     assert sending_thread() is None

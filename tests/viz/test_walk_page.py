@@ -34,7 +34,7 @@ class Page:
 def opened(loss, **options):
     walk = viz.walk(loss, **options)
     view, page = walk._view, Page()
-    view.stage.page = page
+    view.page_state.page = page
     view.show()
     return walk, view, page
 
@@ -63,7 +63,7 @@ def test_the_page_gets_what_the_protocol_says():
 def test_the_buttons():
     x, w, y, loss = simple()
     walk, view, page = opened(loss)
-    id = f"n{walk.chart.numbers[y._node._order]}"
+    id = f"n{walk.chart.box_of[y._node._order]}"
     view.answer({"type": "walk", "go": "to", "node": id})
     assert page.data["station"]["name"] == "mul"
     view.answer({"type": "walk", "go": "back"})

@@ -69,13 +69,13 @@ def test_a_message_is_what_the_widget_would_have_sent_itself(monkeypatch):
     ]
     widget, usual = LiveWidget(print), LiveWidget(print)
     sent, expected = [], []
-    for each, messages in ((widget, sent), (usual, expected)):
+    for item, messages in ((widget, sent), (usual, expected)):
         monkeypatch.setattr(
-            each, "_send", lambda message, buffers=None, to=messages: to.append((message, buffers))
+            item, "_send", lambda message, buffers=None, to=messages: to.append((message, buffers))
         )
-    for picture, patch, numbers, curves in steps:
-        widget.show(picture, patch, numbers, curves)
-        changes = {"picture": picture, "patch": patch, "numbers": numbers, "curves": curves}
+    for picture, patch, values, curves in steps:
+        widget.show(picture, patch, values, curves)
+        changes = {"picture": picture, "patch": patch, "numbers": values, "curves": curves}
         with usual.hold_sync():
             for name, value in changes.items():
                 if value is not None:
@@ -92,7 +92,7 @@ def test_a_picture_stands_in_only_where_there_is_one_in_a_notebook(notebook, bun
     made = []
     module = sys.modules[LiveWidget.__module__]
     monkeypatch.setattr(module, "in_notebook", lambda: notebook)
-    monkeypatch.setattr(module, "Lasting", lambda *given: made.append(given))
+    monkeypatch.setattr(module, "ViewWithFallback", lambda *arguments: made.append(arguments))
     widget = LiveWidget(print, bundle)
     if notebook and bundle:
         widget._ipython_display_()

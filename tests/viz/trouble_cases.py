@@ -33,38 +33,38 @@ class Case(NamedTuple):
 CASES: list[Case] = []
 
 
-def case(kind: str, line: str, word: str) -> Callable[[Callable[[Watch], Any]], Any]:
+def case(finding_kind: str, line: str, word: str) -> Callable[[Callable[[Watch], Any]], Any]:
     """Add a program to the table; it returns its view, or a report."""
 
     def decorator(code: Callable[[Watch], Any]) -> Callable[[Watch], Any]:
-        CASES.append(Case(kind, code, line, word))
+        CASES.append(Case(finding_kind, code, line, word))
         return code
 
     return decorator
 
 
-def until(view: viz.View, kind: str) -> Iterator[int]:
+def until(view: viz.View, finding_kind: str) -> Iterator[int]:
     """Count steps until a kind of trouble is found, or it should long have been."""
     start, step = time.perf_counter(), 0
     while step < STEPS or time.perf_counter() < start + SECONDS:
-        if step >= 3 and kind in kinds(view):
+        if step >= 3 and finding_kind in kinds(view):
             return
         yield step
         step += 1
 
 
-def later(view: viz.View, kind: str) -> Iterator[bool]:
+def later(view: viz.View, finding_kind: str) -> Iterator[bool]:
     """Yield False while the loop is still good, then True, until the trouble is found."""
     start = time.perf_counter()
     while time.perf_counter() < start + LATER:
         yield False
-    for _ in until(view, kind):
+    for _ in until(view, finding_kind):
         yield True
 
 
 def kinds(view: viz.View) -> set[str]:
     """Return the kinds of all that was found."""
-    return {each.kind for each in view.trouble.found.values()}
+    return {finding.kind for finding in view.trouble.findings.values()}
 
 
 def body(width: int = 8) -> nn.Sequential:
@@ -270,11 +270,11 @@ def a_layer_that_nobody_needs(watch):
     return spare(watch, Spare(True), "unused")
 
 
-def spare(watch, net, kind):
+def spare(watch, net, finding_kind):
     x, y = batch()
     optimizer = optim.SGD(net.parameters(), lr=0.1)
     with watch(net) as view:
-        for _ in until(view, kind):
+        for _ in until(view, finding_kind):
             optimizer.zero_grad()
             loss = F.cross_entropy(net(x), y)
             loss.backward()

@@ -27,11 +27,11 @@ def a_model_left_in_eval_mode(watch):
     return plain(watch, net, "eval-mode")
 
 
-def plain(watch, net, kind, lr=0.1):
+def plain(watch, net, finding_kind, lr=0.1):
     x, y = batch()
     optimizer = optim.SGD(net.parameters(), lr=lr)
     with watch(net) as view:
-        for _ in until(view, kind):
+        for _ in until(view, finding_kind):
             optimizer.zero_grad()
             loss = F.cross_entropy(net(x), y)
             loss.backward()

@@ -19,7 +19,7 @@ def in_a_script(*models):
 
 def in_a_kernel(*models):
     view = viz.View(models, sys._getframe(1), None, False, None)
-    view._stage.page = Page()
+    view._page_state.page = Page()
     return view
 
 

@@ -21,7 +21,7 @@ def simple():
 
 
 def walk_threads():
-    return [each for each in threading.enumerate() if each.name == "edutorch-walk"]
+    return [item for item in threading.enumerate() if item.name == "edutorch-walk"]
 
 
 def gone(count=0):

@@ -1,4 +1,4 @@
-"""The graph that backward walks: for each op its derivative, and the arrows turned round."""
+"""The graph that backward walks: for each op its derivative, and the arrows reversed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def backward_snapshot(snapshot: Snapshot, part: GraphDirection) -> Snapshot:
 
     The node of a derivative holds the gradient that arrives at it, that of a leaf what is
     accumulated there. Beside the forward graph, an arrow of its own shows each value that a
-    derivative needs and that is therefore kept.
+    derivative needs and that is therefore saved.
     """
     if part == "forward":
         return snapshot
@@ -24,7 +24,7 @@ def backward_snapshot(snapshot: Snapshot, part: GraphDirection) -> Snapshot:
 
 
 class BackwardGraphBuilder:
-    """Builds the graph, node by node."""
+    """Builds the backward graph, node by node."""
 
     def __init__(self, forward: Snapshot, both: bool) -> None:
         self.forward, self.both = forward, both
@@ -44,10 +44,10 @@ class BackwardGraphBuilder:
             if node.differentiable:
                 self.backward_id[node.id] = self._add(derivative(node), grad, None)
         for edge, flow in zip(forward.graph.edges, forward.flows, strict=True):
-            self._turn(edge, flow)
+            self._reverse(edge, flow)
         if self.both:
             for node in forward.graph.nodes:
-                self._show_kept(node)
+                self._connect_saved(node)
         nodes, values, grads = zip(*self.rows, strict=True) if self.rows else ((), (), ())
         graph = Graph(tuple(nodes), tuple(self.edges), forward.graph.modules)
         return Snapshot(graph, tuple(values), tuple(grads), tuple(self.flows))
@@ -61,8 +61,8 @@ class BackwardGraphBuilder:
         self.edges.append(replace(edge, id=f"e{len(self.edges)}"))
         self.flows.append(flow)
 
-    def _turn(self, edge: GraphEdge, flow: Stats | None) -> None:
-        """Draw the arrow itself, if the forward graph is shown, and the one of its gradient."""
+    def _reverse(self, edge: GraphEdge, flow: Stats | None) -> None:
+        """Add the arrow itself, if the forward graph is shown, and the one of its gradient."""
         if self.both:
             source, target = self.forward_id[edge.source], self.forward_id[edge.target]
             self._connect(replace(edge, source=source, target=target), None)
@@ -71,7 +71,7 @@ class BackwardGraphBuilder:
             turned = replace(edge, source=source, target=target, kind="backward")
             self._connect(turned, flow)
 
-    def _show_kept(self, node: GraphNode) -> None:
+    def _connect_saved(self, node: GraphNode) -> None:
         makers = {edge.input: edge.source for edge in self.forward.graph.edges
                   if edge.target == node.id}  # fmt: skip
         for name, _ in node.saved:
@@ -82,6 +82,6 @@ class BackwardGraphBuilder:
 
 
 def derivative(node: GraphNode) -> GraphNode:
-    """Return the node that stands for the derivative of an op, or for a leaf's gradient."""
+    """Return the node of the derivative of an op, or of a leaf's gradient."""
     label = node.grad_fn or gradient_label(node.label)
     return replace(node, kind="gradient", label=label, variable="", differentiable=False)

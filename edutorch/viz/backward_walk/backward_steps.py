@@ -106,7 +106,7 @@ class BackwardStep:
         upcoming: the one that comes next, None at the end.
     """
 
-    number_text: int
+    number: int
     kind: Literal["node", "leaf"]
     name: str
     op: str

@@ -1,4 +1,4 @@
-"""A walk in a page: its picture, what the boxes have to do with it, and its buttons."""
+"""A walk in a page: its picture, the marks of its boxes, and its buttons."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from .walk import Walk
 
 BETWEEN_MESSAGES = 1 / 25
-"""Seconds: a page gets no more than so many."""
+"""Minimum seconds between two messages to a page."""
 
 
 class WalkView(Panel):
     """Shows a walk; its data are `Walk` in the protocol.
 
-    It does not keep the walk alive, unless a page shows it: a walk that nobody can reach any
-    more lets its thread go.
+    It does not keep the walk alive, unless a page shows it: a walk that is no longer reachable
+    ends its thread.
     """
 
     name = "walk"
@@ -37,7 +37,7 @@ class WalkView(Panel):
         choice = Choice()
         for group in groups:
             choice = choice.open(group)
-        self.stage = PageState(choice=choice)
+        self.page_state = PageState(choice=choice)
         self.message = ""
         self._walk = weakref.ref(walk)
         self._kept: Walk | None = None
@@ -47,7 +47,7 @@ class WalkView(Panel):
 
     @property
     def walk(self) -> Walk:
-        """The walk, which is there as long as anybody asks."""
+        """The walk, which exists as long as anybody calls this."""
         walk = self._walk()
         assert walk is not None
         return walk
@@ -65,16 +65,16 @@ class WalkView(Panel):
             from ..live.widget import LiveWidget
         except ImportError as error:
             raise missing_extra("lab", "viz.walk", f"{error.name} is not installed") from error
-        if self.stage.page is None:
+        if self.page_state.page is None:
             self._kept = walk
-            self.stage.page = LiveWidget(self.answer)
+            self.page_state.page = LiveWidget(self.answer)
             self.show()
-        return self.stage.page
+        return self.page_state.page
 
     def leave_picture(self) -> None:
-        """Put the picture in the place of the buttons: it stays when the kernel is gone."""
-        page: Any = self.stage.page
-        self.stage.page = self._kept = None
+        """Replace the buttons by the picture: it stays when the kernel is gone."""
+        page: Any = self.page_state.page
+        self.page_state.page = self._kept = None
         while self._displays:
             self._displays.pop().end(self.bundle(), self.walk.table())
         if page is not None:
@@ -82,26 +82,26 @@ class WalkView(Panel):
 
     def bundle(self) -> dict[str, Any]:
         """Return the picture and the table in each form that a notebook may know."""
-        found = self.walk.drawing()._repr_mimebundle_()
-        found["text/plain"] = f"{self.walk.table()}\n\n{found['text/plain']}"
-        return found
+        mime_bundle = self.walk.drawing()._repr_mimebundle_()
+        mime_bundle["text/plain"] = f"{self.walk.table()}\n\n{mime_bundle['text/plain']}"
+        return mime_bundle
 
     def show(self) -> None:
-        """Send the page how it is now."""
-        if self.stage.page is None:
+        """Send the page the current state."""
+        if self.page_state.page is None:
             return
         with self._showing:
             time.sleep(max(0.0, self._sent + BETWEEN_MESSAGES - time.monotonic()))
-            self.stage.asked = True
-            while self.stage.asked:  # a slow layout asks for a smaller one
+            self.page_state.needs_update = True
+            while self.page_state.needs_update:  # after a slow layout a smaller one is needed
                 patch = patch_of(self.walk.position, "still", {}, [self])
-                self.stage.show(self.walk.snapshot, patch, patience=LIMIT)
+                self.page_state.show(self.walk.snapshot, patch, patience=LIMIT)
             self._sent = time.monotonic()
 
     def answer(self, content: dict[str, Any]) -> None:
-        """Take a message of the page, on whatever thread it comes."""
+        """Handle a message of the page, on whatever thread it comes."""
         if content.get("type") != "walk":
-            if self.stage.command(content):
+            if self.page_state.command(content):
                 self.show()
             return
         self.message = ""
@@ -112,7 +112,7 @@ class WalkView(Panel):
             self.show()
 
     def go(self, where: str, node: str) -> None:
-        """Do what a button says; `node` is a box on the screen."""
+        """Do what a button requests; `node` is a box on the screen."""
         walk = self.walk
         if where == "next":
             walk.next()
@@ -121,16 +121,16 @@ class WalkView(Panel):
         elif where == "end":
             walk.run_to_end()
         elif where == "to":
-            inside = [number for number, id in self.seen().items() if id == node]
+            inside = [index for index, id in self.visible_ids().items() if id == node]
             walk.run_to(inside)
 
-    def seen(self) -> dict[int, str]:
+    def visible_ids(self) -> dict[int, str]:
         """Return the id of the box on the screen in which each node of the whole graph is."""
-        return self.stage.plan(self.walk.whole.graph).ids
+        return self.page_state.plan(self.walk.whole.graph).ids
 
     def patch(self) -> dict[str, Any]:
-        """Return where the walk stands, and what each box and arrow has to do with it."""
-        walk, seen = self.walk, self.seen()
+        """Return the position of the walk, and the mark of each box and arrow."""
+        walk, seen = self.walk, self.visible_ids()
         station = walk.station
         marks = {seen[station.node]: "done" for station in walk.stations[: walk.position]}
         for number in station.waiting if station else (walk.root,):

@@ -251,7 +251,7 @@ class Reporter:
                 gradient = unbroadcast(outgoing, shape)
                 shapes = f"{tuple(outgoing.shape)} → {tuple(gradient.shape)}"
                 note = f"broadcasting copied it, so the copies add up: {shapes}"
-            pending = engine.waiting.get(edge)
+            pending = engine.pending.get(edge)
             if key not in sums and pending is not None:
                 sums[key] = array_of(conjugate(pending, engine.recording))
             sums[key] = total = sums[key] + gradient if key in sums else gradient

@@ -23,7 +23,7 @@ from ..graph.names import variables
 from ..live.view import in_notebook
 from ..render.static import Drawing
 from ..tensors.summaries import summarize
-from .backward_steps import GradientSummary, BackwardStep, table_of
+from .backward_steps import BackwardStep, GradientSummary, table_of
 from .page_view import WalkView
 from .stepping import PictureIndex, Reporter, Stepper, key_of
 
@@ -47,19 +47,19 @@ def walk(
     the end each leaf's `.grad` is written. Until then nothing has changed: a walk that is
     dropped half-way leaves the graph whole and every `.grad` as it was. (Once the first `.grad`
     is written, the others follow.) Another walk or `loss.backward(retain_graph=True)` may run
-    meanwhile; a `loss.backward()` that frees the graph makes the next step fail, and says so.
+    meanwhile; a `loss.backward()` that frees the graph makes the next step fail with an error.
 
     Args:
         loss: where backward begins.
-        gradient: as for `loss.backward`: needed unless `loss` is one number.
-        model: parameters are called as in this model; otherwise as in the caller's.
+        gradient: as for `loss.backward`: required unless `loss` has one element.
+        model: parameters are named as in this model; otherwise as in the caller's.
         retain_graph: keep the graph, so that it can be walked again.
         open: groups to show open: paths of modules, as "layers.0".
 
     Raises: WalkError: `loss` is no tensor. GradientError, ShapeError: as for `loss.backward`.
 
     >>> a, b = tensor(2.0, requires_grad=True), tensor(3.0, requires_grad=True)
-    >>> for station in edutorch.viz.backward_walk.walk(a * b):
+    >>> for station in edutorch.viz.walk(a * b):
     ...     print(station)
     1  mul
        g = 1   (from the start)
@@ -82,10 +82,10 @@ def walk(
 
 
 class Walk:
-    """What `walk` returns: a backward pass that stands still between its steps.
+    """What `walk` returns: a backward pass that can be advanced step by step.
 
-    `for station in walk` takes one step after the other. `station` is where it stands (None
-    before the first step), `stations` all that have been, `table()` the same as a table.
+    `for station in walk` takes one step after the other. `station` is the current step (None
+    before the first), `stations` all that have been done, `table()` the same as a table.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class Walk:
                 vertex.value = summarize(value._array)
         names.frame = None
         self.whole = arrange(vertices, [root_key(loss)], names.classes)
-        self.chart = PictureIndex.of(vertices, self.whole)
+        self.chart = PictureIndex.from_vertices(vertices, self.whole)
         self._lock = threading.RLock()
         self._view = WalkView(self, groups)
         self.position = 0
-        self.finished = False  # by `finish`: nobody wants to press buttons any more
+        self.finished = False  # by `finish`: the buttons are no longer needed
         self._begin()
 
     def _begin(self) -> None:
@@ -119,7 +119,7 @@ class Walk:
         loss, gradient, retain = self._loss, self._gradient, self.retain_graph
         steps = reachable([edge_of(loss)])
         leaves = [step for step in steps if isinstance(step, Tensor)]
-        held = {leaf_key(leaf): GradientSummary.of(leaf._grad._array)
+        held = {leaf_key(leaf): GradientSummary.from_array(leaf._grad._array)
                 for leaf in leaves if leaf._grad is not None}  # fmt: skip
         self._expected = len(steps)
 
@@ -131,21 +131,21 @@ class Walk:
 
         self._stepper = Stepper()
         reporter = Reporter(self._stepper, self.chart, edge_of(loss), held)
-        self._finalizer = weakref.finalize(self, self._stepper.let_go)
+        self._finalizer = weakref.finalize(self, self._stepper.abandon)
         self._finalizer.atexit = False  # the thread is a daemon: it ends with the program
         self._stepper.start(work, reporter)
         self.position = 0
 
-    # Where it stands ------------------------------------------------------------------------
+    # Current state --------------------------------------------------------------------------
 
     @property
     def stations(self) -> list[BackwardStep]:
-        """All that the engine has done so far."""
+        """All steps that the engine has done so far."""
         return list(self._stepper.stations)
 
     @property
     def station(self) -> BackwardStep | None:
-        """The one that is shown; None before the first."""
+        """The step that is shown; None before the first."""
         return self._stepper.stations[self.position - 1] if self.position else None
 
     @property
@@ -156,7 +156,7 @@ class Walk:
 
     @property
     def upcoming(self) -> str | None:
-        """What comes next, by its name; None at the end."""
+        """The name of what comes next; None at the end."""
         if self.position == len(self._stepper.stations) and self.over:
             return None
         if self.position < len(self._stepper.stations):
@@ -167,14 +167,14 @@ class Walk:
 
     @property
     def root(self) -> int:
-        """The box of `loss`, by its number in the graph."""
-        return self.chart.numbers[key_of(edge_of(self._loss))]
+        """The box of `loss`, by its index in the graph."""
+        return self.chart.box_of[key_of(edge_of(self._loss))]
 
     def __len__(self) -> int:
-        """How many stations there are, or will be if a gradient reaches every node."""
+        """Return how many steps there are, or will be if a gradient reaches every node."""
         return len(self._stepper.stations) if self.over else self._expected
 
-    # Going ----------------------------------------------------------------------------------
+    # Moving ---------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[BackwardStep]:
         """Take one step after the other, from here to the end."""
@@ -194,7 +194,7 @@ class Walk:
         return station
 
     def back(self) -> BackwardStep | None:
-        """Look at the step before. The engine stays where it is: what is added stays added."""
+        """Look at the step before. The engine stays where it is: accumulated gradients stay."""
         with self._lock:
             self.position = max(0, self.position - 1)
         self._view.show()
@@ -224,7 +224,7 @@ class Walk:
         return station
 
     def finish(self) -> BackwardStep:
-        """Run to the end. In a notebook, the picture then stays in the place of the buttons."""
+        """Run to the end. In a notebook, the picture then replaces the buttons."""
         self.run_to_end()
         self.finished = True
         self._view.leave_picture()
@@ -255,7 +255,7 @@ class Walk:
         self._view.show()
 
     def _forward(self) -> BackwardStep | None:
-        """Go one station on, without telling the page; None at the end."""
+        """Go one step on, without updating the page; None at the end."""
         if threading.current_thread() is self._stepper.thread:
             raise WalkError("Walk.next", "a hook cannot move the walk that it is called from")
         with self._lock:
@@ -267,18 +267,18 @@ class Walk:
             return self.station
 
     def _find(self, target: Any) -> set[int]:
-        """Return the boxes that are meant, by number in the whole graph."""
+        """Return the boxes that `target` means, by index in the whole graph."""
         nodes = self.whole.graph.nodes
-        if isinstance(target, list):  # of numbers: what is inside of a box on the screen
-            found = set(target)
+        if isinstance(target, list):  # of indices: what is inside of a box on the screen
+            boxes = set(target)
         elif isinstance(target, Node | Tensor):
             key = root_key(target) if isinstance(target, Tensor) else key_of(target)
-            number = self.chart.numbers.get(key)
-            found = set() if number is None else {number}
+            box = self.chart.box_of.get(key)
+            boxes = set() if box is None else {box}
         else:
             text = str(target)
-            called = [
-                {number for number, node in enumerate(nodes) if text in names(node)}
+            candidates = [
+                {index for index, node in enumerate(nodes) if text in names(node)}
                 for names in (
                     lambda node: (node.id,),
                     lambda node: (node.variable, *paths_of(node)),
@@ -287,23 +287,23 @@ class Walk:
                     lambda node: enclosing_paths(node.module),
                 )
             ]
-            found = next((each for each in called if each and text), set())
-        found = {number for number in found if nodes[number].differentiable}
-        if not found:
+            boxes = next((indices for indices in candidates if indices and text), set())
+        boxes = {index for index in boxes if nodes[index].differentiable}
+        if not boxes:
             names = ", ".join(dict.fromkeys(self.chart.names))
             raise WalkError(
                 "Walk.run_to", f"the gradient does not go to {describe_target(target)}",
                 {"names": names[:300]}, "give a tensor, or one of these names",
             )  # fmt: skip
-        return found
+        return boxes
 
-    # Showing it -----------------------------------------------------------------------------
+    # Showing --------------------------------------------------------------------------------
 
     @property
     def snapshot(self) -> Snapshot:
-        """The graph, with the gradients that have flowed up to where the walk stands."""
+        """The graph, with the gradients that have flowed up to the current step."""
         grads, flows = list(self.whole.grads), [None] * len(self.whole.flows)
-        start = GradientSummary.of(self._gradient._array)
+        start = GradientSummary.from_array(self._gradient._array)
         if self.whole.graph.nodes[self.root].kind != "leaf":
             grads[self.root] = start.stats
         for station in self._stepper.stations[: self.position]:
@@ -318,10 +318,12 @@ class Walk:
 
     def drawing(self) -> Drawing:
         """Return the picture as it is now, without buttons."""
-        return Drawing(self.snapshot, self._view.stage.layouts.rankdir, self._view.stage.choice)
+        return Drawing(
+            self.snapshot, self._view.page_state.layouts.rankdir, self._view.page_state.choice
+        )
 
     def table(self) -> str:
-        """Return all stations so far as a table, at most 96 characters wide."""
+        """Return all steps so far as a table, at most 96 characters wide."""
         return table_of(self._stepper.stations)
 
     def __repr__(self) -> str:
@@ -337,7 +339,7 @@ class Walk:
             print(self)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        # For what shows widgets but is no Jupyter, as marimo.
+        # For front ends that show widgets without Jupyter, such as marimo.
         if self.finished:
             return self._view.bundle()
         return self._view.open_page(self)._repr_mimebundle_(**options)

@@ -1,13 +1,13 @@
-"""What is wrong, in plain sentences: in a live view, or asked for with `check` and `trouble`.
+"""Diagnoses in plain sentences, of a loop in a live view or by `check` and `trouble`.
 
-Read `messages.py` first: all that can be said. Then the four who look: `non_finite.py`
-(the first NaN), `gradient_flow.py` (parameters without a gradient), `training_loop.py` (mistakes
-of loops) and `graph_leaks.py` (graphs that are kept); `post_mortem.py` draws what is left
-after an exception.
+Read `messages.py` first: all that can be reported. Then the checks: `non_finite.py` (the first
+NaN), `gradient_flow.py` (parameters without a gradient), `training_loop.py` (mistakes of loops)
+and `graph_leaks.py` (graphs that are kept); `post_mortem.py` draws what is left after an
+exception.
 
-In a notebook few steps are looked at in full. A glance proves that a step did the same as the last
-of these: so what was seen there counts once more. And before each backward the loss is asked
-whether it is a number, while its graph still knows why not.
+In a notebook few steps are sampled in full. A fast sample proves that a step did the same as the
+last of these: so what was found there counts once more. And before each backward the loss is
+checked for NaN, while its graph still knows the cause.
 """
 
 from __future__ import annotations
@@ -41,7 +41,14 @@ from .graph_leaks import GraphGrowth, find_kept_graphs
 from .loss_guard import LossGuard
 from .messages import Finding, finding
 from .non_finite import NonFiniteTracker
-from .post_mortem import FailureTracker, Failure, LastFailure, failure_of, from_traceback, last_error
+from .post_mortem import (
+    Failure,
+    FailureTracker,
+    LastFailure,
+    failure_of,
+    from_traceback,
+    last_error,
+)
 from .report import Report
 from .saved_values import find_bad_gradients, find_bad_values, find_stale
 from .training_loop import LoopChecks
@@ -50,45 +57,55 @@ if TYPE_CHECKING:
     from ..live.page import PageState
 
 MOST_SHOWN = 6
-"""Findings in the page at one time: the newest."""
+"""How many findings the page shows at one time: the newest."""
 
 AT_FIRST, SHARE = 40, 0.001
-"""So many glances are thought about at once, later ones for this part of the time at most."""
+"""How many fast samples are always checked; later ones take this share of the time at most."""
 
 
 class NotCheckableError(EdutorchError, TypeError):
-    """Something was to be looked at for trouble that has no graph."""
+    """What was given has no graph that could be checked."""
 
 
 class Trouble(Panel):
-    """The part of the live view that says what is wrong."""
+    """The panel of the live view that reports what is wrong."""
 
     name = "trouble"
 
-    def __init__(self, names: Names, recorder: Recorder, stage: PageState | None = None) -> None:
-        self.names, self.recorder, self.stage = names, recorder, stage
-        self.births, self.chain = NonFiniteTracker(names), GradientFlow(names)
-        self.habits, self.growth, self.failing = LoopChecks(names), GraphGrowth(names), FailureTracker(names)
-        self._found: dict[str, Finding] = {}
-        self._unheard: list[float] = []  # losses of steps that were not looked at
-        self._over = False  # the step that was heard last: the next event begins another one
-        self._seen_whole = False  # the last step of which anything was heard
-        self._thoughts, self._due = 0, 0.0  # about glances, and when the next one may come
-        self._numbers: dict[str, tuple[str, int]] = {}  # subject -> structure, node's number
+    def __init__(
+        self, names: Names, recorder: Recorder, page_state: PageState | None = None
+    ) -> None:
+        self.names, self.recorder, self.page_state = names, recorder, page_state
+        self.non_finite, self.gradient_flow = NonFiniteTracker(names), GradientFlow(names)
+        self.loop_checks, self.graph_growth, self.failure_tracker = (
+            LoopChecks(names),
+            GraphGrowth(names),
+            FailureTracker(names),
+        )
+        self._findings: dict[str, Finding] = {}
+        self._pending_losses: list[float] = []  # losses of steps that were not sampled
+        self._over = False  # the last step has ended: the next event begins another one
+        self._seen_whole = False  # whether the last step with events was a whole one
+        self._checked_samples, self._due = (
+            0,
+            0.0,
+        )  # of fast samples, and when the next check may run
+        self._positions: dict[str, tuple[str, int]] = {}  # subject -> structure, index of the node
         self._shown: dict[tuple[str, Choice], dict[int, str]] = {}
         self._late: Any = None
-        self._guard = LossGuard(names, recorder, self.growth)
-        self._looking = (self.failing, self.births, self.chain, self.habits)
-        # By the kind of event, and of work that begins or ends.
-        self._takers: dict[tuple[type, str], list[Callable[[Any], None]]] = {}
-        for each in (*self._looking, self.growth):
-            for kind in each.hears:
-                for work in each.works if kind in (WorkStarted, WorkEnded) else ("",):
-                    self._takers.setdefault((kind, work), []).append(each.take)
-        self.hears = frozenset(kind for kind, _ in self._takers)
+        self._guard = LossGuard(names, recorder, self.graph_growth)
+        self._checks = (self.failure_tracker, self.non_finite, self.gradient_flow, self.loop_checks)
+        # By event type, and by the kind of work that begins or ends.
+        self._handlers: dict[tuple[type, str], list[Callable[[Any], None]]] = {}
+        for check in (*self._checks, self.graph_growth):
+            for event_type in check.event_types:
+                has_work = event_type in (WorkStarted, WorkEnded)
+                for work in check.work_kinds if has_work else ("",):
+                    self._handlers.setdefault((event_type, work), []).append(check.take)
+        self.event_types = frozenset(event_type for event_type, _ in self._handlers)
 
     def __enter__(self) -> Trouble:
-        """Begin to look at each loss before backward runs on it."""
+        """Begin to check each loss before backward runs on it."""
         self._guard.__enter__()
         return self
 
@@ -98,194 +115,205 @@ class Trouble(Panel):
     # Listening --------------------------------------------------------------------------
 
     def take(self, event: Any) -> None:
-        """Hear an event. An op that begins the next step is kept for that."""
+        """Handle an event. An op that begins the next step is kept for that."""
         if type(event) is OpApplied and event.node is not None and self._step_is_over():
             self._late = event
             return
-        self._hear(event)
+        self._dispatch(event)
 
-    def _hear(self, event: Any) -> None:
-        """Hand an event to all who look. None of them may break the loop that it looks at."""
+    def _dispatch(self, event: Any) -> None:
+        """Pass an event on to all checks. None of them may break the loop that it checks."""
         if self._over:
             self._over = self._seen_whole = False
-            for each in self._looking:
-                each.forget()
+            for check in self._checks:
+                check.forget()
         try:
-            for take in self._takers.get((event.__class__, getattr(event, "kind", "")), ()):
+            for take in self._handlers.get((event.__class__, getattr(event, "kind", "")), ()):
                 take(event)
         except Exception as error:  # noqa: BLE001
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
-        self._takers.clear()
+        self._handlers.clear()
         warn(f"viz: nothing more is said about trouble, after {type(error).__name__}: {error}")
 
     def _step_is_over(self) -> bool:
         return self.recorder._accumulated and not self.recorder._optimizer_seen
 
     def step_ended(self, recorder: Recorder) -> None:
-        """Gather what is wrong with a step."""
+        """Collect the findings of a step."""
         try:
-            for found in self._guard.verdict():
-                self.add(found, recorder)
-            for found in self._gather(recorder):
-                self.add(found, recorder)
+            for item in self._guard.findings():
+                self.add(item, recorder)
+            for item in self._gather(recorder):
+                self.add(item, recorder)
         except Exception as error:  # noqa: BLE001
             self._give_up(error)
-        self.failing.forget()
+        self.failure_tracker.forget()
         late, self._late = self._late, None
         if late is not None:
-            self._hear(late)
+            self._dispatch(late)
 
     def _gather(self, recorder: Recorder) -> list[Finding]:
-        """Return what is wrong with a step that has ended: looked at, glanced at, or neither."""
-        if not self._takers:
+        """Return the findings of a step that has ended, sampled in full, fast, or not at all."""
+        if not self._handlers:
             return []
-        found = []
+        findings = []
         if recorder.sampled:
-            self._hear_losses()
-            found = self.habits.step_ended(recorder.loss, recorder.step)
-            found += self.growth.step_ended(full=True)
-            found += self._numbers_of_step(recorder)
-            found += self._chain_of_step()
+            self._check_losses()
+            findings = self.loop_checks.step_ended(recorder.loss, recorder.step)
+            findings += self.graph_growth.step_ended(full=True)
+            findings += self._non_finite_of_step(recorder)
+            findings += self._gradient_flow_of_step()
             self._over = self._seen_whole = True
-        elif recorder.glimpse is not None and self._seen_whole and self._may_think():
+        elif recorder.step_values is not None and self._seen_whole and self._may_check_samples():
             start = time.perf_counter()
-            self._hear_losses()
-            found = self.habits.again(recorder.loss, recorder.step)
-            found += self.growth.step_ended(full=False)
-            found += self._chain_of_step()
+            self._check_losses()
+            findings = self.loop_checks.repeat_step(recorder.loss, recorder.step)
+            findings += self.graph_growth.step_ended(full=False)
+            findings += self._gradient_flow_of_step()
             now = time.perf_counter()
-            self._thoughts, self._due = self._thoughts + 1, now + (now - start) / SHARE
+            self._checked_samples, self._due = (
+                self._checked_samples + 1,
+                now + (now - start) / SHARE,
+            )
         else:
-            self.growth.unseen()
-            self.habits.unseen(recorder.step)
-            self.rested([] if recorder.loss is None else [recorder.loss])
-        return found
+            self.graph_growth.skip_step()
+            self.loop_checks.skip_step(recorder.step)
+            self.record_idle([] if recorder.loss is None else [recorder.loss])
+        return findings
 
-    def _chain_of_step(self) -> list[Finding]:
-        habits = self.habits
-        return self.chain.findings(habits.stepped(), habits.optimized(), habits.line)
+    def _gradient_flow_of_step(self) -> list[Finding]:
+        loop_checks = self.loop_checks
+        return self.gradient_flow.findings(
+            loop_checks.stepped_parameters(), loop_checks.optimized_parameters(), loop_checks.line
+        )
 
-    def _may_think(self) -> bool:
-        return self._thoughts < AT_FIRST or time.perf_counter() > self._due
+    def _may_check_samples(self) -> bool:
+        return self._checked_samples < AT_FIRST or time.perf_counter() > self._due
 
-    def _numbers_of_step(self, recorder: Recorder) -> list[Finding]:
-        """Return the first bad numbers of a step that was heard, unless they did no harm."""
+    def _non_finite_of_step(self, recorder: Recorder) -> list[Finding]:
+        """Return the first non-finite values of a step, unless they did no harm."""
         if (loss := recorder.scalar) is not None:
-            self.births.reached(loss)
-        if recorder.has_optimizer and not self.births.does_harm():
-            self.births.found.pop("backward", None)
-        return self.births.found_in_order()
+            self.non_finite.require_finite(loss)
+        if recorder.has_optimizer and not self.non_finite.does_harm():
+            self.non_finite.findings.pop("backward", None)
+        return self.non_finite.findings_in_order()
 
     # Losses -----------------------------------------------------------------------------
 
-    def rested(self, losses: list[float]) -> None:
-        """Hear of the losses of steps that were not looked at: at leisure, unless one is NaN."""
-        self._unheard += losses
-        if not math.isfinite(sum(losses)):  # which is the quicker question
+    def record_idle(self, losses: list[float]) -> None:
+        """Record the losses of idle steps; they are checked later, unless one is NaN."""
+        self._pending_losses += losses
+        if not math.isfinite(sum(losses)):  # the quicker test
             bad = next((loss for loss in losses if not math.isfinite(loss)), None)
-            self._hear_losses(before=bad)
-            if bad is not None and not (self._knows_numbers() or self._guard.excused):
-                self.add(finding("nan-loss", loss=bad, line=self.habits.line, subject="nan-loss"),
-                         self.recorder)  # fmt: skip
+            self._check_losses(before=bad)
+            if bad is not None and not (self._knows_non_finite() or self._guard.excused):
+                line = self.loop_checks.line
+                self.add(
+                    finding("nan-loss", loss=bad, line=line, subject="nan-loss"), self.recorder
+                )
 
-    def _hear_losses(self, before: float | None = None) -> None:
-        losses, self._unheard = self._unheard, []
+    def _check_losses(self, before: float | None = None) -> None:
+        losses, self._pending_losses = self._pending_losses, []
         at = len(losses) if before is None else losses.index(before)
-        found = self.habits.rested(losses[:at]) + self.habits.rested(losses[at:])
-        for each in found:
-            self.add(each, self.recorder)
+        findings = self.loop_checks.record_losses(losses[:at]) + self.loop_checks.record_losses(
+            losses[at:]
+        )
+        for item in findings:
+            self.add(item, self.recorder)
 
     @property
-    def found(self) -> dict[str, Finding]:
+    def findings(self) -> dict[str, Finding]:
         """All findings, by subject."""
-        if self._unheard:
-            self._hear_losses()
-        for each in self.habits.waiting(self.recorder.step):
-            self.add(each, self.recorder)
-        return self._found
+        if self._pending_losses:
+            self._check_losses()
+        for item in self.loop_checks.unoptimized(self.recorder.step):
+            self.add(item, self.recorder)
+        return self._findings
 
-    def _knows_numbers(self) -> bool:
-        return any(each.kind.startswith("nan") for each in self._found.values())
+    def _knows_non_finite(self) -> bool:
+        return any(finding.kind.startswith("nan") for finding in self._findings.values())
 
-    def add(self, found: Finding, recorder: Recorder | None = None) -> None:
-        """Add a finding; one that is known already keeps the step at which it was found first."""
-        if found.subject in self._found:
+    def add(self, item: Finding, recorder: Recorder | None = None) -> None:
+        """Add a finding; a known one keeps the step at which it was made first."""
+        if item.subject in self._findings:
             return
-        if found.kind.startswith("nan") and self._knows_numbers():
-            return  # all that comes after the first NaN comes from it
-        self._found[found.subject] = found.at(recorder.step if recorder else 0)
+        if item.kind.startswith("nan") and self._knows_non_finite():
+            return  # everything after the first NaN follows from it
+        self._findings[item.subject] = item.at(recorder.step if recorder else 0)
         if recorder is not None and recorder.sampled and recorder.snapshot is not None:
-            self._place(found, recorder)
+            self._locate(item, recorder)
 
-    def _place(self, found: Finding, recorder: Recorder) -> None:
-        """Note which node of the picture a finding is about."""
+    def _locate(self, item: Finding, recorder: Recorder) -> None:
+        """Remember which node of the picture a finding is about."""
         snapshot = recorder.snapshot
         assert snapshot is not None
-        number = recorder.graph.orders.get(found.order)
-        if number is not None and number in snapshot.order:
-            at = snapshot.order.index(number)
-            self._numbers[found.subject] = snapshot.graph.structure, at
+        key = recorder.graph.orders.get(item.order)
+        if key is not None and key in snapshot.order:
+            at = snapshot.order.index(key)
+            self._positions[item.subject] = snapshot.graph.structure, at
 
-    # Telling ----------------------------------------------------------------------------
+    # Reporting --------------------------------------------------------------------------
 
     def patch(self) -> Any:
         """Return the findings for the page, the newest first."""
-        if not self.found:
+        if not self.findings:
             return None
-        newest = list(self.found.values())[::-1]
+        newest = list(self.findings.values())[::-1]
         return {
             "findings": [
                 {
-                    "kind": each.kind, "says": each.says, "do": each.do, "line": each.line,
-                    "details": list(each.details), "step": each.step, "node": self.node_of(each),
+                    "kind": item.kind, "says": item.says, "do": item.do, "line": item.line,
+                    "details": list(item.details), "step": item.step, "node": self.node_of(item),
                 }
-                for each in newest[:MOST_SHOWN]
+                for item in newest[:MOST_SHOWN]
             ],
             "more": max(0, len(newest) - MOST_SHOWN),
         }  # fmt: skip
 
-    def node_of(self, found: Finding) -> str:
+    def node_of(self, item: Finding) -> str:
         """Return the id of the box that shows a finding's node now, "" if none does."""
         snapshot = self.recorder.snapshot
-        structure, number = self._numbers.get(found.subject, ("", -1))
-        if self.stage is None or snapshot is None or snapshot.graph.structure != structure:
+        structure, index = self._positions.get(item.subject, ("", -1))
+        if self.page_state is None or snapshot is None or snapshot.graph.structure != structure:
             return ""
-        key = structure, self.stage.choice
+        key = structure, self.page_state.choice
         if key not in self._shown:
-            self._shown = {key: self.stage.plan(snapshot.graph).ids}
-        return self._shown[key].get(number, "")
+            self._shown = {key: self.page_state.plan(snapshot.graph).ids}
+        return self._shown[key].get(index, "")
 
     def text(self) -> str:
-        """Return all findings as text, for the picture that stays."""
-        return "".join(f"{each}\n\n" for each in self.found.values())
+        """Return all findings as text, for the static picture."""
+        return "".join(f"{finding}\n\n" for finding in self.findings.values())
 
-    def failed(self, error: BaseException | None) -> Snapshot | None:
-        """Take note of an exception that ends the block; return the picture of it."""
+    def record_failure(self, error: BaseException | None) -> Snapshot | None:
+        """Record an exception that ends the block; return the picture of it."""
         if not isinstance(error, Exception):
             return None
-        failure = failure_of(self.recorder, self.failing, error, tuple(self.found.values()))
-        self.found["error"] = failure.finding.at(self.recorder.step)
+        failure = failure_of(
+            self.recorder, self.failure_tracker, error, tuple(self.findings.values())
+        )
+        self.findings["error"] = failure.finding.at(self.recorder.step)
         snapshot = failure.snapshot
         if snapshot is not None:
             red = (at for at, node in enumerate(snapshot.graph.nodes) if node.kind == "failed")
             at = next(red, -1)
             if at >= 0:
-                self._numbers["error"] = snapshot.graph.structure, at
+                self._positions["error"] = snapshot.graph.structure, at
         return snapshot
 
 
-# Asked for ------------------------------------------------------------------------------------
+# Public ---------------------------------------------------------------------------------------
 
 
 def check(what: Any, *inputs: Any) -> Report:
-    """Run a module or function once, forward and backward, and say what is wrong with it.
+    """Run a module or function once, forward and backward, and report what is wrong with it.
 
-    Found are: the first NaN or infinity and the operand that it came from, parameters without a
-    gradient and the place where the chain to them is cut, softmax in front of cross_entropy.
-    Gradients, buffers and random numbers are as before afterwards. An exception is raised as
-    ever; `viz.post_mortem()` then draws the graph as far as it got.
+    It finds the first NaN or infinity and the operand that it came from, parameters without a
+    gradient and the position where the chain to them is cut, softmax in front of cross_entropy.
+    Gradients, buffers and the random state are as before afterwards. An exception is raised as
+    usual; `viz.post_mortem()` then draws the graph as far as it got.
 
     Args:
         what: a module, or a function that returns a tensor (a loss).
@@ -317,69 +345,71 @@ def check(what: Any, *inputs: Any) -> Report:
             result = what(*make_differentiable(what, inputs, names)[0])
             run_backward(result, recorder, part)
     except Exception as error:
-        failure_of(recorder, part.failing, error, tuple(part.found.values()))
+        failure_of(recorder, part.failure_tracker, error, tuple(part.findings.values()))
         error.add_note("viz.post_mortem() draws the graph as far as it got")
         raise
     snapshot = recorder.snapshot or recorder.arrange()
-    return Report(snapshot if snapshot.graph.nodes else None, tuple(part.found.values()))
+    return Report(snapshot if snapshot.graph.nodes else None, tuple(part.findings.values()))
 
 
 class PreservedBuffers:
-    """Puts the buffers of models back when the block ends: a look must not change them."""
+    """Restores the buffers of models when the block ends: a check must not change them."""
 
     def __init__(self, models: list[Module]) -> None:
         self.models = models
 
     def __enter__(self) -> None:
-        self.kept = [(buffer, buffer._array.copy()) for model in self.models
+        self.saved = [(buffer, buffer._array.copy()) for model in self.models
                      for buffer in model.buffers()]  # fmt: skip
 
     def __exit__(self, *exception: object) -> None:
-        for buffer, array in self.kept:
+        for buffer, array in self.saved:
             buffer._array[...] = array
 
 
 def run_backward(result: Any, recorder: Recorder, part: Trouble) -> None:
-    """Run backward without touching any `.grad`, and gather what was found."""
+    """Run backward without touching any `.grad`, and collect the findings."""
     outputs = [tree_leaf for tree_leaf in tree_leaves(result) if wants_gradient(tree_leaf)]
     for tree_leaf in tree_leaves(result):
         if isinstance(tree_leaf, Tensor):
-            part.births.reached(tree_leaf)
+            part.non_finite.require_finite(tree_leaf)
     if outputs:
-        leaves = [each for each in reachable([output._node for output in outputs])
-                  if isinstance(each, Tensor)]  # fmt: skip
+        leaves = [step for step in reachable([output._node for output in outputs])
+                  if isinstance(step, Tensor)]  # fmt: skip
         starts = [ones_like(output) for output in outputs]
         with numpy.errstate(all="ignore"):  # the report tells of NaN and infinities
-            found = grad(outputs, leaves, starts, allow_unused=True) if leaves else ()
-        for leaf, gradient in zip(leaves, found, strict=True):
-            recorder.leaf_received(leaf, gradient)
+            gradients = grad(outputs, leaves, starts, allow_unused=True) if leaves else ()
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            recorder.record_leaf_gradient(leaf, gradient)
             if gradient is not None:
-                part.chain.received(leaf)
+                part.gradient_flow.record_gradient(leaf)
     else:
         part.add(finding("no-graph", subject="no-graph"), recorder)
-        for cut in part.chain.cuts:
+        for cut in part.gradient_flow.cuts:
             part.add(finding("cut", names="All parameters", how=cut.how, advice=cut.advice,
                              line=cut.line, subject=f"cut {cut.line}"), recorder)  # fmt: skip
     snapshot = recorder.snapshot = recorder.arrange() if recorder.vertices else None
-    found = [*part.habits.now.values(), *part.births.found_in_order()]
-    found += part.chain.findings(set(), set(), part.habits.line, looks=1) if outputs else []
-    for each in found:
-        part.add(each, recorder if snapshot is not None else None)
+    findings = [*part.loop_checks.now.values(), *part.non_finite.findings_in_order()]
+    findings += (
+        part.gradient_flow.findings(set(), set(), part.loop_checks.line, looks=1) if outputs else []
+    )
+    for item in findings:
+        part.add(item, recorder if snapshot is not None else None)
 
 
 def trouble(loss: Tensor | None = None, *models: Module) -> Report:
-    """Read the graph behind a tensor, and say what is wrong with it.
+    """Read the graph behind a tensor, and report what is wrong with it.
 
-    Without a tensor: look for all graphs that are alive, and say who keeps them.
+    Without a tensor: look for all graphs that are alive, and report who keeps them.
 
     Args:
-        loss: what backward would run on.
+        loss: the tensor that backward would run on.
         models: whose parameters should be behind it; by default those of the caller's models.
 
     Raises: NotCheckableError: not a tensor.
 
     >>> w = tensor(1.0, requires_grad=True)
-    >>> print(edutorch.viz.diagnostics.checks((w * 3).detach() * 2))  # doctest: +ELLIPSIS
+    >>> print(edutorch.viz.trouble((w * 3).detach() * 2))  # doctest: +ELLIPSIS
     ✗ Nothing that this was computed from wants a gradient, so backward() cannot run.
       → Compute it from ...
     """
@@ -396,18 +426,18 @@ def trouble(loss: Tensor | None = None, *models: Module) -> Report:
     snapshot = read_graph(loss, names)
     if loss._node is None:
         return Report(snapshot, (finding("no-graph"),))
-    found = [*find_bad_values(loss, names), *find_bad_gradients(loss, names), *find_stale(loss),
+    findings = [*find_bad_values(loss, names), *find_bad_gradients(loss, names), *find_stale(loss),
              *find_unreached(loss, names, models)]  # fmt: skip
-    return Report(snapshot, tuple(found))
+    return Report(snapshot, tuple(findings))
 
 
-def find_unreached(loss: Tensor, names: Names, given: tuple[Any, ...]) -> list[Finding]:
-    """Find parameters of the models that the graph does not lead to."""
-    behind = {id(each) for each in reachable([loss._node]) if isinstance(each, Tensor)}
-    chain = GradientFlow(names)
-    chain.got, chain.backward_ran = behind, True
-    chain._ran = {id(module) for model in names.models for module in model.modules()}
-    return [] if loss._node is LEAF else chain.unreached(behind, bool(given))
+def find_unreached(loss: Tensor, names: Names, named: tuple[Any, ...]) -> list[Finding]:
+    """Return findings about parameters of the models that the graph does not lead to."""
+    behind = {id(step) for step in reachable([loss._node]) if isinstance(step, Tensor)}
+    flow = GradientFlow(names)
+    flow.with_gradient, flow.backward_ran = behind, True
+    flow._ran = {id(module) for model in names.models for module in model.modules()}
+    return [] if loss._node is LEAF else flow.unreached_findings(behind, bool(named))
 
 
 def post_mortem() -> Report:

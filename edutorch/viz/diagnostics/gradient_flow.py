@@ -1,8 +1,8 @@
 """Finds parameters that get no gradient, and where the chain to them is cut.
 
-The graph does not know what was taken out of it: a detached tensor looks like any data. But its
-memory is that of a result, and an op that records nothing though its operands do is seen. Only
-what leaves the framework (`.item()`, `.tolist()`, a copy of NumPy's) is out of sight.
+The graph does not know what was taken out of it: a detached tensor looks like any data. But it
+shares the memory of a result, and an op that records nothing though its operands do is visible.
+Only what leaves the framework (`.item()`, `.tolist()`, a NumPy copy) is out of sight.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ MOST_WALKED = 3000
 """…and no more ops behind each."""
 
 LOOKS = 3
-"""A parameter is called unused after so many steps without a gradient."""
+"""A parameter is called unused after this many steps without a gradient."""
 
 
 @dataclass
 class Cut:
-    """A place where the chain ends: how, and whose gradients it stops."""
+    """A position where the chain ends: how, and whose gradients it stops."""
 
     how: str
     advice: str
@@ -53,63 +53,65 @@ class Cut:
 
 
 class GradientFlow:
-    """Hears the ops of a step and who got a gradient."""
+    """Follows the ops of a step, and which leaves get a gradient."""
 
-    hears = (
+    event_types = (
         OpApplied, GradientAccumulated, ModuleEntered, TensorAliased, WorkStarted, WorkEnded,
     )  # fmt: skip
-    works = ("backward", "node")
+    work_kinds = ("backward", "node")
 
     def __init__(self, names: Names) -> None:
         self.names = names
         self._missed: dict[int, int] = {}  # parameter -> steps without a gradient
         self._ever: set[int] = set()
         self._ran: set[int] = set()  # modules
-        self._known: dict[Any, Cut] = {}  # cuts by place: each is walked once
+        self._known: dict[Any, Cut] = {}  # cuts by location: each is walked once
         self.forget()
 
     def forget(self) -> None:
         """Begin a new step."""
-        self.got: set[int] = set()  # leaves that have a gradient
+        self.with_gradient: set[int] = set()  # leaves that have a gradient
         self._double: set[int] = set()  # ops recorded while backward ran, by order
         self._second = False  # backward has run through one of them: they were wanted
         self.backward_ran = False
         self.cuts: list[Cut] = []
-        self._arrays: dict[int, tuple[weakref.ref[Any], int]] = {}  # -> number of the node
+        self._arrays: dict[int, tuple[weakref.ref[Any], int]] = {}  # -> order of the node
         self._behind: dict[int, tuple[list[int], list[int]]] = {}  # nodes and leaves, by node
-        self._detached: dict[int, tuple[weakref.ref[Tensor], CodeLocation]] = {}  # where detach() was
+        self._detached: dict[
+            int, tuple[weakref.ref[Tensor], CodeLocation]
+        ] = {}  # where detach() was called
         self._recording = self._walks = 0
         self._twice = ""  # the line that ran backward with create_graph
 
     def take(self, event: Any) -> None:
-        """Hear an event."""
-        kind = type(event)
-        if kind is OpApplied:
-            self._applied(event)
-        elif kind is GradientAccumulated:
-            self.received(event.tensor)
-        elif kind is ModuleEntered:
+        """Handle an event."""
+        event_type = type(event)
+        if event_type is OpApplied:
+            self._check_op(event)
+        elif event_type is GradientAccumulated:
+            self.record_gradient(event.tensor)
+        elif event_type is ModuleEntered:
             self._ran.add(id(event.module))
-        elif kind is TensorAliased:
+        elif event_type is TensorAliased:
             if event.detached:
                 self._detached[id(event.alias)] = weakref.ref(event.alias), user_location()
-        elif kind is WorkStarted and event.kind == "node":
+        elif event_type is WorkStarted and event.kind == "node":
             self._second |= event.subject._order in self._double
-        elif kind is WorkStarted and event.kind == "backward":
+        elif event_type is WorkStarted and event.kind == "backward":
             self.backward_ran = True
             if event.subject.recording:
                 self._recording += 1
                 self._twice = line_text(user_location())
-        elif kind is WorkEnded and event.kind == "backward" and self._recording:
+        elif event_type is WorkEnded and event.kind == "backward" and self._recording:
             self._recording -= 1
 
-    def received(self, leaf: Tensor) -> None:
-        """Note that a leaf got a gradient."""
-        self.got.add(id(leaf))
+    def record_gradient(self, leaf: Tensor) -> None:
+        """Record that a leaf got a gradient."""
+        self.with_gradient.add(id(leaf))
 
     # Cuts -------------------------------------------------------------------------------
 
-    def _applied(self, event: OpApplied) -> None:
+    def _check_op(self, event: OpApplied) -> None:
         outputs = event.output if isinstance(event.output, tuple) else (event.output,)
         if event.node is not None:
             if self._recording and current().grad:
@@ -124,71 +126,77 @@ class GradientFlow:
             if len(self.cuts) < MOST_CUTS:
                 for input_ in event.inputs:
                     if isinstance(input_, Tensor) and input_._node is None:
-                        self._maybe_detached(input_, event)
+                        self._check_detached(input_, event)
             return
         if len(self.cuts) >= MOST_CUTS:
             return
-        given = next((input_ for input_ in event.inputs if isinstance(input_, Tensor)
+        tracked = next((input_ for input_ in event.inputs if isinstance(input_, Tensor)
                       and input_._node is not None), None)  # fmt: skip
-        if given is None:
+        if tracked is None:
             return
         if not current().grad:
-            self._cut(given, "no_grad() around {op}", "Compute it outside of no_grad().", event)
+            self._cut_at_tensor(
+                tracked, "no_grad() around {op}", "Compute it outside of no_grad().", event
+            )
         elif outputs[0]._array.dtype not in dtypes.DIFFERENTIABLE:
             what = (
-                "a conversion to integers" if event.op.name == "convert_dtype" else event.op.public_name
+                "a conversion to integers"
+                if event.op.name == "convert_dtype"
+                else event.op.public_name
             )
-            self._cut(
-                given, f"{what}, which has no slope",
+            self._cut_at_tensor(
+                tracked, f"{what}, which has no slope",
                 "Stay with floating numbers: softmax in place of argmax, sigmoid in place of a "
                 "threshold.", event,
             )  # fmt: skip
 
     def _note(self, array: Any, node: int) -> None:
-        """Remember whose result an array is, without keeping it."""
+        """Remember whose result an array is, without keeping it alive."""
         try:
             self._arrays[id(array)] = weakref.ref(array), node
         except TypeError:
-            pass  # a library whose arrays cannot be referred to weakly
+            pass  # a library whose arrays allow no weak references
 
-    def _maybe_detached(self, tensor: Tensor, event: OpApplied) -> None:
-        """See whether what looks like data has the memory of a recorded result."""
-        node = self._maker_of(tensor._array)
+    def _check_detached(self, tensor: Tensor, event: OpApplied) -> None:
+        """Check whether what looks like data has the memory of a recorded result."""
+        node = self._producer_of(tensor._array)
         if node:
             how = "detach(), .data or numpy() in front of {op}"
             advice = "Leave detach() out, and compute with tensors instead of NumPy arrays."
             known = self._detached.get(id(tensor))
-            place = known[1] if known is not None and known[0]() is tensor else user_location()
-            self._cut_at(node, how, advice, event, place)
+            location = known[1] if known is not None and known[0]() is tensor else user_location()
+            self._record_cut(node, how, advice, event, location)
 
-    def _maker_of(self, array: Any) -> int:
-        """Return the number of the node whose result an array shows, 0 if there is none."""
+    def _producer_of(self, array: Any) -> int:
+        """Return the order of the node whose result an array shows, 0 if there is none."""
         outside, steps = isinstance(array, Shared), 0
         while array is not None and steps < 8:
             known = self._arrays.get(id(array))
             if known is not None and known[0]() is array:
                 return known[1]
-            if outside and isinstance(array, np.ndarray):  # NumPy has had it: compare places
+            if outside and isinstance(array, np.ndarray):  # NumPy has had it: compare addresses
                 for reference, node in self._arrays.values():
-                    made = reference()
-                    if isinstance(made, np.ndarray) and made.ctypes.data == array.ctypes.data:
+                    result = reference()
+                    if isinstance(result, np.ndarray) and result.ctypes.data == array.ctypes.data:
                         return node
             array, steps = getattr(array, "base", None), steps + 1
         return 0
 
-    def _cut(self, given: Tensor, how: str, advice: str, event: OpApplied) -> None:
-        leaf = given._node is LEAF
-        node = 0 if leaf else given._node._order
-        cut = self._cut_at(node, how, advice, event, user_location())
+    def _cut_at_tensor(self, tensor: Tensor, how: str, advice: str, event: OpApplied) -> None:
+        leaf = tensor._node is LEAF
+        node = 0 if leaf else tensor._node._order
+        cut = self._record_cut(node, how, advice, event, user_location())
         if leaf:
-            cut.leaves.add(id(given))
+            cut.leaves.add(id(tensor))
 
-    def _cut_at(self, node: int, how: str, advice: str, event: OpApplied, place: CodeLocation) -> Cut:
-        """Note a cut behind a node at a place of the user's code, and which leaves it stops."""
-        known = self._known.get(place)
+    def _record_cut(
+        self, node: int, how: str, advice: str, event: OpApplied, location: CodeLocation
+    ) -> Cut:
+        """Record a cut behind a node at a location of the user's code, with the leaves it stops."""
+        known = self._known.get(location)
         if known is None:
             how = how.format(op=event.op.public_name)
-            known = self._known[place] = Cut(how, advice, line_text(place))
+            known = self._known[location] = Cut(how, advice, line_text(location))
             if len(self._known) > 1000:
                 self._known.clear()
         if node and self._walks < MOST_CUTS:
@@ -206,9 +214,9 @@ class GradientFlow:
             if node in seen or node not in self._behind:
                 continue
             seen.add(node)
-            nodes, found = self._behind[node]
+            nodes, leaf_ids = self._behind[node]
             stack.extend(nodes)
-            leaves.update(found)
+            leaves.update(leaf_ids)
         return leaves
 
     # Parameters -------------------------------------------------------------------------
@@ -216,60 +224,66 @@ class GradientFlow:
     def findings(
         self, optimized: set[int], held: set[int], line: str = "", looks: int = LOOKS
     ) -> list[Finding]:
-        """Return what is wrong after a step in which backward has run.
+        """Return the findings after a step in which backward has run.
 
         A model of which nothing is trained is not meant to be: a teacher, a target network.
 
         Args:
             optimized: the ids of the parameters of the optimizers that ended the step. Those of
                 another one may be waiting for their turn.
-            held: of those of all optimizers.
-            line: of the user's code that ran backward.
-            looks: after so many steps without a gradient a parameter is called unused.
+            held: the ids of those of all optimizers.
+            line: the line of the user's code that ran backward.
+            looks: after this many steps without a gradient a parameter is called unused.
         """
-        if not self.backward_ran and not self.got:
+        if not self.backward_ran and not self.with_gradient:
             return []
-        found, lonely = [], []
+        findings, without_gradient = [], []
         for model in self.names.models:
             parameters = list(model.named_parameters())
-            self._ever |= self.got.intersection(id(each) for _, each in parameters)
-            trained = any(id(each) in self._ever for _, each in parameters)
+            self._ever |= self.with_gradient.intersection(
+                id(parameter) for _, parameter in parameters
+            )
+            trained = any(id(parameter) in self._ever for _, parameter in parameters)
             for path, parameter in parameters:
                 key = id(parameter)
                 if not (key in optimized if optimized else trained):
                     continue
-                if key in self.got or not parameter.requires_grad or parameter._grad is not None:
+                if (
+                    key in self.with_gradient
+                    or not parameter.requires_grad
+                    or parameter._grad is not None
+                ):
                     self._missed.pop(key, None)
                     continue
                 self._missed[key] = self._missed.get(key, 0) + 1
                 if key not in self._ever and self._missed[key] >= looks:
-                    lonely.append((path, parameter, model))
-        found += self._explain(lonely, line)
-        found += find_unregistered(self.names, self.got, held, line)
+                    without_gradient.append((path, parameter, model))
+        findings += self._explain(without_gradient, line)
+        findings += find_unregistered(self.names, self.with_gradient, held, line)
         if self._double and not self._second:
-            found.append(finding("double-backward", count=len(self._double), subject="double",
+            findings.append(finding("double-backward", count=len(self._double), subject="double",
                                  line=self._twice or line))  # fmt: skip
-        return found
+        return findings
 
-    def unreached(self, behind: set[int], given: bool) -> list[Finding]:
-        """Return what is wrong where only the graph itself is known: `behind` are its leaves.
+    def unreached_findings(self, behind: set[int], named: bool) -> list[Finding]:
+        """Return the findings where only the graph itself is known: `behind` are its leaves.
 
         Args:
-            given: somebody named the models; else those of which nothing is behind are left out.
+            named: the user named the models; else those of which nothing is behind are left out.
         """
-        lonely = []
+        without_gradient = []
         for model in self.names.models:
             parameters = list(model.named_parameters())
-            if given or any(id(each) in behind for _, each in parameters):
-                lonely += [(path, each, model) for path, each in parameters
-                           if each.requires_grad and id(each) not in behind]  # fmt: skip
-        found = list(self._explain(lonely, ""))
-        return found + find_unregistered(self.names, behind, set(), "")
+            if named or any(id(parameter) in behind for _, parameter in parameters):
+                without_gradient += [(path, parameter, model) for path, parameter in parameters
+                           if parameter.requires_grad and id(parameter) not in behind]  # fmt: skip
+        findings = list(self._explain(without_gradient, ""))
+        return findings + find_unregistered(self.names, behind, set(), "")
 
-    def _explain(self, lonely: list[tuple[str, Tensor, Any]], line: str) -> Iterable[Finding]:
-        """Say for each parameter why it gets no gradient; those with the same reason together."""
+    def _explain(self, parameters: list[tuple[str, Tensor, Any]], line: str) -> Iterable[Finding]:
+        """Yield why each parameter gets no gradient; those with the same reason together."""
         groups: dict[tuple[str, str], tuple[list[str], Cut | None]] = {}
-        for path, parameter, model in lonely:
+        for path, parameter, model in parameters:
             cut = next((cut for cut in self.cuts if id(parameter) in cut.leaves), None)
             owner = path.rpartition(".")[0]
             module = model.get_submodule(owner) if owner else model
@@ -279,11 +293,11 @@ class GradientFlow:
             )
             path = self.names.path_of_leaf(parameter)
             groups.setdefault(reason, ([], cut))[0].append(path)
-        for (kind, key), (paths, cut) in groups.items():
-            names, subject = join_names(paths), f"{kind} {key}"
+        for (reason_kind, key), (paths, cut) in groups.items():
+            names, subject = join_names(paths), f"{reason_kind} {key}"
             if cut is not None:
                 yield finding("cut", names=names, how=cut.how, advice=cut.advice, line=cut.line,
                               subject=subject)  # fmt: skip
             else:
                 module = f"`{key}`" if key else "the model's forward()"
-                yield finding(kind, names=names, module=module, line=line, subject=subject)
+                yield finding(reason_kind, names=names, module=module, line=line, subject=subject)

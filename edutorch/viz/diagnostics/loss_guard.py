@@ -1,8 +1,8 @@
-"""Asks each loss whether it is a number, before backward runs on it.
+"""Checks each loss for NaN, before backward runs on it.
 
-Of a step that nobody looks at only its loss is known. When that is NaN, it is too late to ask why:
-backward has emptied the graph, and with the next update all parameters are NaN. So the question is
-put before. It takes a fifth of a microsecond.
+Of an idle step only the loss is known. When that is NaN, it is too late to ask why: backward has
+freed the graph, and with the next update all parameters are NaN. So the check comes before. It
+takes a fifth of a microsecond.
 """
 
 from __future__ import annotations
@@ -31,92 +31,92 @@ if TYPE_CHECKING:
 
 
 class LossGuard(listen_backward):
-    """Hears of each backward pass before it runs; used in a `with` block.
+    """Checks the loss of each backward pass before it runs; used in a `with` block.
 
     Args:
-        growth: told of what backward runs on, in steps that are glanced at.
+        growth: gets what backward runs on, in steps that are sampled fast.
     """
 
     def __init__(self, names: Names, recorder: Recorder, growth: GraphGrowth) -> None:
         super().__init__(self.backward_begins)
-        self.names, self.recorder, self.growth = names, recorder, growth
+        self.names, self.recorder, self.graph_growth = names, recorder, growth
         self._suspect: Finding | None = None  # why a loss or a gradient of this step is bad
-        self._known = False  # one was found: all that comes later comes from it
+        self._known = False  # one was reported: everything later follows from it
         self.excused = False  # the last one has done no harm
 
     def backward_begins(self, roots: tuple[Any, ...]) -> None:
-        """Look at a loss, in a step that nobody listens to."""
+        """Check a loss, in a step that is not sampled in full."""
         recorder = self.recorder
         if recorder.sampling:
             return
-        root, glance = roots[0], recorder.glance
-        if glance is not None:
-            self.growth.root(root._node)
-            glance.on_broken = self.gradients_are_bad
+        root, sampler = roots[0], recorder.sampler
+        if sampler is not None:
+            self.graph_growth.record_root(root._node)
+            sampler.on_broken = self.explain_gradients
         array = root._array
-        if array.__class__ is ndarray and array.size == 1:  # to ask a GPU is to wait for it
+        if array.__class__ is ndarray and array.size == 1:  # reading from a GPU waits for it
             loss = array.item()
             if loss - loss != 0:
-                self._look_into(root)
+                self._explain_loss(root)
 
-    def _look_into(self, loss: Tensor) -> None:
-        """Find out why a loss is bad: what the ops behind it have kept is still there."""
-        self.recorder.rest.until = 0.0  # the end of this step is to be heard
+    def _explain_loss(self, loss: Tensor) -> None:
+        """Find out why a loss is bad: what the ops behind it have saved is still there."""
+        self.recorder.idle.until = 0.0  # the end of this step must be handled
         if self._suspect is not None or self._known or loss._node is None:
             return
         try:
-            found = find_bad_values(loss, self.names, self._lines(loss))
+            findings = find_bad_values(loss, self.names, self._lines(loss))
         except Exception as error:  # noqa: BLE001  (it may not break the loop)
             self._known = True
             warn(f"viz: nobody knows why the loss is bad, after {type(error).__name__}: {error}")
             return
-        self._suspect = next(iter(found), None)
+        self._suspect = next(iter(findings), None)
 
-    def gradients_are_bad(self, ran: Iterable[tuple[Any, Any, Any]]) -> None:
-        """Find the rule that made a bad gradient, in a step that was glanced at.
+    def explain_gradients(self, ran: Iterable[tuple[Any, Any, Any]]) -> None:
+        """Find the rule that made a bad gradient, in a step that was sampled fast.
 
         Args:
             ran: the nodes that backward ran through, what came in and what left them.
         """
         ran = list(ran)
         if self._suspect is None and not self._known and ran:
-            births = NonFiniteTracker(self.names)
-            births.blame(ran, self._lines_behind(ran[0][0]))
-            self._suspect = births.found.get("backward")
+            tracker = NonFiniteTracker(self.names)
+            tracker.blame(ran, self._lines_behind(ran[0][0]))
+            self._suspect = tracker.findings.get("backward")
 
     def _lines(self, loss: Tensor) -> Callable[[Any], str]:
         return self._lines_behind(None if loss._node is LEAF else loss._node)
 
     def _lines_behind(self, root: Any) -> Callable[[Any], str]:
-        """Return what tells the line of an op that nobody has heard.
+        """Return a function that returns the line of an op that was not recorded.
 
-        It is that of the same op in the last picture: the first of its name for the first, and so
-        on.
+        It is the line of the same op in the last picture: the first of its name for the first, and
+        so on.
         """
         lines: dict[str, list[str]] = {}
         snapshot = self.recorder.snapshot
         for node in snapshot.graph.nodes if snapshot else ():
             if node.kind in ("op", "output") and node.differentiable:
                 lines.setdefault(node.label, []).append(node.line)
-        numbers: dict[Any, int] = {}
+        indices: dict[Any, int] = {}
         counts = Counter[str]()
         for node in reachable([root]):
             if not isinstance(node, Tensor):
-                numbers[node] = counts[node.op.name]
+                indices[node] = counts[node.op.name]
                 counts[node.op.name] += 1
 
         def line(node: Any) -> str:
             known = lines.get(node.op.name, [])
-            if len(known) == counts[node.op.name] and node in numbers:
-                return line_of(node) or known[numbers[node]]
+            if len(known) == counts[node.op.name] and node in indices:
+                return line_of(node) or known[indices[node]]
             return line_of(node) or (known[0] if len(set(known)) == 1 else "")
 
         return line
 
-    def verdict(self) -> list[Finding]:
+    def findings(self) -> list[Finding]:
         """Return what was bad in the step that has ended, unless it has done no harm.
 
-        With float16, a `GradScaler` leaves such an update out, and the next loss is a number.
+        With float16, a `GradScaler` leaves such an update out, and the next loss is finite.
         """
         suspect, self._suspect = self._suspect, None
         if suspect is None:

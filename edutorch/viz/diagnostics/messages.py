@@ -1,4 +1,4 @@
-"""What `checks.py` may say: each kind of trouble has one sentence, and one that says what to do.
+"""The messages of `checks.py`: each kind of trouble has one sentence, and one that says what to do.
 
 All the texts are here, so that they can be read, tested and translated in one place.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 MESSAGES: dict[str, tuple[str, str]] = {
-    # Numbers
+    # Values that are not finite
     "nan": (
         "The first {what} is made by {op}: {cause}.",
         "Keep the operand away from there: {advice}.",
@@ -66,7 +66,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
         "graph alive until the second gradient is taken.",
         "Leave create_graph=True out, unless a gradient of the gradient is wanted.",
     ),
-    # Habits
+    # Training loops
     "zero-gradient": (
         "{names} had a gradient of exactly 0 in all of the last {steps} looks: nothing is learned "
         "there.",
@@ -136,8 +136,8 @@ class Finding:
     """One trouble: `says` is what is wrong and `do` what to do about it, a sentence each.
 
     `line` is that of the user's code, `details` are rows of text below (the operands), `order`
-    is that of the node in the recorded graph, 0 where there is none, and `subject` keeps
-    apart findings of one kind.
+    is that of the node in the recorded graph, 0 where there is none, and `subject` distinguishes
+    findings of one kind.
     """
 
     kind: str
@@ -150,7 +150,7 @@ class Finding:
     step: int = 0
 
     def at(self, step: int) -> Finding:
-        """Return the same, found at a step."""
+        """Return the same finding, made at a step."""
         return replace(self, step=step)
 
     def __str__(self) -> str:
@@ -178,9 +178,9 @@ def finding(
 
 
 def join_names(names: list[str], most: int = 3) -> str:
-    """Write names in a row: `a`, `b` and 4 more.
+    """Return names in a row: `a`, `b` and 4 more.
 
-    >>> listed(["a", "b", "c", "d", "e"])
+    >>> join_names(["a", "b", "c", "d", "e"])
     '`a`, `b`, `c` and 2 more'
     """
     shown = ", ".join(f"`{name}`" for name in names[:most])

@@ -1,7 +1,7 @@
-"""Why an op, or the rule of its derivative, makes a NaN or an infinity out of good numbers.
+"""Why an op, or the rule of its derivative, makes a NaN or an infinity out of finite values.
 
 For each op that can: what to count in its operands, and what to do about it. Only called once
-something bad has been found, so it may look twice.
+something bad has been found, so it may take its time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DELIBERATE_OPS = {
     "masked_fill", "where", "full", "fill", "clone", "nan_to_num", "masked_scatter", "triu", "tril",
     "index_fill", "copy",
 }  # fmt: skip
-"""Ops that put in the numbers that they are told to."""
+"""Ops that write given values."""
 
 DELIBERATE: Cause = (
     "it was told to put it there, and the loss depends on it",
@@ -39,9 +39,9 @@ def as_plain_array(array: Any) -> Any:
 
 
 def count_non_finite(array: Any) -> int:
-    """Count the numbers that are NaN or infinite, without copying an array to the host."""
+    """Count the elements that are NaN or infinite, without copying an array to the host."""
     usual = array.__class__ is np.ndarray and array.dtype.char in "fd"
-    if usual and math.isfinite(np.vdot(array, array)):  # the quickest for the many small ones
+    if usual and math.isfinite(np.vdot(array, array)):  # the fastest test for the many small arrays
         return 0
     array = as_plain_array(array)
     if not backends.is_array(array):
@@ -50,7 +50,7 @@ def count_non_finite(array: Any) -> int:
         return 0
     xp = backends.of(array).xp
     with np.errstate(all="ignore"):
-        # One pass over the memory; a sum that is finite is made of finite numbers.
+        # One pass over the memory; a finite sum means that all terms are finite.
         large = array.dtype.kind == "f" and array.dtype.itemsize >= 4
         if large and math.isfinite(array.sum().item()):
             return 0
@@ -58,7 +58,7 @@ def count_non_finite(array: Any) -> int:
 
 
 def has_nan(array: Any) -> bool:
-    """Say whether there is a NaN (and not only infinities)."""
+    """Return True if there is a NaN (and not only infinities)."""
     array = as_plain_array(array)
     return bool((array != array).any().item())
 
@@ -67,13 +67,13 @@ def count_true(test: Any) -> int:
     return int(test.sum().item()) if hasattr(test, "sum") else int(bool(test))
 
 
-def places_text(number: int) -> str:
-    """Write how often: "at 1 place", "at 3 places"."""
-    return f"at {number:,} place{'s' * (number != 1)}"
+def places_text(count: int) -> str:
+    """Return how often, as text: "at 1 place", "at 3 places"."""
+    return f"at {count:,} place{'s' * (count != 1)}"
 
 
 def describe_operand(name: str, array: Any) -> str:
-    """Describe an operand in a row: shape, range, and how many bad numbers are in it."""
+    """Describe an operand in a row: shape, range, and how many bad values are in it."""
     if not hasattr(array, "shape"):
         return f"{name} = {array:g}" if isinstance(array, int | float) else f"{name} = {array}"
     array = as_plain_array(array)
@@ -97,9 +97,9 @@ def describe_operand(name: str, array: Any) -> str:
 
 
 def domain_cause(limit: float, what: str, advice: str, at: str = "") -> Callable[..., Cause | None]:
-    """Make the cause of functions that end at `limit`."""
+    """Return a function that finds the cause for an op whose domain ends at `limit`."""
 
-    def found(values: Mapping[str, Any], y: Any) -> Cause | None:
+    def find(values: Mapping[str, Any], y: Any) -> Cause | None:
         x = values["input"]
         edge, under = count_true(x == limit), count_true(x < limit)
         if edge and at:
@@ -108,18 +108,20 @@ def domain_cause(limit: float, what: str, advice: str, at: str = "") -> Callable
             return f"{what} of a number below {limit:g} {places_text(under)}", advice
         return None
 
-    return found
+    return find
 
 
 def unit_range_cause(what: str) -> Callable[..., Cause | None]:
-    def found(values: Mapping[str, Any], y: Any) -> Cause | None:
+    def find(values: Mapping[str, Any], y: Any) -> Cause | None:
         outside = count_true(abs(values["input"]) > 1)
         advice = "clamp it, x.clamp(-1 + 1e-6, 1 - 1e-6)"
         return (
-            (f"{what} of a number outside of -1 … 1 {places_text(outside)}", advice) if outside else None
+            (f"{what} of a number outside of -1 … 1 {places_text(outside)}", advice)
+            if outside
+            else None
         )
 
-    return found
+    return find
 
 
 def division_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
@@ -140,11 +142,11 @@ def exp_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
     if y.dtype.kind != "f" or (x is not None and not hasattr(x, "max")):
         return None
     edge = math.log(float(np.finfo(y.dtype).max)) if y.dtype.itemsize > 1 else 0
-    given = f"more than {edge:.1f}, where"
+    excess = f"more than {edge:.1f}, where"
     if x is not None:
-        given = f"{float(x.max().item()):.4g}, and above {edge:.1f}"
+        excess = f"{float(x.max().item()):.4g}, and above {edge:.1f}"
     return (
-        f"exp of {given} the result leaves the range of {y.dtype}",
+        f"exp of {excess} the result leaves the range of {y.dtype}",
         "subtract the largest number first, or use softmax, logsumexp or softplus, which do",
     )
 
@@ -190,7 +192,7 @@ def mean_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
 
 
 def general_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
-    """Find Inf - Inf, 0 · Inf, and what has grown beyond the range of its type."""
+    """Find Inf - Inf, 0 · Inf, and results beyond the range of their dtype."""
     arrays = [value for value in values.values() if hasattr(value, "dtype")]
     if sum(count_non_finite(array) for array in arrays):
         what = "Inf - Inf, 0 · Inf or Inf / Inf"
@@ -207,13 +209,16 @@ def general_cause(values: Mapping[str, Any], y: Any) -> Cause | None:
 
 ABOVE_ZERO = "clamp it, x.clamp(min=1e-8), or use log_softmax in place of log(softmax(x))"
 FORWARD_CAUSES: dict[str, Callable[..., Cause | None]] = {
-    "log": domain_cause(0, "log", ABOVE_ZERO, "0"), "log2": domain_cause(0, "log2", ABOVE_ZERO, "0"),
-    "log10": domain_cause(0, "log10", ABOVE_ZERO, "0"), "log1p": domain_cause(-1, "log1p", ABOVE_ZERO, "-1"),
+    "log": domain_cause(0, "log", ABOVE_ZERO, "0"),
+    "log2": domain_cause(0, "log2", ABOVE_ZERO, "0"),
+    "log10": domain_cause(0, "log10", ABOVE_ZERO, "0"),
+    "log1p": domain_cause(-1, "log1p", ABOVE_ZERO, "-1"),
     "sqrt": domain_cause(0, "sqrt", "clamp it, x.clamp(min=0)"),
     "rsqrt": domain_cause(0, "rsqrt", "add a small number, rsqrt(x + 1e-8)", "0"),
     "reciprocal": domain_cause(0, "1/x", "add a small number to x", "0"),
     "acosh": domain_cause(1, "acosh", "clamp it, x.clamp(min=1)"),
-    "acos": unit_range_cause("acos"), "asin": unit_range_cause("asin"), "atanh": unit_range_cause("atanh"),
+    "acos": unit_range_cause("acos"), "asin": unit_range_cause("asin"),
+    "atanh": unit_range_cause("atanh"),
     "div": division_cause, "exp": exp_cause, "expm1": exp_cause, "exp2": exp_cause,
     "sinh": exp_cause, "cosh": exp_cause, "pow": power_cause,
     "softmax": softmax_cause, "log_softmax": softmax_cause,
@@ -222,17 +227,17 @@ FORWARD_CAUSES: dict[str, Callable[..., Cause | None]] = {
 
 
 def cause_of(name: str, values: Mapping[str, Any], y: Any) -> Cause:
-    """Say why op `name` made the bad `y` out of `values` (arrays and numbers by name)."""
-    values = {each: as_plain_array(value) for each, value in values.items()}
-    found = None
+    """Return why op `name` made the bad `y` out of `values` (arrays and numbers by name)."""
+    values = {key: as_plain_array(value) for key, value in values.items()}
+    cause = None
     if name in FORWARD_CAUSES:
         try:
-            found = FORWARD_CAUSES[name](values, y)
+            cause = FORWARD_CAUSES[name](values, y)
         except (KeyError, TypeError, ValueError, AttributeError):
-            found = None  # called in a way that the table does not know
-    if found is None and name in DELIBERATE_OPS:
+            cause = None  # called in a way that the table does not know
+    if cause is None and name in DELIBERATE_OPS:
         return DELIBERATE
-    return found or general_cause(values, y) or ("its operands were good", "look at its operands")
+    return cause or general_cause(values, y) or ("its operands were good", "look at its operands")
 
 
 # Backward -------------------------------------------------------------------------------------
@@ -264,17 +269,17 @@ BACKWARD_CAUSES: dict[str, tuple[str, Callable[[Mapping[str, Any]], Any], str]] 
 
 
 def cause_in_backward(name: str, values: Mapping[str, Any], g: Any) -> Cause:
-    """Say why the rule of op `name` made a bad gradient out of the good `g`."""
+    """Return why the rule of op `name` made a bad gradient out of the good `g`."""
     g, steep = as_plain_array(g), BACKWARD_CAUSES.get(name)
     if steep is not None:
         try:
             at = steep[1](values)
-            number = count_true(at)
+            occurrences = count_true(at)
         except (KeyError, TypeError, ValueError):
-            # What the rule has kept is known no more.
+            # What the rule had saved is no longer there.
             return f"{steep[0]}, or the gradient leaves the range of its type", steep[2]
-        if number:
-            words = f"{steep[0]} ({places_text(number)})"
+        if occurrences:
+            words = f"{steep[0]} ({places_text(occurrences)})"
             if getattr(at, "shape", None) == g.shape and count_true((g == 0) & at):
                 words += ", and 0 · Inf is NaN: torch.where() and masks do not protect a gradient"
             return words, steep[2]

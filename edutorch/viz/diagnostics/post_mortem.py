@@ -1,6 +1,6 @@
 """An exception in forward or backward: the graph as far as it got, and the op that failed in red.
 
-The exception goes on its way. What stays is plain data: no tensor is kept by a picture.
+The exception propagates as usual. What stays is plain data: no tensor is kept by a picture.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAILED: Key = ("failed",)
 
 @dataclass
 class Operand:
-    """What an op was given, as plain data: where it came from, and how it looked."""
+    """An operand of an op, as plain data: where it came from, and how it looked."""
 
     name: str
     key: Key | None  # the op that made it
@@ -37,10 +37,10 @@ class Operand:
 
 
 class FailureTracker:
-    """Notes which op, or which rule, is at work, so that it is known when it fails."""
+    """Tracks which op, or which rule, is running, so that it is known when it fails."""
 
-    hears = (WorkStarted, WorkEnded)
-    works = ("op", "node")
+    event_types = (WorkStarted, WorkEnded)
+    work_kinds = ("op", "node")
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -53,10 +53,10 @@ class FailureTracker:
         self._at_work.clear()
 
     def take(self, event: Any) -> None:
-        """Hear an event."""
+        """Handle an event."""
         if event.__class__ is WorkStarted:
             if self.op and not self._at_work:
-                self.forget()  # what had failed was caught
+                self.forget()  # the failure was caught
             self._at_work.append(event)
         elif self._at_work:
             started = self._at_work.pop()
@@ -71,11 +71,11 @@ class FailureTracker:
         self.op = name_of(subject, started.inputs)
         names = list(getattr(subject, "inputs", ()))
         if getattr(subject, "variadic", False) or len(names) != len(started.inputs):
-            names = [f"[{number}]" for number in range(len(started.inputs))]
+            names = [f"[{index}]" for index in range(len(started.inputs))]
         self.operands = [
-            describe_operand(name, given, self.names)
-            for name, given in zip(names, started.inputs, strict=True)
-            if given is not None
+            describe_operand(name, operand, self.names)
+            for name, operand in zip(names, started.inputs, strict=True)
+            if operand is not None
         ]
 
 
@@ -88,26 +88,26 @@ def name_of(subject: Any, inputs: Iterable[Any]) -> str:
     )
 
 
-def describe_operand(name: str, given: Any, names: Names) -> Operand:
-    """Turn what an op was given into plain data."""
-    if not isinstance(given, Tensor):
-        text = f"{given:g}" if isinstance(given, int | float) else type(given).__name__
+def describe_operand(name: str, value: Any, names: Names) -> Operand:
+    """Return an operand as plain data."""
+    if not isinstance(value, Tensor):
+        text = f"{value:g}" if isinstance(value, int | float) else type(value).__name__
         return Operand(name, None, None, text)
-    shape = "×".join(map(str, given.shape)) or "scalar"
-    if given._node is not None and given._node is not LEAF:
-        vertex = op_vertex(given._node)
-        vertex.value = try_summarize(given)
-        return Operand(name, given._node._order, vertex, shape)
-    vertex = leaf_vertex(given, names)
-    vertex.value = try_summarize(given)
-    return Operand(name, ("operand", id(given)), vertex, shape)
+    shape = "×".join(map(str, value.shape)) or "scalar"
+    if value._node is not None and value._node is not LEAF:
+        vertex = op_vertex(value._node)
+        vertex.value = try_summarize(value)
+        return Operand(name, value._node._order, vertex, shape)
+    vertex = leaf_vertex(value, names)
+    vertex.value = try_summarize(value)
+    return Operand(name, ("operand", id(value)), vertex, shape)
 
 
 def try_summarize(tensor: Tensor) -> Stats | None:
-    """Summarize a tensor, if that does not fail as well."""
+    """Summarize a tensor, or return None if that fails as well."""
     try:
         return summarize(tensor._array)
-    except Exception:  # noqa: BLE001  (an operand of something that has failed)
+    except Exception:  # noqa: BLE001  (an operand of an op that has failed)
         return None
 
 
@@ -116,7 +116,7 @@ def try_summarize(tensor: Tensor) -> Stats | None:
 
 @dataclass
 class Failure:
-    """What is left of a computation that failed: a picture and a sentence."""
+    """What is left of a computation that failed: a picture and a finding."""
 
     snapshot: Snapshot | None
     finding: Finding
@@ -124,13 +124,13 @@ class Failure:
 
 
 class LastFailure:
-    """The last failure that was seen, for `viz.post_mortem`."""
+    """The last failure, for `viz.post_mortem`."""
 
     failure: Failure | None = None
 
 
 def explain_error(error: BaseException, op: str) -> Finding:
-    """Say what an exception says, and where in the user's code it came from."""
+    """Return a finding with an exception's message, and where in the user's code it came from."""
     message = " ".join((getattr(error, "message", "") or str(error)).split())[:300]
     if not op and not is_own_error(error):
         end = "" if message.endswith((".", "!", "?")) else "."
@@ -153,12 +153,12 @@ OPS = ("edutorch.core.", "edutorch.ops.", "edutorch.kernels.", "edutorch.backend
 
 
 def is_own_error(error: BaseException) -> bool:
-    """Whether edutorch has raised an exception: one of its own, or what NumPy raised in an op."""
+    """Return True for an exception of edutorch, or one that NumPy raised in an op."""
     return isinstance(error, EdutorchError) or is_from_op(error, OPS[:-1])
 
 
 def is_from_op(error: BaseException, where: tuple[str, ...] = OPS) -> bool:
-    """Whether an exception came from such a module, or from a library that it has called."""
+    """Return True if an exception came from such a module, or from a library that it has called."""
     innermost = ""
     for frame in frames_of(error):
         if not is_user_frame(frame) or not is_library(frame):
@@ -167,7 +167,7 @@ def is_from_op(error: BaseException, where: tuple[str, ...] = OPS) -> bool:
 
 
 def is_library(frame: FrameType) -> bool:
-    """Whether a frame belongs to an installed package, or to Python itself."""
+    """Return True if a frame belongs to an installed package, or to Python itself."""
     file = frame.f_code.co_filename
     return file.startswith((STANDARD, "<frozen")) or "site-packages" in file
 
@@ -176,7 +176,7 @@ STANDARD = sysconfig.get_path("stdlib")
 
 
 def is_user_frame(frame: FrameType) -> bool:
-    """Whether a frame is outside of edutorch."""
+    """Return True if a frame is outside of edutorch."""
     return not frame.f_globals.get("__name__", "").startswith("edutorch.")
 
 
@@ -200,38 +200,38 @@ def modules_of(error: BaseException, names: Names) -> list[str]:
 
 def line_of_error(error: BaseException) -> str:
     """Return the innermost line of the user's code that an exception came through."""
-    found, trace = "", error.__traceback__
+    line, trace = "", error.__traceback__
     while trace is not None:
         if is_user_frame(trace.tb_frame) and not is_library(trace.tb_frame):
-            found = line_text((trace.tb_frame.f_code, trace.tb_lasti))
+            line = line_text((trace.tb_frame.f_code, trace.tb_lasti))
         trace = trace.tb_next
-    return found
+    return line
 
 
 def failure_of(
     recorder: Recorder,
-    failing: FailureTracker,
+    failure_tracker: FailureTracker,
     error: BaseException,
     others: tuple[Finding, ...] = (),
     vertices: dict[Key, Vertex] | None = None,
 ) -> Failure:
     """Draw the graph as far as it got (or these `vertices`), and the op that failed."""
-    said = explain_error(error, failing.op)
-    # Of a step that nobody has listened to, the traceback tells; of one whose first op has failed,
-    # the operands are known, but not what they were computed from.
-    is_unheard = not failing.operands or any(
-        isinstance(operand.key, int) for operand in failing.operands
+    error_finding = explain_error(error, failure_tracker.op)
+    # Of an idle step only the traceback is known; of one whose first op has failed, the operands
+    # are known, but not what they were computed from.
+    is_idle = not failure_tracker.operands or any(
+        isinstance(operand.key, int) for operand in failure_tracker.operands
     )
     is_empty = vertices is None and not recorder.graph.vertices
-    if is_empty and is_unheard and said.kind == "error":
+    if is_empty and is_idle and error_finding.kind == "error":
         return from_traceback(error, recorder.names, others)
     vertices = recorder.graph.by_identity() if vertices is None else vertices
-    made = failing.op and not failing.node
-    if failing.node in vertices:
-        failed = vertices[failing.node]
+    made = failure_tracker.op and not failure_tracker.node
+    if failure_tracker.node in vertices:
+        failed = vertices[failure_tracker.node]
         failed.kind, failed.label = "failed", f"✗ backward of {failed.label}"
-    elif made or (said.kind == "error" and is_from_op(error)):
-        add_failed_vertex(vertices, failing, error, said, recorder.names)
+    elif made or (error_finding.kind == "error" and is_from_op(error)):
+        add_failed_vertex(vertices, failure_tracker, error, error_finding, recorder.names)
     if not vertices:
         snapshot = recorder.snapshot
     else:
@@ -239,30 +239,30 @@ def failure_of(
         ends = [key for key, vertex in vertices.items()
                 if key not in used and vertex.kind in ("op", "failed")]  # fmt: skip
         snapshot = arrange(vertices, ends, recorder.names.classes)
-    LastFailure.failure = Failure(snapshot, said, others)
+    LastFailure.failure = Failure(snapshot, error_finding, others)
     return LastFailure.failure
 
 
 def add_failed_vertex(
     vertices: dict[Key, Vertex],
-    failing: FailureTracker,
+    failure_tracker: FailureTracker,
     error: BaseException,
-    said: Finding,
+    error_finding: Finding,
     names: Names,
 ) -> None:
     """Add the box of an op that has no result, and those of its operands."""
     sources, shapes = [], []
-    for operand in failing.operands:
+    for operand in failure_tracker.operands:
         if operand.key is None or operand.vertex is None:
             continue
         key = known_leaf(vertices, operand)
         vertices.setdefault(key, operand.vertex)
         sources.append((operand.name, key))
         shapes.append(operand.shape)
-    if not failing.operands:
+    if not failure_tracker.operands:
         for label, value in getattr(error, "arguments", {}).items():
             if not value.startswith("("):
-                continue  # a row that says something else: the module, a setting
+                continue  # a row about something else: the module, a setting
             key = ("argument", label)
             vertices[key] = Vertex("constant", label.partition(" ")[0], differentiable=False,
                                    shape=shape_in(value), dtype="")  # fmt: skip
@@ -271,24 +271,29 @@ def add_failed_vertex(
     paths = modules_of(error, names)
     scopes = tuple(Scope("module", path) for path in paths)
     vertices[FAILED] = Vertex(
-        "failed", f"✗ {failing.op or getattr(error, 'op', None) or 'error'}", "".join(paths[-1:]),
-        dtype=" with ".join(shapes), differentiable=False, line=said.line, sources=tuple(sources),
+        "failed",
+        f"✗ {failure_tracker.op or getattr(error, 'op', None) or 'error'}",
+        "".join(paths[-1:]),
+        dtype=" with ".join(shapes),
+        differentiable=False,
+        line=error_finding.line,
+        sources=tuple(sources),
         scopes=scopes,
-    )  # fmt: skip
+    )
 
 
-def known_leaf(vertices: dict[Key, Vertex], each: Operand) -> Key:
-    """Return the key under which a leaf is in the graph already, or its own."""
-    if isinstance(each.key, tuple):
+def known_leaf(vertices: dict[Key, Vertex], operand: Operand) -> Key:
+    """Return the key of a leaf that is in the graph already, or the operand's own."""
+    if isinstance(operand.key, tuple):
         for key in vertices:
-            if isinstance(key, tuple) and key[0] == "leaf" and key[-1] == each.key[1]:
+            if isinstance(key, tuple) and key[0] == "leaf" and key[-1] == operand.key[1]:
                 return key
-    assert each.key is not None
-    return each.key
+    assert operand.key is not None
+    return operand.key
 
 
 def shape_in(text: str) -> tuple[int, ...]:
-    """Read a shape from an error's row: "(2, 3)" -> (2, 3); () if it says something else."""
+    """Parse a shape in an error's row: "(2, 3)" -> (2, 3); () if it is something else."""
     digits = text.strip("() ").rstrip(",").split(",")
     return tuple(int(digit) for digit in digits) if all(
         digit.strip().isdigit() for digit in digits
@@ -298,29 +303,29 @@ def shape_in(text: str) -> tuple[int, ...]:
 def from_traceback(
     error: BaseException, names: Names | None = None, others: tuple[Finding, ...] = ()
 ) -> Failure:
-    """Draw what an exception that nobody watched still tells: the op and its operands.
+    """Draw what an exception that was not recorded still reveals: the op and its operands.
 
     The variables of the function that it came through hold what led there.
     """
     frame = innermost_frame(error)
     names = names or Names(frame=frame)
-    failing, vertices = FailureTracker(names), dict[Key, Vertex]()
+    failure_tracker, vertices = FailureTracker(names), dict[Key, Vertex]()
     tensors = [value for _, value in variables(frame) if isinstance(value, Tensor)][::-1]
-    tensors.sort(key=lambda tensor: tensor.is_leaf)  # what was computed, the latest first
+    tensors.sort(key=lambda tensor: tensor.is_leaf)  # computed ones first, the latest first
     arguments = dict(getattr(error, "arguments", {}))
-    failing.op = getattr(error, "op", None) or ""
+    failure_tracker.op = getattr(error, "op", None) or ""
     taken: set[int] = set()
     for label, text in arguments.items():
-        fits = (
+        candidates = (
             tensor
             for tensor in tensors
             if str(tuple(tensor.shape)) == text.strip() and id(tensor) not in taken
         )
-        tensor = next(fits, None)
+        tensor = next(candidates, None)
         if tensor is None:
             continue
         taken.add(id(tensor))
-        failing.operands.append(describe_operand(label.partition(" ")[0], tensor, names))
+        failure_tracker.operands.append(describe_operand(label.partition(" ")[0], tensor, names))
         if tensor._node is not None and tensor._node is not LEAF:
             for step in reachable([tensor._node]):
                 if isinstance(step, Tensor):
@@ -328,16 +333,16 @@ def from_traceback(
                 else:
                     vertex = vertices[step._order] = op_vertex(step)
                     vertex.sources = sources_of(step)
-    return failure_of(Recorder(names), failing, error, others, vertices)
+    return failure_of(Recorder(names), failure_tracker, error, others, vertices)
 
 
 def innermost_frame(error: BaseException) -> FrameType | None:
     """Return the innermost frame of the user's code that an exception came through."""
-    found = None
+    innermost = None
     for frame in frames_of(error):
         if is_user_frame(frame) and not is_library(frame):
-            found = frame
-    return found
+            innermost = frame
+    return innermost
 
 
 def last_error() -> BaseException | None:

@@ -1,9 +1,9 @@
 """Finds parameters that a module holds where `parameters()` does not look.
 
-A module knows the modules and parameters that are its attributes. What lies in a plain list, tuple
-or dict, and a tensor that is no `nn.Parameter`, it does not know: no optimizer is given them, and
-`state_dict` leaves them out. To hide a module so may be meant (a teacher). So only those are spoken
-of that the loss depends on, and that no optimizer has.
+A module knows the modules and parameters that are its attributes. It does not know what is in a
+plain list, tuple or dict, or a tensor that is no `nn.Parameter`: no optimizer gets them, and
+`state_dict` leaves them out. Hiding a module like this may be intended (a teacher). So only those
+are reported that the loss depends on, and that no optimizer has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..graph.names import Names
 from .messages import Finding, finding, join_names
 
 MOST_ITEMS = 1000
-"""Of a container no more items than this are looked at."""
+"""How many items of a container are searched at most."""
 
 
 class HiddenParameter(NamedTuple):
@@ -31,19 +31,21 @@ class HiddenParameter(NamedTuple):
 
 
 def hidden_parameters(names: Names) -> Iterator[HiddenParameter]:
-    """Yield the parameters that the modules of all models hold without knowing them."""
+    """Yield the parameters that the modules of all models hold without registering them."""
     for model in names.models:
         known = {id(parameter) for parameter in model.parameters()}
         for path, module in model.named_modules():
             for name, value in vars(module).items():
                 holder = f"{path}.{name}" if path else name
-                for place, tensor, thing, advice in hidden_in(value, name):
+                for subpath, tensor, thing, advice in hidden_in(value, name):
                     if id(tensor) not in known:
-                        yield HiddenParameter(holder + place, tensor, holder, thing, model, advice)
+                        yield HiddenParameter(
+                            holder + subpath, tensor, holder, thing, model, advice
+                        )
 
 
 def hidden_in(value: Any, name: str) -> Iterator[tuple[str, Tensor, str, str]]:
-    """Yield what an attribute hides: where in it, the tensor, what the attribute is, what helps."""
+    """Yield what an attribute hides: its subpath, the tensor, what the attribute is, what helps."""
     from ...nn import Module
 
     if name.startswith("_") or isinstance(value, Module):
@@ -59,20 +61,20 @@ def hidden_in(value: Any, name: str) -> Iterator[tuple[str, Tensor, str, str]]:
     pairs = list(value.items() if isinstance(value, dict) else enumerate(value))[:MOST_ITEMS]
     thing = f"a plain {type(value).__name__}"
     for key, item in pairs:
-        place = f"[{key!r}]"
+        subpath = f"[{key!r}]"
         if isinstance(item, Module):
-            kind = "ModuleDict" if keyed else "ModuleList"
-            advice = f"Write self.{name} = nn.{kind}(…): it registers what is in it."
+            container = "ModuleDict" if keyed else "ModuleList"
+            advice = f"Write self.{name} = nn.{container}(…): it registers what is in it."
             for path, parameter in item.named_parameters():
-                yield f"{place}.{path}", parameter, thing, advice
+                yield f"{subpath}.{path}", parameter, thing, advice
         elif isinstance(item, Tensor) and is_learned(item):
-            kind = "ParameterDict" if keyed else "ParameterList"
-            advice = f"Write self.{name} = nn.{kind}(…): it registers what is in it."
-            yield place, item, thing, advice
+            container = "ParameterDict" if keyed else "ParameterList"
+            advice = f"Write self.{name} = nn.{container}(…): it registers what is in it."
+            yield subpath, item, thing, advice
 
 
 def is_learned(tensor: Tensor) -> bool:
-    """Whether a tensor is a leaf that wants a gradient."""
+    """Return True for a leaf that requires a gradient."""
     return tensor._node is LEAF and tensor.requires_grad
 
 
@@ -81,15 +83,16 @@ def find_unregistered(names: Names, got: set[int], optimized: set[int], line: st
 
     Args:
         got: the ids of the leaves that got a gradient, or would.
-        optimized: of those that an optimizer holds.
-        line: of the user's code that ran backward.
+        optimized: the ids of those that an optimizer holds.
+        line: the line of the user's code that ran backward.
     """
     groups: dict[str, list[HiddenParameter]] = {}
     for hidden_parameter in hidden_parameters(names):
         if id(hidden_parameter.tensor) in got and id(hidden_parameter.tensor) not in optimized:
             groups.setdefault(hidden_parameter.holder, []).append(hidden_parameter)
     return [
-        finding("unregistered", names=join_names(list(dict.fromkeys(each.path for each in hidden))),
+        finding("unregistered",
+                names=join_names(list(dict.fromkeys(parameter.path for parameter in hidden))),
                 model=type(hidden[0].model).__name__, holder=f"`{holder}`", thing=hidden[0].thing,
                 advice=hidden[0].advice, line=line, subject=f"unregistered {holder}")
         for holder, hidden in groups.items()

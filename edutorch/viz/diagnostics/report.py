@@ -1,4 +1,4 @@
-"""What `check`, `trouble` and `post_mortem` return: sentences, and the picture they are about."""
+"""The result of `check`, `trouble` and `post_mortem`: findings, and the picture they are about."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CODE = "font-family:Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12px;w
 
 
 class Report:
-    """What was found, in words; a notebook shows the picture below.
+    """The findings in words; a notebook shows the picture below.
 
     Attributes:
         findings: one per trouble, each with `.kind`, `.says`, `.do`, `.line` and `.details`.
@@ -35,17 +35,17 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Say whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of what was found, as in `messages.py`."""
+        """The kinds of the findings, as in `messages.py`."""
         return [finding.kind for finding in self.findings]
 
     @property
     def drawing(self) -> Drawing:
-        """The picture of the graph, the box that failed opened to be seen."""
+        """The picture of the graph, with the group of the failed op open."""
         if self.snapshot is None:
             raise ValueError("viz: this report is of no single graph, so there is no picture")
         return Drawing(self.snapshot, choice=self._choice())
@@ -59,7 +59,7 @@ class Report:
         return choice
 
     def html(self) -> str:
-        """Return the sentences, and the picture as an image, as HTML."""
+        """Return the findings, and the picture as an image, as HTML."""
         parts = [self._html_of(finding) for finding in self.findings]
         if not parts:
             style = STYLE.format(colour="#1B7F4B")
@@ -67,12 +67,13 @@ class Report:
         picture = self._image()
         return '<div role="group" aria-label="trouble">' + "".join(parts) + picture + "</div>"
 
-    def _html_of(self, found: Finding) -> str:
-        rows = "\n".join(([found.line] if found.line else []) + list(found.details))
+    def _html_of(self, finding: Finding) -> str:
+        rows = "\n".join(([finding.line] if finding.line else []) + list(finding.details))
         code = f'<div style="{CODE}">{escape_text(rows)}</div>' if rows else ""
         return (
-            f'<div style="{STYLE.format(colour="#B00020")}"><b>✗ {escape_text(found.says)}</b>{code}'
-            f"<div>→ {escape_text(found.do)}</div></div>"
+            f'<div style="{STYLE.format(colour="#B00020")}">'
+            f"<b>✗ {escape_text(finding.says)}</b>{code}"
+            f"<div>→ {escape_text(finding.do)}</div></div>"
         )
 
     def _image(self) -> str:
@@ -87,7 +88,7 @@ class Report:
                 f'src="data:image/svg+xml;base64,{image}">')  # fmt: skip
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Give a notebook each form it may know."""
+        """Return the report in each form that a notebook may know."""
         text = str(self)
         if self.snapshot is not None:
             text += f"\n\n{self.drawing.table(100)}"
@@ -100,5 +101,5 @@ class Report:
 
 
 def escape_text(text: str) -> str:
-    """Return text fit for HTML: escaped, and without what cannot be printed."""
-    return escape("".join(each if each.isprintable() or each == "\n" else "�" for each in text))
+    """Return text fit for HTML: escaped, and without unprintable characters."""
+    return escape("".join(char if char.isprintable() or char == "\n" else "�" for char in text))

@@ -1,8 +1,8 @@
 """Finds the mistakes of training loops: what is forgotten, or goes wrong slowly, over many steps.
 
-Each is called trouble only after it has lasted for some steps. What is done on purpose (gradients
-added up over batches, two optimizers taking turns, a frozen layer) does not last that long, or
-looks different. A step that was only glanced at did the same as the last one that was looked at
+Each is reported only after it has lasted for some steps. What is done on purpose (gradients
+accumulated over batches, two optimizers taking turns, a frozen layer) does not last that long, or
+looks different. A step that was sampled fast did the same as the last one that was sampled
 in full: it counts like one.
 """
 
@@ -27,18 +27,18 @@ from .non_finite_causes import as_plain_array
 
 ZERO_STEPS = 4
 SAME_LOSS, SEEN = 25, 4
-"""A loss that stays the same for so many steps, so many of them looked at, is trouble."""
+"""A loss that stays the same for this many steps, this many of them sampled, is reported."""
 STEPS_WITHOUT, LOOKS_WITHOUT = 24, 3
-"""A parameter that gets gradients and has not changed for so many steps, so many of them looked at,
-is forgotten: a second optimizer may take its first step after some of the first one."""
+"""A parameter that gets gradients and has not changed for this many steps, this many of them
+sampled, is reported: a second optimizer may take its first step after some of the first one."""
 GROWING, GROWN = 6, 100.0
-"""The loss explodes if it has grown at each of so many steps, and so many times in all."""
+"""The loss explodes if it has grown at each of this many steps, and by this factor in all."""
 
 REPEATED = {"log_softmax": ("softmax", "cross_entropy"), "bce_with_logits_forward": (
     "sigmoid", "binary_cross_entropy_with_logits")}  # fmt: skip
 MOVING_OPS = {"reshape", "view", "transpose", "permute", "squeeze", "unsqueeze", "flatten", "clone"}
 MODE_DEPENDENT = ("Dropout", "BatchNorm", "InstanceNorm")
-"""Names of layers that act differently in a test begin (or go on) with these."""
+"""Names of layers that act differently in eval mode contain these."""
 
 
 class Unchanged(NamedTuple):
@@ -51,15 +51,15 @@ class Unchanged(NamedTuple):
 
 
 class LoopChecks:
-    """Hears a training loop, step by step."""
+    """Checks a training loop, step by step."""
 
-    hears = (OpApplied, GradientAccumulated, Stepped, WorkStarted)
-    works = ("backward",)
+    event_types = (OpApplied, GradientAccumulated, Stepped, WorkStarted)
+    work_kinds = ("backward",)
 
     def __init__(self, names: Names) -> None:
         self.names = names
         self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.now: dict[str, Finding] = {}  # found in this step, by subject
+        self.now: dict[str, Finding] = {}  # of this step, by subject
         self._losses: list[float] = []
         self._same = self._same_seen = 0
         self._zeros: dict[int, int] = {}  # parameter -> steps with a gradient of 0
@@ -89,114 +89,120 @@ class LoopChecks:
         return line_text(self._update) or self.line
 
     def take(self, event: Any) -> None:
-        """Hear an event."""
-        kind = type(event)
-        if kind is OpApplied:
-            self._softmax_twice(event)
-        elif kind is GradientAccumulated:
-            self._received(event)
-        elif kind is Stepped:
+        """Handle an event."""
+        event_type = type(event)
+        if event_type is OpApplied:
+            self._check_softmax(event)
+        elif event_type is GradientAccumulated:
+            self._note_gradient(event)
+        elif event_type is Stepped:
             self.optimizers.add(event.optimizer)
             self._stepped.add(event.optimizer)
             self._update = user_location()
-        elif kind is WorkStarted:
+        elif event_type is WorkStarted:
             self._backward = user_location()
 
-    def optimized(self) -> set[int]:
+    def optimized_parameters(self) -> set[int]:
         """Return the ids of all parameters that a known optimizer holds."""
         for _, value in variables(self.names.frame):
             if isinstance(value, Optimizer):
                 self.optimizers.add(value)
         return parameter_ids(self.optimizers)
 
-    def stepped(self) -> set[int]:
+    def stepped_parameters(self) -> set[int]:
         """Return the ids of the parameters of the optimizers that ended this step."""
         return parameter_ids(self._stepped)
 
     # Ops --------------------------------------------------------------------------------
 
-    def _softmax_twice(self, event: OpApplied) -> None:
+    def _check_softmax(self, event: OpApplied) -> None:
         name = event.op.name
         if name not in REPEATED and name != "nll_loss":
             return
-        made = producing_op(event.inputs[0])
-        if made is None:
+        producer = producing_op(event.inputs[0])
+        if producer is None:
             return
         line = line_of(event.node) if event.node is not None else ""
         order = 0 if event.node is None else event.node._order
-        if name == "nll_loss" and made in ("softmax", "sigmoid"):
-            self._add("probabilities-to-nll", line=line, order=order, first=made, subject="nll")
-        elif name in REPEATED and made == REPEATED[name][0]:
+        if name == "nll_loss" and producer in ("softmax", "sigmoid"):
+            self._add("probabilities-to-nll", line=line, order=order, first=producer, subject="nll")
+        elif name in REPEATED and producer == REPEATED[name][0]:
             first, second = REPEATED[name]
             self._add("double-softmax", line=line, order=order, first=first, second=second,
                       subject=f"double {second}")  # fmt: skip
 
     def _add(self, kind: str, **words: Any) -> None:
-        found = finding(kind, **words)
-        self.now.setdefault(found.subject, found)
+        new = finding(kind, **words)
+        self.now.setdefault(new.subject, new)
 
     # Gradients --------------------------------------------------------------------------
 
-    def _received(self, event: GradientAccumulated) -> None:
-        leaf, array = event.tensor, as_plain_array(getattr(event.gradient, "_array", event.gradient))
+    def _note_gradient(self, event: GradientAccumulated) -> None:
+        leaf, array = (
+            event.tensor,
+            as_plain_array(getattr(event.gradient, "_array", event.gradient)),
+        )
         zero = not backends.of(array).xp.any(array).item()
         self._got[id(leaf)] = self._got.get(id(leaf), True) and zero
         if zero:
             self._zero[id(leaf)] = weakref.ref(leaf)
-        self._clearing.received(leaf, array)
+        self._clearing.record_gradient(leaf, array)
 
-    def _called(self, leaf: Tensor) -> str:
+    def _path_of(self, leaf: Tensor) -> str:
         return self.names.path_of_leaf(leaf)
 
     # Steps ------------------------------------------------------------------------------
 
     def step_ended(self, loss: float | None, step: int) -> list[Finding]:
-        """Look back at the end of a step that was looked at."""
+        """Check a step that was sampled in full, at its end."""
         if loss is not None:
-            self._losses_came([loss], True)
-        self._habits(loss, step, full=True)
+            self._check_losses([loss], True)
+        self._check_step(loss, step, full=True)
         return list(self.now.values())
 
-    def again(self, loss: float | None, step: int) -> list[Finding]:
-        """Look back at a step that was only glanced at: it did what the last full look saw."""
+    def repeat_step(self, loss: float | None, step: int) -> list[Finding]:
+        """Check a step that was sampled fast: it did what the last full sample saw."""
         now, self.now = self.now, {}
         if loss is not None:
-            self._losses_came([loss], True)
+            self._check_losses([loss], True)
         for key, reference in self._zero.items():
             leaf = reference()
             grad = None if leaf is None else leaf._grad
-            if grad is not None and backends.of(grad._array).xp.any(as_plain_array(grad._array)).item():
+            if (
+                grad is not None
+                and backends.of(grad._array).xp.any(as_plain_array(grad._array)).item()
+            ):
                 self._got[key] = False
-        self._habits(loss, step, full=False)
-        found, self.now = list(self.now.values()), now
-        return found
+        self._check_step(loss, step, full=False)
+        findings, self.now = list(self.now.values()), now
+        return findings
 
-    def unseen(self, step: int) -> None:
-        """Hear of the end of a step that was not looked at."""
+    def skip_step(self, step: int) -> None:
+        """Handle the end of a step that was not sampled."""
         self._clearing.note(step)
 
-    def _habits(self, loss: float | None, step: int, full: bool) -> None:
+    def _check_step(self, loss: float | None, step: int, full: bool) -> None:
         if not self._got:
             return
-        optimized = self.optimized()
-        self._gradients_of_zero(loss)
-        self._left_out(optimized, step)
-        self._eval_mode(optimized)
+        optimized = self.optimized_parameters()
+        self._check_zero_gradients(loss)
+        self._check_optimized(optimized, step)
+        self._check_eval_mode(optimized)
         for witness in self._clearing.step_ended(step, list(self.optimizers), full):
             leaf = witness.leaf()
             if leaf is not None:
-                self._add("no-zero-grad", name=self._called(leaf), steps=witness.count + 1,
+                self._add("no-zero-grad", name=self._path_of(leaf), steps=witness.count + 1,
                           line=self.line, subject="no-zero-grad")  # fmt: skip
 
-    def rested(self, losses: list[float]) -> list[Finding]:
-        """Look back at many steps that were not looked at."""
-        now, self.now = self.now, {}  # what belongs to the step that runs stays with that
+    def record_losses(self, losses: list[float]) -> list[Finding]:
+        """Check the losses of many steps that were not sampled."""
+        now, self.now = self.now, {}  # the findings of the running step stay with it
         if losses:
-            self._losses_came(losses, False)
-        found, self.now = list(self.now.values()), now
-        return found
+            self._check_losses(losses, False)
+        findings, self.now = list(self.now.values()), now
+        return findings
 
-    def _losses_came(self, losses: list[float], sampled: bool) -> None:
+    def _check_losses(self, losses: list[float], sampled: bool) -> None:
         known, last = self._losses, losses[-1]
         alike = sum(1 for _ in itertools.takewhile(last.__eq__, reversed(losses)))
         if last == 0:  # there is nothing left to learn
@@ -220,11 +226,11 @@ class LoopChecks:
                  if "lr" in group}  # fmt: skip
         return f" ({float(rates.pop()):g})" if len(rates) == 1 else ""
 
-    def _gradients_of_zero(self, loss: float | None) -> None:
+    def _check_zero_gradients(self, loss: float | None) -> None:
         """Count for each parameter how often in a row its gradient was exactly 0.
 
         A bias may have none by arithmetic, as the last one of a critic of which a difference is
-        taken. So there is trouble where the weights of a layer have none.
+        taken. So it is only reported where the weights of a layer have none.
         """
         dead, steps, weights = [], 0, False
         for model in self.names.models:
@@ -236,18 +242,18 @@ class LoopChecks:
                     self._zeros.get(id(parameter), 0) + 1 if zero else 0
                 )
                 if count >= ZERO_STEPS:
-                    dead.append(self._called(parameter))
+                    dead.append(self._path_of(parameter))
                     steps = max(steps, count)
                     weights |= parameter.ndim > 1
         if weights:
             self._add("zero-gradient", names=join_names(dead), steps=steps, line=self.line,
                       subject="zero-gradient")  # fmt: skip
 
-    def _left_out(self, optimized: set[int], step: int) -> None:
+    def _check_optimized(self, optimized: set[int], step: int) -> None:
         """Look for parameters with a gradient that no optimizer knows.
 
-        Of a whole model that nobody trains this is only said where it is in training mode: one in
-        eval mode is there to be differentiated through (a critic, a judge of images).
+        A whole untrained model is only reported in training mode: one in eval mode is there to be
+        differentiated through (a critic, a judge of images).
         """
         for model in self.names.models if self.optimizers else ():
             parameters = list(model.parameters())
@@ -265,28 +271,28 @@ class LoopChecks:
                 elif key in self._got:
                     self._without.pop(key, None)
 
-    def waiting(self, step: int) -> list[Finding]:
-        """Return what is trouble now that so many steps have ended, seen or not."""
-        late = [parameter for each in self._without.values()
-                if each.looks >= LOOKS_WITHOUT and step - each.step >= STEPS_WITHOUT
-                and (parameter := each.parameter()) is not None
-                and parameter._version == each.version]  # fmt: skip
+    def unoptimized(self, step: int) -> list[Finding]:
+        """Return the finding about parameters that were left out for long enough."""
+        late = [parameter for unchanged in self._without.values()
+                if unchanged.looks >= LOOKS_WITHOUT and step - unchanged.step >= STEPS_WITHOUT
+                and (parameter := unchanged.parameter()) is not None
+                and parameter._version == unchanged.version]  # fmt: skip
         if not late:
             return []
-        known = self.optimized() | self._in_objects()
-        left = [self._called(each) for each in late if id(each) not in known]
+        known = self.optimized_parameters() | self._in_objects()
+        left = [self._path_of(parameter) for parameter in late if id(parameter) not in known]
         return [finding("not-optimized", names=join_names(left), line=self.update_line,
                         subject="not-optimized")] if left else []  # fmt: skip
 
     def _in_objects(self) -> set[int]:
         """Return the parameters of optimizers that are attributes: of a trainer, of `self`."""
         for _, value in list(variables(self.names.frame)):
-            for each in list(getattr(value, "__dict__", {}).values()):
-                if isinstance(each, Optimizer):
-                    self.optimizers.add(each)
+            for attribute in list(getattr(value, "__dict__", {}).values()):
+                if isinstance(attribute, Optimizer):
+                    self.optimizers.add(attribute)
         return parameter_ids(self.optimizers)
 
-    def _eval_mode(self, optimized: set[int]) -> None:
+    def _check_eval_mode(self, optimized: set[int]) -> None:
         """Look for a whole model in eval mode whose parameters an optimizer changes."""
         for model in self.names.models:
             layers = [type(module).__name__ for module in model.modules()
@@ -310,7 +316,7 @@ def is_frozen(module: Any) -> bool:
 
 
 def producing_op(tensor: Any) -> str | None:
-    """Return the name of the op that made a tensor; ops that only move numbers do not count."""
+    """Return the name of the op that made a tensor; ops that only move elements are skipped."""
     node = getattr(tensor, "_node", None)
     for _ in range(4):
         if node is None or node is LEAF or not hasattr(node, "op"):
@@ -322,7 +328,7 @@ def producing_op(tensor: Any) -> str | None:
 
 
 def is_growing(losses: list[float]) -> bool:
-    """Say whether each loss is larger than the one before, all of them finite and above 0."""
+    """Return True if each loss is larger than the one before, all of them finite and above 0."""
     pairs = itertools.pairwise(losses)
     return all(math.isfinite(b) and 0 < a < b for a, b in pairs)
 

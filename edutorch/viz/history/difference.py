@@ -34,7 +34,7 @@ SAME = 1e-6
 """A smaller relative change is rounding noise in float32."""
 
 CAREFUL = 2000
-"""Two different graphs of more nodes are paired by counting, not by their longest common subsequence."""
+"""Two different graphs of more nodes are paired by counting, not by their common subsequences."""
 
 GREW, SHRANK, STILL, ADDED, REMOVED = "#FFE3C2", "#D3E7FB", "#F6F7F8", "#DDF3E2", "#E9EAEC"
 STRONG_GREW, STRONG_SHRANK = "#FFBD75", "#9CCBF5"

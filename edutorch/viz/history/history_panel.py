@@ -1,4 +1,4 @@
-"""What a live view offers to look back with: its history, comparisons, and a run as a file."""
+"""The part of a live view that looks back: its history, comparisons, and a run as a file."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .recording import History
 
 
 class HistoryMixin:
-    """The half of a `View` that knows of earlier steps.
+    """The part of a `View` that handles earlier steps.
 
     Attributes:
-        history: the steps that were looked at: `view.history[120]` is a `Drawing`.
+        history: the steps that were sampled: `view.history[120]` is a `Drawing`.
     """
 
     history: History
@@ -38,16 +38,16 @@ class HistoryMixin:
         return dict(self._curves)
 
     def compare(self, before: int, after: int) -> Comparison:
-        """Say what changed between two steps, the largest relative change first.
+        """Return what changed between two steps, the largest relative change first.
 
         Args:
             before: the number of one step; -1 is the latest, -2 the one before it …
-            after: that of another. Which ones are kept says `view.history.steps`.
+            after: that of another. `view.history.steps` lists the ones that are kept.
 
         Raises: StepError: one of them is not kept.
 
         >>> w = tensor(1.0, requires_grad=True)
-        >>> with edutorch.viz.live.view() as view:
+        >>> with edutorch.viz.live() as view:
         ...     for factor in (1.0, 3.0):
         ...         (w * factor).backward()
         >>> print(view.compare(1, 2).table(1))
@@ -60,8 +60,8 @@ class HistoryMixin:
     def export(self, path: str | os.PathLike[str], frames: int | None = None) -> Path:
         """Write the run as one file that needs no kernel and no network; return its path.
 
-        In it are steps that `view.history` has kept. Where a loop is fast these are few: with
-        `view.history.every = 10`, set before it runs, each tenth is kept.
+        It contains steps that `view.history` has kept. Where a loop is fast these are few: with
+        `view.history.every = 10`, set before it runs, every tenth is kept.
 
         Args:
             path: "run.html" is a page with a scrubber through the steps and with what is known
@@ -92,7 +92,7 @@ class HistoryMixin:
         values = dict(self._recorder.loss_names.values)
         if len(values) > 1 or self.loss is None:
             return values
-        return {next(iter(values), "loss"): self.loss}  # also of steps that were only counted
+        return {next(iter(values), "loss"): self.loss}  # also of idle steps
 
     def drawing(self) -> Drawing:
         """Return the picture of the last recorded step."""
@@ -101,29 +101,29 @@ class HistoryMixin:
     def _curve(self, name: str) -> Curve:
         return self._curves.setdefault(name, Curve())
 
-    def _seen(self, snapshot: Snapshot | None) -> Snapshot | None:
-        """Return what the page looks at: an earlier step, or else this one."""
+    def _displayed(self, snapshot: Snapshot | None) -> Snapshot | None:
+        """Return what the page shows: an earlier step, or else this one."""
         looking = self.history.looking
         return looking.snapshot if looking is not None else snapshot
 
     def _send_past(self) -> None:
         """Answer a page that looks back, at once: the loop's next step may be far."""
-        self._throttle.rest()
+        self._throttle.delay_next()
         speed = self._gate.steps_per_second
         patch = patch_of(self._recorder.step, self._state, {}, [self.history], speed)
-        self._page_state.show(self._seen(self._recorder.snapshot), patch)
+        self._page_state.show(self._displayed(self._recorder.snapshot), patch)
 
-    def _graph_known(self, graph: Graph) -> None:
+    def _on_graph(self, graph: Graph) -> None:
         """Have the first picture laid out, and sent, while backward still runs."""
-        if self._page_state.page is not None and not self._page_state.layouts.asked:
+        if self._page_state.page is not None and not self._page_state.layouts.requests:
             speed = self._gate.steps_per_second
             patch = patch_of(self._recorder.step, self._state, {}, (), speed)
-            self._recorder.aside += self._page_state.prepare(graph, patch)
+            self._recorder.end_seconds += self._page_state.prepare(graph, patch)
 
-    def _sent_late(self, seconds: float) -> None:
-        """Hear that a picture was sent beside the loop, and how long that took."""
+    def _on_late_picture(self, seconds: float) -> None:
+        """Record that a picture was sent beside the loop, and how long that took."""
         self.spent += seconds
         if self._recorder.step:
-            self._throttle.rest()
+            self._throttle.delay_next()
         else:
-            self._throttle.rest_later()
+            self._throttle.delay_after_next()

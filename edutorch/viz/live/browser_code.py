@@ -1,4 +1,4 @@
-"""Where the code for the browser lies."""
+"""Where the code for the browser is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def folder() -> Path:
-    """Return where the browser code lies: in an installed package, or in a checkout."""
+    """Return the folder of the browser code: in an installed package, or in a checkout."""
     package = Path(__file__).resolve().parents[2]
     installed = package / "_widgets"
     return installed if installed.is_dir() else package.parent / "widgets"

@@ -1,6 +1,6 @@
-"""Shows something below the cell that started a thread, whichever cell runs now.
+"""Shows output below the cell that started a thread, whichever cell runs now.
 
-ipykernel sends what a thread displays to the cell that ran last. IPython tells of the beginning
+ipykernel sends what a thread displays to the cell that ran last. IPython reports the beginning
 and the end of each cell; the threads that are new at its end were started by it.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class ThreadCells:
-    """Remembers for each thread which cell started it: the parent header of what it shows.
+    """Remembers which cell started each thread: the parent header of the thread's output.
 
     Args:
         shell: IPython's, of a kernel.
@@ -27,18 +27,18 @@ class ThreadCells:
         shell.events.register("post_run_cell", self.end)
 
     def begin(self, info: Any = None) -> None:
-        """Note which threads are there before a cell runs."""
+        """Record which threads exist before a cell runs."""
         self._known = weakref.WeakSet(threading.enumerate())
 
     def end(self, result: Any = None) -> None:
-        """Note which threads the cell has started."""
+        """Record which threads the cell has started."""
         parent = self._shell.get_parent()
         for thread in threading.enumerate():
             if thread not in self._known:
                 self._cells[thread] = parent
 
     def cell(self) -> Any:
-        """Return the message that ran the cell that started this thread; None: it runs still."""
+        """Return the message that ran the cell that started this thread; None: it still runs."""
         return self._cells.get(threading.current_thread())
 
 
@@ -53,7 +53,7 @@ def watch_cells(shell: Any) -> None:
 
 
 def display_in_cell(shown: Any, **options: Any) -> Any:
-    """Display something below the cell to which this thread belongs, else as ever."""
+    """Display something below the cell to which this thread belongs, else as usual."""
     from IPython.display import display
 
     parent = _watched.cell() if _watched is not None else None
@@ -65,7 +65,7 @@ def display_in_cell(shown: Any, **options: Any) -> Any:
         message["parent_header"] = parent.get("header", parent)
         return message
 
-    publisher.register_hook(redirect)  # of this thread alone
+    publisher.register_hook(redirect)  # of this thread only
     try:
         return display(shown, **options)
     finally:

@@ -1,8 +1,8 @@
-"""The picture for a page that has lost a view: loaded anew, or without its kernel.
+"""The picture for a page that has lost a view: reloaded, or without its kernel.
 
 Such a page knows nothing of the widget: JupyterLab shows "Loading widget" as long as the loop keeps
-the kernel busy, or "model not found". So a picture lies below a view, and is hidden (by its own
-style) where the view is. Below a running loop it lies after a while, below all else at once.
+the kernel busy, or "model not found". So a picture is put below a view, and is hidden (by its own
+style) where the view is. Below a running loop it appears after a while, below all else at once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PICTURE = '<img alt="{alt}" style="max-width: 100%" src="data:{type};base64,{ima
 
 
 def html_of(key: str, sentence: str, bundle: dict[str, Any], alt: str = "") -> str:
-    """Write the picture of a bundle as HTML that is seen only where the view `key` is not."""
+    """Return the picture of a bundle as HTML that is visible only where the view `key` is not."""
     type = next((type for type in ("image/svg+xml", "image/png") if type in bundle), "")
     image = bundle.get(type, b"")
     content = base64.b64encode(image.encode() if isinstance(image, str) else image).decode()
@@ -63,8 +63,8 @@ class ViewWithFallback:
         self.key = page.key
         self._lock = threading.Lock()
         self._over = False
-        found = page._repr_mimebundle_()
-        data, metadata = found if isinstance(found, tuple) else (found, None)
+        bundle = page._repr_mimebundle_()
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, None)
         self._view = display_in_cell(data, raw=True, metadata=metadata, display_id=True)
         self._below = display_in_cell(self._bundle({}), raw=True, display_id=True)
         threading.Thread(target=self._draw, args=(bundle_of,), name=THREAD, daemon=True).start()
@@ -76,7 +76,7 @@ class ViewWithFallback:
     def _draw(self, bundle_of: Callable[[], dict[str, Any]]) -> None:
         try:
             bundle = self._bundle(bundle_of())
-        except EdutorchError:  # nothing can draw it here: the words stay
+        except EdutorchError:  # nothing can draw it here: the text stays
             return
         with self._lock:
             if not self._over:
@@ -125,7 +125,7 @@ class FallbackPicture:
                 self._handle.update({"text/html": html, "text/plain": sentence}, raw=True)
 
     def end(self, bundle: dict[str, Any]) -> bool:
-        """Put what stays in its place: the loop has ended, and an output cannot be taken away.
+        """Replace it by what stays: the loop has ended, and an output cannot be removed.
 
         Returns: whether there was a picture.
         """

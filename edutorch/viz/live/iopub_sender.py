@@ -1,4 +1,4 @@
-"""Hands the numbers of a step to the thread that sends them, through as few layers as can be.
+"""Passes the values of a step to the thread that sends them, through as few layers as possible.
 
 A message comes thirty times a second, and between two of them the loop has used all caches for
 itself. So each layer of Python on the way is slow, as on its first run: widget, comm and session
@@ -20,7 +20,7 @@ NEEDED = ("_events", "_handle_event", "_really_send", "io_loop", "thread")
 
 
 class FastSender:
-    """Sends messages of one comm: `post(data, buffers)`.
+    """Sends messages of one comm: `sender(data, buffers)`.
 
     Args:
         comm: of a widget. In anything but a kernel of ipykernel nothing is sent this way.
@@ -41,7 +41,7 @@ class FastSender:
         )  # fmt: skip
 
     def __call__(self, data: dict[str, Any], buffers: list[bytes]) -> bool:
-        """Send one. False: it has to go the usual way."""
+        """Send one message. False: it has to be sent the usual way."""
         if not self.possible or self._comm._closed or os.getpid() != self._session.pid:
             return False
         kernel, session, thread = self._kernel, self._session, self._thread
@@ -57,7 +57,7 @@ class FastSender:
             "content": {"data": data, "comm_id": self._comm.comm_id},
         }
         frames = session.serialize(message, self._comm.topic) + buffers
-        # Where all that is to be sent lies, in its order: so a step never overtakes its picture.
+        # The queue of everything to be sent, in order: so a step never overtakes its picture.
         thread._events.append(partial(thread._really_send, frames))
         thread.io_loop.asyncio_loop.call_soon_threadsafe(thread._handle_event, None)
         return True

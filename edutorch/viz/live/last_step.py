@@ -1,7 +1,7 @@
-"""The last step of a loop, of which perhaps nobody looked at the activations.
+"""The last step of a loop, whose activations may not have been sampled.
 
-When the loop is over its parameters and their gradients still live. They are read then, which
-costs the loop nothing, and put into what was seen last.
+When the loop is over, its parameters and their gradients still exist. They are read then, which
+costs the loop nothing, and put into the last sampled step.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from ..tensors.summaries import summarize
 from .step_graph import StepGraph
 
 Leaves = list[tuple[int, weakref.ref[Tensor]]]
-"""The tensors with a gradient that a picture shows as leaves, by the position of the node."""
+"""The tensors with a gradient that a picture shows as leaves, by the index of the node."""
 
 GRAPHS = 8
-"""The leaves of so many different graphs are remembered."""
+"""The leaves of this many different graphs are remembered."""
 
 
 class LivingLeaves:
-    """Remembers which tensors the leaves of each graph are, and keeps none of them alive."""
+    """Remembers which tensors the leaves of each graph are, without keeping them alive."""
 
     def __init__(self) -> None:
         self._by_structure: dict[str, Leaves] = {}
 
     def note(self, graph: StepGraph, snapshot: Snapshot) -> None:
-        """Note the leaves of a step that was looked at."""
+        """Remember the leaves of a step that was sampled in full."""
         structure = snapshot.graph.structure
         self._by_structure.pop(structure, None)
         while len(self._by_structure) >= GRAPHS:
             del self._by_structure[next(iter(self._by_structure))]
-        at = {number: position for position, number in enumerate(snapshot.order)}
+        index_of = {key: index for index, key in enumerate(snapshot.order)}
         self._by_structure[structure] = [
-            (at[key], tensor)
+            (index_of[key], tensor)
             for key, tensor in graph.keys.references()
-            if key in at and is_trained(graph.vertices[key])
+            if key in index_of and is_trained(graph.vertices[key])
         ]
 
     def refresh(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with the numbers that its leaves hold now, where they live."""
+        """Return a snapshot with the current values of its leaves, where these still exist."""
         values, grads = list(snapshot.values), list(snapshot.grads)
         for position, tensor in self._living(snapshot):
             values[position] = summarize(tensor._array, True)
@@ -62,9 +62,9 @@ class LivingLeaves:
 
 
 def with_losses(snapshot: Snapshot, losses: Mapping[str, float | None]) -> Snapshot:
-    """Return a snapshot whose results hold these losses, by the names of their variables.
+    """Return a snapshot whose results have these losses as values, by the names of their variables.
 
-    The only loss of a step is the only result, whatever it is called.
+    The only loss of a step is the only result, whatever its name.
     """
     values = list(snapshot.values)
     results = [at for at, node in enumerate(snapshot.graph.nodes)

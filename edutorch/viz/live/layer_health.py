@@ -1,8 +1,9 @@
-"""What a training loop's health is read from: gradients and updates by layer, units that are off.
+"""Measures of a training loop's health: gradients and updates by layer, inactive units.
 
-For each parameter the norm of its gradient, and how large its update was beside its weights (about
-1e-3 is healthy); for each relu how many units never fired; for tanh and sigmoid how many numbers
-lie where the curve is flat; the learning rate. What it means is said in words.
+For each parameter the norm of its gradient, and the size of its update relative to its weights
+(about 1e-3 is healthy); for each relu how many units never fired; for tanh and sigmoid how many
+elements are where the curve is flat; the learning rate. `layer_health_messages.py` says what it
+means.
 """
 
 from __future__ import annotations
@@ -30,58 +31,58 @@ if TYPE_CHECKING:
     from .step_trace import Call
 
 SAMPLE = 1024
-"""So many numbers of a parameter are compared before and after an update."""
+"""How many elements of a parameter are compared before and after an update."""
 
 REMEMBERED = 31
-"""Looks over which a median runs."""
+"""The number of samples that a median is over."""
 
 QUIET_LOOKS, QUIET_EXAMPLES = 5, 16
-"""A unit that was 0 for every example in so many looks is dead, if these were enough examples."""
+"""A unit that was 0 for every example of this many samples is dead, given enough examples."""
 
-MOST_NUMBERS = 1 << 18
-"""Of a larger activation only the first examples are looked at."""
+MAX_MEASURED = 1 << 18
+"""Of a larger activation only the first examples are measured."""
 
 MOST_ROWS = 24
-"""So many bars at most: with more parameters, those of one module share a bar."""
+"""How many bars at most: with more parameters, those of one module share a bar."""
 
 FIRST_LOOKS = 6
-"""So many steps are measured as soon as they are looked at or glanced at."""
+"""How many steps are measured whenever they are sampled."""
 
 EVERY = 1.0
-"""Seconds after which the page is told again, while a loop runs."""
+"""Seconds after which the page gets new data, while a loop runs."""
 
 SHARE = 0.001
-"""…or later, so that it takes no larger part of the time."""
+"""…or later, so that it takes no larger share of the time."""
 
 DEFECT_WORDS = {"relu": "dead", "tanh": "saturated", "sigmoid": "saturated"}
 
 
 @dataclass(slots=True)
 class Layer:
-    """What is known of one parameter."""
+    """The measurements of one parameter."""
 
     name: str
     tensor: weakref.ref[Tensor]
     norms: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     ratios: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    before: Any = None  # the sample of its numbers, between backward and update
+    before: Any = None  # the sample of its elements, between backward and update
     weights: bool = True  # it has more than one axis
 
 
 @dataclass(slots=True)
 class Activation:
-    """What is known of the results of one relu, tanh or sigmoid."""
+    """The measurements of the results of one relu, tanh or sigmoid."""
 
     name: str
-    kind: str
-    quiet: np.ndarray | None = None  # for each unit, in how many looks in a row it was 0
+    op: str
+    quiet: np.ndarray | None = None  # for each unit, in how many samples in a row it was 0
     looks: int = 0
-    examples: int = 1  # in each look
+    examples: int = 1  # in each sample
     shares: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     @property
     def off(self) -> float:
-        """The share of units that are dead, or of numbers where the curve is flat."""
+        """The share of units that are dead, or of elements where the curve is flat."""
         if self.quiet is None:
             return upper_median(self.shares) if self.shares else 0.0
         enough = max(min(QUIET_LOOKS, self.looks), math.ceil(QUIET_EXAMPLES / self.examples))
@@ -89,69 +90,69 @@ class Activation:
 
 
 class Gauges(Panel):
-    """The part of the live view that shows these."""
+    """The panel that shows these measurements."""
 
     name = "gauges"
-    hears = frozenset({OpApplied, GradientAccumulated, Stepped, ModuleEntered, ModuleLeft})
+    event_types = frozenset({OpApplied, GradientAccumulated, Stepped, ModuleEntered, ModuleLeft})
 
     def __init__(self, names: Names, standing: Callable[[], bool] = lambda: True) -> None:
         self._names = names
-        self._standing = standing  # whether the loop stands: then nothing is left out
+        self._standing = standing  # whether the loop is paused: then nothing is left out
         self._due = 0.0
         self.layers: dict[int, Layer] = {}
         self.activations: dict[tuple[str, str, int], Activation] = {}
         self.rates: dict[str, float] = {}
         self._rates_changed: set[str] = set()
-        self._searches = False  # the optimizer looks for its steps' length: large ones are no alarm
+        self._searches = False  # the optimizer searches its step length: large updates are normal
         self._path: list[str] = []
         self._counts: dict[tuple[str, str], int] = {}
-        self._looks = 0
-        self._reached = False  # the loss is 0: there is nothing left to learn
-        self._told = False  # by a glance
-        self._spent = 0.0  # seconds, on the last glance
+        self._samples = 0
+        self._is_finished = False  # the loss is 0: there is nothing left to learn
+        self._was_sampled_fast = False  # by a fast sampler
+        self._spent = 0.0  # seconds, on the last fast sample
 
     # While a step runs --------------------------------------------------------------------
 
     def take(self, event: Any) -> None:
-        """Measure what an event tells of."""
-        kind = event.__class__
-        if kind is OpApplied:
+        """Measure what an event reports."""
+        event_type = event.__class__
+        if event_type is OpApplied:
             if event.op.name in DEFECT_WORDS and event.node is not None:
-                self._activated(event.op.name, event.output)
-        elif kind is GradientAccumulated:
-            self._received(event.tensor)
-        elif kind is Stepped:
+                self._note_activation(event.op.name, event.output)
+        elif event_type is GradientAccumulated:
+            self._note_gradient(event.tensor)
+        elif event_type is Stepped:
             self._note_rates(event.optimizer)
-        elif kind is ModuleEntered:
+        elif event_type is ModuleEntered:
             self._path.append(self._names.modules.get(id(event.module), ""))
-        elif kind is ModuleLeft and self._path:
+        elif event_type is ModuleLeft and self._path:
             self._path.pop()
 
     def is_due(self) -> bool:
-        """Say whether a glance at the next step shall tell this part as well."""
-        return self._looks < FIRST_LOOKS or time.monotonic() >= self._due
+        """Return True if a fast sampler shall pass the next step on to this panel as well."""
+        return self._samples < FIRST_LOOKS or time.monotonic() >= self._due
 
-    def told(self, call: Call, output: Tensor) -> None:
-        """Hear of an op in a step that is only glanced at."""
+    def record_activation(self, call: Call, output: Tensor) -> None:
+        """Measure the result of an op in a step that is only sampled fast."""
         name = output._node.op.name
         if name in DEFECT_WORDS:
             start = time.perf_counter()
             self._path = [call.module] if call.module else []
-            self._activated(name, output)
+            self._note_activation(name, output)
             self._spent += time.perf_counter() - start
 
-    def received(self, tensor: Tensor) -> None:
-        """Hear of a leaf's gradient, in such a step."""
-        self._told = True
+    def record_gradient(self, tensor: Tensor) -> None:
+        """Measure a leaf's gradient in such a step."""
+        self._was_sampled_fast = True
         start = time.perf_counter()
-        self._received(tensor)
+        self._note_gradient(tensor)
         self._spent += 2 * (time.perf_counter() - start)  # and once more when the step has ended
 
-    def stepped(self, optimizer: Any) -> None:
-        """Hear of an optimizer's step, in such a step."""
+    def record_update(self, optimizer: Any) -> None:
+        """Record an optimizer's step in such a step."""
         self._note_rates(optimizer)
 
-    def _received(self, tensor: Tensor) -> None:
+    def _note_gradient(self, tensor: Tensor) -> None:
         layer = self.layers.get(id(tensor))
         if layer is None or layer.tensor() is not tensor:
             name = self._names.path_of_leaf(tensor)
@@ -160,49 +161,49 @@ class Gauges(Panel):
         if layer.before is None:
             layer.before = sample_of(tensor._array).copy()
 
-    def _activated(self, kind: str, output: Tensor) -> None:
+    def _note_activation(self, op: str, output: Tensor) -> None:
         array = output._array
         if array.size == 0 or hasattr(array, "all_examples"):
             return
         path = self._path[-1] if self._path else ""
-        count = self._counts[path, kind] = self._counts.get((path, kind), 0) + 1
-        found = self.activations.get((path, kind, count))
-        if found is None:
-            number = f" {count}" if count > 1 else ""
-            name = (f"{path} " if path else "") + kind + number
-            found = self.activations[path, kind, count] = Activation(name, kind)
-        found.looks += 1
-        if kind == "relu":
+        count = self._counts[path, op] = self._counts.get((path, op), 0) + 1
+        activation = self.activations.get((path, op, count))
+        if activation is None:
+            suffix = f" {count}" if count > 1 else ""
+            name = (f"{path} " if path else "") + op + suffix
+            activation = self.activations[path, op, count] = Activation(name, op)
+        activation.looks += 1
+        if op == "relu":
             alive = alive_units(array)
-            quiet = found.quiet
+            quiet = activation.quiet
             if quiet is None or quiet.shape != alive.shape:  # other units than before
-                quiet, found.looks = np.zeros(alive.shape, int), 1
-            found.quiet = np.where(alive, 0, quiet + 1)
-            found.examples = max(1, array.size // max(1, alive.size))
+                quiet, activation.looks = np.zeros(alive.shape, int), 1
+            activation.quiet = np.where(alive, 0, quiet + 1)
+            activation.examples = max(1, array.size // max(1, alive.size))
         else:
-            found.shares.append(flat_share(array, kind))
+            activation.shares.append(flat_share(array, op))
 
     def _note_rates(self, optimizer: Any) -> None:
         groups = optimizer.param_groups
         self._searches |= any("line_search_fn" in group for group in groups)
-        for number, group in enumerate(groups):
+        for index, group in enumerate(groups):
             rate = group.get("lr")
             if rate is None:
                 continue
-            name = type(optimizer).__name__ + (f" group {number}" if len(groups) > 1 else "")
+            name = type(optimizer).__name__ + (f" group {index}" if len(groups) > 1 else "")
             if self.rates.get(name, float(rate)) != float(rate):
                 self._rates_changed.add(name)
             self.rates[name] = float(rate)
 
     def step_ended(self, recorder: Recorder) -> None:
-        """Compare the weights with what they were before the update, and take the norms."""
+        """Compare the weights with those before the update, and compute the norms."""
         self._path.clear()
         self._counts.clear()
-        if not (recorder.sampled or self._told):
+        if not (recorder.sampled or self._was_sampled_fast):
             return
-        seen = recorder.sampled or recorder.glimpse is not None
-        self._reached = recorder.loss == 0
-        self._told = False
+        seen = recorder.sampled or recorder.step_values is not None
+        self._is_finished = recorder.loss == 0
+        self._was_sampled_fast = False
         for key, layer in list(self.layers.items()):
             before, layer.before = layer.before, None
             tensor = layer.tensor()
@@ -212,9 +213,9 @@ class Gauges(Panel):
                 layer.norms.append(gradient_norm(tensor, recorder))
                 ratio = ratio_of(before, sample_of(tensor._array))
                 layer.ratios.append(math.nan if self._searches else ratio)
-        self._looks += seen
+        self._samples += seen
 
-    # What the page is told ----------------------------------------------------------------
+    # What the page gets -------------------------------------------------------------------
 
     def scalars(self) -> dict[str, float]:
         """Return the learning rates that have ever changed: each gets a curve."""
@@ -225,9 +226,9 @@ class Gauges(Panel):
         }
 
     def patch(self) -> dict[str, Any] | None:
-        """Return what the panel shows, see `GaugesData` in the protocol."""
+        """Return the data of the panel, see `GaugesData` in the protocol."""
         now = time.monotonic()
-        if not self._looks or not (self.layers or self.activations):
+        if not self._samples or not (self.layers or self.activations):
             return None
         if now < self._due and not self._standing():
             return None
@@ -237,17 +238,17 @@ class Gauges(Panel):
         activations = [activation for activation in self.activations.values() if activation.looks]
         activations = sorted(activations, key=lambda activation: -activation.off)[:MOST_ROWS]
         return {
-            "layers": [[row.name, *map(short, row.numbers)] for row in rows],
+            "layers": [[row.name, *map(short, row.measures)] for row in rows],
             "activations": [
-                [activation.name, DEFECT_WORDS[activation.kind], short(activation.off)]
+                [activation.name, DEFECT_WORDS[activation.op], short(activation.off)]
                 for activation in activations
             ],
             "rates": [[name, short(rate)] for name, rate in self.rates.items()],
-            "words": [FINE] if self._reached else health_messages(rows, activations),
+            "words": [FINE] if self._is_finished else health_messages(rows, activations),
         }
 
     def _in_order(self) -> list[Layer]:
-        """The parameters of the models in their order, then all others."""
+        """Return the parameters of the models in their order, then all others."""
         order: dict[int, int] = {}
         for model in self._names.models:
             for parameter in model.parameters():
@@ -258,9 +259,9 @@ class Gauges(Panel):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One bar: last and median norm of the gradient, last and median size of the update.
+    """One bar: last and median norm of the gradient, last and median relative size of the update.
 
-    `looks` is how often it was measured; `weights`: there is more than biases in it.
+    `looks` is how often it was measured; `weights`: it contains more than biases.
     """
 
     name: str
@@ -272,13 +273,13 @@ class Row:
     weights: bool
 
     @property
-    def numbers(self) -> tuple[float, float, float, float]:
-        """All of them, as they are sent."""
+    def measures(self) -> tuple[float, float, float, float]:
+        """All measures, as they are sent."""
         return self.norm, self.norm_median, self.ratio, self.ratio_median
 
 
 def rows_of(layers: Sequence[Layer]) -> list[Row]:
-    """Make a bar of each parameter, or of each module where there are too many for that."""
+    """Return a bar for each parameter, or for each module where there are too many parameters."""
     depth = max((layer.name.count(".") for layer in layers), default=0) + 1
     while True:
         groups: dict[str, list[Layer]] = {}
@@ -288,9 +289,9 @@ def rows_of(layers: Sequence[Layer]) -> list[Row]:
             break
         depth -= 1
     shown = list(groups.items())
-    if len(shown) > MOST_ROWS:  # of very many side by side, some from first to last
+    if len(shown) > MOST_ROWS:  # of very many, an evenly spaced selection
         picked = np.linspace(0, len(shown) - 1, MOST_ROWS).round().astype(int).tolist()
-        shown = [shown[each] for each in picked]
+        shown = [shown[index] for index in picked]
     return [
         Row(
             name,
@@ -306,9 +307,9 @@ def rows_of(layers: Sequence[Layer]) -> list[Row]:
 
 
 def gradient_norm(tensor: Tensor, recorder: Recorder) -> float:
-    """Return the norm of a parameter's gradient: as the recorder found it, or on our own.
+    """Return the norm of a parameter's gradient: the recorder's, or computed here.
 
-    One that is very large is measured again: a GradScaler has made it smaller since.
+    A very large one is measured again: a GradScaler has made it smaller since.
     """
     known = recorder.gradient_norm(tensor)
     if tensor._grad is None or (known is not None and not known > HUGE):
@@ -318,44 +319,44 @@ def gradient_norm(tensor: Tensor, recorder: Recorder) -> float:
 
 
 def sample_of(array: Any) -> Any:
-    """Return at most SAMPLE numbers of an array, evenly spread, without copying the array."""
+    """Return at most SAMPLE elements of an array, evenly spread, without copying the array."""
     if array.size <= SAMPLE:
         return array.ravel()
     if array.flags.c_contiguous:
         return array.reshape(-1)[:: -(-array.size // SAMPLE)]
-    each = int(SAMPLE ** (1 / array.ndim))
-    steps = tuple(slice(None, None, max(1, -(-size // each))) for size in array.shape)
+    per_axis = int(SAMPLE ** (1 / array.ndim))
+    steps = tuple(slice(None, None, max(1, -(-size // per_axis))) for size in array.shape)
     return array[steps].ravel()
 
 
 def ratio_of(before: Any, after: Any) -> float:
-    """Return how large an update was, beside the numbers it changed."""
+    """Return the size of an update relative to the elements it changed."""
     if before.shape != after.shape:
         return math.nan
     xp = backends.of(after).xp
     change = after.astype("float64") - before.astype("float64")
-    size, moved = (float(xp.sqrt((each * each).sum())) for each in
+    size, moved = (float(xp.sqrt((array * array).sum())) for array in
                    (before.astype("float64"), change))  # fmt: skip
     return moved / size if size else (math.inf if moved else 0.0)
 
 
 def alive_units(array: Any) -> np.ndarray:
-    """Say for each unit whether it was more than 0 for any example.
+    """Return for each unit whether it was more than 0 for any example.
 
     A unit is a feature of (n, features) and (n, time, features), a channel of (n, c, h, w).
     """
-    if array.ndim > 1 and array.size > MOST_NUMBERS:
-        array = array[: max(1, MOST_NUMBERS * array.shape[0] // array.size)]
+    if array.ndim > 1 and array.size > MAX_MEASURED:
+        array = array[: max(1, MAX_MEASURED * array.shape[0] // array.size)]
     unit = {0: None, 1: 0, 2: 1, 3: 2}.get(array.ndim, 1)
     others = tuple(axis for axis in range(array.ndim) if axis != unit)
     peak = array.max(axis=others) if others else array
     return np.atleast_1d(backends.of(array).to_numpy(peak > 0))
 
 
-def flat_share(array: Any, kind: str) -> float:
-    """Return the share of numbers where tanh or sigmoid is so flat that little gradient passes."""
+def flat_share(array: Any, op: str) -> float:
+    """Return the share of elements where tanh or sigmoid is so flat that little gradient passes."""
     some = sample_of(array).astype("float32")
-    lying = abs(some) > 0.97 if kind == "tanh" else abs(some - 0.5) > 0.47
+    lying = abs(some) > 0.97 if op == "tanh" else abs(some - 0.5) > 0.47
     return int(backends.of(some).xp.count_nonzero(lying)) / some.size  # quicker than their mean
 
 

@@ -1,4 +1,4 @@
-"""Says in plain words what the gauges mean, and what helps."""
+"""Messages about what the gauges mean, and what helps."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from .layer_health import Activation, Row
 
 FAR = 1e3
-"""First and last layers whose gradients differ by this factor."""
+"""The factor between first and last gradients that counts as vanishing or exploding."""
 
 HUGE = 1e3
 """A gradient norm of this size."""
 
 HEALTHY = (1e-5, 0.15)
-"""Between these, the size of an update beside its weights is nothing to worry about."""
+"""Between these, the relative size of an update is healthy."""
 
 FEW_LOOKS = 3
-"""What fewer looks say of a parameter may be chance, or its first steps."""
+"""What fewer samples show of a parameter may be chance, or its first steps."""
 
 MANY = 0.5
-"""A share of dead or saturated units that is worth a word."""
+"""A share of dead or saturated units that is worth a message."""
 
 GAUGE_MESSAGES: dict[str, str] = {
     "lost": "The gradient of {names} is NaN or infinite: a smaller learning rate, or a look at "
@@ -47,18 +47,22 @@ GAUGE_MESSAGES: dict[str, str] = {
     "passes. Smaller weights or normalisation help.",
     "fine": "Gradients reach every layer, and the updates have a healthy size.",
 }
-"""All that the gauges may say."""
+"""All messages of the gauges."""
 
 FINE = GAUGE_MESSAGES["fine"]
 
 
 def health_messages(rows: Sequence[Row], activations: Sequence[Activation]) -> list[str]:
-    """Return sentences, the most urgent first; one that says that all is well if it is."""
-    return [*gradient_messages(rows), *update_messages(rows), *activation_messages(activations)] or [FINE]
+    """Return messages, the most urgent first; one that says that all is well if it is."""
+    return [
+        *gradient_messages(rows),
+        *update_messages(rows),
+        *activation_messages(activations),
+    ] or [FINE]
 
 
 def gradient_messages(rows: Sequence[Row]) -> list[str]:
-    # Where the weights stay good, somebody has left the update out: a GradScaler does.
+    # Where the weights stay finite, the update was left out, as a GradScaler does.
     lost = [row.name for row in rows if not (math.isfinite(row.norm) or math.isfinite(row.ratio))]
     if lost:
         return [GAUGE_MESSAGES["lost"].format(names=join_names(lost))]
@@ -96,23 +100,26 @@ def update_messages(rows: Sequence[Row]) -> list[str]:
 
 
 def activation_messages(activations: Sequence[Activation]) -> list[str]:
-    found = []
-    for kind in ("relu", "tanh", "sigmoid"):
+    messages = []
+    for op in ("relu", "tanh", "sigmoid"):
         bad = [
             activation
             for activation in activations
-            if activation.kind == kind and activation.off > MANY
+            if activation.op == op and activation.off > MANY
         ]
         if bad:
-            worst, names = max(bad, key=lambda each: each.off), [each.name for each in bad]
-            found.append(GAUGE_MESSAGES[kind].format(share=worst.off, names=join_names(names)))
-    return found
+            worst, names = (
+                max(bad, key=lambda activation: activation.off),
+                [activation.name for activation in bad],
+            )
+            messages.append(GAUGE_MESSAGES[op].format(share=worst.off, names=join_names(names)))
+    return messages
 
 
 def join_names(names: Sequence[str]) -> str:
-    """Name some of many: `a, b and 3 more`.
+    """Return some of many names: `a, b and 3 more`.
 
-    >>> listed(["a"]), listed(["a", "b", "c", "d"])
+    >>> join_names(["a"]), join_names(["a", "b", "c", "d"])
     ('a', 'a, b and 2 more')
     """
     if len(names) <= 3:

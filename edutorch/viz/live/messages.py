@@ -1,4 +1,4 @@
-"""What is sent to the page: see `widgets/protocol.d.ts`."""
+"""The messages to the page: see `widgets/protocol.d.ts`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ State = Literal["running", "paused", "finished", "interrupted", "failed", "still
 MOST_POINTS = 120
 
 MOST_BYTES = 600, 16
-"""The numbers of one update have at most so many bytes, and so many for each node."""
+"""The values of one update have at most this many bytes, and this many for each node."""
 
 
 class Curve:
     """All values of one scalar, thinned so that a message stays small.
 
-    When it grows too long, neighbours are averaged, two by two: a point then
-    stands for twice as many steps.
+    When it grows too long, neighbours are averaged in pairs: a point then stands for twice as
+    many steps.
     """
 
     def __init__(self) -> None:
-        self._points: list[tuple[int, float, int]] = []  # last step, sum of values, how many
+        self._points: list[tuple[int, float, int]] = []  # last step, sum of values, count
         self._per_point = 1
 
     def add(self, step: int, value: float) -> None:
@@ -53,7 +53,7 @@ class Curve:
             self._points.append((first + at - 1, total + sum(some), count + len(some)))
 
     def cut(self, step: int) -> None:
-        """Forget the values from `step` on: what was counted as steps were parts of one."""
+        """Remove the values from `step` on: what was counted as steps were parts of one."""
         self._points = [point for point in self._points if point[0] < step]
 
     @property
@@ -75,20 +75,20 @@ def patch_of(
     parts: Iterable[Panel] = (),
     speed: float | None = None,
 ) -> dict[str, Any]:
-    """Make the part of a `Patch` that has nothing to do with a graph."""
-    found = ((part.name, part.patch()) for part in parts)
+    """Return the part of a `Patch` that does not depend on a graph."""
+    data_of_parts = ((part.name, part.patch()) for part in parts)
     return {
         "type": "patch",
         "step": step,
         "latest": {name: curve.latest for name, curve in curves.items()},
         "state": state,
         "speed": speed,
-        "parts": {name: data for name, data in found if data is not None},
+        "parts": {name: data for name, data in data_of_parts if data is not None},
     }
 
 
 def texts_of(snapshot: Snapshot | None) -> dict[str, Any]:
-    """Make the part of a `Patch` that the float32 numbers cannot say."""
+    """Return the part of a `Patch` that float32 values cannot say."""
     nodes = snapshot.graph.nodes if snapshot else ()
     values = snapshot.values if snapshot else ()
     grads = snapshot.grads if snapshot else ()
@@ -101,11 +101,11 @@ def texts_of(snapshot: Snapshot | None) -> dict[str, Any]:
 
 
 def thumbs_of(snapshot: Snapshot, step: int) -> dict[str, Any]:
-    """Make the part of a `Patch` that shows tensors as small pictures, where these are known."""
+    """Return the part of a `Patch` that shows tensors as thumbnails, where these are known."""
     rows = zip(snapshot.graph.nodes, snapshot.values, strict=True)
-    found = ((node.id, page_thumbnail(node, stats)) for node, stats in rows
+    thumbnails = ((node.id, page_thumbnail(node, stats)) for node, stats in rows
              if stats is not None and stats.bars)  # fmt: skip
-    thumbs = {id: thumbnail for id, thumbnail in found if thumbnail is not None}
+    thumbs = {id: thumbnail for id, thumbnail in thumbnails if thumbnail is not None}
     return {"thumbs": thumbs, "thumbsStep": step}
 
 
@@ -118,20 +118,20 @@ def _texts(rows: Iterable[tuple[GraphNode, Stats | None]]) -> dict[str, str]:
 
 
 def is_real(node: GraphNode) -> bool:
-    """Say whether the numbers of a node are floats, which the page writes itself."""
+    """Return True if the elements of a node are floats, which the page writes itself."""
     return "float" in node.dtype
 
 
 def few_count(node: GraphNode) -> int:
-    """Return how many numbers of a node are sent one by one: a scalar is its own mean."""
+    """Return how many elements of a node are sent one by one: a scalar is its own mean."""
     count = math.prod(node.shape)
     return count if is_real(node) and 1 < count <= TINY else 0
 
 
 def few_fit(graph: Graph) -> bool:
-    """Say whether a stream of updates has room for the numbers of tiny tensors, one by one.
+    """Return True if a stream of updates has room for the elements of tiny tensors, one by one.
 
-    Else the page writes their means while the loop runs, and all of them when it stands still.
+    Else the page writes their means while the loop runs, and all elements when it is paused.
     """
     few = sum(map(few_count, graph.nodes))
     others = 9 * len(graph.nodes) + 5 * len(graph.edges)
@@ -139,25 +139,25 @@ def few_fit(graph: Graph) -> bool:
 
 
 def pack_values(snapshot: Snapshot | None, running: bool = False) -> bytes:
-    """Pack the numbers of all nodes and edges, in the protocol's order: float32, then signs.
+    """Pack the values of all nodes and edges, in the protocol's order: float32, then signs.
 
     Args:
         running: many updates come, and none may be large (see `few_fit`).
     """
     if snapshot is None:
         return b""
-    numbers: list[float] = []
+    values: list[float] = []
     rows = list(zip(snapshot.graph.nodes, snapshot.values, snapshot.grads, strict=True))
     for _, value, grad in rows:
-        numbers += (value.mean if value else math.nan, norm_of(grad))
-    numbers += map(norm_of, snapshot.flows)
+        values += (value.mean if value else math.nan, norm_of(grad))
+    values += map(norm_of, snapshot.flows)
     listed = not running or few_fit(snapshot.graph)
     for node, value, grad in rows:
         count = few_count(node)
         if count and listed:
-            numbers += listed_values(value, count) + listed_values(grad, count)
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes an infinity
-        packed = np.asarray(numbers, "<f4").tobytes()
+            values += listed_values(value, count) + listed_values(grad, count)
+    with np.errstate(over="ignore"):  # float32 overflow becomes an infinity
+        packed = np.asarray(values, "<f4").tobytes()
     signs = [sign_of(grad) for grad in (*snapshot.grads, *snapshot.flows)]
     return packed + np.asarray(signs, "i1").tobytes()
 
@@ -174,5 +174,5 @@ def sign_of(stats: Stats | None) -> int:
 
 
 def listed_values(stats: Stats | None, count: int) -> tuple[float, ...]:
-    """Return `count` numbers, whatever is known."""
+    """Return `count` values: the elements of a tiny tensor, or NaN where they are unknown."""
     return stats.few if stats and len(stats.few) == count else (math.nan,) * count

@@ -1,4 +1,4 @@
-"""What looking at a step costs: how much longer it takes than others, and what comes after it."""
+"""What sampling a step costs: how much longer it takes than others, and the steps after it."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from functools import partial
 from itertools import pairwise
 
 AFTERWARDS = 0.012
-"""For so many seconds after a message, steps are slower: other numbers are in the caches, and
-another program reads it."""
+"""For this many seconds after a message, steps are slower: the caches hold other data, and
+another program reads the message."""
 
 
-def upper_median(numbers: Iterable[float]) -> float:
-    """Return the median; of an even number of them, the upper one. `statistics` takes longer."""
-    ordered = sorted(numbers)
+def upper_median(values: Iterable[float]) -> float:
+    """Return the median; of an even number of values, the upper one. `statistics` takes longer."""
+    ordered = sorted(values)
     return ordered[len(ordered) // 2]
 
 
 class OverheadMeter:
-    """Finds what looking at a step really costs: how much longer it takes than the others.
+    """Measures the real cost of sampling a step: how much longer it takes than the others.
 
-    The recorder's own clock misses what makes an op that is listened to slower than others. But
-    steps also differ by themselves: so the answer lies between once and `MOST` times that clock.
+    The recorder's own clock misses what makes an op with a listener slower than others. But
+    steps also differ by themselves: so the result is limited to between once and `MOST` times that
+    clock.
 
     Attributes:
         ended: when the last step ended that was not only counted.
@@ -34,23 +35,23 @@ class OverheadMeter:
     KEPT = 15
     MOST = 4.0
     SURE, MOST_YET = 3, 0.02
-    """Of fewer glances none is taken for so many seconds: something else may have come between."""
+    """With fewer fast samples than this, none counts more seconds: other work may interfere."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._plain: deque[float] = deque(maxlen=self.KEPT)
-        self._glances = defaultdict[Hashable, deque[float]](partial(deque, maxlen=self.KEPT))
+        self._fast_samples = defaultdict[Hashable, deque[float]](partial(deque, maxlen=self.KEPT))
         self._afterwards: deque[float] = deque(maxlen=self.KEPT)
         self._after = 0.0  # seconds
-        self._sent = False  # whether a message went out since the last steps that were only counted
+        self._sent = False  # whether a message was sent since the last steps that were only counted
         self._began = self.ended = clock()
 
     def begin(self) -> None:
-        """Note that a step begins now."""
+        """Record that a step begins now."""
         self._began = self._clock()
 
-    def rested(self, ends: Sequence[float]) -> None:
-        """Note when steps ended of which nothing else was to be known."""
+    def record_idle(self, ends: Sequence[float]) -> None:
+        """Record when steps ended that were only counted."""
         right_after = max(1, bisect(ends, self._began + AFTERWARDS)) if self._sent else len(ends)
         if right_after < len(ends):
             self._compare(ends[right_after - 1] - self._began, right_after, ends)
@@ -69,29 +70,29 @@ class OverheadMeter:
         self._after = max(0.0, upper_median(self._afterwards)) if known else 0.0
 
     def sent(self) -> float:
-        """Note that a message is sent now; return how much longer the steps after one take."""
+        """Record that a message is sent now; return how much longer the steps after one take."""
         self._sent = True
         return self._after
 
-    def end(self, sampled: bool, own: float, glanced: Hashable = None) -> float:
-        """Note that it has ended, and return what looking at it cost.
+    def end(self, sampled: bool, own: float, sampler_type: Hashable = None) -> float:
+        """Record that the step has ended, and return what sampling it cost.
 
         Args:
-            sampled: whether it was looked at.
+            sampled: whether it was sampled in full.
             own: seconds by the recorder's own clock.
-            glanced: the kind of glance that was taken at it, of which that clock sees only the end.
+            sampler_type: the type of fast sample, of which that clock sees only the end.
         """
         self.ended = self._clock()
-        took = self.ended - self._began
-        if not sampled and not glanced:
-            self._plain.append(took)
+        duration = self.ended - self._began
+        if not sampled and not sampler_type:
+            self._plain.append(duration)
             return 0.0
         if not self._plain:
             return 2 * own
-        longer = took - upper_median(self._plain)
+        longer = duration - upper_median(self._plain)
         if sampled:
             return min(max(own, longer), self.MOST * own)
-        alike = self._glances[glanced]
-        alike.append(longer)
-        most = math.inf if len(alike) >= self.SURE else self.MOST_YET
-        return max(own, min(upper_median(alike), most))
+        of_same_type = self._fast_samples[sampler_type]
+        of_same_type.append(longer)
+        most = math.inf if len(of_same_type) >= self.SURE else self.MOST_YET
+        return max(own, min(upper_median(of_same_type), most))

@@ -1,4 +1,4 @@
-"""Where a step of a loop with several updates ends: pure logic on places in code.
+"""Where a step of a loop with several updates ends: pure logic on positions in the user's code.
 
 A step ends where the innermost loop turns that contains every `optimizer.step()` of a round: of a
 GAN, the loop over batches around both updates; with five updates of a critic in a loop of their
@@ -15,28 +15,28 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 
 Path = tuple[tuple[CodeType, int], ...]
-"""The functions that run, outermost first, and the byte of the instruction where each is."""
+"""The running functions, outermost first, and the byte offset of the instruction in each."""
 
 INTERNAL_MODULES = "edutorch.", "contextlib", "functools"
-"""Modules whose functions stand between an update and the loop that asked for it."""
+"""Modules whose functions are called between an update and the loop that asked for it."""
 
 TRAINER = "edutorch.train."
 
 
 @functools.lru_cache(1000)
 def is_user_module(module: str) -> bool:
-    """Whether the functions of a module, by its name, may hold the loop that is watched."""
+    """Return True if the functions of a module, by its name, may hold the watched loop."""
     return not module.startswith(INTERNAL_MODULES) or module.startswith(TRAINER)
 
 
 @functools.lru_cache(1000)
 def loop_ranges(code: CodeType) -> tuple[tuple[int, int], ...]:
-    """Return the first and the last byte of each loop in a function, outer ones first."""
+    """Return the first and the last byte offset of each loop in a function, outer ones first."""
     ends: dict[int, int] = {}
     for instruction in dis.get_instructions(code):
         name = instruction.opname
         if name == "PUSH_EXC_INFO":
-            break  # handlers lie behind all else, and jump back to where they belong
+            break  # exception handlers come last, and jump back
         target = instruction.argval
         jumps = "JUMP" in name and not name.endswith("NO_INTERRUPT")  # those are of `await`
         if jumps and isinstance(target, int) and target <= instruction.offset:
@@ -45,16 +45,16 @@ def loop_ranges(code: CodeType) -> tuple[tuple[int, int], ...]:
 
 
 def functions_around(frame: FrameType | None) -> frozenset[CodeType]:
-    """Return the functions that called the one in `frame`, which begins to watch: no loop of
-    theirs turns meanwhile."""
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(
-        INTERNAL_MODULES
-    ):
+    """Return the functions that called the one in `frame`, where watching begins.
+
+    No loop of theirs turns meanwhile.
+    """
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(INTERNAL_MODULES):
         frame = frame.f_back
-    found = set()
+    callers = set()
     while frame is not None and (frame := frame.f_back) is not None:
-        found.add(frame.f_code)
-    return frozenset(found)
+        callers.add(frame.f_code)
+    return frozenset(callers)
 
 
 def path_to(
@@ -63,18 +63,18 @@ def path_to(
     around: frozenset[CodeType] = frozenset(),
 ) -> Path:
     """Return where the user's functions are that run now, as far as `outermost` or `around`."""
-    found = []
+    path = []
     while frame is not None and (frame is outermost or frame.f_code not in around):
         if is_user_module(frame.f_globals.get("__name__", "")):
-            found.append((frame.f_code, frame.f_lasti))
+            path.append((frame.f_code, frame.f_lasti))
         if frame is outermost:
             break
         frame = frame.f_back
-    return tuple(reversed(found))
+    return tuple(reversed(path))
 
 
 class Loop(NamedTuple):
-    """A loop: the calls that led to its function, and its first and last byte there."""
+    """A loop: the calls that led to its function, and its first and last byte offset there."""
 
     outside: Path
     code: CodeType
@@ -82,7 +82,7 @@ class Loop(NamedTuple):
     end: int
 
     def contains(self, path: Path) -> bool:
-        """Whether a place lies in this loop, or in what is called from it."""
+        """Return True if a position lies in this loop, or in what is called from it."""
         depth = len(self.outside)
         if len(path) <= depth or path[:depth] != self.outside:
             return False
@@ -90,29 +90,29 @@ class Loop(NamedTuple):
         return code is self.code and self.start <= offset <= self.end
 
     def position(self, path: Path) -> tuple[tuple[int, ...], bool]:
-        """Return how far round the loop a place is, to be compared with others.
+        """Return how far round the loop a position is, to be compared with others.
 
-        Returns: the offsets from this loop inwards, and whether the place lies in a further loop:
+        Returns: the offsets from this loop inwards, and whether the position is in a further loop:
             then only where that one begins counts, for it may turn many times.
         """
-        found: list[int] = []
+        offsets: list[int] = []
         for depth, (code, offset) in enumerate(path[len(self.outside) :]):
             for start, end in loop_ranges(code):
                 inside = depth > 0 or (start, -end) > (self.start, -self.end)
                 if inside and start <= offset <= end:
-                    return (*found, start), True
-            found.append(offset)
-        return tuple(found), False
+                    return (*offsets, start), True
+            offsets.append(offset)
+        return tuple(offsets), False
 
 
 def innermost_loop(path: Path) -> Loop | None:
-    """Return the innermost loop around a place."""
+    """Return the innermost loop around a position."""
     for depth in range(len(path) - 1, -1, -1):
         code, offset = path[depth]
         around = [
-            loop_range_
-            for loop_range_ in loop_ranges(code)
-            if loop_range_[0] <= offset <= loop_range_[1]
+            loop_range
+            for loop_range in loop_ranges(code)
+            if loop_range[0] <= offset <= loop_range[1]
         ]
         if around:
             return Loop(path[:depth], code, *around[-1])
@@ -120,10 +120,10 @@ def innermost_loop(path: Path) -> Loop | None:
 
 
 def has_turned(loop: Loop | None, before: Path, now: Path, updates: bool = False) -> bool:
-    """Whether a loop has begun anew, or is over, since it was at `before`.
+    """Return True if a loop has begun anew, or is over, since it was at `before`.
 
     Args:
-        updates: an update stands at both places. If it is the same one, then it has.
+        updates: there is an update at both positions. If it is the same one, the loop has turned.
     """
     if loop is None or not loop.contains(now):
         return True
@@ -135,7 +135,8 @@ class Verdict(NamedTuple):
     """What an update says about steps.
 
     `late`: the step before was over already, when the loop turned. `over`: one is over now.
-    `recount`: so many had ended before this round; the others were parts of it. None: all right.
+    `recount`: how many steps had ended before this round, where later ones were parts of it; None:
+    the count is right.
     """
 
     late: bool
@@ -148,35 +149,35 @@ SAME_END = Verdict(late=False, over=True)
 
 
 class StepBoundary:
-    """Learns where the updates of a round stand, and says when a step is over.
+    """Learns where the updates of a round are, and decides when a step is over.
 
     Attributes:
-        open: where the last update came that has ended no step yet.
+        open: where the last update came that has not ended a step yet.
     """
 
     def __init__(self) -> None:
         self.open: Path | None = None
         self._sites: dict[Path, int] = {}  # how many steps had ended when each first came
         self._optimizers: dict[Path, set[int]] = {}
-        self._ended: tuple[Path, int] | None = None  # where the last step did, by which optimizer
+        self._ended: tuple[Path, int] | None = None  # where the last step ended, by which optimizer
         self._ends_late = False
-        # Of the sites known so far; it takes a hundredth of a small step to find them.
+        # For the sites known so far: finding them takes a hundredth of a small step.
         self._loops: dict[Path, Loop | None] = {}
         self._last: dict[Path, bool] = {}
 
     def update(self, path: Path, optimizer: int, counted: int, worked: bool = True) -> Verdict:
-        """Take one update: where it came, of which optimizer, and how many steps were counted.
+        """Handle one update: where it came, of which optimizer, and how many steps were counted.
 
         Args:
-            worked: a backward has run since the last update. `for each in optimizers: each.step()`
-                is one update.
+            worked: a backward has run since the last update. `for optimizer in optimizers:
+                optimizer.step()` is one update.
         """
         if worked and self.open is None and self._ended == (path, optimizer):
             return SAME_END
         recount = None
         together = self._ended is not None and self._ended[1] != optimizer and not worked
         if path not in self._sites:
-            recount = self._joined(path, counted)
+            recount = self._merged_step_count(path, counted)
         self._optimizers.setdefault(path, set()).add(optimizer)
         if together and recount is None and self.open is None and self._ended[0] == path:
             return Verdict(False, False)
@@ -189,31 +190,31 @@ class StepBoundary:
         return Verdict(late, over, recount)
 
     def has_turned(self, now: Path, updates: bool = False) -> bool:
-        """Whether the step is over because its loop has turned since the last update."""
+        """Return True if the step is over because its loop has turned since the last update."""
         last = self.open
         return last is not None and has_turned(self._loop(last), last, now, updates)
 
-    def ended_late(self) -> None:
-        """Note that a step was over when its loop turned."""
+    def record_late_end(self) -> None:
+        """Record that a step was over when its loop turned."""
         self._ended, self.open, self._ends_late = None, None, True
 
     @property
     def is_over_at_end(self) -> bool:
-        """Whether the updates since the last step are one, when the loop is over."""
+        """Whether the updates since the last step are a step, when the loop is over."""
         return self.open is not None and (self._ends_late or self._ended is None)
 
     def always_ends(self, optimizer: int) -> bool:
-        """Whether each update of an optimizer, as far as is known, ends a step."""
+        """Return True if each known update of an optimizer ends a step."""
         return all(
             self._is_last(path) and users == {optimizer}
             for path, users in self._optimizers.items()
             if optimizer in users
         )
 
-    def _joined(self, path: Path, counted: int) -> int | None:
+    def _merged_step_count(self, path: Path, counted: int) -> int | None:
         """Return how many steps had ended before this round, if what was counted is a part of it.
 
-        Called when an update comes from a place that is new.
+        Called when an update comes from a new position.
         """
         sites = list(self._sites)
         self._sites[path] = counted
@@ -237,7 +238,7 @@ class StepBoundary:
         return self._loops[path]
 
     def _is_last(self, path: Path) -> bool:
-        """Whether an update is the last one of its round, in the order of the code."""
+        """Return True if an update is the last one of its round, in the order of the code."""
         if path not in self._last:
             self._last[path] = self._find_last(path)
         return self._last[path]
@@ -252,5 +253,5 @@ class StepBoundary:
 
 
 def nesting_key(loop: Loop) -> tuple[int, int]:
-    """Return what orders loops that contain one place, the outermost first."""
+    """Return a sort key for loops that contain one position, the outermost first."""
     return len(loop.outside), loop.start - loop.end

@@ -1,4 +1,4 @@
-"""What a step did, op by op, and where the numbers of each op go on a picture of it."""
+"""What a step did, op by op, and the rows that its values have in a picture of it."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from ..tensors.summaries import TINY
 from .messages import is_real
 
 MAX_JOINT_SIZE = 2048
-"""Arrays of at most so many numbers are summed all together…"""
+"""Arrays of at most this many elements are summed all together…"""
 
 MAX_SEPARATE, MAX_SEPARATE_TINY = 3, 10
-"""…unless there are no more of one shape than this: to sum so many one by one costs less."""
+"""…unless there are no more of one shape than this: then summing them one by one costs less."""
 
 MOST_ORDERS = 256  # one for each stretch between two writes
-"""In so many orders the rows of a step may come before they are forgotten."""
+"""How many orders of the rows of a step are remembered."""
 
 shape_of, origin_of = attrgetter("shape"), attrgetter("origin")
 
 
 class Constant(NamedTuple):
-    """The vertex of a Python number: its number may be another one in each step."""
+    """The vertex of a Python number, which may be another number in each step."""
 
-    number: int
+    key: int
 
 
 class Call(NamedTuple):
     """One recorded op of a step.
 
-    `given` says for each operand which vertex it was, `recorded` whether it has a past, or is a
-    leaf that wants a gradient: then it is known by the node's edge.
+    `operands` are the vertices of its operands, `recorded` whether each has a history or is a leaf
+    that requires a gradient: then it is known by the node's edge.
     """
 
-    kind: type
+    node_type: type
     shape: tuple[int, ...]
-    number: int
-    given: tuple[int | Constant | None, ...]
+    key: int
+    operands: tuple[int | Constant | None, ...]
     recorded: tuple[bool, ...]
     names: tuple[str, ...]
     gathers: bool
@@ -60,17 +60,17 @@ class UnrecordedOp(NamedTuple):
 
     op: Any
     key: int | None = None
-    given: tuple[int | None, ...] = ()
+    operands: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class StepTrace:
-    """What a step did that was looked at in full.
+    """What a step did that was sampled in full.
 
-    `roots` are the ops on which backward ran, `received` the leaves that got a gradient; both by
-    the number of their vertex. `again` maps a later version of a tensor from outside, which was
-    written to within the step, to the vertex of an earlier one. `aside` are the ops that were not
-    recorded, `choosing` the vertices of indices and masks, of which a glance does not hear.
+    `roots` are the ops on which backward ran, `received` the leaves that got a gradient, both by
+    the key of their vertex. `again` maps a later version of a tensor from outside, which was
+    written to within the step, to the vertex of an earlier one. `unrecorded` are the ops that were
+    not recorded, `index_keys` the vertices of indices and masks, which a fast sampler does not see.
     """
 
     calls: tuple[Call, ...]
@@ -79,275 +79,299 @@ class StepTrace:
     snapshot: Snapshot
     nbytes: int = 0  # of all results
     again: Mapping[int, int] = field(default_factory=dict)
-    aside: tuple[UnrecordedOp, ...] = ()
-    choosing: frozenset[int] = frozenset()
+    unrecorded: tuple[UnrecordedOp, ...] = ()
+    index_keys: frozenset[int] = frozenset()
 
 
 class SparseItems:
-    """Some of many places, with something known of each: found for a stretch of places at once.
+    """Items at some of many positions, selected for a whole range of positions at once.
 
-    >>> vowels = Some(5, {1: "the first", 4: "the second"})
-    >>> vowels.of("ell", begin=2), vowels.of("hello")
+    >>> vowels = SparseItems(5, {1: "the first", 4: "the second"})
+    >>> vowels.select("ell", begin=2), vowels.select("hello")
     ((['l'], ['the second']), (['e', 'o'], ['the first', 'the second']))
     """
 
     def __init__(self, count: int, known: dict[int, Any]) -> None:
-        self._is_one = bytearray(count)
-        for place in known:
-            self._is_one[place] = 1
-        self._known = [known[place] for place in sorted(known)]
-        self._before = [0, *accumulate(self._is_one)]
+        self._is_known = bytearray(count)
+        for position in known:
+            self._is_known[position] = 1
+        self._known = [known[position] for position in sorted(known)]
+        self._before = [0, *accumulate(self._is_known)]
 
-    def of(self, items: Sequence[Any], begin: int = 0) -> tuple[list[Any], list[Any]]:
-        """Return which of the items are at such places, and what is known of these.
+    def select(self, items: Sequence[Any], begin: int = 0) -> tuple[list[Any], list[Any]]:
+        """Return which of the items are at known positions, and what is known of these.
 
         Args:
-            items: what is at the places from `begin` on.
+            items: those at the positions from `begin` on.
         """
         end = begin + len(items)
-        chosen = list(compress(items, self._is_one[begin:end]))
+        chosen = list(compress(items, self._is_known[begin:end]))
         return chosen, self._known[self._before[begin] : self._before[end]]
 
 
 def operands_without_edge(call: Call) -> list[tuple[int, int | Constant]]:
     """Return the operands of an op that have no edge, with their positions: data and numbers."""
-    rows = enumerate(zip(call.given, call.recorded, strict=True))
-    return [(at, each) for at, (each, recorded) in rows if not recorded and each is not None]
+    rows = enumerate(zip(call.operands, call.recorded, strict=True))
+    return [
+        (position, operand)
+        for position, (operand, recorded) in rows
+        if not recorded and operand is not None
+    ]
 
 
 def has_implied_shape(call: Call) -> bool:
-    """Say whether the shape of a result follows from those of the operands, all of them known."""
-    op = getattr(call.kind, "op", None)
-    return getattr(op, "family", "") == "elementwise" and None not in call.given
+    """Return True if the shape of a result follows from those of the operands."""
+    op = getattr(call.node_type, "op", None)
+    return getattr(op, "family", "") == "elementwise" and None not in call.operands
 
 
 class ExpectedOps:
-    """The ops of a script in columns, so that a whole step is compared in a few comparisons."""
+    """The ops of a trace in columns, so that a whole step is compared in a few comparisons."""
 
     def __init__(self, calls: Sequence[Call]) -> None:
-        self.kinds = [call.kind for call in calls]
+        self.node_types = [call.node_type for call in calls]
         shapes = {at: call.shape for at, call in enumerate(calls) if not has_implied_shape(call)}
         self.shapes = SparseItems(len(calls), shapes)
-        self.numbers = [call.number for call in calls]
-        self.counts = [len(call.given) for call in calls]
+        self.keys = [call.key for call in calls]
+        self.counts = [len(call.operands) for call in calls]
         self.starts = [0, *accumulate(self.counts)]  # where each op's operands begin
-        made = {number: place for place, number in enumerate(self.numbers)}
-        given = list(chain.from_iterable(call.given for call in calls))
-        edges = compress(enumerate(given), chain.from_iterable(call.recorded for call in calls))
-        known = {at: each for at, each in edges if isinstance(each, int)}
-        results = {at: made[each] for at, each in known.items() if each in made}
-        leaves = {at: each for at, each in known.items() if each not in made}
-        self.results, self.leaves = SparseItems(len(given), results), SparseItems(len(given), leaves)
-        others = {place: operands_without_edge(call) for place, call in enumerate(calls)}
-        self.outside = SparseItems(len(calls), {place: other for place, other in others.items() if other})
+        producers = {key: position for position, key in enumerate(self.keys)}
+        operands = list(chain.from_iterable(call.operands for call in calls))
+        edges = compress(enumerate(operands), chain.from_iterable(call.recorded for call in calls))
+        known = {at: key for at, key in edges if isinstance(key, int)}
+        results = {at: producers[key] for at, key in known.items() if key in producers}
+        leaves = {at: key for at, key in known.items() if key not in producers}
+        self.results = SparseItems(len(operands), results)
+        self.leaves = SparseItems(len(operands), leaves)
+        others = {position: operands_without_edge(call) for position, call in enumerate(calls)}
+        others = {position: other for position, other in others.items() if other}
+        self.outside = SparseItems(len(calls), others)
 
-    def are(self, nodes: Sequence[Any], begin: int) -> bool:
-        """Say whether these are the nodes of the calls from `begin` on."""
-        if list(map(origin_of, nodes)) != self.kinds[begin : begin + len(nodes)]:
+    def matches(self, nodes: Sequence[Any], begin: int) -> bool:
+        """Return True if these are the nodes of the calls from `begin` on."""
+        if list(map(origin_of, nodes)) != self.node_types[begin : begin + len(nodes)]:
             return False
-        some, shapes = self.shapes.of(nodes, begin)
+        some, shapes = self.shapes.select(nodes, begin)
         return list(map(shape_of, some)) == shapes
 
 
 class ShapeGroup(NamedTuple):
-    """Arrays of one shape: what picks them out of a list, and their rows.
+    """Arrays of one shape: the function that picks them out of a list, and their rows.
 
-    `scattered` are the places of those that were no single stretch of memory the last time;
-    `alone` says whether each is better summed by itself.
+    `scattered` are the positions of those that were not contiguous the last time; `alone` says
+    whether each is better summed by itself.
     """
 
     shape: tuple[int, ...]
     pick: Callable[[list[Any]], Sequence[Any]]
     rows: Any
     scattered: list[int]
-    is_summed_separately: bool = False
+    alone: bool = False
 
-    def joined(self, arrays: Sequence[Any]) -> bytearray:
-        """Return the numbers of such arrays in a row: `np.concatenate` takes longer."""
+    def join_bytes(self, arrays: Sequence[Any]) -> bytearray:
+        """Return the bytes of such arrays in a row: `np.concatenate` takes longer."""
         arrays = list(arrays)
-        for place in self.scattered:
-            arrays[place] = np.ascontiguousarray(arrays[place])
+        for position in self.scattered:
+            arrays[position] = np.ascontiguousarray(arrays[position])
         try:
             return bytearray().join(arrays)
         except TypeError:
-            places = (place for place, array in enumerate(arrays) if not array.flags.c_contiguous)
-            self.scattered[:] = places
-            return self.joined(arrays)
+            scattered = (
+                position for position, array in enumerate(arrays) if not array.flags.c_contiguous
+            )
+            self.scattered[:] = scattered
+            return self.join_bytes(arrays)
 
 
 def is_summed_separately(count: int, shape: tuple[int, ...]) -> bool:
-    """Say whether so many arrays are better summed one by one."""
+    """Return True if this many arrays are better summed one by one."""
     size = math.prod(shape)
     return size > MAX_JOINT_SIZE or count <= (MAX_SEPARATE_TINY if size <= TINY else MAX_SEPARATE)
 
 
-def picker(places: list[int], count: int) -> Callable[[list[Any]], Sequence[Any]]:
-    """Return a function that picks what is at `places` out of a list of so many items."""
-    if len(places) == count:
+def picker(positions: list[int], count: int) -> Callable[[list[Any]], Sequence[Any]]:
+    """Return a function that picks the items at `positions` out of a list of `count` items."""
+    if len(positions) == count:
         return list
-    return itemgetter(*places) if len(places) > 1 else lambda items: [items[places[0]]]
+    return itemgetter(*positions) if len(positions) > 1 else lambda items: [items[positions[0]]]
 
 
 class BackwardOrder:
-    """The order in which backward ran through the ops of a script: mostly the same in each step."""
+    """The order in which backward ran through the ops of a trace, mostly the same in each step."""
 
-    def __init__(self, watched: RowMap, numbers: Sequence[int | None], kinds: list[type]) -> None:
-        calls = watched.script.calls
-        places = {call.number: place for place, call in enumerate(calls)}
-        known = {at: number for at, number in enumerate(numbers) if number is not None}
-        rows = {at: watched.gradients.get(number) for at, number in known.items()}
-        self.kinds = kinds
-        at_calls = {at: places[number] for at, number in known.items()}
-        self.nodes = SparseItems(len(kinds), at_calls)
+    def __init__(self, row_map: RowMap, keys: Sequence[int | None], node_types: list[type]) -> None:
+        calls = row_map.trace.calls
+        positions = {call.key: position for position, call in enumerate(calls)}
+        known = {at: key for at, key in enumerate(keys) if key is not None}
+        rows = {at: row_map.gradients.get(key) for at, key in known.items()}
+        self.node_types = node_types
+        at_calls = {at: positions[key] for at, key in known.items()}
+        self.nodes = SparseItems(len(node_types), at_calls)
         self.least = 1 + max(at_calls.values(), default=-1)
-        self.shown = SparseItems(len(kinds), {at: row for at, row in rows.items() if row is not None})
+        self.shown = SparseItems(
+            len(node_types), {at: row for at, row in rows.items() if row is not None}
+        )
         self.flows = [
             (at, index, row)
-            for at, number in known.items()
-            for index, row in watched.flows.get(number, ())
+            for at, key in known.items()
+            for index, row in row_map.flows.get(key, ())
         ]
 
-    def is_that_of(self, ran: Sequence[Any], nodes: Sequence[Any]) -> bool:
-        """Say whether backward `ran` in this order; `nodes` are those of the calls."""
-        if len(nodes) < self.least or list(map(origin_of, ran)) != self.kinds:
+    def matches(self, ran: Sequence[Any], nodes: Sequence[Any]) -> bool:
+        """Return True if backward `ran` in this order; `nodes` are those of the calls."""
+        if len(nodes) < self.least or list(map(origin_of, ran)) != self.node_types:
             return False
-        known, places = self.nodes.of(ran)
-        return known == list(map(nodes.__getitem__, places))
+        known, positions = self.nodes.select(ran)
+        return known == list(map(nodes.__getitem__, positions))
 
 
 class RowMap:
-    """Where the numbers of each vertex go, if a plan shows it: rows as in `packed_values.py`.
+    """The rows of the values of each vertex that a plan shows, as in `packed_values.py`.
 
     Args:
         window: which of the plan's nodes are wanted, and the edges at them; None: everything.
-        expected: the ops of the script, where somebody has put them in columns already.
+        expected: the ops of the trace in columns, where these exist already.
 
     Attributes:
-        whole: nothing is left out.
-        at: the row of each vertex's value.
+        whole: whether everything is wanted.
+        row_of: the row of each vertex's value.
         values: the rows of the results, by call; `results`: the vertices of all of them.
         gradients: by vertex, the row of the gradient of a result.
         flows: by vertex, (index, row) of what leaves it along its edges.
-        nothing: the numbers before anything is known.
-        same: rows, and the rows whose numbers they share; `sources`: of all rows, where those are.
+        initial: the statistics before anything is known.
+        shared_rows: rows, and the rows whose values they share; `sources`: for all rows, these.
         shapes: of the arrays, by row.
-        came: the shapes of all vertices that are drawn, to compare those from outside with.
-        wanted: the ops whose gradients are; `most`: these are most of them.
-        backward: in which order each backward pass of a step ran, as far as it was read at once.
+        vertex_shapes: of all vertices that are drawn, to compare those from outside with.
+        wanted: the ops whose gradients are wanted; `wants_most`: these are most of them.
+        backward: the order of each backward pass of a step, as far as it was read at once.
     """
 
     def __init__(
         self,
-        script: StepTrace,
+        trace: StepTrace,
         plan: Plan,
         window: frozenset[int] | None = None,
         expected: ExpectedOps | None = None,
     ) -> None:
-        graph, order = script.snapshot.graph, script.snapshot.order
-        self.script, self.plan, self.graph = script, plan, graph
+        graph, order = trace.snapshot.graph, trace.snapshot.order
+        self.trace, self.plan, self.graph = trace, plan, graph
         self.whole = window is None
-        self.expected = expected or ExpectedOps(script.calls)
+        self.expected = expected or ExpectedOps(trace.calls)
         nodes, edges = (plan.nodes, plan.edges) if window is None else self._inside(window)
         self.nodes = count = len(graph.nodes)
         self.rows = 2 * count + len(graph.edges)
         reals = [is_real(node) for node in graph.nodes]
-        self.reals = reals + reals  # by row; a gradient along an edge is always real
-        self.nothing = self._unheard()
-        self.at = {order[node]: node for node in set(nodes)}
-        calls = enumerate(script.calls)
-        shown = {place: self.at[call.number] for place, call in calls if call.number in self.at}
-        self.values = SparseItems(len(script.calls), shown)
-        self.results = {call.number for call in script.calls}
-        self.results.update(each.key for each in script.aside if each.key is not None)
+        self.is_float_row = reals + reals  # by row; a gradient along an edge is always float
+        self.initial = self._initial_values()
+        self.row_of = {order[node]: node for node in set(nodes)}
+        calls = enumerate(trace.calls)
+        shown = {
+            position: self.row_of[call.key] for position, call in calls if call.key in self.row_of
+        }
+        self.values = SparseItems(len(trace.calls), shown)
+        self.results = {call.key for call in trace.calls}
+        self.results.update(op.key for op in trace.unrecorded if op.key is not None)
         self.gradients = {
-            call.number: count + self.at[call.number]
-            for call in script.calls
-            if call.number in self.at and not call.gathers
+            call.key: count + self.row_of[call.key]
+            for call in trace.calls
+            if call.key in self.row_of and not call.gathers
         }
         shapes = [node.shape for node in graph.nodes]
-        self.came = dict(zip(order, shapes, strict=True))
+        self.vertex_shapes = dict(zip(order, shapes, strict=True))
         by_id = {node.id: node.shape for node in graph.nodes}
         self.shapes = shapes + shapes + [by_id[edge.source] for edge in graph.edges]
         self._groups: dict[tuple[int, ...], list[ShapeGroup]] = {}
         self.flows: dict[int, list[tuple[int, int]]] = {}
-        self.same = self._edges(edges)
+        self.shared_rows = self._edges(edges)
         self.sources = np.arange(self.rows)
-        for row, other in self.same:
+        for row, other in self.shared_rows:
             self.sources[row] = other
-        numbers = self.gradients.keys() | self.flows.keys()
-        wanted = {at: None for at, call in enumerate(script.calls) if call.number in numbers}
-        self.wanted = SparseItems(len(script.calls), wanted)
-        self.most = 2 * len(wanted) > len(script.calls)
+        with_flow = self.gradients.keys() | self.flows.keys()
+        wanted = {at: None for at, call in enumerate(trace.calls) if call.key in with_flow}
+        self.wanted = SparseItems(len(trace.calls), wanted)
+        self.wants_most = 2 * len(wanted) > len(trace.calls)
         self.backward: dict[int, BackwardOrder] = {}
 
-    def _unheard(self) -> Any:
-        """Return the numbers before anything is known: those of the last full look at ops without
-        a gradient and what they were made from, which a glance may miss.
+    def _initial_values(self) -> Any:
+        """Return the statistics before anything is known.
+
+        They are those of the last full sample for ops without a gradient and their operands, which
+        a fast sampler may miss.
         """
-        numbers = np.full((self.rows, 5), np.nan, "f4")
-        aside = {key for each in self.script.aside for key in (each.key, *each.given)}
-        aside |= self.script.choosing
+        statistics = np.full((self.rows, 5), np.nan, "f4")
+        unrecorded = {key for op in self.trace.unrecorded for key in (op.key, *op.operands)}
+        unrecorded |= self.trace.index_keys
         self.older_few: dict[int, tuple[tuple[float, ...], bool]] = {}
         self.older_texts: dict[int, str] = {}
-        for row, number in enumerate(self.script.snapshot.order):
-            stats = self.script.snapshot.values[row]
-            if number in aside and stats is not None:
-                numbers[row] = stats[:5]
+        for row, vertex in enumerate(self.trace.snapshot.order):
+            stats = self.trace.snapshot.values[row]
+            if vertex in unrecorded and stats is not None:
+                statistics[row] = stats[:5]
                 self.older_few[row] = stats.few, stats.text.startswith("[")
-                if stats.text and not (stats.few and self.reals[row]):
+                if stats.text and not (stats.few and self.is_float_row[row]):
                     self.older_texts[row] = stats.text
-        return numbers
+        return statistics
 
     def _inside(self, window: frozenset[int]) -> tuple[list[int], list[int]]:
-        """Return the nodes of a window and the edges at them; and what backward begins with: a NaN
-        that an op made is one there too. (One that backward made waits for a glance at all.)
+        """Return the nodes of a window with the edges at them, and the roots of backward.
+
+        A NaN that an op made is one at the roots too. (One that backward made waits for a fast
+        sample of everything.)
         """
-        plan, order = self.plan, self.script.snapshot.order
-        ids = {plan.graph.nodes[place].id for place in window}
-        roots = [node for node in plan.nodes if order[node] in self.script.roots]
-        nodes = [plan.nodes[place] for place in sorted(window)] + roots
+        plan, order = self.plan, self.trace.snapshot.order
+        ids = {plan.graph.nodes[index].id for index in window}
+        roots = [node for node in plan.nodes if order[node] in self.trace.roots]
+        nodes = [plan.nodes[index] for index in sorted(window)] + roots
         pairs = zip(plan.edges, plan.graph.edges, strict=True)
         return nodes, [edge for edge, drawn in pairs if drawn.source in ids or drawn.target in ids]
 
     def within(self, window: frozenset[int]) -> RowMap:
-        """Return where the numbers go, if only those in a page's window are wanted."""
-        return RowMap(self.script, self.plan, window, self.expected)
+        """Return the rows where only the values in a page's window are wanted."""
+        return RowMap(self.trace, self.plan, window, self.expected)
 
-    def alike(self, rows: Sequence[int]) -> list[ShapeGroup]:
+    def group_by_shape(self, rows: Sequence[int]) -> list[ShapeGroup]:
         """Group rows by the shapes of their arrays: in each step they are the same ones."""
         key = tuple(rows)
-        found = self._groups.get(key)
-        if found is None:
-            places: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
-            for place, row in enumerate(rows):
-                places[self.shapes[row]].append(place)
+        groups = self._groups.get(key)
+        if groups is None:
+            positions: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+            for position, row in enumerate(rows):
+                positions[self.shapes[row]].append(position)
             every = np.array(rows, int)
-            found = [
-                ShapeGroup(shape, picker(some, len(rows)), every[some], [], is_summed_separately(len(some), shape))
-                for shape, some in places.items()
+            groups = [
+                ShapeGroup(
+                    shape,
+                    picker(some, len(rows)),
+                    every[some],
+                    [],
+                    is_summed_separately(len(some), shape),
+                )
+                for shape, some in positions.items()
             ]
             if len(self._groups) > MOST_ORDERS:
                 self._groups.clear()
-            self._groups[key] = found
-        return found
+            self._groups[key] = groups
+        return groups
 
     def _edges(self, shown: Iterable[int]) -> list[tuple[int, int]]:
-        """Find out from where the numbers of edges come; return those that share a gradient's."""
-        graph, calls = self.graph, self.script.calls
-        order = self.script.snapshot.order
-        numbers = {node.id: number for node, number in zip(graph.nodes, order, strict=True)}
-        uses = Counter(given for call in calls for given in call.given if given.__class__ is int)
-        names = {call.number: call.names for call in calls}
-        same = []
+        """Find where the values of edges come from; return those that share a gradient's row."""
+        graph, calls = self.graph, self.trace.calls
+        order = self.trace.snapshot.order
+        keys = {node.id: key for node, key in zip(graph.nodes, order, strict=True)}
+        uses = Counter(
+            operand for call in calls for operand in call.operands if operand.__class__ is int
+        )
+        names = {call.key: call.names for call in calls}
+        shared = []
         for edge in shown:
             if edge < 0 or graph.edges[edge].kind != "forward":
                 continue
-            each, row = graph.edges[edge], 2 * self.nodes + edge
-            source, target = numbers[each.source], numbers[each.target]
+            drawn, row = graph.edges[edge], 2 * self.nodes + edge
+            source, target = keys[drawn.source], keys[drawn.target]
             if uses[source] == 1 and source in self.gradients:
                 # The only gradient that reaches a result is its gradient.
-                same.append((row, self.gradients[source]))
-            elif each.input in names.get(target, ()):
-                place = names[target].index(each.input), row
-                self.flows.setdefault(target, []).append(place)
-        return same
+                shared.append((row, self.gradients[source]))
+            elif drawn.input in names.get(target, ()):
+                flow = names[target].index(drawn.input), row
+                self.flows.setdefault(target, []).append(flow)
+        return shared

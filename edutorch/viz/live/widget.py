@@ -1,4 +1,4 @@
-"""The widget in the page: three synced traits, and commands that come back."""
+"""The widget in the page: synced traits, and commands that come back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODULES = (
     "minimap", "viewport", "toolbar", "connection",
     "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout", "live",
 )  # fmt: skip
-"""The browser code, in the order in which it is put together."""
+"""The browser code, in the order in which it is joined."""
 
 STYLES = ("live", "toolbar", "gauges", "history", "trouble", "touch", "walk")
 
@@ -33,7 +33,7 @@ STYLES = ("live", "toolbar", "gauges", "history", "trouble", "touch", "walk")
 def script() -> str:
     """Join the modules of `widgets/` into the one that anywidget takes.
 
-    Imports fall away, since all names are then in one scope; they are unique.
+    Imports are removed, since all names are then in one scope; they are unique.
     """
     texts = [(folder() / f"{name}.js").read_text(encoding="utf-8") for name in MODULES]
     text = re.sub(r"^import .*\n", "", "\n".join(texts), flags=re.MULTILINE)
@@ -41,14 +41,14 @@ def script() -> str:
 
 
 def own_graphviz() -> str:
-    """Return the page's own Graphviz as a constant, for where Python has none; else nothing."""
+    """Return the page's own Graphviz as a constant, where Python has none; else nothing."""
     if not has_page_layout():
         return ""
     text = graphviz_for_pages().read_text(encoding="utf-8")
     body, _, names = text.rpartition("export{")
-    found = re.search(r"(\w+) as Graphviz\b", names)
-    assert found is not None, "widgets/vendor/graphviz.js is not the module it should be"
-    return f"const edutorchGraphviz = (() => {{{body}\nreturn {found[1]};}})();\n"
+    match = re.search(r"(\w+) as Graphviz\b", names)
+    assert match is not None, "widgets/vendor/graphviz.js is not the module it should be"
+    return f"const edutorchGraphviz = (() => {{{body}\nreturn {match[1]};}})();\n"
 
 
 @functools.cache
@@ -58,13 +58,13 @@ def style() -> str:
 
 
 class LiveWidget(anywidget.AnyWidget):
-    """Shows a `Picture` and, step after step, the numbers in it."""
+    """Shows a `Picture` and, step after step, the values in it."""
 
     picture = traitlets.Dict().tag(sync=True)
     patch = traitlets.Dict().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)
     curves = traitlets.Dict().tag(sync=True)
-    key = traitlets.Unicode().tag(sync=True)  # by which the page's element is known: `data-view`
+    key = traitlets.Unicode().tag(sync=True)  # identifies the page's element: `data-view`
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class LiveWidget(anywidget.AnyWidget):
         """Make the widget.
 
         Args:
-            on_command: takes the page's messages.
-            bundle_of: makes a picture of it for a page that has lost it (see `fallback_picture.py`).
+            on_command: handles the page's messages.
+            bundle_of: makes a picture for a page that has lost it (see `fallback_picture.py`).
         """
         self._bundle_of = bundle_of
         self._esm, self._css = own_graphviz() + script(), style()
@@ -86,14 +86,14 @@ class LiveWidget(anywidget.AnyWidget):
             # same comm: here the loop's, which is busy. None leaves it to the page, which
             # asks for a thread of its own (a subshell), as with every other ipykernel 7.
             comm._reply_subshell_for = None
-        self._turns, self._post = ThreadAffinity(sending_thread()), FastSender(comm)
+        self._affinity, self._sender = ThreadAffinity(sending_thread()), FastSender(comm)
         self.on_msg(lambda widget, content, buffers: on_command(content))
 
     def _ipython_display_(self) -> None:
         if self._bundle_of is not None and in_notebook():
             ViewWithFallback(self, self._bundle_of)
         else:
-            raise NotImplementedError  # for IPython: as other widgets show themselves
+            raise NotImplementedError  # lets IPython show it as any other widget
 
     def show(
         self,
@@ -102,20 +102,20 @@ class LiveWidget(anywidget.AnyWidget):
         numbers: bytes,
         curves: dict[str, Any] | None = None,
     ) -> None:
-        """Send one step, in one message; `picture` and `curves` only when they are to be new."""
+        """Send one step, in one message; `picture` and `curves` only when they are new."""
         state: dict[str, Any] = {"patch": patch}
         if curves is not None:
             state["curves"] = curves
         if picture is not None:
             state["picture"] = picture
-        # The message is the one that `self.patch = patch` and so on would send. But to find out
-        # what has changed, and where bytes are in it, took nearly as long as to write and send it.
+        # The message is the one that `self.patch = patch` and so on would send. But finding out
+        # what has changed, and where it has bytes, took nearly as long as sending it.
         values: Any = self._trait_values
         values.update(state, numbers=numbers)
         message = {"method": "update", "state": state, "buffer_paths": [["numbers"]]}
         if patch["state"] == "running":
-            self._turns.near()
+            self._affinity.pin_to_current()
         else:
-            self._turns.anywhere()
-        if picture is not None or not self._post(message, [numbers]):
+            self._affinity.unpin()
+        if picture is not None or not self._sender(message, [numbers]):
             self._send(message, buffers=[numbers])
