@@ -1,4 +1,4 @@
-"""One or two settings of each distribution, as plain numbers for both libraries."""
+"""One or two parameter sets of each distribution, as arrays for both libraries."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 A = np.array
-numbers = np.random.default_rng(0)
-MATRIX = numbers.normal(size=(3, 3))
+random = np.random.default_rng(0)
+MATRIX = random.normal(size=(3, 3))
 COVARIANCE = MATRIX @ MATRIX.T + np.eye(3)
 FACTOR = np.linalg.cholesky(COVARIANCE)
 PROBS = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3]])
@@ -64,7 +64,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "InverseGamma", {"concentration": A([3.5, 7.0]), "rate": A([1.0, 0.5])}
     ),
     "VonMises": ("VonMises", {"loc": A([0.5, -1.0]), "concentration": A([0.7, 6.0])}),
-    # Between 0.499 and 0.501 PyTorch takes the distribution for the uniform one.
+    # Between 0.499 and 0.501 PyTorch treats the distribution as uniform.
     "ContinuousBernoulli": ("ContinuousBernoulli", {"probs": A([0.1, 0.6, 0.9])}),
     "GeneralizedPareto": (
         "GeneralizedPareto",
@@ -87,12 +87,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "MultivariateNormal", {"loc": A([1.0, 2.0, 3.0]), "precision_matrix": COVARIANCE}
     ),
     "MultivariateNormal tril": (
-        "MultivariateNormal", {"loc": numbers.normal(size=(2, 3)), "scale_tril": FACTOR}
+        "MultivariateNormal", {"loc": random.normal(size=(2, 3)), "scale_tril": FACTOR}
     ),
     "LowRankMultivariateNormal": (
         "LowRankMultivariateNormal",
         {
-            "loc": A([1.0, 2.0, 3.0]), "cov_factor": numbers.normal(size=(3, 2)),
+            "loc": A([1.0, 2.0, 3.0]), "cov_factor": random.normal(size=(3, 2)),
             "cov_diag": A([0.5, 1.0, 2.0]),
         },
     ),
@@ -107,16 +107,16 @@ VECTORS = {"MultivariateNormal", "LowRankMultivariateNormal"}
 def build(
     library: Any, name: str, grad: bool = True, most: int | None = None
 ) -> tuple[Any, list[Any]]:
-    """Make a case's distribution with a library; return it and its parameters."""
-    kind, arguments = CASES[name]
-    most = None if kind in VECTORS else most
+    """Build a case's distribution with a library; return it and its parameters."""
+    cls, arguments = CASES[name]
+    most = None if cls in VECTORS else most
     made = dict(arguments)
     for key, value in arguments.items():
         if isinstance(value, np.ndarray):
-            numbers = value[:most] if value.ndim == 1 else value
-            made[key] = library.tensor(numbers.tolist(), dtype=library.float64, requires_grad=grad)
-    tensors = [each for each in made.values() if isinstance(each, library.Tensor)]
+            values = value[:most] if value.ndim == 1 else value
+            made[key] = library.tensor(values.tolist(), dtype=library.float64, requires_grad=grad)
+    tensors = [tensor for tensor in made.values() if isinstance(tensor, library.Tensor)]
     place = library.distributions
-    if kind == "LogitRelaxedBernoulli":  # PyTorch has it in its file only
+    if cls == "LogitRelaxedBernoulli":  # PyTorch has it in its file only
         place = place.relaxed_bernoulli
-    return getattr(place, kind)(**made), tensors
+    return getattr(place, cls)(**made), tensors

@@ -1,4 +1,4 @@
-"""Every distribution answers as PyTorch's: numbers, gradients, shapes, texts."""
+"""Every distribution against PyTorch's: values, gradients, shapes, texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ torch = require_torch()
 
 @pytest.fixture(autouse=True)
 def double() -> Iterator[None]:
-    """PyTorch's GeneralizedPareto compares with a tensor of the default type."""
+    """Set PyTorch's default dtype, with which its GeneralizedPareto compares, to float64."""
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
@@ -26,21 +26,21 @@ def double() -> Iterator[None]:
 cases = pytest.mark.parametrize("name", CASES)
 
 
-def both(name: str) -> tuple[Any, list[Any], Any, list[Any]]:
+def build_pair(name: str) -> tuple[Any, list[Any], Any, list[Any]]:
     return (*build(edutorch, name), *build(torch, name))
 
 
-def close(ours: Any, theirs: Any, tolerance: float = 1e-9) -> None:
+def assert_close(ours: Any, theirs: Any, tolerance: float = 1e-9) -> None:
     assert tuple(ours.shape) == tuple(theirs.shape)
     assert str(ours.dtype).split(".")[-1] == str(theirs.dtype).split(".")[-1]
     expected = theirs.detach().numpy()
     np.testing.assert_allclose(ours.detach().numpy(), expected, tolerance, tolerance)
 
 
-def slopes(found: Any, parameters: list[Any], grad: Any) -> list[Any]:
-    if not found.requires_grad:
+def compute_gradients(actual: Any, parameters: list[Any], grad: Any) -> list[Any]:
+    if not actual.requires_grad:
         return []
-    finite = found[found.isfinite()].sum()
+    finite = actual[actual.isfinite()].sum()
     try:
         return grad(finite, parameters, allow_unused=True, retain_graph=True)
     except RuntimeError:  # the incomplete gamma function by its first argument
@@ -48,24 +48,26 @@ def slopes(found: Any, parameters: list[Any], grad: Any) -> list[Any]:
 
 
 def compare(name: str, ask: Any, tolerance: float = 1e-7) -> None:
-    """The same numbers and gradients by the parameters, or the same refusal."""
-    ours, own, theirs, their = both(name)
+    """Compare values and gradients by the parameters, or the same refusal."""
+    ours, own, theirs, their = build_pair(name)
     try:
         expected = ask(theirs, torch)
     except NotImplementedError:
         with pytest.raises(NotImplementedError):
             ask(ours, edutorch)
         return
-    found = ask(ours, edutorch)
-    close(found, expected, tolerance)
-    assert found.requires_grad == expected.requires_grad
-    found_slopes = slopes(found, own, edutorch.autograd.grad)
-    for one, other in zip(found_slopes, slopes(expected, their, torch.autograd.grad), strict=True):
+    actual = ask(ours, edutorch)
+    assert_close(actual, expected, tolerance)
+    assert actual.requires_grad == expected.requires_grad
+    found_slopes = compute_gradients(actual, own, edutorch.autograd.grad)
+    for one, other in zip(
+        found_slopes, compute_gradients(expected, their, torch.autograd.grad), strict=True
+    ):
         if one is not None and other is not None:
-            close(one, other, tolerance)
+            assert_close(one, other, tolerance)
         else:
-            given = one if other is None else other
-            assert given is None or not bool(given.any())
+            argument = one if other is None else other
+            assert argument is None or not bool(argument.any())
 
 
 def values(name: str) -> Any:
@@ -80,10 +82,12 @@ TOLERANCES = {"VonMises": 1e-6}  # PyTorch's own Bessel function has 7 digits
 @cases
 def test_log_prob(name):
     x = values(name)
-    kind = "int64" if x.dtype.kind == "i" else "float64"
+    dtype = "int64" if x.dtype.kind == "i" else "float64"
     tolerance = TOLERANCES.get(name, 1e-7)
     compare(
-        name, lambda d, lib: d.log_prob(lib.tensor(x.tolist(), dtype=getattr(lib, kind))), tolerance
+        name,
+        lambda d, lib: d.log_prob(lib.tensor(x.tolist(), dtype=getattr(lib, dtype))),
+        tolerance,
     )
 
 
@@ -115,7 +119,7 @@ def test_support_can_be_listed(name):
 
 @cases
 def test_shapes_text_and_flags(name):
-    ours, _, theirs, _ = both(name)
+    ours, _, theirs, _ = build_pair(name)
     larger = (3, *ours.batch_shape)
     for one, other in ((ours, theirs), (ours.expand(larger), theirs.expand(larger))):
         assert one.batch_shape == tuple(other.batch_shape)
@@ -123,8 +127,8 @@ def test_shapes_text_and_flags(name):
         for shape in ((), (2,), (2, 1)):
             assert one.sample(shape).shape == tuple(other.sample(shape).shape)
         x = other.sample()
-        given = edutorch.from_numpy(x.numpy().copy())
-        close(one.log_prob(given), other.log_prob(x), 1e-6)
+        values = edutorch.from_numpy(x.numpy().copy())
+        assert_close(one.log_prob(values), other.log_prob(x), 1e-6)
     assert type(ours).__name__ == type(theirs).__name__
     if name != "LogitRelaxedBernoulli":  # PyTorch's says no, and can
         assert ours.has_rsample == theirs.has_rsample

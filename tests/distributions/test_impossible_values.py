@@ -1,4 +1,4 @@
-"""Values outside the support: -∞ without checks, a ValueError with them; and tails of `cdf`."""
+"""Values outside the support: -∞, or a ValueError with validation; and tails of `cdf`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.distributions.cases import CASES, build
 cases = pytest.mark.parametrize("name", CASES)
 
 
-def spoiled(value):
-    """Return values of the same shape of which none, probably, lies in the support."""
+def out_of_support(value):
+    """Return values of the same shape, most likely outside the support."""
     value = value.detach()
     return [
         value - 1000.5,
@@ -25,8 +25,8 @@ def spoiled(value):
     ]
 
 
-def unchecked(name):
-    """Make a case's distribution, with values unchecked all the way down."""
+def build_unchecked(name):
+    """Build a case's distribution without validation, also of inner distributions."""
     distribution, parameters = build(edutorch, name)
     inner = distribution
     while inner is not None:
@@ -38,17 +38,17 @@ def unchecked(name):
 @cases
 def test_an_impossible_value_has_no_probability(name):
     edutorch.manual_seed(0)
-    distribution, parameters = unchecked(name)
+    distribution, parameters = build_unchecked(name)
     support = distribution.support
-    for value in spoiled(distribution.sample()):
+    for value in out_of_support(distribution.sample()):
         event = tuple(range(-support.event_dim, 0))
         finite = ~value.isinf()
         is_possible = support.check(value) & (finite.all(event) if event else finite)
-        found = distribution.log_prob(value)
-        assert not found.isnan().any()
-        assert bool((found[~is_possible] == -math.inf).all())
+        log_prob = distribution.log_prob(value)
+        assert not log_prob.isnan().any()
+        assert bool((log_prob[~is_possible] == -math.inf).all())
         for slope in edutorch.autograd.grad(
-            found[is_possible].sum() + found[~is_possible].exp().sum(), parameters,
+            log_prob[is_possible].sum() + log_prob[~is_possible].exp().sum(), parameters,
             allow_unused=True, materialize_grads=True, retain_graph=True,
         ):  # fmt: skip
             assert not slope.isnan().any()
@@ -59,7 +59,7 @@ def test_possible_values_are_as_with_checks(name):
     edutorch.manual_seed(0)
     checked, _ = build(edutorch, name)
     value = checked.sample((5,))
-    assert bool((unchecked(name)[0].log_prob(value) == checked.log_prob(value)).all())
+    assert bool((build_unchecked(name)[0].log_prob(value) == checked.log_prob(value)).all())
 
 
 def test_with_checks_it_is_refused():
@@ -91,24 +91,24 @@ TAILS = {
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", TAILS)
 def test_tails_keep_their_digits(name, dtype):
-    kind = getattr(edutorch, dtype)
+    dtype_object = getattr(edutorch, dtype)
     location = {"Normal", "Laplace", "Cauchy", "LogNormal"}
-    one = tensor(1.0, dtype=kind)
+    one = tensor(1.0, dtype=dtype_object)
     distribution = getattr(distributions, name)(*([0 * one, one] if name in location else [one]))
     value, right = TAILS[name]
-    found = distribution.cdf(tensor(value, dtype=kind, requires_grad=True))
-    np.testing.assert_allclose(found.item(), right, rtol=2e-5 if dtype == "float32" else 1e-12)
-    np.testing.assert_allclose(distribution.icdf(found).item(), value, rtol=1e-5)
+    actual = distribution.cdf(tensor(value, dtype=dtype_object, requires_grad=True))
+    np.testing.assert_allclose(actual.item(), right, rtol=2e-5 if dtype == "float32" else 1e-12)
+    np.testing.assert_allclose(distribution.icdf(actual).item(), value, rtol=1e-5)
     (slope,) = edutorch.autograd.grad(distribution.cdf(one.requires_grad_()), one)
     np.testing.assert_allclose(slope.item(), distribution.log_prob(one).exp().item(), rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_no_divergence_is_negative(dtype):
-    kind = getattr(edutorch, dtype)
+    dtype_object = getattr(edutorch, dtype)
     edutorch.manual_seed(0)
-    p = edutorch.rand(2000, dtype=kind).clamp(1e-4, 1 - 1e-4)
-    q = (p + 1e-3 * (edutorch.rand(2000, dtype=kind) - 0.5)).clamp(1e-4, 1 - 1e-4)
-    pair = [distributions.ContinuousBernoulli(each) for each in (p, q)]
+    p = edutorch.rand(2000, dtype=dtype_object).clamp(1e-4, 1 - 1e-4)
+    q = (p + 1e-3 * (edutorch.rand(2000, dtype=dtype_object) - 0.5)).clamp(1e-4, 1 - 1e-4)
+    pair = [distributions.ContinuousBernoulli(probability) for probability in (p, q)]
     assert bool((distributions.kl_divergence(*pair) >= 0).all())
     assert distributions.kl_divergence(pair[0], pair[0]).max() == 0

@@ -1,4 +1,4 @@
-"""Divergences: PyTorch's closed forms, and the mean of log p - log q over samples."""
+"""KL divergences: PyTorch's closed forms, and the mean of log p - log q over samples."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from tests.oracle import require_torch
 
 torch = require_torch()
 
-KINDS = {kind: name for name, (kind, _) in reversed(CASES.items())}
+CASE_NAMES = {cls: name for name, (cls, _) in reversed(CASES.items())}
 PAIRS = sorted(
     (p.__name__, q.__name__)
     for p, q in torch.distributions.kl._KL_REGISTRY
-    if p.__name__ in KINDS and q.__name__ in KINDS
+    if p.__name__ in CASE_NAMES and q.__name__ in CASE_NAMES
 )
 
 
-def narrowed(library, kind):
-    """Two distributions (one of vectors), of which uniform ones lie inside the unit interval."""
-    if kind == "Uniform":
+def build_narrow(library, name):
+    """Build two distributions (one of vectors); uniform ones lie inside the unit interval."""
+    if name == "Uniform":
         return library.distributions.Uniform(
             library.tensor([0.1, 0.2], dtype=library.float64),
             library.tensor([0.9, 0.7], dtype=library.float64),
         )
-    return build(library, KINDS[kind], grad=False, most=2)[0]
+    return build(library, CASE_NAMES[name], grad=False, most=2)[0]
 
 
-@pytest.mark.parametrize(("p", "q"), PAIRS, ids=lambda kind: kind)
+@pytest.mark.parametrize(("p", "q"), PAIRS, ids=lambda name: name)
 def test_pairs(p, q):
-    found, expected = (
-        library.distributions.kl_divergence(narrowed(library, p), narrowed(library, q))
+    actual, expected = (
+        library.distributions.kl_divergence(build_narrow(library, p), build_narrow(library, q))
         for library in (edutorch, torch)
     )
     if (p, q) == ("Uniform", "ContinuousBernoulli"):
         assert bool((expected > 0).all())
-    assert found.tolist() == pytest.approx(expected.tolist(), rel=1e-7, abs=1e-9)
+    assert actual.tolist() == pytest.approx(expected.tolist(), rel=1e-7, abs=1e-9)
 
 
 def test_gradients():
     expected = {}
     for library in (edutorch, torch):
-        for kind in ("Normal", "Gamma", "Beta", "Categorical", "MultivariateNormal", "Dirichlet"):
-            p, own = build(library, KINDS[kind])
-            q, others = build(library, KINDS[kind])
+        for name in ("Normal", "Gamma", "Beta", "Categorical", "MultivariateNormal", "Dirichlet"):
+            p, own = build(library, CASE_NAMES[name])
+            q, others = build(library, CASE_NAMES[name])
             (library.distributions.kl_divergence(p, q) + p.entropy()).sum().backward()
-            slopes = [each.grad.numpy() for each in (*own, *others)]
-            for one, other in zip(slopes, expected.setdefault(kind, slopes), strict=True):
+            slopes = [parameter.grad.numpy() for parameter in (*own, *others)]
+            for one, other in zip(slopes, expected.setdefault(name, slopes), strict=True):
                 assert one == pytest.approx(other, rel=1e-6, abs=1e-8)
 
 

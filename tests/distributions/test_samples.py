@@ -1,4 +1,4 @@
-"""Samples follow their distribution; the gradients of reparameterized ones are right."""
+"""Samples follow their distribution, and have the right reparameterized gradients."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MANY = 4000
 HEAVY_TAILS = {"Cauchy", "HalfCauchy", "InverseGamma", "FisherSnedecor", "Pareto", "StudentT"}
 
 
-def figures(name):
-    """Mean and variance, where they say something about samples."""
+def known_moments(name):
+    """Return mean and variance, where they can be tested with samples."""
     ours, _ = build(edutorch, name, grad=False)
     try:
         return ours, ours.mean, ours.variance
@@ -28,25 +28,25 @@ def figures(name):
 @pytest.mark.parametrize("name", [n for n in CASES if n not in HEAVY_TAILS])
 def test_moments(name):
     edutorch.manual_seed(1)
-    ours, mean, variance = figures(name)
+    ours, mean, variance = known_moments(name)
     if mean is None or not bool(mean.isfinite().all()):
         return
     x = ours.sample((MANY,)).double()
     if name == "VonMises":
-        # on the circle: the mean direction, and 1 - the length of the mean arrow
+        # on the circle: the mean direction, and 1 - the length of the mean vector
         away = x - mean
         np.testing.assert_allclose(away.sin().mean(0).tolist(), [0, 0], atol=0.1)
         np.testing.assert_allclose((1 - away.cos().mean(0)).tolist(), variance.tolist(), atol=0.05)
         return
     spread = variance.sqrt()
     assert bool(((x.mean(0) - mean).abs() < 5 * spread / math.sqrt(MANY) + 1e-9).all())
-    found = (x - mean).square().mean(0)
-    assert bool(((found / variance - 1).abs() < 0.4).all())
+    squares = (x - mean).square().mean(0)
+    assert bool(((squares / variance - 1).abs() < 0.4).all())
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_distribution_function(name):
-    """The largest distance of the observed shares from the cdf (Kolmogorov and Smirnov)."""
+    """The Kolmogorov–Smirnov distance of the empirical distribution from the cdf."""
     edutorch.manual_seed(2)
     ours, _ = build(edutorch, name, grad=False)
     if len(ours.event_shape) or ours.support.is_discrete:
@@ -63,8 +63,8 @@ def test_distribution_function(name):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_type_of_samples_is_that_of_the_parameters(dtype):
-    for kind in (Normal, Gamma, Beta):
-        made = kind(*(edutorch.ones(3, dtype=getattr(edutorch, dtype)) for _ in range(2)))
+    for cls in (Normal, Gamma, Beta):
+        made = cls(*(edutorch.ones(3, dtype=getattr(edutorch, dtype)) for _ in range(2)))
         assert made.sample().dtype is getattr(edutorch, dtype)
 
 
@@ -76,23 +76,23 @@ def test_slope_of_gamma_numbers():
     rng = np.random.default_rng(0)
     alpha = np.concatenate([rng.uniform(0.05, 5, 300), rng.uniform(5, 500, 300)])
     z = rng.gamma(alpha)
-    found = log_gamma_derivative(np, alpha, np.log(z)) * z
+    actual = log_gamma_derivative(np, alpha, np.log(z)) * z
 
     def below(a):
         return edutorch.igamma(edutorch.from_numpy(a), edutorch.from_numpy(z)).numpy()
 
     h = 1e-4 * alpha
-    log_density = (alpha - 1) * np.log(z) - z - [math.lgamma(each) for each in alpha]
+    log_density = (alpha - 1) * np.log(z) - z - [math.lgamma(value) for value in alpha]
     expected = -(below(alpha + h) - below(alpha - h)) / (2 * h) / np.exp(log_density)
-    np.testing.assert_allclose(found, expected, rtol=2e-5)
+    np.testing.assert_allclose(actual, expected, rtol=2e-5)
 
 
 def test_slope_of_numbers_that_round_to_zero():
     alpha, log_z = np.array([1e-3, 0.5]), np.array([-2000.0, -800.0])
-    found = log_gamma_derivative(np, alpha, log_z)
+    actual = log_gamma_derivative(np, alpha, log_z)
     # z is small: P = zᵅ / Γ(α + 1), so ln z = (ln u + ln Γ(α + 1)) / α
     psi = edutorch.digamma(edutorch.from_numpy(alpha + 1)).numpy()
-    np.testing.assert_allclose(found, (psi - log_z) / alpha, rtol=1e-12)
+    np.testing.assert_allclose(actual, (psi - log_z) / alpha, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Holds a function of ours to PyTorch's: the same call, results and gradients."""
+"""Compare a function with PyTorch's: the same call, results and gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.nn.compare import assert_close, ours_of
 from tests.slopes import second_derivatives_agree
 
 
-def every(result: Any) -> tuple[Any, ...]:
+def as_tuple(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, tuple | list) else (result,)
 
 
@@ -35,33 +35,33 @@ def compare_calls(
         else torch.randn(input_, dtype=torch.float64)
         for input_ in inputs
     ]
-    numbers = [i for i, their in enumerate(theirs) if their.is_floating_point()]
-    for i in numbers:
+    floating = [i for i, their in enumerate(theirs) if their.is_floating_point()]
+    for i in floating:
         theirs[i].requires_grad_()
-    ours = [ours_of(their, device, i in numbers) for i, their in enumerate(theirs)]
-    expected, found = every(call(torch.nn.functional, *theirs)), every(call(F, *ours))
-    assert_close(found, expected)
+    ours = [ours_of(their, device, i in floating) for i, their in enumerate(theirs)]
+    expected, actual = as_tuple(call(torch.nn.functional, *theirs)), as_tuple(call(F, *ours))
+    assert_close(actual, expected)
     if not expected[0].requires_grad:
         return
     weights = np.cos(np.arange(expected[0].numel()).reshape(tuple(expected[0].shape)))
     (expected[0] * expected[0].new_tensor(weights)).sum().backward()
-    (found[0] * edutorch.tensor(weights, device=device).to(found[0].dtype)).sum().backward()
-    for i in numbers:
+    (actual[0] * edutorch.tensor(weights, device=device).to(actual[0].dtype)).sum().backward()
+    for i in floating:
         if theirs[i].grad is not None:
             assert_close(ours[i].grad, theirs[i].grad, f"gradient of input {i}")
     if twice and device == "cpu":
-        tensors = [ours[i].detach().requires_grad_() for i in numbers]
+        tensors = [ours[i].detach().requires_grad_() for i in floating]
 
-        def alone(*given: Any) -> Any:
+        def alone(*tensors: Any) -> Any:
             filled = [ours[i].detach() for i in range(len(ours))]
-            for i, each in zip(numbers, given, strict=True):
-                filled[i] = each
-            return every(call(F, *filled))[0]
+            for i, tensor in zip(floating, tensors, strict=True):
+                filled[i] = tensor
+            return as_tuple(call(F, *filled))[0]
 
         assert second_derivatives_agree(alone, tensors)
 
 
-def refuses(call: Callable[[], Any], text: str) -> None:
-    """Assert that a call is refused in words that say so."""
+def assert_refused(call: Callable[[], Any], text: str) -> None:
+    """Assert that a call is refused with an error that holds `text`."""
     with pytest.raises((RuntimeError, ValueError, TypeError, NotImplementedError), match=text):
         call()

@@ -52,15 +52,15 @@ IN_PLACE = [
 @pytest.mark.parametrize(("name", "settings"), IN_PLACE, ids=str)
 def test_in_place(name, settings, device):
     """The result is in the input's memory, with the gradient of the form that copies."""
-    numbers = np.linspace(-4.0, 7.5, 24).reshape(4, 6)
-    x = edutorch.tensor(numbers, device=device, requires_grad=True)
+    values = np.linspace(-4.0, 7.5, 24).reshape(4, 6)
+    x = edutorch.tensor(values, device=device, requires_grad=True)
     expected = getattr(F, name)(x, **settings)
     (wanted,) = edutorch.autograd.grad((expected * expected).sum(), x)
     y = x * 1
     assert getattr(F, name)(y, **settings, inplace=True) is y
-    (found,) = edutorch.autograd.grad((y * y).sum(), x)
+    (gradient,) = edutorch.autograd.grad((y * y).sum(), x)
     np.testing.assert_allclose(y.detach().cpu().numpy(), expected.detach().cpu().numpy())
-    np.testing.assert_allclose(found.cpu().numpy(), wanted.cpu().numpy(), rtol=1e-12)
+    np.testing.assert_allclose(gradient.cpu().numpy(), wanted.cpu().numpy(), rtol=1e-12)
     twin = getattr(F, f"{name}_", None)
     if twin is not None:
         again = x.detach().clone()
@@ -141,7 +141,7 @@ def test_random_slopes(device):
     (lambda x: F.alpha_dropout(x, 1.5, True), ValueError, "between 0 and 1"),
     (lambda x: F.dropout1d(x), RuntimeError, "2D or 3D"),
     (lambda x: F.feature_alpha_dropout(x, 0.5, True), RuntimeError, "at least 2 dimensions"),
-], ids=lambda each: each if isinstance(each, str) else "")  # fmt: skip
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_settings_that_mean_nothing(call, error, text, torch):
     with pytest.raises(error, match=text):
         call(edutorch.ones(3))

@@ -1,4 +1,4 @@
-"""Attention with several heads, and all settings of the scaled dot product, against PyTorch."""
+"""Multi-head attention, and all settings of scaled dot-product attention, against PyTorch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import edutorch
 from edutorch import nn
 from edutorch.nn import functional as F
 from tests.nn.compare import assert_close, carry, ours_of
-from tests.nn.functions import compare_calls, refuses
+from tests.nn.functions import assert_refused, compare_calls
 
 LAYERS = [
     {}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True}, {"kdim": 3, "vdim": 5},
@@ -20,7 +20,7 @@ LAYERS = [
 CALLS = ["plain", "padding", "mask", "float", "heads", "causal", "no weights", "every head", "both"]
 
 
-def call_of(torch, kind, n, heads, queries, keys):
+def call_arguments(torch, case, n, heads, queries, keys):
     """Return the arguments of a call, as PyTorch's tensors."""
     hidden = torch.triu(torch.ones(queries, keys, dtype=torch.bool), 1)
     padding = torch.zeros(n, keys, dtype=torch.bool)
@@ -34,19 +34,19 @@ def call_of(torch, kind, n, heads, queries, keys):
         "no weights": {"need_weights": False}, "every head": {"average_attn_weights": False},
         "both": {"attn_mask": score.masked_fill(hidden, -math.inf),
             "key_padding_mask": torch.zeros(n, keys, dtype=torch.float64)},
-    }[kind]  # fmt: skip
+    }[case]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", CALLS)
+@pytest.mark.parametrize("case", CALLS)
 @pytest.mark.parametrize("settings", LAYERS, ids=str)
-def test_multihead_attention(settings, kind, device, torch):
+def test_multihead_attention(settings, case, device, torch):
     torch.manual_seed(2)
     theirs = torch.nn.MultiheadAttention(4, 2, **settings).double().train()
     ours = nn.MultiheadAttention(4, 2, **settings).double()
     assert list(ours.state_dict()) == list(theirs.state_dict())
     assert repr(ours) == repr(theirs)
     ours.load_state_dict(carry(theirs.state_dict(), device))
-    n, queries, keys = 2, 3, 3 if kind == "causal" else 4
+    n, queries, keys = 2, 3, 3 if case == "causal" else 4
     shapes = [
         (queries, n, 4),
         (keys, n, settings.get("kdim", 4)),
@@ -55,13 +55,13 @@ def test_multihead_attention(settings, kind, device, torch):
     if settings.get("batch_first"):
         shapes = [(b, a, c) for a, b, c in shapes]
     x = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
-    mine = [ours_of(each, device, True) for each in x]
-    call = call_of(torch, kind, n, 2, queries, keys)
+    mine = [ours_of(tensor, device, True) for tensor in x]
+    call = call_arguments(torch, case, n, 2, queries, keys)
     own = {k: ours_of(v, device) if isinstance(v, torch.Tensor) else v for k, v in call.items()}
-    expected, found = theirs(*x, **call), ours(*mine, **own)
-    assert_close(found, expected)
+    expected, actual = theirs(*x, **call), ours(*mine, **own)
+    assert_close(actual, expected)
     (expected[0] ** 3).sum().backward()
-    (found[0] ** 3).sum().backward()
+    (actual[0] ** 3).sum().backward()
     for a, b in zip(mine, x, strict=True):
         assert_close(a.grad, b.grad)
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
@@ -141,24 +141,26 @@ def test_dropout_of_weights(device):
 def test_refusals():
     ones = edutorch.ones
     layer, x = nn.MultiheadAttention(4, 2), ones(3, 2, 4)
-    refuses(lambda: layer(ones(3, 2, 5), x, x), "was expecting embedding dimension of 4")
-    refuses(lambda: layer(x, x, x, is_causal=True), "Need attn_mask")
-    refuses(lambda: layer(x, x, x, attn_mask=ones(3, 4)), "attn_mask should be")
-    refuses(lambda: layer(x, x, x, key_padding_mask=ones(3, 2)), "key_padding_mask should be")
-    refuses(lambda: layer(x, x, x, attn_mask=ones(3, 3).long()), "must be bool or floating")
-    refuses(lambda: layer(x, ones(4, 1, 4), ones(4, 1, 4)), "of the same batch")
-    refuses(lambda: nn.MultiheadAttention(0, 2), "must be greater than 0")
+    assert_refused(lambda: layer(ones(3, 2, 5), x, x), "was expecting embedding dimension of 4")
+    assert_refused(lambda: layer(x, x, x, is_causal=True), "Need attn_mask")
+    assert_refused(lambda: layer(x, x, x, attn_mask=ones(3, 4)), "attn_mask should be")
+    assert_refused(
+        lambda: layer(x, x, x, key_padding_mask=ones(3, 2)), "key_padding_mask should be"
+    )
+    assert_refused(lambda: layer(x, x, x, attn_mask=ones(3, 3).long()), "must be bool or floating")
+    assert_refused(lambda: layer(x, ones(4, 1, 4), ones(4, 1, 4)), "of the same batch")
+    assert_refused(lambda: nn.MultiheadAttention(0, 2), "must be greater than 0")
     with pytest.raises(AssertionError, match="divisible by num_heads"):
         nn.MultiheadAttention(5, 2)
     attend = F.scaled_dot_product_attention
-    refuses(lambda: attend(x, x, x, ones(2, 2), is_causal=True), "should not be set")
-    refuses(lambda: attend(x, x, x, ones(2, 2).long()), "expected attn_mask to be bool")
-    refuses(lambda: attend(x, x.double(), x), "same dtype")
-    refuses(lambda: attend(x, ones(3, 2, 5), x), "share their features")
-    refuses(lambda: attend(x, x[:2], x[:2], enable_gqa=True), "shared out evenly")
+    assert_refused(lambda: attend(x, x, x, ones(2, 2), is_causal=True), "should not be set")
+    assert_refused(lambda: attend(x, x, x, ones(2, 2).long()), "expected attn_mask to be bool")
+    assert_refused(lambda: attend(x, x.double(), x), "same dtype")
+    assert_refused(lambda: attend(x, ones(3, 2, 5), x), "share their features")
+    assert_refused(lambda: attend(x, x[:2], x[:2], enable_gqa=True), "shared out evenly")
 
 
-# Queries that may see nothing ------------------------------------------------------------------
+# Queries without visible keys ------------------------------------------------------------------
 
 NOTHING_SEEN = {
     "bool": lambda: edutorch.tensor([[True, False, True], [False] * 3]),

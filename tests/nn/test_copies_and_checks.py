@@ -1,4 +1,4 @@
-"""What is returned is a copy, what does not fit is refused by name, what is tiny is not lost."""
+"""Results are copies, misfits are refused by name, and tiny values are not lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNCHANGED = {
     "conv of 1": lambda x: F.conv1d(x[None], edutorch.eye(3)[..., None]),
     "prune": lambda x: nn.utils.prune.L1Unstructured(0).compute_mask(x, x),
 }
-"""Calls that return the numbers of x (3, 4) as they are."""
+"""Calls that return the elements of x (3, 4) unchanged."""
 
 
 @pytest.mark.parametrize("name", UNCHANGED)
@@ -38,8 +38,8 @@ def test_an_empty_batch_is_copied():
 
 
 LAYOUTS = [
-    (kind, layout, convert)
-    for kinds, layout, convert in [
+    (cls, layout, convert)
+    for classes, layout, convert in [
         ((nn.Conv2d, nn.ConvTranspose2d), "channels_last", "convert_conv2d_weight_memory_format"),
         (
             (nn.Conv3d, nn.ConvTranspose3d),
@@ -47,13 +47,13 @@ LAYOUTS = [
             "convert_conv3d_weight_memory_format",
         ),
     ]
-    for kind in kinds
+    for cls in classes
 ]
 
 
-@pytest.mark.parametrize(("kind", "layout", "convert"), LAYOUTS)
-def test_weights_get_another_memory_format(kind, layout, convert):
-    layer, memory_format = kind(3, 4, 2), getattr(edutorch, layout)
+@pytest.mark.parametrize(("cls", "layout", "convert"), LAYOUTS)
+def test_weights_get_another_memory_format(cls, layout, convert):
+    layer, memory_format = cls(3, 4, 2), getattr(edutorch, layout)
     model, weight = nn.Sequential(layer, nn.Linear(2, 2)), layer.weight
     shared, before = weight.detach(), weight.tolist()
     assert getattr(nn.utils, convert)(model, memory_format) is model
@@ -89,12 +89,12 @@ def test_attention_names_inputs_of_different_ranks(ranks):
 
 @pytest.mark.parametrize(("first", "second"), [*product([1e-25, 1e-8, 1e-3, 1.0, 1e25], repeat=2)])
 def test_the_angle_of_tiny_and_huge_vectors(first, second):
-    """x · y / √((|x|² + ε) (|y|² + ε)), in float32 as in float64; ε counts for the tiny ones."""
+    """x · y / √((|x|² + ε) (|y|² + ε)), in float32 as in float64; ε matters for tiny vectors."""
     generator = np.random.default_rng(0)
     x, y = (size * generator.normal(size=(4, 5)) for size in (first, second))
     epsilon = 1e-12  # PyTorch's
     lengths = np.sqrt(((x * x).sum(-1) + epsilon) * ((y * y).sum(-1) + epsilon))
     expected = 1 - (x * y).sum(-1) / lengths
-    tensors = (edutorch.tensor(each, dtype=edutorch.float32) for each in (x, y))
+    tensors = (edutorch.tensor(vector, dtype=edutorch.float32) for vector in (x, y))
     result = F.cosine_embedding_loss(*tensors, edutorch.ones(4), reduction="none")
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""A batch of no samples, through every module and every function that has one.
+"""Empty batches, through every module and every function that takes a batch.
 
 The last batch of a filtered data set may be empty: the outputs then have the shape that they
 always have, and the parameters get gradients of 0, as PyTorch's.
@@ -17,7 +17,7 @@ from edutorch.nn import functional as F
 from tests import test_every_module as modules
 from tests.module_cases import Case
 from tests.nn.compare import assert_close
-from tests.nn.functions import refuses
+from tests.nn.functions import assert_refused
 
 TIME_FIRST = (
     "RNN", "GRU", "LSTM", "MultiheadAttention", "Transformer", "TransformerEncoder",
@@ -33,10 +33,10 @@ REFUSED = {"CTCLoss"}
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def emptied(value: Any, axis: int) -> Any:
-    """Return an array, or the shape of one, with no sample along the batch's axis."""
+def make_empty(value: Any, axis: int) -> Any:
+    """Return an array, or the shape of one, of size 0 along the batch axis."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
-        return tuple(emptied(part, axis) for part in value)
+        return tuple(make_empty(part, axis) for part in value)
     if isinstance(value, tuple):
         return (*value[:axis], 0, *value[axis + 1 :])
     return value[:0] if isinstance(value, np.ndarray) and value.ndim else value
@@ -44,9 +44,9 @@ def emptied(value: Any, axis: int) -> Any:
 
 def empty_case(case: Case) -> Case:
     is_time_first = case.name in TIME_FIRST and not case.settings.get("batch_first")
-    call = {key: emptied(value, 0) if key == "key_padding_mask" else value
+    call = {key: make_empty(value, 0) if key == "key_padding_mask" else value
             for key, value in case.call.items()}  # fmt: skip
-    inputs = [emptied(value, 1 if is_time_first else 0) for value in case.x or ()]
+    inputs = [make_empty(value, 1 if is_time_first else 0) for value in case.x or ()]
     return dataclasses.replace(case, x=inputs, call=call)
 
 
@@ -59,13 +59,13 @@ WALKED = [
 @pytest.mark.parametrize("case", WALKED, ids=lambda case: case.name)
 def test_of_every_module(case, torch):
     ours, theirs = modules.start(torch, case, "float64", "cpu")
-    found = modules.called(edutorch, ours, empty_case(case), "float64", "cpu")
+    actual = modules.called(edutorch, ours, empty_case(case), "float64", "cpu")
     if case.name in NOT_COMPARED:
-        assert all(what == "output 0" or not value.numel() for what, value in found.items())
+        assert all(what == "output 0" or not value.numel() for what, value in actual.items())
         return
     expected = modules.called(torch, theirs, empty_case(case), "float64", "cpu")
     for what, value in expected.items():
-        assert_close(found[what], value, what)
+        assert_close(actual[what], value, what)
 
 
 RANKS = [1, 2, 3]
@@ -92,14 +92,14 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 def test_of_functions(name, torch):
     call, shapes = CALLS[name]
-    found, expected = [], []
-    for library, results in ((edutorch, found), (torch, expected)):
+    actual, expected = [], []
+    for library, results in ((edutorch, actual), (torch, expected)):
         inputs = [library.ones(shape, dtype=library.float64).requires_grad_() for shape in shapes]
         y = call(library.nn.functional, *inputs)
         results.extend(y if isinstance(y, tuple) else [y])
         results[0].sum().backward()
         results.extend(tensor.grad for tensor in inputs)
-    assert_close(found, expected)
+    assert_close(actual, expected)
 
 
 def test_an_unflattened_axis_is_read_off_itself():
@@ -116,10 +116,10 @@ def test_averages_stay_where_they_are():
 
 def test_what_stays_refused():
     empty = edutorch.zeros(2, 3, 0, 4)
-    refuses(lambda: F.adaptive_avg_pool2d(empty, 2), "only the batch may be empty")
-    refuses(lambda: F.adaptive_max_pool2d(empty, 2), "only the batch may be empty")
+    assert_refused(lambda: F.adaptive_avg_pool2d(empty, 2), "only the batch may be empty")
+    assert_refused(lambda: F.adaptive_max_pool2d(empty, 2), "only the batch may be empty")
     image, samples = edutorch.ones(2, 3, 4, 4), edutorch.rand(1, 3, 2)
-    refuses(
+    assert_refused(
         lambda: F.fractional_max_pool2d(image, 2, 2, _random_samples=samples), "_random_samples"
     )
 

@@ -1,4 +1,4 @@
-"""What a student sees when something does not fit. The texts are part of the lesson."""
+"""The error messages of wrong shapes and dtypes, word by word."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ ones = edutorch.ones
 
 
 def message(error, function, *args, **settings):
-    with pytest.raises(error) as found:
+    with pytest.raises(error) as raised:
         function(*args, **settings)
-    return str(found.value)
+    return str(raised.value)
 
 
 def test_wrong_features_name_the_module_by_its_path(device):

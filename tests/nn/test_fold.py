@@ -1,4 +1,4 @@
-"""Windows as columns and back, against PyTorch."""
+"""`fold` and `unfold` against PyTorch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 import edutorch
 from edutorch.nn import functional as F
-from tests.nn.functions import compare_calls, refuses
+from tests.nn.functions import assert_refused, compare_calls
 
 SETTINGS = [
     {"kernel_size": 2}, {"kernel_size": (2, 3), "padding": 1},
@@ -40,10 +40,14 @@ def test_a_convolution_is_a_product_with_columns(device):
 
 def test_refusals():
     ones = edutorch.ones
-    refuses(lambda: F.unfold(ones(2, 3), 2), "expected images")
-    refuses(lambda: F.unfold(ones(1, 3, 3), 4), "greater than actual input size")
-    refuses(lambda: F.unfold(ones(1, 3, 3), 2, stride=0), "stride should be greater than zero")
-    refuses(lambda: F.unfold(ones(1, 3, 3), 2, padding=-1), "padding should be non-negative")
-    refuses(lambda: F.fold(ones(1, 4, 3), (3, 3), 2), "has 4 windows, but there are 3 columns")
-    refuses(lambda: F.fold(ones(1, 5, 4), (3, 3), 2), "no multiple of a window's 4")
-    refuses(lambda: F.fold(ones(5), (3, 3), 2), "expected columns")
+    assert_refused(lambda: F.unfold(ones(2, 3), 2), "expected images")
+    assert_refused(lambda: F.unfold(ones(1, 3, 3), 4), "greater than actual input size")
+    assert_refused(
+        lambda: F.unfold(ones(1, 3, 3), 2, stride=0), "stride should be greater than zero"
+    )
+    assert_refused(lambda: F.unfold(ones(1, 3, 3), 2, padding=-1), "padding should be non-negative")
+    assert_refused(
+        lambda: F.fold(ones(1, 4, 3), (3, 3), 2), "has 4 windows, but there are 3 columns"
+    )
+    assert_refused(lambda: F.fold(ones(1, 5, 4), (3, 3), 2), "no multiple of a window's 4")
+    assert_refused(lambda: F.fold(ones(5), (3, 3), 2), "expected columns")

@@ -1,4 +1,4 @@
-"""What nn.functional has beyond the layers, compared with PyTorch."""
+"""Functions of nn.functional without a module of their own, against PyTorch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from edutorch.nn import functional as F
 from tests.nn.compare import assert_close, ours_of
 
 
-def both(torch, device, call, *shapes):
+def compare_calls(torch, device, call, *shapes):
     """Call with random tensors in both libraries; compare results and gradients."""
     torch.manual_seed(4)
     theirs = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
     ours = [ours_of(their, device, True) for their in theirs]
-    expected, found = call(torch.nn.functional, *theirs), call(F, *ours)
-    assert_close(found, expected)
+    expected, actual = call(torch.nn.functional, *theirs), call(F, *ours)
+    assert_close(actual, expected)
     (expected**3).sum().backward()
-    (found**3).sum().backward()
+    (actual**3).sum().backward()
     for a, b in zip(ours, theirs, strict=True):
         assert_close(a.grad, b.grad, "gradient")
 
@@ -31,7 +31,7 @@ def both(torch, device, call, *shapes):
     ],
 )  # fmt: skip
 def test_pad(pad, settings, device, torch):
-    both(torch, device, lambda f, x: f.pad(x, pad, **settings), (2, 5, 6))
+    compare_calls(torch, device, lambda f, x: f.pad(x, pad, **settings), (2, 5, 6))
 
 
 def test_pad_refuses_what_does_not_fit():
@@ -49,16 +49,16 @@ def test_pad_refuses_what_does_not_fit():
 
 @pytest.mark.parametrize("settings", [{}, {"p": 1.0, "dim": 0}, {"p": 3.0, "dim": -1}])
 def test_normalize(settings, device, torch):
-    both(torch, device, lambda f, x: f.normalize(x, **settings), (3, 4))
+    compare_calls(torch, device, lambda f, x: f.normalize(x, **settings), (3, 4))
 
 
 def test_one_hot(device, torch):
     classes = torch.tensor([[0, 2], [1, 0]])
     for count in (-1, 5):
         expected = torch.nn.functional.one_hot(classes, count)
-        found = F.one_hot(ours_of(classes, device), count)
-        assert found.tolist() == expected.tolist()
-        assert found.dtype is edutorch.int64
+        actual = F.one_hot(ours_of(classes, device), count)
+        assert actual.tolist() == expected.tolist()
+        assert actual.dtype is edutorch.int64
 
 
 @pytest.mark.parametrize("name", ["leaky_relu", "elu", "selu", "silu", "relu", "relu6", "hardtanh"])
@@ -83,17 +83,19 @@ def test_an_activation_in_place_keeps_its_gradient(device):
 
 
 def test_linear_sums_its_bias_over_all_rows(device, torch):
-    both(torch, device, lambda f, *args: f.linear(*args), (2, 3, 4), (5, 4), (5,))
+    compare_calls(torch, device, lambda f, *args: f.linear(*args), (2, 3, 4), (5, 4), (5,))
 
 
 def test_convolution_of_a_batch_larger_than_a_block(device, torch, monkeypatch):
-    """The images are taken a few at a time; the result must not depend on it."""
+    """The batch is split into blocks; the result must not depend on their size."""
     from edutorch.nn.functional import conv
 
     monkeypatch.setattr(conv, "BLOCK_SIZE", {"cpu": 200, "strict": 200})
     settings = {"stride": 2, "padding": 1}
-    both(torch, device, lambda f, *a: f.conv2d(*a, **settings), (5, 2, 6, 7), (3, 2, 3, 3), (3,))
-    both(torch, device, lambda f, *a: f.conv_transpose2d(*a), (5, 2, 3, 4), (2, 3, 3, 3))
+    compare_calls(
+        torch, device, lambda f, *a: f.conv2d(*a, **settings), (5, 2, 6, 7), (3, 2, 3, 3), (3,)
+    )
+    compare_calls(torch, device, lambda f, *a: f.conv_transpose2d(*a), (5, 2, 3, 4), (2, 3, 3, 3))
 
 
 @pytest.mark.parametrize(
@@ -132,14 +134,14 @@ def test_second_derivatives_of_layers(layer, device, torch):
     torch.manual_seed(6)
     other = torch.randn(2, 3, 6, 5, dtype=torch.float64).requires_grad_()
     x = ours_of(other, device, True)
-    for library, f, each in ((torch, torch.nn.functional, other), (edutorch, F, x)):
-        (g,) = library.autograd.grad((layer(f, each) ** 3).sum(), each, create_graph=True)
+    for library, f, input in ((torch, torch.nn.functional, other), (edutorch, F, x)):
+        (g,) = library.autograd.grad((layer(f, input) ** 3).sum(), input, create_graph=True)
         (g * g).sum().backward()
     assert_close(x.grad, other.grad, rtol=1e-6)
 
 
 def test_the_gradients_are_those_of_the_numbers(device):
-    """Against finite differences, not against PyTorch: for where it is not installed."""
+    """Against finite differences, for where PyTorch is not installed."""
     x = edutorch.randn(2, 2, 5, 4, dtype=edutorch.float64, requires_grad=True)
     w = edutorch.randn(3, 2, 3, 2, dtype=edutorch.float64, requires_grad=True)
     b = edutorch.randn(3, dtype=edutorch.float64, requires_grad=True)

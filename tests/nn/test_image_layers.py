@@ -1,4 +1,4 @@
-"""Borders, pooling, folding and norms as layers, against PyTorch: text, state and numbers."""
+"""Padding, pooling, folding and norm layers against PyTorch: repr, state and values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import edutorch
 from edutorch import nn
 from tests.nn.compare import assert_close, ours_of
-from tests.nn.functions import refuses
+from tests.nn.functions import assert_refused
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -36,7 +36,7 @@ def test_fractional_pooling(rank, device, torch):
 
 
 def test_refusals():
-    refuses(lambda: nn.FractionalMaxPool2d(2), "either output_size or output_ratio")
-    refuses(lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5), "between 0 and 1")
-    refuses(lambda: nn.ZeroPad2d((1, 2, 3)), "expected one number or 4")
-    refuses(lambda: nn.BatchNorm3d(2)(edutorch.ones(1, 2, 3, 3)), "expected 5D input")
+    assert_refused(lambda: nn.FractionalMaxPool2d(2), "either output_size or output_ratio")
+    assert_refused(lambda: nn.FractionalMaxPool2d(2, output_ratio=1.5), "between 0 and 1")
+    assert_refused(lambda: nn.ZeroPad2d((1, 2, 3)), "expected one number or 4")
+    assert_refused(lambda: nn.BatchNorm3d(2)(edutorch.ones(1, 2, 3, 3)), "expected 5D input")

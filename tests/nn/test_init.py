@@ -1,4 +1,4 @@
-"""How parameters start: PyTorch's distributions."""
+"""The distributions of nn.init, against PyTorch's."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ WIDE = (200, 300)
 def test_distributions(fill, settings, device, torch):
     torch.manual_seed(0)
     expected = getattr(torch.nn.init, fill)(torch.empty(WIDE), **settings)
-    found = getattr(init, fill)(edutorch.empty(*WIDE), **settings)
-    assert found.mean().item() == pytest.approx(expected.mean().item(), abs=0.03)
-    assert found.std().item() == pytest.approx(expected.std().item(), rel=0.03)
+    actual = getattr(init, fill)(edutorch.empty(*WIDE), **settings)
+    assert actual.mean().item() == pytest.approx(expected.mean().item(), abs=0.03)
+    assert actual.std().item() == pytest.approx(expected.std().item(), rel=0.03)
     if "uniform" in fill or "trunc" in fill:
-        limits = found.min().item(), found.max().item()
+        limits = actual.min().item(), actual.max().item()
         assert limits == pytest.approx(
             (expected.min().item(), expected.max().item()), rel=1e-2, abs=1e-3
         )

@@ -38,12 +38,12 @@ def derivatives(library: Any, call: Any, values: Any, orders: int = 2) -> list[n
     """Return the values of a function, and the derivatives of their sum."""
     x = library.tensor(values, dtype=library.float64, requires_grad=True)
     y = call(library.nn.functional, x)
-    found = [y.detach().numpy()]
+    results = [y.detach().numpy()]
     for _ in range(orders):
         y = y.sum()
         (y,) = library.autograd.grad(y, x, create_graph=True) if y.requires_grad else (x * 0,)
-        found.append((y + x.detach() * 0 if y.ndim else y).detach().numpy())
-    return found
+        results.append((y + x.detach() * 0 if y.ndim else y).detach().numpy())
+    return results
 
 
 def compare(torch: Any, call: Any, values: Any, orders: int = 2) -> None:
@@ -156,14 +156,14 @@ def test_powers_pooled_of_zeros(rank, p, torch):
     assert x.grad is not None and x.grad.tolist() == [[[1.0] * 4] * 2]  # a sum has no corner
 
 
-# Scores that are certain -----------------------------------------------------------------------
+# Infinite logits -------------------------------------------------------------------------------
 
 INFINITE = [math.inf, -math.inf, math.inf, -math.inf, math.inf, math.nan]
 ANSWERS = [1.0, 0.0, 0.0, 1.0, 0.5, 1.0]
 DTYPES = ["float64", "float32", "bfloat16", "float16"]
 
 
-def yes_or_no(x, target, **settings):
+def binary_losses(x, target, **settings):
     return edutorch.nn.functional.binary_cross_entropy_with_logits(
         x, target, reduction="none", **settings
     )
@@ -172,15 +172,19 @@ def yes_or_no(x, target, **settings):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("pos_weight", [None, 0.5, 2.0])
 def test_infinite_scores(dtype, pos_weight):
-    kind = getattr(edutorch, dtype)
-    x = edutorch.tensor(INFINITE, dtype=kind, requires_grad=True)
-    target = edutorch.tensor(ANSWERS, dtype=kind)
-    settings = {} if pos_weight is None else {"pos_weight": edutorch.tensor(pos_weight, dtype=kind)}
-    losses = yes_or_no(x, target, **settings)
+    dtype_object = getattr(edutorch, dtype)
+    x = edutorch.tensor(INFINITE, dtype=dtype_object, requires_grad=True)
+    target = edutorch.tensor(ANSWERS, dtype=dtype_object)
+    settings = (
+        {}
+        if pos_weight is None
+        else {"pos_weight": edutorch.tensor(pos_weight, dtype=dtype_object)}
+    )
+    losses = binary_losses(x, target, **settings)
     np.testing.assert_array_equal(losses.tolist(), [0, 0, math.inf, math.inf, math.inf, math.nan])
     losses[:5].sum().backward()
     slopes = [0, 0, 1, -(pos_weight or 1), 0.5]
-    assert x.grad is not None and x.grad.dtype is kind and x.grad[:5].tolist() == slopes
+    assert x.grad is not None and x.grad.dtype is dtype_object and x.grad[:5].tolist() == slopes
     soft = edutorch.nn.functional.multilabel_soft_margin_loss
     assert soft(x[:2], target[:2]).item() == 0
 
@@ -189,7 +193,7 @@ def test_infinite_scores(dtype, pos_weight):
 def test_slopes_of_scores_that_are_nearly_certain(dtype):
     x = edutorch.tensor([40.0, -40.0, 30.0], dtype=getattr(edutorch, dtype), requires_grad=True)
     target = edutorch.tensor([1.0, 0.0, 1.0], dtype=x.dtype)
-    losses = yes_or_no(x, target)
+    losses = binary_losses(x, target)
     (slopes,) = edutorch.autograd.grad(losses.sum(), x, create_graph=True)
     (curves,) = edutorch.autograd.grad(slopes.sum(), x)
     near = {"rtol": 0.01 if dtype == "bfloat16" else 1e-6}
@@ -208,11 +212,11 @@ def test_all_derivatives_of_scores(pos_weight, torch):
     for library in (edutorch, torch):
         inputs = [library.tensor(tensor.tolist(), dtype=library.float64, requires_grad=True)
                   for tensor in (x, target)]  # fmt: skip
-        given = None if weight is None else library.tensor(pos_weight, dtype=library.float64)
-        y = library.nn.functional.binary_cross_entropy_with_logits(*inputs, pos_weight=given)
+        weights = None if weight is None else library.tensor(pos_weight, dtype=library.float64)
+        y = library.nn.functional.binary_cross_entropy_with_logits(*inputs, pos_weight=weights)
         results.append((y, *library.autograd.grad(y, inputs)))
     assert_close(*results)
-    assert edutorch.autograd.gradgradcheck(lambda x, t: yes_or_no(x, t, pos_weight=weight),
+    assert edutorch.autograd.gradgradcheck(lambda x, t: binary_losses(x, t, pos_weight=weight),
                                            (x, target))  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Losses at their edges (their numbers: tests/test_every_module.py)."""
+"""Edge cases of losses (their values: tests/test_every_module.py)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_empty_batch_gives_nan(device):
 
 
 def test_losses_of_losses(device, torch, data):
-    """Second derivatives: the gradient's own loss can be differentiated."""
+    """Second derivatives: a loss of the gradient can be differentiated."""
     x = ours_of(data["x"], device, requires_grad=True)
     other = data["x"].clone().requires_grad_()
     loss = nn.functional.cross_entropy(x, ours_of(data["classes"], device))

@@ -1,4 +1,4 @@
-"""Margins, likelihoods, CTC, embeddings and old arguments: functions against PyTorch."""
+"""Margin, likelihood and CTC losses, embeddings and deprecated arguments, against PyTorch."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ LABELS = np.array([[3, 0, -1, 1], [-1, 0, 0, 0], [0, 1, 2, 3], [2, -1, -1, -1], 
 HEADS, BIAS = RANDOM.normal(size=(3, 4)), RANDOM.normal(size=3)
 
 
-def compare(name: str, *given: Any, device: str, torch: Any, grads: tuple[int, ...] = (0,),
+def compare(name: str, *arguments: Any, device: str, torch: Any, grads: tuple[int, ...] = (0,),
             **settings: Any) -> None:  # fmt: skip
-    """Hold value and gradients of a function of nn.functional to PyTorch's."""
+    """Compare value and gradients of a function of nn.functional with PyTorch's."""
     results = []
     for library in (torch, edutorch):
         place = {} if library is torch else {"device": device}
@@ -34,7 +34,7 @@ def compare(name: str, *given: Any, device: str, torch: Any, grads: tuple[int, .
         def made(value: Any, library: Any = library, place: Any = place) -> Any:
             return library.tensor(value, **place) if isinstance(value, np.ndarray) else value
 
-        tensors = [made(each) for each in given]
+        tensors = [made(argument) for argument in arguments]
         for number in grads:
             tensors[number].requires_grad_()
         named = {key: made(value) for key, value in settings.items()}
@@ -43,9 +43,9 @@ def compare(name: str, *given: Any, device: str, torch: Any, grads: tuple[int, .
         if grads:
             (y * made(weights)).sum().backward()
         results.append((y, [tensors[number].grad for number in grads]))
-    (expected, gradients), (y, found) = results
+    (expected, gradients), (y, actual) = results
     assert_close(y, expected, name)
-    assert_close(found, gradients, f"gradients of {name}")
+    assert_close(actual, gradients, f"gradients of {name}")
 
 
 LOSSES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
@@ -75,9 +75,11 @@ LOSSES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize(("name", "given", "settings"), LOSSES, ids=lambda each: str(each)[:40])
-def test_losses(name, given, settings, reduction, device, torch):
-    compare(name, *given, **settings, reduction=reduction, device=device, torch=torch)
+@pytest.mark.parametrize(
+    ("name", "arguments", "settings"), LOSSES, ids=lambda value: str(value)[:40]
+)
+def test_losses(name, arguments, settings, reduction, device, torch):
+    compare(name, *arguments, **settings, reduction=reduction, device=device, torch=torch)
 
 
 def test_certain_probabilities_have_finite_slopes(device, torch):
@@ -90,7 +92,7 @@ def test_certain_probabilities_have_finite_slopes(device, torch):
     assert_close(x.grad, other.grad, rtol=1e-7)
 
 
-# Old arguments -------------------------------------------------------------------------------
+# Deprecated arguments ------------------------------------------------------------------------
 
 TWO = {"input": X, "target": Q}
 OLD: dict[str, dict[str, Any]] = {
@@ -119,15 +121,17 @@ def test_the_old_arguments(name, size_average, reduce, torch):
         y = function(**{key: edutorch.tensor(value) for key, value in OLD[name].items()}, **old)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        given = {key: torch.tensor(value) for key, value in OLD[name].items()}
-        assert_close(y, getattr(torch.nn.functional, name)(**given, **old))
+        arguments = {key: torch.tensor(value) for key, value in OLD[name].items()}
+        assert_close(y, getattr(torch.nn.functional, name)(**arguments, **old))
 
 
 @pytest.mark.parametrize("name", [*OLD, "huber_loss", "gaussian_nll_loss", "ctc_loss",
     "triplet_margin_with_distance_loss", "linear_cross_entropy", "embedding", "embedding_bag",
     "dropout3d", "alpha_dropout", "celu", "rrelu", "softmin", "gumbel_softmax"])  # fmt: skip
 def test_arguments_stand_in_pytorchs_order(name, torch):
-    ours, theirs = (inspect.signature(getattr(each, name)) for each in (F, torch.nn.functional))
+    ours, theirs = (
+        inspect.signature(getattr(library, name)) for library in (F, torch.nn.functional)
+    )
     assert list(ours.parameters) == list(theirs.parameters)
     for one, other in zip(ours.parameters.values(), theirs.parameters.values(), strict=True):
         assert one.kind == other.kind
@@ -165,7 +169,7 @@ def test_warnings_of_kl_div_and_sizes():
      "greater than 0"),
     (lambda t: F.linear_cross_entropy(t(X), t(X[0]), t(CLASSES)), RuntimeError, "weight"),
     (lambda t: F.bilinear(t(X), t(X), t(X)), RuntimeError, "do not fit"),
-], ids=lambda each: str(each)[:20])  # fmt: skip
+], ids=lambda value: str(value)[:20])  # fmt: skip
 def test_mistakes(call, error, text):
     with pytest.raises(error, match=text):
         call(edutorch.tensor)
@@ -179,11 +183,13 @@ TIMES, LENGTHS = (8, 7, 6, 5), (3, 2, 0, 2)
 CONCATENATED = np.concatenate([row[:n] for row, n in zip(TARGETS, LENGTHS, strict=True)])
 
 
-def ctc(library: Any, scores: Any, targets: Any, *given: Any, **settings: Any) -> tuple[Any, Any]:
-    """The loss of scores that go through a log_softmax first, and the scores' gradient."""
+def ctc(
+    library: Any, scores: Any, targets: Any, *arguments: Any, **settings: Any
+) -> tuple[Any, Any]:
+    """Return the loss of logits after a log_softmax, and the logits' gradient."""
     x = library.tensor(scores, requires_grad=True)
     steps = x.log_softmax(-1)
-    y = library.nn.functional.ctc_loss(steps, library.tensor(targets), *given, **settings)
+    y = library.nn.functional.ctc_loss(steps, library.tensor(targets), *arguments, **settings)
     weights = np.cos(np.arange(y.numel())).reshape(tuple(y.shape))
     (y * library.tensor(weights)).sum().backward()
     return y, x.grad
@@ -197,26 +203,26 @@ def test_ctc_loss(targets, settings, device, torch):
     targets = targets - 1 if "blank" in settings else targets
     ours = ctc(edutorch, SCORES, targets, TIMES, LENGTHS, **settings)
     assert_close(ours, ctc(torch, SCORES, targets, TIMES, LENGTHS, **settings))
-    as_tensors = [edutorch.tensor(each) for each in (TIMES, LENGTHS)]
+    as_tensors = [edutorch.tensor(lengths) for lengths in (TIMES, LENGTHS)]
     assert_close(ctc(edutorch, SCORES, targets, *as_tensors, **settings)[0],
                  ctc(torch, SCORES, targets, TIMES, LENGTHS, **settings)[0])  # fmt: skip
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_ctc_loss_without_a_batch(reduction, device, torch):
-    given = (SCORES[:, 0], TARGETS[0], (8,), (3,))
-    ours = ctc(edutorch, *given, reduction=reduction)
-    assert_close(ours, ctc(torch, *given, reduction=reduction))
+    arguments = (SCORES[:, 0], TARGETS[0], (8,), (3,))
+    ours = ctc(edutorch, *arguments, reduction=reduction)
+    assert_close(ours, ctc(torch, *arguments, reduction=reduction))
 
 
 def test_targets_longer_than_their_input(device, torch):
-    given = (SCORES[:2], TARGETS, (2, 2, 2, 2), (3, 2, 0, 2))
-    losses, slopes = ctc(edutorch, *given, reduction="none")
-    assert_close(losses, ctc(torch, *given, reduction="none")[0])
+    arguments = (SCORES[:2], TARGETS, (2, 2, 2, 2), (3, 2, 0, 2))
+    losses, slopes = ctc(edutorch, *arguments, reduction="none")
+    assert_close(losses, ctc(torch, *arguments, reduction="none")[0])
     assert losses.tolist()[0] == float("inf")
     assert (slopes[:, 0] == 0).all()
-    zeroed = ctc(edutorch, *given, zero_infinity=True)
-    assert_close(zeroed, ctc(torch, *given, zero_infinity=True))
+    zeroed = ctc(edutorch, *arguments, zero_infinity=True)
+    assert_close(zeroed, ctc(torch, *arguments, zero_infinity=True))
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -260,15 +266,15 @@ def test_ctc_loss_sums_over_all_alignments():
     ({"reduction": "all"}, ValueError, "not a valid"),
 ], ids=str)  # fmt: skip
 def test_mistakes_of_ctc_loss(change, error, text):
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "log_probs": edutorch.tensor(SCORES), "targets": edutorch.tensor(TARGETS),
         "input_lengths": TIMES, "target_lengths": LENGTHS,
     }  # fmt: skip
     with pytest.raises(error, match=text):
-        F.ctc_loss(**{**given, **change})
+        F.ctc_loss(**{**arguments, **change})
 
 
-# Tables --------------------------------------------------------------------------------------
+# Embeddings ----------------------------------------------------------------------------------
 
 IDX, TABLE = np.array([[1, 2], [2, 0], [2, 2]]), RANDOM.normal(size=(4, 3))
 FLAT, STARTS = np.array([1, 2, 2, 0, 3, 1, 1]), np.array([0, 2, 2, 5])
@@ -294,14 +300,14 @@ def test_rows_are_shortened_in_place(norm_type, device, torch):
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-@pytest.mark.parametrize(("numbers", "starts", "settings"), [
+@pytest.mark.parametrize(("indices", "starts", "settings"), [
     (IDX, None, {}), (FLAT, STARTS, {}), (FLAT, STARTS, {"padding_idx": 1}),
     (FLAT, np.array([0, 2, 5, 7]), {"include_last_offset": True}),
     (IDX, None, {"padding_idx": -2}),
-], ids=lambda each: str(each)[:24])  # fmt: skip
-def test_embedding_bag(numbers, starts, settings, mode, device, torch):
+], ids=lambda value: str(value)[:24])  # fmt: skip
+def test_embedding_bag(indices, starts, settings, mode, device, torch):
     settings = {**settings, "mode": mode, "grads": (1,), "device": device, "torch": torch}
-    compare("embedding_bag", numbers, TABLE, starts, **settings)
+    compare("embedding_bag", indices, TABLE, starts, **settings)
 
 
 @pytest.mark.parametrize("settings", [{}, {"padding_idx": 2}], ids=str)
@@ -313,14 +319,14 @@ def test_weighted_bags(settings, device, torch):
 
 
 def test_rows_in_a_bag_share_by_frequency():
-    """(PyTorch's bags divide some rows by the count of others.)"""
+    """Not against PyTorch, whose bags divide some rows by the count of others."""
     table = edutorch.ones(3, 1, requires_grad=True)
-    numbers, starts = edutorch.tensor([2, 2, 0, 2]), edutorch.tensor([0, 2])
-    F.embedding_bag(numbers, table, starts, mode="sum", scale_grad_by_freq=True).sum().backward()
+    indices, starts = edutorch.tensor([2, 2, 0, 2]), edutorch.tensor([0, 2])
+    F.embedding_bag(indices, table, starts, mode="sum", scale_grad_by_freq=True).sum().backward()
     assert table.grad.flatten().tolist() == pytest.approx([1.0, 0.0, 1.0])
 
 
-@pytest.mark.parametrize(("given", "settings", "error", "text"), [
+@pytest.mark.parametrize(("arguments", "settings", "error", "text"), [
     ((IDX, TABLE, STARTS), {}, ValueError, "offsets has to be None"),
     ((FLAT, TABLE), {}, ValueError, "offsets has to be a 1D"),
     ((FLAT, TABLE, STARTS + 1), {}, ValueError, r"offsets\[0\] has to be 0"),
@@ -332,17 +338,19 @@ def test_rows_in_a_bag_share_by_frequency():
     ((IDX, TABLE), {"per_sample_weights": IDX * 1.0}, NotImplementedError, "mode='sum'"),
     ((IDX, TABLE), {"per_sample_weights": FACTORS, "mode": "sum"}, ValueError, "shape of input"),
     ((IDX + 5, TABLE), {}, IndexError, ""),
-], ids=lambda each: str(each)[:24])  # fmt: skip
-def test_mistakes_of_bags(given, settings, error, text):
+], ids=lambda value: str(value)[:24])  # fmt: skip
+def test_mistakes_of_bags(arguments, settings, error, text):
     def made(value: Any) -> Any:
         return edutorch.tensor(value) if isinstance(value, np.ndarray) else value
 
     with pytest.raises(error, match=text):
-        F.embedding_bag(*map(made, given), **{k: made(v) for k, v in settings.items()})
+        F.embedding_bag(*map(made, arguments), **{k: made(v) for k, v in settings.items()})
 
 
 def test_bilinear(device, torch):
     random = np.random.default_rng(1).normal
     for batch in ((2, 5), (3,), ()):
-        given = (random(size=(*batch, 3)), random(size=(*batch, 4)), random(size=(6, 3, 4)))
-        compare("bilinear", *given, random(size=6), grads=(0, 1, 2, 3), device=device, torch=torch)
+        arguments = (random(size=(*batch, 3)), random(size=(*batch, 4)), random(size=(6, 3, 4)))
+        compare(
+            "bilinear", *arguments, random(size=6), grads=(0, 1, 2, 3), device=device, torch=torch
+        )

@@ -1,4 +1,4 @@
-"""Every pooling, in every number of dimensions, against PyTorch."""
+"""Every pooling function, for every number of dimensions, against PyTorch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 import edutorch
 from edutorch.nn import functional as F
 from tests.nn.compare import assert_close
-from tests.nn.functions import compare_calls, refuses
+from tests.nn.functions import assert_refused, compare_calls
 
 SHAPES = {1: (2, 3, 9), 2: (2, 1, 5, 6), 3: (1, 1, 4, 5, 3)}
 RANKS = pytest.mark.parametrize("rank", [1, 2, 3])
 
 
-def shaped(rank, batch=True):
+def random_image(rank, batch=True):
     return SHAPES[rank] if batch else SHAPES[rank][1:]
 
 
@@ -33,13 +33,16 @@ def test_max_pool(rank, batch, settings, device, torch):
     def call(f, x):
         return getattr(f, f"max_pool{rank}d")(x, 2, **settings, return_indices=True)
 
-    compare_calls(torch, device, call, shaped(rank, batch))
+    compare_calls(torch, device, call, random_image(rank, batch))
 
 
 @RANKS
 def test_max_pool_with_indices_by_its_other_name(rank, device, torch):
     compare_calls(
-        torch, device, lambda f, x: getattr(f, f"max_pool{rank}d_with_indices")(x, 2), shaped(rank)
+        torch,
+        device,
+        lambda f, x: getattr(f, f"max_pool{rank}d_with_indices")(x, 2),
+        random_image(rank),
     )
 
 
@@ -55,7 +58,7 @@ def test_avg_pool(rank, settings, device, torch):
     for batch in (True, False):
         compare_calls(
             torch, device, lambda f, x: getattr(f, f"avg_pool{rank}d")(x, 3, **settings),
-            shaped(rank, batch), twice=batch,
+            random_image(rank, batch), twice=batch,
         )  # fmt: skip
 
 
@@ -65,24 +68,24 @@ def test_adaptive(rank, size, device, torch):
     wanted = {"none": (None, 2, 1)[:rank], "larger": 7}.get(size, size)
     if rank == 1 and size == "none":
         wanted = 3
-    for kind in ("avg", "max"):
+    for mode in ("avg", "max"):
         for batch in (True, False):
             compare_calls(
                 torch, device,
-                lambda f, x, kind=kind: getattr(f, f"adaptive_{kind}_pool{rank}d")(x, wanted),
-                shaped(rank, batch), twice=size != "larger",
+                lambda f, x, mode=mode: getattr(f, f"adaptive_{mode}_pool{rank}d")(x, wanted),
+                random_image(rank, batch), twice=size != "larger",
             )  # fmt: skip
     compare_calls(
         torch, device,
         lambda f, x: getattr(f, f"adaptive_max_pool{rank}d_with_indices")(x, wanted),
-        shaped(rank), twice=False,
+        random_image(rank), twice=False,
     )  # fmt: skip
 
 
 @RANKS
 def test_max_unpool(rank, device, torch):
     for batch in (True, False):
-        x = torch.randn(shaped(rank, batch), dtype=torch.float64)
+        x = torch.randn(random_image(rank, batch), dtype=torch.float64)
         even = x[(..., *(slice(0, n // 2 * 2) for n in x.shape[-rank:]))]
         for image, size in ((even, None), (x, x.shape[-rank:])):
             pooled, where = getattr(torch.nn.functional, f"max_pool{rank}d")(
@@ -100,7 +103,7 @@ def test_max_unpool(rank, device, torch):
 @RANKS
 @pytest.mark.parametrize("p", [1, 2, 3.0, float("inf")])
 def test_lp_pool(rank, p, device, torch):
-    x = torch.rand(shaped(rank), dtype=torch.float64) + 0.5
+    x = torch.rand(random_image(rank), dtype=torch.float64) + 0.5
     compare_calls(torch, device, lambda f, x: getattr(f, f"lp_pool{rank}d")(x, p, 2), x)
     compare_calls(
         torch, device,
@@ -151,7 +154,7 @@ def test_a_nan_is_found(device, torch):
     compare_calls(torch, device, lambda f, x: f.adaptive_avg_pool1d(x, 3), x, twice=False)
 
 
-# Windows that are as low as the border ---------------------------------------------------------
+# Windows of the lowest value -------------------------------------------------------------------
 
 LOW = {
     "float64": [-float("inf"), float("nan")], "float32": [-float("inf"), float("nan")],
@@ -168,7 +171,7 @@ POOLINGS = {
 
 
 def lowest_images(rank, dtype):
-    """Yield images of the lowest value: all of it, and but for a few other elements."""
+    """Yield images of the lowest value, with and without a few other elements."""
     for value in LOW[dtype]:
         for rate in (0.0, 0.2):
             random = np.random.default_rng(rank)
@@ -233,16 +236,20 @@ def test_an_infinite_gradient_stays_in_its_place():
 
 def test_refusals():
     image = edutorch.ones(1, 2, 5, 5)
-    refuses(lambda: F.max_pool3d(image[0], 2), "a volume")
-    refuses(lambda: F.avg_pool2d(image, 2, divisor_override=0), "divisor must be not zero")
-    refuses(lambda: F.max_pool2d(image, 2, 0), "stride should not be zero")
-    refuses(lambda: F.max_pool2d(image, (2, 2, 2)), "expected one number or 2")
-    refuses(lambda: F.adaptive_max_pool2d(image, (1, 2, 3)), "one size or 2")
-    refuses(lambda: F.max_unpool2d(image, image.long()[..., :2], 2), "each number needs an index")
-    refuses(lambda: F.max_unpool2d(image, image.long() * 400, 2), "lies outside")
-    refuses(
+    assert_refused(lambda: F.max_pool3d(image[0], 2), "a volume")
+    assert_refused(lambda: F.avg_pool2d(image, 2, divisor_override=0), "divisor must be not zero")
+    assert_refused(lambda: F.max_pool2d(image, 2, 0), "stride should not be zero")
+    assert_refused(lambda: F.max_pool2d(image, (2, 2, 2)), "expected one number or 2")
+    assert_refused(lambda: F.adaptive_max_pool2d(image, (1, 2, 3)), "one size or 2")
+    assert_refused(
+        lambda: F.max_unpool2d(image, image.long()[..., :2], 2), "each number needs an index"
+    )
+    assert_refused(lambda: F.max_unpool2d(image, image.long() * 400, 2), "lies outside")
+    assert_refused(
         lambda: F.max_unpool2d(image, image.long(), 2, output_size=(3, 3)), "invalid output_size"
     )
-    refuses(lambda: F.fractional_max_pool2d(image, 2), "either an output_size or an output_ratio")
-    refuses(lambda: F.fractional_max_pool2d(image, 3, 4), "do not fit")
-    refuses(lambda: F.local_response_norm(image[0, 0], 2), "3 axes or more")
+    assert_refused(
+        lambda: F.fractional_max_pool2d(image, 2), "either an output_size or an output_ratio"
+    )
+    assert_refused(lambda: F.fractional_max_pool2d(image, 3, 4), "do not fit")
+    assert_refused(lambda: F.local_response_norm(image[0, 0], 2), "3 axes or more")

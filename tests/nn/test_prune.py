@@ -48,13 +48,13 @@ def test_masks(step, device, torch):
     STEPS[step](theirs_prune, theirs, lambda mask: mask)
     STEPS[step](prune, ours, lambda mask: mask)
     assert list(ours.state_dict()) == list(theirs.state_dict())
-    for name, each in theirs.state_dict().items():
-        assert_close(ours.state_dict()[name].to(edutorch.float64), each.double(), name)
+    for name, tensor in theirs.state_dict().items():
+        assert_close(ours.state_dict()[name].to(edutorch.float64), tensor.double(), name)
     x = torch.randn(2, 5, dtype=torch.float64)
-    expected, found = theirs(x), ours(ours_of(x, device))
-    assert_close(found, expected)
+    expected, actual = theirs(x), ours(ours_of(x, device))
+    assert_close(actual, expected)
     expected.sum().backward()
-    found.sum().backward()
+    actual.sum().backward()
     for a, (name, b) in zip(ours.parameters(), theirs.named_parameters(), strict=True):
         assert_close(a.grad, b.grad, name)
     assert prune.is_pruned(ours) and prune.is_pruned(nn.Sequential(ours))
@@ -86,8 +86,8 @@ def test_the_mask_holds_while_training():
 
 def test_mistakes():
     layer = nn.Linear(4, 4)
-    for amount, kind in ((-1, ValueError), (1.5, ValueError), ("x", TypeError), (17, ValueError)):
-        with pytest.raises(kind, match="amount"):
+    for amount, error in ((-1, ValueError), (1.5, ValueError), ("x", TypeError), (17, ValueError)):
+        with pytest.raises(error, match="amount"):
             prune.l1_unstructured(layer, "weight", amount)
     with pytest.raises(ValueError, match="multidimensional tensors"):
         prune.ln_structured(layer, "bias", 1, 2, 0)

@@ -26,7 +26,7 @@ SIZE, HIDDEN, TIMES, BATCH = 3, 4, 5, 2
 
 
 def pair(torch, name, device, *args, **settings):
-    """Return a layer of ours and PyTorch's, with the same weights."""
+    """Return our layer and PyTorch's, with the same weights."""
     theirs = getattr(torch.nn, name)(*args, **settings).double()
     ours = getattr(nn, name)(*args, **settings).double()
     assert repr(ours) == repr(theirs)
@@ -35,17 +35,17 @@ def pair(torch, name, device, *args, **settings):
     return ours.to(device), theirs
 
 
-def some(torch, *shape):
+def random_tensor(torch, *shape):
     return torch.randn(*shape, dtype=torch.float64)
 
 
-def first_states(torch, name, settings, *batch):
+def initial_states(torch, name, settings, *batch):
     runs = settings.get("num_layers", 1) * (2 if settings.get("bidirectional") else 1)
-    h = some(torch, runs, *batch, settings.get("proj_size") or HIDDEN)
-    return (h, some(torch, runs, *batch, HIDDEN)) if name == "LSTM" else h
+    h = random_tensor(torch, runs, *batch, settings.get("proj_size") or HIDDEN)
+    return (h, random_tensor(torch, runs, *batch, HIDDEN)) if name == "LSTM" else h
 
 
-def both(states, device):
+def to_ours(states, device):
     return (
         tuple(ours_of(state, device, True) for state in states)
         if isinstance(states, tuple)
@@ -53,9 +53,9 @@ def both(states, device):
     )
 
 
-def same_gradients(ours, theirs, mine, x, found, expected):
-    """Send a gradient without symmetry through both, and compare what arrives."""
-    for outputs, library in ((found, edutorch), (expected, None)):
+def assert_same_gradients(ours, theirs, mine, x, actual, expected):
+    """Backpropagate an asymmetric gradient through both, and compare the results."""
+    for outputs, library in ((actual, edutorch), (expected, None)):
         total = 0
         for output in outputs:
             weights = np.cos(np.arange(math.prod(output.shape))).reshape(tuple(output.shape))
@@ -68,22 +68,22 @@ def same_gradients(ours, theirs, mine, x, found, expected):
         assert_close(a.grad, b.grad, name)
 
 
-@tried("given", ["states", "no states", "one sequence"])
+@tried("case", ["states", "no states", "one sequence"])
 @pytest.mark.parametrize(("name", "settings"), LAYERS, ids=str)
-def test_layers(name, settings, given, device, torch):
+def test_layers(name, settings, case, device, torch):
     torch.manual_seed(0)
     ours, theirs = pair(torch, name, device, SIZE, HIDDEN, **settings)
-    batch = () if given == "one sequence" else (BATCH,)
+    batch = () if case == "one sequence" else (BATCH,)
     shape = (*batch, TIMES) if settings.get("batch_first") else (TIMES, *batch)
-    x = some(torch, *shape, SIZE).requires_grad_()
+    x = random_tensor(torch, *shape, SIZE).requires_grad_()
     mine = ours_of(x, device, True)
-    states = None if given == "no states" else first_states(torch, name, settings, *batch)
+    states = None if case == "no states" else initial_states(torch, name, settings, *batch)
     expected = theirs(x, states)
-    found = ours(mine, None if states is None else both(states, device))
-    assert_close(found, expected)
+    actual = ours(mine, None if states is None else to_ours(states, device))
+    assert_close(actual, expected)
     last = (expected[1],) if not isinstance(expected[1], tuple) else expected[1]
-    own = (found[1],) if not isinstance(found[1], tuple) else found[1]
-    same_gradients(ours, theirs, [mine], [x], (found[0], *own), (expected[0], *last))
+    own = (actual[1],) if not isinstance(actual[1], tuple) else actual[1]
+    assert_same_gradients(ours, theirs, [mine], [x], (actual[0], *own), (expected[0], *last))
 
 
 @tried("ordered", [True, False])
@@ -93,23 +93,23 @@ def test_packed_sequences(name, settings, states, ordered, device, torch):
     torch.manual_seed(1)
     ours, theirs = pair(torch, name, device, SIZE, HIDDEN, **settings)
     lengths = [4, 3, 3, 1] if ordered else [3, 1, 4, 3]
-    x = some(torch, 4, 4, SIZE).requires_grad_()
+    x = random_tensor(torch, 4, 4, SIZE).requires_grad_()
     mine = ours_of(x, device, True)
-    hx = first_states(torch, name, settings, 4) if states else None
+    hx = initial_states(torch, name, settings, 4) if states else None
     pack = torch.nn.utils.rnn.pack_padded_sequence
     y, last = theirs(pack(x, lengths, enforce_sorted=ordered), hx)
     own, end = ours(
         rnn.pack_padded_sequence(mine, lengths, enforce_sorted=ordered),
-        both(hx, device) if states else None,
+        to_ours(hx, device) if states else None,
     )
     assert isinstance(own, rnn.PackedSequence)
     assert_close(own.data, y.data)
     assert_close(end, last)
     expected, sizes = torch.nn.utils.rnn.pad_packed_sequence(y)
-    found, own_sizes = rnn.pad_packed_sequence(own)
-    assert_close(found, expected)
+    actual, own_sizes = rnn.pad_packed_sequence(own)
+    assert_close(actual, expected)
     assert own_sizes.tolist() == sizes.tolist()
-    same_gradients(ours, theirs, [mine], [x], [found], [expected])
+    assert_same_gradients(ours, theirs, [mine], [x], [actual], [expected])
 
 
 @pytest.mark.parametrize("batch", [(), (BATCH,)])
@@ -123,16 +123,16 @@ def test_packed_sequences(name, settings, states, ordered, device, torch):
 def test_cells(name, settings, batch, device, torch):
     torch.manual_seed(2)
     ours, theirs = pair(torch, name, device, SIZE, HIDDEN, **settings)
-    x = some(torch, *batch, SIZE).requires_grad_()
+    x = random_tensor(torch, *batch, SIZE).requires_grad_()
     mine = ours_of(x, device, True)
-    h = some(torch, *batch, HIDDEN)
-    hx = (h, some(torch, *batch, HIDDEN)) if name == "LSTMCell" else h
+    h = random_tensor(torch, *batch, HIDDEN)
+    hx = (h, random_tensor(torch, *batch, HIDDEN)) if name == "LSTMCell" else h
     assert_close(ours(mine), theirs(x))
-    found, expected = ours(mine, both(hx, device)), theirs(x, hx)
-    assert_close(found, expected)
+    actual, expected = ours(mine, to_ours(hx, device)), theirs(x, hx)
+    assert_close(actual, expected)
     if name != "LSTMCell":
-        found, expected = (found,), (expected,)
-    same_gradients(ours, theirs, [mine], [x], found, expected)
+        actual, expected = (actual,), (expected,)
+    assert_same_gradients(ours, theirs, [mine], [x], actual, expected)
 
 
 @pytest.mark.parametrize("name", ["LSTM", "GRU", "LSTMCell"])
@@ -214,9 +214,9 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "kind", "text"), MISTAKES)
-def test_mistakes(call, kind, text):
-    with pytest.raises(kind, match=text):
+@pytest.mark.parametrize(("call", "error", "text"), MISTAKES)
+def test_mistakes(call, error, text):
+    with pytest.raises(error, match=text):
         call()
 
 
@@ -228,20 +228,20 @@ def test_mistakes(call, kind, text):
 def test_packing_and_padding(batch_first, trailing, device, torch):
     torch.manual_seed(3)
     theirs = torch.nn.utils.rnn
-    x = some(torch, 3, 3, *trailing)
+    x = random_tensor(torch, 3, 3, *trailing)
     mine = ours_of(x, device)
     for lengths in ([3, 2, 2], torch.tensor([2, 1, 2]), [1, 3, 3]):
         settings = {"batch_first": batch_first, "enforce_sorted": False}
         own = lengths if isinstance(lengths, list) else ours_of(lengths, "cpu")
         expected = theirs.pack_padded_sequence(x, lengths, **settings)
-        found = rnn.pack_padded_sequence(mine, own, **settings)
-        for a, b in zip(found, expected, strict=True):
+        actual = rnn.pack_padded_sequence(mine, own, **settings)
+        for a, b in zip(actual, expected, strict=True):
             assert_close(a, b)
-        assert str(found.batch_sizes.device) == "cpu"
+        assert str(actual.batch_sizes.device) == "cpu"
         for how in ({}, {"padding_value": -1.0, "total_length": 5}):
-            back = rnn.pad_packed_sequence(found, batch_first, **how)
+            back = rnn.pad_packed_sequence(actual, batch_first, **how)
             assert_close(back, theirs.pad_packed_sequence(expected, batch_first, **how))
-        assert_close(rnn.unpack_sequence(found), theirs.unpack_sequence(expected))
+        assert_close(rnn.unpack_sequence(actual), theirs.unpack_sequence(expected))
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -249,18 +249,20 @@ def test_packing_and_padding(batch_first, trailing, device, torch):
 def test_padding_sequences(batch_first, side, device, torch):
     theirs = torch.nn.utils.rnn
     for trailing in ((), (2,)):
-        x = [some(torch, n, *trailing) for n in (2, 4, 0, 1)]
-        mine = [ours_of(each, device) for each in x]
+        x = [random_tensor(torch, n, *trailing) for n in (2, 4, 0, 1)]
+        mine = [ours_of(sequence, device) for sequence in x]
         settings = {"padding_value": 7.0, "padding_side": side}
         expected = theirs.pad_sequence(x, batch_first, **settings)
-        found = rnn.pad_sequence(mine, batch_first, **settings)
-        assert_close(found, expected)
+        actual = rnn.pad_sequence(mine, batch_first, **settings)
+        assert_close(actual, expected)
         if side == "right":
-            cut = rnn.unpad_sequence(found, edutorch.tensor([2, 4, 0, 1]), batch_first)
+            cut = rnn.unpad_sequence(actual, edutorch.tensor([2, 4, 0, 1]), batch_first)
             assert_close(cut, x)
     whole = [edutorch.tensor([1, 2]), edutorch.tensor([3])]
     assert rnn.pad_sequence(whole, True).tolist() == [[1, 2], [3, 0]]
-    packed = rnn.pack_sequence([each.double() for each in reversed(whole)], enforce_sorted=False)
+    packed = rnn.pack_sequence(
+        [sequence.double() for sequence in reversed(whole)], enforce_sorted=False
+    )
     assert packed.data.tolist() == [1, 3, 2]
 
 
@@ -297,9 +299,9 @@ PACKING_MISTAKES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "kind", "text"), PACKING_MISTAKES)
-def test_packing_mistakes(call, kind, text):
-    with pytest.raises(kind, match=text):
+@pytest.mark.parametrize(("call", "error", "text"), PACKING_MISTAKES)
+def test_packing_mistakes(call, error, text):
+    with pytest.raises(error, match=text):
         call(edutorch.ones(3, 4))
 
 

@@ -1,4 +1,4 @@
-"""Resizing, borders, channels and the convolutions beyond the usual ones, against PyTorch."""
+"""Interpolation, padding, channel shuffles and rarer convolutions, against PyTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import edutorch
 from edutorch import nn
 from edutorch.nn import functional as F
 from tests.nn.compare import assert_close, ours_of
-from tests.nn.functions import compare_calls, refuses
+from tests.nn.functions import assert_refused, compare_calls
 
 IMAGE, LINE, VOLUME = (1, 2, 4, 5), (2, 1, 6), (1, 1, 3, 4, 2)
 MODES = {"linear": LINE, "bilinear": IMAGE, "bicubic": IMAGE, "trilinear": VOLUME}
@@ -60,15 +60,15 @@ def test_bytes(device, torch):
     x = (torch.arange(24).reshape(1, 1, 4, 6) * 10).to(torch.uint8)
     for mode in ("nearest", "bilinear"):
         expected = torch.nn.functional.interpolate(x, (3, 4), mode=mode)
-        found = F.interpolate(ours_of(x, device), (3, 4), mode=mode)
-        assert found.dtype is edutorch.uint8
-        assert np.abs(found.cpu().numpy().astype(int) - expected.numpy().astype(int)).max() <= 1
+        actual = F.interpolate(ours_of(x, device), (3, 4), mode=mode)
+        assert actual.dtype is edutorch.uint8
+        assert np.abs(actual.cpu().numpy().astype(int) - expected.numpy().astype(int)).max() <= 1
 
 
 def test_half(device, torch):
     x = torch.randn(1, 1, 4, 4, dtype=torch.float16)
-    found = F.interpolate(ours_of(x, device), 3, mode="bilinear")
-    assert_close(found, torch.nn.functional.interpolate(x, 3, mode="bilinear"), atol=4e-3)
+    actual = F.interpolate(ours_of(x, device), 3, mode="bilinear")
+    assert_close(actual, torch.nn.functional.interpolate(x, 3, mode="bilinear"), atol=4e-3)
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
@@ -92,9 +92,9 @@ def test_channel_shuffle(device, torch):
     [{}, {"stride": 2, "padding": 1, "output_padding": 1}, {"dilation": 2, "groups": 2}],
 )
 def test_conv_transpose(rank, settings, device, torch):
-    places = (3, 2, 3)[:rank]
+    sizes = (3, 2, 3)[:rank]
     bias = 4 if "groups" in settings else 2
-    for shape in ((1, 2, *places), (2, *places)):
+    for shape in ((1, 2, *sizes), (2, *sizes)):
         compare_calls(
             torch, device,
             lambda f, x, w, b: getattr(f, f"conv_transpose{rank}d")(x, w, b, **settings),
@@ -114,8 +114,8 @@ def test_padding_by_name(rank, padding, device, torch):
 
 def test_conv_tbc(device, torch):
     x, w, b = (torch.randn(s, dtype=torch.float64) for s in ((5, 2, 3), (3, 3, 4), (4,)))
-    found = F.conv_tbc(ours_of(x, device), ours_of(w, device), ours_of(b, device), 1)
-    assert_close(found, torch.conv_tbc(x, w, b, 1))
+    actual = F.conv_tbc(ours_of(x, device), ours_of(w, device), ours_of(b, device), 1)
+    assert_close(actual, torch.conv_tbc(x, w, b, 1))
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -126,24 +126,28 @@ def test_output_size(rank, device, torch):
     ours.load_state_dict({k: ours_of(v, device) for k, v in theirs.state_dict().items()})
     x = torch.randn(1, 2, *(3,) * rank)
     for wanted in (size, (1, 3, *size)):
-        found = ours(ours_of(x, device), output_size=wanted)
-        assert_close(found, theirs(x, output_size=wanted), rtol=1e-4, atol=1e-5)
-    refuses(lambda: ours(ours_of(x, device), output_size=(9,) * rank), "valid sizes range from")
+        actual = ours(ours_of(x, device), output_size=wanted)
+        assert_close(actual, theirs(x, output_size=wanted), rtol=1e-4, atol=1e-5)
+    assert_refused(
+        lambda: ours(ours_of(x, device), output_size=(9,) * rank), "valid sizes range from"
+    )
 
 
 def test_refusals():
     ones = edutorch.ones
     image = ones(1, 2, 4, 4)
-    refuses(lambda: F.interpolate(image, 0), "greater than 0")
-    refuses(lambda: F.interpolate(image, 3, recompute_scale_factor=True), "not meaningful")
-    refuses(lambda: F.interpolate(image, 3, antialias=True), "antialias is restricted")
-    refuses(lambda: F.interpolate(image, 3, mode="trilinear"), "needs 5 axes")
-    refuses(lambda: F.interpolate(image, 3, mode="cubic"), "mode must be one of")
-    refuses(lambda: F.channel_shuffle(image, 3), "divisible by groups = 3")
-    refuses(lambda: F.pad(image, (1, 1), "reflect"), "pads all axes behind the channels")
-    refuses(lambda: F.pad(image, (1, 1, 1, 1), "replicate", 1.0), "doesn't take in value")
-    refuses(lambda: F.conv_transpose1d(ones(1, 2, 3), ones(3, 1, 2)), "expected 3 input channels")
-    refuses(
+    assert_refused(lambda: F.interpolate(image, 0), "greater than 0")
+    assert_refused(lambda: F.interpolate(image, 3, recompute_scale_factor=True), "not meaningful")
+    assert_refused(lambda: F.interpolate(image, 3, antialias=True), "antialias is restricted")
+    assert_refused(lambda: F.interpolate(image, 3, mode="trilinear"), "needs 5 axes")
+    assert_refused(lambda: F.interpolate(image, 3, mode="cubic"), "mode must be one of")
+    assert_refused(lambda: F.channel_shuffle(image, 3), "divisible by groups = 3")
+    assert_refused(lambda: F.pad(image, (1, 1), "reflect"), "pads all axes behind the channels")
+    assert_refused(lambda: F.pad(image, (1, 1, 1, 1), "replicate", 1.0), "doesn't take in value")
+    assert_refused(
+        lambda: F.conv_transpose1d(ones(1, 2, 3), ones(3, 1, 2)), "expected 3 input channels"
+    )
+    assert_refused(
         lambda: F.conv_transpose2d(image, ones(2, 1, 2, 2), output_padding=1),
         "must be smaller than either stride or dilation",
     )

@@ -1,4 +1,4 @@
-"""Layers, losses and recurrent networks as `torch.<name>`, with the arguments they have there."""
+"""Layers, losses and recurrent networks as `torch.<name>`, with PyTorch's argument lists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.nn.compare import assert_close
 RANDOM = np.random.default_rng(0)
 
 
-def some(*shape: int) -> np.ndarray:
+def rand(*shape: int) -> np.ndarray:
     return RANDOM.normal(size=shape)
 
 
@@ -22,45 +22,45 @@ def positive(*shape: int) -> np.ndarray:
     return RANDOM.uniform(0.1, 0.9, size=shape)
 
 
-def made(library: Any, value: Any, place: dict[str, str]) -> Any:
-    """Turn arrays, also those in lists, into tensors."""
+def make_tensors(library: Any, value: Any, place: dict[str, str]) -> Any:
+    """Convert arrays, also those in lists, to tensors."""
     if isinstance(value, np.ndarray):
         return library.tensor(value, **place)
     if isinstance(value, tuple | list):
-        return type(value)(made(library, each, place) for each in value)
+        return type(value)(make_tensors(library, item, place) for item in value)
     return value
 
 
 def leaves(value: Any) -> list[Any]:
     if isinstance(value, tuple | list):
-        return [leaf for each in value for leaf in leaves(each)]
+        return [leaf for item in value for leaf in leaves(item)]
     return [value] if hasattr(value, "requires_grad_") and value.is_floating_point() else []
 
 
-def every(value: Any) -> tuple[Any, ...]:
+def as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
-def compare(torch: Any, name: str, *given: Any, device: str = "cpu", gradients: bool = True,
+def compare(torch: Any, name: str, *values: Any, device: str = "cpu", gradients: bool = True,
             count: int | None = None, **settings: Any) -> None:  # fmt: skip
-    """Hold all results (the first `count`) and all gradients to PyTorch's."""
+    """Compare the results (the first `count`) and all gradients with PyTorch's."""
     results = []
     for library, place in ((torch, {}), (edutorch, {"device": device})):
-        arguments = [made(library, each, place) for each in given]
+        arguments = [make_tensors(library, value, place) for value in values]
         inputs = leaves(arguments) if gradients else []
         for input_ in inputs:
             input_.requires_grad_()
-        outputs = every(getattr(library, name)(*arguments, **settings))[:count]
+        outputs = as_tuple(getattr(library, name)(*arguments, **settings))[:count]
         total = 0.0
         for y in outputs:
             if y.requires_grad:
                 weights = np.cos(np.arange(y.numel())).reshape(tuple(y.shape))
-                total = total + (y * made(library, weights, place)).sum()
+                total = total + (y * make_tensors(library, weights, place)).sum()
         if inputs:
             total.backward()  # type: ignore[union-attr]
         results.append((outputs, [input_.grad for input_ in inputs]))
-    (expected, wanted), (found, slopes) = results
-    assert_close(found, expected, name)
+    (expected, wanted), (actual, slopes) = results
+    assert_close(actual, expected, name)
     for i, (slope, other) in enumerate(zip(slopes, wanted, strict=True)):
         if other is not None:
             assert_close(slope, other, f"gradient {i} of {name}")
@@ -72,9 +72,9 @@ def test_every_name_is_one_of_pytorchs(torch):
         assert hasattr(edutorch, name)
 
 
-X, NUMBERS, STARTS = some(4, 6), np.array([1, 2, 2, 0, 3, 1]), np.array([0, 2, 2])
-SEQUENCE, FILTERS = some(2, 4, 9), some(6, 4, 3)
-IMAGE, VOLUME = some(2, 4, 5, 5), some(1, 2, 4, 4, 4)
+X, NUMBERS, STARTS = rand(4, 6), np.array([1, 2, 2, 0, 3, 1]), np.array([0, 2, 2])
+SEQUENCE, FILTERS = rand(2, 4, 9), rand(6, 4, 3)
+IMAGE, VOLUME = rand(2, 4, 5, 5), rand(1, 2, 4, 4, 4)
 NORM = (0.1, 1e-5, False)
 
 CALLS: list[tuple[Any, ...]] = [
@@ -83,30 +83,30 @@ CALLS: list[tuple[Any, ...]] = [
     ("alpha_dropout", X, 0.0, True), ("feature_dropout", X, 1.0, True),
     ("feature_alpha_dropout", X, 1.0, True), ("native_dropout", X, 0.5, False),
     ("embedding", X, NUMBERS), ("embedding", X, NUMBERS, 2),
-    ("layer_norm", X, (6,), some(6), some(6)), ("rms_norm", X, (6,), some(6)),
-    ("group_norm", SEQUENCE, 2, some(4), some(4)),
-    ("batch_norm", X, some(6), some(6), None, None, True, *NORM),
-    ("instance_norm", SEQUENCE, some(4), some(4), None, None, True, *NORM),
+    ("layer_norm", X, (6,), rand(6), rand(6)), ("rms_norm", X, (6,), rand(6)),
+    ("group_norm", SEQUENCE, 2, rand(4), rand(4)),
+    ("batch_norm", X, rand(6), rand(6), None, None, True, *NORM),
+    ("instance_norm", SEQUENCE, rand(4), rand(4), None, None, True, *NORM),
     ("norm_except_dim", VOLUME, 2, 0), ("norm_except_dim", VOLUME, 2, 2),
     ("norm_except_dim", VOLUME, 1, 4), ("norm_except_dim", VOLUME, 2, -1),
     ("constant_pad_nd", X, (1, 2), 3.0), ("conv1d", SEQUENCE, FILTERS),
-    ("conv2d", IMAGE, some(6, 4, 3, 3), None, 1, "same"), ("conv3d", VOLUME, some(3, 2, 2, 2, 2)),
-    ("conv_transpose1d", some(2, 6, 5), FILTERS),
-    ("conv_transpose2d", some(1, 2, 4, 4), some(2, 3, 2, 2)),
-    ("conv_transpose3d", some(1, 2, 3, 3, 3), some(2, 3, 2, 2, 2)),
-    ("conv_tbc", some(9, 2, 4), some(3, 4, 6), some(6), 1),
-    ("convolution", SEQUENCE, FILTERS, some(6), (2,), (1,), (1,), False, (0,), 1),
-    ("convolution", some(2, 6, 9), FILTERS, some(4), [2], [1], [1], True, [1], 1),
-    ("convolution", IMAGE, some(6, 4, 3, 3), None, (2, 1), (1, 0), (1, 1), False, (0, 0), 1),
-    ("convolution", VOLUME, some(3, 2, 2, 2, 2), None, (1, 1, 1), (0, 0, 0), (1, 1, 1), False,
+    ("conv2d", IMAGE, rand(6, 4, 3, 3), None, 1, "same"), ("conv3d", VOLUME, rand(3, 2, 2, 2, 2)),
+    ("conv_transpose1d", rand(2, 6, 5), FILTERS),
+    ("conv_transpose2d", rand(1, 2, 4, 4), rand(2, 3, 2, 2)),
+    ("conv_transpose3d", rand(1, 2, 3, 3, 3), rand(2, 3, 2, 2, 2)),
+    ("conv_tbc", rand(9, 2, 4), rand(3, 4, 6), rand(6), 1),
+    ("convolution", SEQUENCE, FILTERS, rand(6), (2,), (1,), (1,), False, (0,), 1),
+    ("convolution", rand(2, 6, 9), FILTERS, rand(4), [2], [1], [1], True, [1], 1),
+    ("convolution", IMAGE, rand(6, 4, 3, 3), None, (2, 1), (1, 0), (1, 1), False, (0, 0), 1),
+    ("convolution", VOLUME, rand(3, 2, 2, 2, 2), None, (1, 1, 1), (0, 0, 0), (1, 1, 1), False,
      (0, 0, 0), 1),
     ("max_pool1d", SEQUENCE, 3, 1, 1, 1, True), ("max_pool1d_with_indices", SEQUENCE, 2),
     ("max_pool2d", IMAGE, 2), ("max_pool3d", VOLUME, 2), ("avg_pool1d", SEQUENCE, 2),
     ("adaptive_avg_pool1d", SEQUENCE, 2), ("adaptive_max_pool1d", SEQUENCE, 4),
-    ("pixel_shuffle", some(1, 8, 2, 2), 2), ("pixel_unshuffle", some(1, 2, 4, 4), 2),
-    ("channel_shuffle", some(1, 8, 2, 2), 2), ("cosine_similarity", X, some(4, 6)),
-    ("pairwise_distance", X, some(4, 6)), ("pdist", X), ("pdist", X, 1.0),
-    ("bilinear", some(2, 3), some(2, 4), some(5, 3, 4), some(5)),
+    ("pixel_shuffle", rand(1, 8, 2, 2), 2), ("pixel_unshuffle", rand(1, 2, 4, 4), 2),
+    ("channel_shuffle", rand(1, 8, 2, 2), 2), ("cosine_similarity", X, rand(4, 6)),
+    ("pairwise_distance", X, rand(4, 6)), ("pdist", X), ("pdist", X, 1.0),
+    ("bilinear", rand(2, 3), rand(2, 4), rand(5, 3, 4), rand(5)),
 ]  # fmt: skip
 
 
@@ -116,17 +116,17 @@ def test_layers(call, device, torch):
 
 
 WITHOUT_GRADIENTS: list[tuple[Any, ...]] = [
-    ("native_channel_shuffle", some(1, 8, 2, 2), 2), ("celu_", X), ("selu_", X), ("relu_", X),
+    ("native_channel_shuffle", rand(1, 8, 2, 2), 2), ("celu_", X), ("selu_", X), ("relu_", X),
     ("rrelu_", X), ("threshold_", X, 0.2, 3.0), ("dropout_", X, 1.0, True),
     ("alpha_dropout_", X, 1.0, True), ("feature_dropout_", X, 1.0, True),
     ("feature_alpha_dropout_", X, 0.5, False), ("native_dropout", X, 1.0, True),
     ("embedding_renorm_", X, NUMBERS, 1.5, 2.0),
     ("batch_norm", X, None, None, np.zeros(6), np.ones(6), False, *NORM),
     ("instance_norm", SEQUENCE, None, None, np.zeros(4), np.ones(4), False, *NORM),
-    ("native_layer_norm", X, (6,), some(6), some(6), 1e-5),
-    ("native_group_norm", SEQUENCE, some(4), some(4), 2, 4, 9, 2, 1e-5),
-    ("native_batch_norm", X, some(6), some(6), np.zeros(6), np.ones(6), True, 0.1, 1e-5),
-    ("native_batch_norm", X, some(6), some(6), np.zeros(6), np.ones(6), False, 0.1, 1e-5),
+    ("native_layer_norm", X, (6,), rand(6), rand(6), 1e-5),
+    ("native_group_norm", SEQUENCE, rand(4), rand(4), 2, 4, 9, 2, 1e-5),
+    ("native_batch_norm", X, rand(6), rand(6), np.zeros(6), np.ones(6), True, 0.1, 1e-5),
+    ("native_batch_norm", X, rand(6), rand(6), np.zeros(6), np.ones(6), False, 0.1, 1e-5),
 ]  # fmt: skip
 
 
@@ -134,7 +134,7 @@ WITHOUT_GRADIENTS: list[tuple[Any, ...]] = [
 def test_what_has_no_gradient_to_compare(call, device, torch):
     tolerance = {"gradients": False, "device": device}
     if call[0] == "embedding_renorm_":
-        ours, theirs = (made(lib, X, {}) for lib in (edutorch, torch))
+        ours, theirs = (make_tensors(lib, X, {}) for lib in (edutorch, torch))
         edutorch.embedding_renorm_(ours, edutorch.tensor(NUMBERS), 1.5, 2.0)
         torch.embedding_renorm_(theirs, torch.tensor(NUMBERS), 1.5, 2.0)
         assert_close(ours, theirs, rtol=1e-6)
@@ -146,7 +146,9 @@ def test_what_has_no_gradient_to_compare(call, device, torch):
 def test_embedding_bag(mode, device, torch):
     compare(torch, "embedding_bag", X, NUMBERS, STARTS, False, mode, device=device, count=2)
     y, _, sizes, rows = edutorch.embedding_bag(
-        *(edutorch.tensor(each, device=device) for each in (X, NUMBERS, STARTS)), False, mode
+        *(edutorch.tensor(argument, device=device) for argument in (X, NUMBERS, STARTS)),
+        False,
+        mode,
     )
     assert sizes.tolist() == [2, 0, 4]
     if mode == 2:
@@ -158,19 +160,19 @@ def test_embedding_bag(mode, device, torch):
 
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 def test_losses(reduction, device, torch):
-    signs = np.sign(some(4))
+    signs = np.sign(rand(4))
     calls: list[tuple[Any, ...]] = [
         ("poisson_nll_loss", X, positive(4, 6), True, True, 1e-8, reduction),
         ("hinge_embedding_loss", X[:, 0], signs, 1.0, reduction),
-        ("cosine_embedding_loss", X, some(4, 6), signs.astype("int64"), 0.1, reduction),
+        ("cosine_embedding_loss", X, rand(4, 6), signs.astype("int64"), 0.1, reduction),
         ("margin_ranking_loss", X[:, 0], X[:, 1], signs, 0.2, reduction),
-        ("triplet_margin_loss", X, some(4, 6), some(4, 6), 1.0, 2.0, 1e-6, True, reduction),
+        ("triplet_margin_loss", X, rand(4, 6), rand(4, 6), 1.0, 2.0, 1e-6, True, reduction),
         ("binary_cross_entropy_with_logits", X, positive(4, 6), None, None, reduction),
         ("kl_div", X, positive(4, 6), reduction),
     ]
     for call in calls:
         compare(torch, *call, device=device)
-    compare(torch, "kl_div", X, some(4, 6), reduction, log_target=True, device=device)
+    compare(torch, "kl_div", X, rand(4, 6), reduction, log_target=True, device=device)
     steps = np.log(np.full((5, 2, 3), 1 / 3))
     labels, sizes = np.array([[1, 2], [1, 1]]), (2, 2)
     for times in ((5, 4), [5, 4]):
@@ -192,10 +194,10 @@ def weights(name: str, layers: int, directions: int, biases: bool, proj: int = 0
     rows, state, made = GATES[name] * HIDDEN, proj or HIDDEN, []
     for layer in range(layers):
         for _ in range(directions):
-            made += [some(rows, state * directions if layer else SIZE) * 0.4]
-            made += [some(rows, state) * 0.4]
-            made += [some(rows), some(rows)] if biases else []
-            made += [some(proj, HIDDEN)] if proj else []
+            made += [rand(rows, state * directions if layer else SIZE) * 0.4]
+            made += [rand(rows, state) * 0.4]
+            made += [rand(rows), rand(rows)] if biases else []
+            made += [rand(proj, HIDDEN)] if proj else []
     return made
 
 
@@ -204,40 +206,40 @@ def weights(name: str, layers: int, directions: int, biases: bool, proj: int = 0
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("name", GATES)
 def test_sequences(name, directions, layers, biases, device, torch):
-    h = some(layers * directions, BATCH, HIDDEN)
-    hx = (h, some(*h.shape)) if name == "lstm" else h
+    h = rand(layers * directions, BATCH, HIDDEN)
+    hx = (h, rand(*h.shape)) if name == "lstm" else h
     params = weights(name, layers, directions, biases)
     settings = (biases, layers, 0.0, False, directions == 2)
     for shape, batch_first in (((6, BATCH, SIZE), False), ((BATCH, 6, SIZE), True)):
-        compare(torch, name, some(*shape), hx, params, *settings, batch_first, device=device)
+        compare(torch, name, rand(*shape), hx, params, *settings, batch_first, device=device)
 
 
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("name", GATES)
 def test_sequences_of_different_lengths(name, directions, device, torch):
-    h, going = some(2 * directions, BATCH, HIDDEN), np.array([3, 3, 2, 1])
-    hx = (h, some(*h.shape)) if name == "lstm" else h
+    h, going = rand(2 * directions, BATCH, HIDDEN), np.array([3, 3, 2, 1])
+    hx = (h, rand(*h.shape)) if name == "lstm" else h
     params = weights(name, 2, directions, True)
-    data = some(int(going.sum()), SIZE)
+    data = rand(int(going.sum()), SIZE)
     compare(torch, name, data, going, hx, params, True, 2, 0.0, False, directions == 2)
 
 
 @pytest.mark.parametrize("biases", [True, False])
 def test_a_projected_lstm(biases, device, torch):
-    hx = (some(2, BATCH, 2), some(2, BATCH, HIDDEN))
+    hx = (rand(2, BATCH, 2), rand(2, BATCH, HIDDEN))
     params = weights("lstm", 1, 2, biases, proj=2)
     settings = (biases, 1, 0.0, False, True, False)
-    compare(torch, "lstm", some(6, BATCH, SIZE), hx, params, *settings, device=device)
+    compare(torch, "lstm", rand(6, BATCH, SIZE), hx, params, *settings, device=device)
 
 
 @pytest.mark.parametrize("biases", [True, False])
 @pytest.mark.parametrize("name", GATES)
 def test_cells(name, biases, device, torch):
-    rows, h = GATES[name] * HIDDEN, some(BATCH, HIDDEN)
-    hx = (h, some(BATCH, HIDDEN)) if name == "lstm" else h
-    more = [some(rows), some(rows)] if biases else []
-    given = (some(BATCH, SIZE), hx, some(rows, SIZE), some(rows, HIDDEN), *more)
-    compare(torch, f"{name}_cell", *given, device=device)
+    rows, h = GATES[name] * HIDDEN, rand(BATCH, HIDDEN)
+    hx = (h, rand(BATCH, HIDDEN)) if name == "lstm" else h
+    more = [rand(rows), rand(rows)] if biases else []
+    arguments = (rand(BATCH, SIZE), hx, rand(rows, SIZE), rand(rows, HIDDEN), *more)
+    compare(torch, f"{name}_cell", *arguments, device=device)
 
 
 def test_mistakes_of_networks():
@@ -256,7 +258,7 @@ def test_mistakes_of_networks():
 def test_dropout_between_layers():
     edutorch.manual_seed(0)
     params = [edutorch.tensor(weight) for weight in weights("gru", 2, 1, True)]
-    x, h = edutorch.tensor(some(6, BATCH, SIZE)), edutorch.zeros(2, BATCH, HIDDEN).double()
+    x, h = edutorch.tensor(rand(6, BATCH, SIZE)), edutorch.zeros(2, BATCH, HIDDEN).double()
     calm = edutorch.gru(x, h, params, True, 2, 0.5, False, False, False)[0]
     wild = edutorch.gru(x, h, params, True, 2, 0.5, True, False, False)[0]
     assert not edutorch.allclose(calm, wild)

@@ -1,4 +1,4 @@
-"""What is done to networks from outside, against PyTorch."""
+"""nn.utils against PyTorch."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from edutorch.nn.utils import parametrizations, parametrize
 from tests.nn.compare import assert_close, carry, ours_of
 
 
-def some(torch, *shape):
+def random_tensor(torch, *shape):
     return torch.randn(*shape, dtype=torch.float64)
 
 
 # Gradients -----------------------------------------------------------------------------------
 
 
-def with_gradients(torch, device):
+def parameters_with_grad(torch, device):
     """Return parameters of both libraries, with the same gradients."""
     theirs = [torch.zeros(3, 2).double().requires_grad_(), torch.zeros(4).double().requires_grad_()]
     theirs.append(torch.zeros(2).double().requires_grad_())  # which has none
     ours = [ours_of(their, device, True) for their in theirs]
     for a, b in zip(ours[:2], theirs[:2], strict=True):
-        b.grad = some(torch, *b.shape) * 3
+        b.grad = random_tensor(torch, *b.shape) * 3
         a.grad = ours_of(b.grad, device)
     return ours, theirs
 
@@ -38,7 +38,7 @@ def with_gradients(torch, device):
 @pytest.mark.parametrize("norm_type", [2.0, 1, math.inf, 0.5])
 @pytest.mark.parametrize("limit", [0.5, 100.0])
 def test_clip_norm(limit, norm_type, device, torch):
-    ours, theirs = with_gradients(torch, device)
+    ours, theirs = parameters_with_grad(torch, device)
     kept = ours[0].grad
     expected = torch.nn.utils.clip_grad_norm_(theirs, limit, norm_type)
     assert_close(utils.clip_grad_norm_(iter(ours), limit, norm_type), expected)
@@ -48,7 +48,7 @@ def test_clip_norm(limit, norm_type, device, torch):
 
 
 def test_clip_value_and_total(device, torch):
-    ours, theirs = with_gradients(torch, device)
+    ours, theirs = parameters_with_grad(torch, device)
     torch.nn.utils.clip_grad_value_(theirs, 1.5)
     utils.clip_grad_value_(ours, 1.5)
     assert_close(ours[0].grad, theirs[0].grad)
@@ -85,7 +85,7 @@ def test_vectors_of_parameters(device, torch):
         utils.vector_to_parameters(edutorch.zeros(3, device=device), net.parameters())
 
 
-# Weights that are computed -------------------------------------------------------------------
+# Parametrizations ----------------------------------------------------------------------------
 
 LAYERS = [("Linear", (3, 4), (2, 3)), ("Conv2d", (2, 3, 2), (1, 2, 4, 4)),
     ("ConvTranspose1d", (2, 3, 2), (1, 2, 4))]  # fmt: skip
@@ -113,17 +113,17 @@ def test_computed_weights(name, args, shape, rule, training, device, torch):
     ours.load_state_dict(carry(theirs.state_dict(), device))
     ours.train(training)
     theirs.train(training)
-    x = some(torch, *shape)
+    x = random_tensor(torch, *shape)
     for _ in range(2):
-        expected, found = theirs(x), ours(ours_of(x, device))
-        assert_close(found, expected)
+        expected, actual = theirs(x), ours(ours_of(x, device))
+        assert_close(actual, expected)
     (expected**2).sum().backward()
-    (found**2).sum().backward()
-    gradients = {key: each.grad for key, each in ours.named_parameters()}
-    for key, each in theirs.named_parameters():
-        assert_close(gradients[key], each.grad, key)
-    for key, each in theirs.named_buffers():
-        assert_close(ours.get_buffer(key), each, key)
+    (actual**2).sum().backward()
+    gradients = {key: tensor.grad for key, tensor in ours.named_parameters()}
+    for key, tensor in theirs.named_parameters():
+        assert_close(gradients[key], tensor.grad, key)
+    for key, tensor in theirs.named_buffers():
+        assert_close(ours.get_buffer(key), tensor, key)
 
 
 def test_old_forms_are_removed(torch):
@@ -163,11 +163,11 @@ def test_orthogonal(shape, how, trivial, device, torch):
     wide = weight if weight.shape[0] <= weight.shape[1] else weight.T
     eye = edutorch.eye(min(shape), dtype=edutorch.float64, device=device)
     assert edutorch.allclose(wide @ wide.T, eye)
-    x = some(torch, 2, shape[0])
-    expected, found = theirs(x), ours(ours_of(x, device))
-    assert_close(found, expected)
+    x = random_tensor(torch, 2, shape[0])
+    expected, actual = theirs(x), ours(ours_of(x, device))
+    assert_close(actual, expected)
     (expected**3).sum().backward()
-    (found**3).sum().backward()
+    (actual**3).sum().backward()
     assert_close(
         ours.parametrizations.weight.original.grad, theirs.parametrizations.weight.original.grad
     )
@@ -310,14 +310,14 @@ def test_single_functions():
     with pytest.raises(RuntimeError, match="must support a 'device' arg"):
         utils.skip_init(nn.ReLU)
     with pytest.warns(UserWarning, match="deprecated"):
-        found = utils.stateless.functional_call(
+        actual = utils.stateless.functional_call(
             nn.Linear(1, 1, bias=False), {"weight": edutorch.tensor([[2.0]])}, edutorch.ones(1)
         )
-    assert found.tolist() == [2.0]
+    assert actual.tolist() == [2.0]
 
 
 def test_all_names_of_pytorch_are_here(torch):
-    for name in ("", ".rnn", ".parametrize", ".parametrizations", ".fusion"):
-        theirs = importlib.import_module(f"torch.nn.utils{name}")
-        ours = importlib.import_module(f"edutorch.nn.utils{name}")
-        assert [each for each in theirs.__all__ if not hasattr(ours, each)] == []
+    for module in ("", ".rnn", ".parametrize", ".parametrizations", ".fusion"):
+        theirs = importlib.import_module(f"torch.nn.utils{module}")
+        ours = importlib.import_module(f"edutorch.nn.utils{module}")
+        assert [name for name in theirs.__all__ if not hasattr(ours, name)] == []

@@ -1,4 +1,4 @@
-"""Sizes of windows may be NumPy's integers, or tensors of one; 16-bit layers round once."""
+"""Window sizes may be NumPy integers or one-element tensors; 16-bit layers round once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_empty_stride_is_the_kernel():
     assert F.avg_pool2d(IMAGE, 2, []).tolist() == F.avg_pool2d(IMAGE, 2).tolist()
 
 
-def wide(tensor):
+def widen(tensor):
     return tensor.double()
 
 
@@ -58,8 +58,8 @@ HALVES = {
 def test_16_bits_round_once(name):
     edutorch.manual_seed(0)
     x, w, b = random(8, 8), random(5, 8), random(2, 8)
-    exact = HALVES[name](wide, x, w, b)
-    found = HALVES[name](lambda tensor: tensor, x, w, b)
-    assert found.dtype is edutorch.bfloat16
-    error = ((wide(found) - exact) / exact.abs().clamp(min=1e-2)).abs().max().item()
+    exact = HALVES[name](widen, x, w, b)
+    actual = HALVES[name](lambda tensor: tensor, x, w, b)
+    assert actual.dtype is edutorch.bfloat16
+    error = ((widen(actual) - exact) / exact.abs().clamp(min=1e-2)).abs().max().item()
     assert error <= 2**-8
