@@ -204,7 +204,7 @@ def is_step(node: GraphNode) -> bool:
     return node.kind in ("op", "output", "failed")
 
 
-# What is very long ---------------------------------------------------------------------------
+# Long groups -----------------------------------------------------------------------------------
 
 
 def cut_group(group: Group, most: int, graph: Graph) -> None:

@@ -114,7 +114,7 @@ _BROKEN: dict[str, str] = {}
 """Engines that are installed but did not start, and why."""
 
 
-# The door ----------------------------------------------------------------------------
+# Rendering ---------------------------------------------------------------------------
 
 
 def render(

@@ -57,7 +57,7 @@ class Thumbnail(NamedTuple):
     attends: bool = False
 
 
-# Of an array ---------------------------------------------------------------------------------
+# Pixels of an array ---------------------------------------------------------------------------
 
 
 def thumbnail_of(array: Any, low: float, high: float) -> Thumbnail | None:
@@ -116,7 +116,7 @@ def downsample(pixels: Any) -> Any:
     return pixels.reshape(-1, height // step, step, width // step, step).mean((2, 4))
 
 
-# In a box ------------------------------------------------------------------------------------
+# Drawing in a box -----------------------------------------------------------------------------
 
 
 def picture_style(node: Any) -> Kind | None:
