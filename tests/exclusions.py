@@ -1,6 +1,6 @@
-"""Everything that the tests of the ops leave out, with the reason: `python -m tests.exclusions`.
+"""All exclusions of the op tests, with their reasons: `python -m tests.exclusions`.
 
-The reasons stand next to the ops, in the files of cases; here they are only collected.
+The reasons are in the case files, next to the cases; here they are collected.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Row = tuple[str, str, str]
 
 
 def shown(case: Case) -> str:
-    """Return a case in a few words: shapes of its tensors, values of its settings."""
+    """Return a short description of a case: tensor shapes and settings."""
 
     def word(value: object) -> str:
         shape = getattr(value, "shape", None)
@@ -36,7 +36,7 @@ def shown(case: Case) -> str:
 
 
 def exclusions() -> Iterator[Row]:
-    """Yield what is left out: the kind of test, the op, the reason."""
+    """Yield the exclusions: the category of test, the op, the reason."""
     yield from (("all tests", name, reason) for name, reason in EXCLUDED.items())
     yield from (("values against PyTorch", name, reason) for name, reason in INTERNAL.items())
     for (name, dtype), reason in OTHER_TYPES.items():
@@ -59,7 +59,7 @@ def exclusions() -> Iterator[Row]:
 
 
 def module_exclusions() -> Iterator[Row]:
-    """Yield what the tests of modules, optimizers and schedulers leave out."""
+    """Yield the exclusions of the module, optimizer and scheduler tests."""
     from tests import test_every_module, test_every_optimizer, test_every_scheduler
     from tests.nn import test_every_part_of_module
 
@@ -83,7 +83,7 @@ def module_exclusions() -> Iterator[Row]:
 
 
 def listing() -> str:
-    """Return the exclusions as a table, one in a line."""
+    """Return the exclusions as a table, one per line."""
     rows = sorted([*exclusions(), *module_exclusions()])
     wide = max(len(category) for category, _, _ in rows)
     lines = [f"{category:{wide}}  {name}: {reason}" for category, name, reason in rows]

@@ -1,7 +1,9 @@
-"""What `edutorch.compile` writes for some programs: `python -m tests.golden_code` keeps it.
+"""The code that `edutorch.compile` generates for some programs, kept in golden files.
 
-The graph, what is fused and why not, the memory, the code and its kernels. Results cannot tell
-whether two steps are one kernel, or whether an array is written over: the text can.
+`python -m tests.golden_code` writes the files.
+
+The graph, what is fused and why not, the memory, the code and its kernels. Results cannot
+tell whether two steps are one kernel, or whether an array is overwritten: the text can.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ FOLDER = Path(__file__).parent / "golden" / "code"
 
 @contextlib.contextmanager
 def written_only() -> Iterator[None]:
-    """Write kernels and compile none of them."""
+    """Generate kernels without compiling them."""
     with (
         mock.patch.object(kernel_cache.compiler, "submit"),
         mock.patch.object(kernel_cache, "_kernels", {}),
@@ -72,7 +74,7 @@ def merged(call: Any, x: Any, y: Any) -> list[Any]:
 
 
 def parts(call: Any, x: Any, y: Any) -> list[Any]:
-    """Views, and arrays that are stretched, inside and outside of kernels."""
+    """Views and broadcast arrays, inside and outside kernels."""
     turned = call(torch.transpose, x, dim0=0, dim1=1)
     column = call(unsqueeze, y, dim=1)
     wide = call(expand, column, size=(130, 4))
@@ -127,7 +129,7 @@ ROW_SPECS = [((2, 3, 4, 10), "float32"), ((4, 3, 2, 1), "float32"), ((2, 4), "fl
 
 
 def numbers_of_rows(call: Any, x: Any, y: Any, z: Any) -> list[Any]:
-    """Numbers for each row that lie in memory in another order than the rows."""
+    """Per-row values whose memory order differs from that of the rows."""
     turned = call(torch.permute, y, dims=(2, 1, 0, 3))
     some = call(getitem, z, index=(slice(None), None, slice(None), None))
     scaled = call(torch.mul, call(torch.mul, x, turned), some)
@@ -160,7 +162,7 @@ GRAPHS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 
 
 def of_graph(name: str) -> str:
-    """Return the text of a graph by hand, with and without kernels."""
+    """Return the generated code of a graph built by hand, with and without kernels."""
     build, specs = GRAPHS[name]
     graph = graph_of(build, specs)
     with written_only():
@@ -170,7 +172,7 @@ def of_graph(name: str) -> str:
 
 
 def described(lowered: Any) -> str:
-    """Return the code of a lowered graph, what is said of it, and how much work its kernels do."""
+    """Return the code of a lowered graph, its explanation, and the work of its kernels."""
     works = [f"{kernel.name}: {kernel.text.count} x {kernel.text.work}" for kernel in lowered.fused]
     return "\n\n".join([lowered.code.strip(), str(lowered.explain()), "\n".join(works)])
 
@@ -191,7 +193,7 @@ def training(model: nn.Module, optimizer: Any, *inputs: Any) -> Any:
 
 
 class Normalized(nn.Module):
-    """A layer norm, written from ops: what is looked at is how they are fused."""
+    """A layer norm, written from ops: to see how they are fused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -281,7 +283,7 @@ PROGRAMS: dict[str, Callable[[], Any]] = {
 
 
 def of_program(name: str) -> str:
-    """Return the graphs of a function that was captured, their code, and what is said of it."""
+    """Return the graphs of a captured function, its code, and its explanation."""
     torch.manual_seed(0)
     with written_only():
         function, inputs = PROGRAMS[name]()
@@ -296,7 +298,7 @@ def of_program(name: str) -> str:
 
 
 def noted(node: Any) -> str:
-    """Return a node with what is known of its result."""
+    """Return a node with the known properties of its result."""
     known = {
         name: node.meta[name]
         for name in ("shape", "dtype", "phase", "number", "tuple", "random")
@@ -308,7 +310,7 @@ def noted(node: Any) -> str:
 
 
 def text_of(name: str) -> str:
-    """Return what a file holds."""
+    """Return the content of a golden file."""
     text = of_graph(name) if name in GRAPHS else of_program(name)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 

@@ -1,12 +1,12 @@
-"""PyTorch's answers, written down: `python -m tests.golden_ops` writes them where PyTorch is.
+"""PyTorch's results as golden files: `python -m tests.golden_ops` writes them with PyTorch.
 
-`golden/ops/<module>.json` has a line per op, number of the case (in the files of cases) and type
-of the numbers. A tensor is a text: type, shape, numbers, with all digits that its type has.
+`golden/ops/<module>.json` has a line per op, case number (in the case files) and dtype. A tensor
+is a text: dtype, shape and elements, with all digits of its dtype.
 
     "sum 1 float16": ["float16[3] 0.25 -0.083374 -1.4165"]
 
-Of large tensors there are the first numbers only, their sum and Σ y·cos(i), in which each place
-counts differently. Where PyTorch refuses, its words stand in place of the list.
+For large tensors only the first elements are written, the sum and Σ y·cos(i), which depends on
+the positions. Where PyTorch raises an error, a word stands in place of the list.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tests.op_cases import CASES, INTERNAL
 
 FOLDER = Path(__file__).parent / "golden" / "ops"
 WHOLE, FIRST = 24, 8
-"""Up to so many numbers are written; of more, the first few."""
+"""The number of elements up to which tensors are written in full, else the first ones."""
 
 DIGITS = {"float32": 9, "complex64": 9, "float16": 5, "bfloat16": 4}
 
 
 def dtypes_of(op: Op, number: int) -> list[str]:
-    """Return the types that a case is asked for in."""
+    """Return the dtypes that a case is tested with."""
     case = CASES[op.name][number]
     floating = any("float64" in str(getattr(leaf, "dtype", "")) for leaf in leaves(case))
     dtypes = ("float64", *TYPES) if floating else ("float64",)
@@ -38,7 +38,7 @@ def dtypes_of(op: Op, number: int) -> list[str]:
 
 
 def leaves(value: Any) -> list[Any]:
-    """Return what an argument consists of, at any depth."""
+    """Return the leaves of an argument, at any depth."""
     if isinstance(value, dict):
         value = tuple(value.values())
     if isinstance(value, (tuple, list)):
@@ -50,7 +50,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 def text_of(tensor: Any) -> str:
-    """Write a tensor of either library."""
+    """Return the text of a tensor of either library."""
     dtype, values = str(tensor.dtype).removeprefix("torch."), array(tensor)
     elements = values.flatten()
     shape = ",".join(map(str, values.shape))
@@ -79,7 +79,7 @@ def number_of(text: str) -> complex:
 
 
 def agrees(tensor: Any, text: str) -> bool:
-    """Say whether a tensor of either library is the one that was written."""
+    """Return True if a tensor of either library agrees with its golden text."""
     words_here, wanted = text_of(tensor).split(), text.split()
     if words_here[0] != wanted[0]:
         return False
@@ -96,7 +96,7 @@ def agrees(tensor: Any, text: str) -> bool:
 
 
 def golden_names() -> list[str]:
-    """Return the ops that PyTorch has, too."""
+    """Return the names of the ops that PyTorch has too."""
     return [name for name in REGISTRY if name in CASES and name not in INTERNAL]
 
 
@@ -110,12 +110,12 @@ def written(path: Path) -> dict[str, Any]:
 
 
 def golden(op: Op, number: int, dtype: str) -> Any:
-    """Return the texts of a case's results, PyTorch's refusal, or None: it was not written."""
+    """Return the texts of a case's results, PyTorch's error, or None if it is not in the file."""
     return written(file_of(op)).get(f"{op.name} {number} {dtype}")
 
 
 def write() -> None:
-    """Ask PyTorch for everything and write it."""
+    """Compute all results with PyTorch and write the files."""
     files: dict[Path, list[str]] = {}
     for name in golden_names():
         op = REGISTRY[name]

@@ -57,7 +57,7 @@ for script, *arguments in runs:
 
 
 def read(folder: Path, name: str) -> Curves:
-    """Read the curves that one run has left."""
+    """Read the curves that one run has written."""
     return json.loads((folder / f"{name}.json").read_text())
 
 

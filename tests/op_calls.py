@@ -33,7 +33,7 @@ TOLERANCE = {
 
 
 def ops(wanted: Callable[[Op], Any] = lambda op: True) -> pytest.MarkDecorator:
-    """Run a test for each op that has cases and is `wanted`."""
+    """Parametrize a test over the ops that have cases and for which `wanted` is true."""
     chosen = [op for name, op in REGISTRY.items() if name in CASES and wanted(op)]
     return pytest.mark.parametrize("op", chosen, ids=lambda op: op.name)
 
@@ -42,7 +42,7 @@ devices = tried("device", DEVICES)
 
 
 def convert(value: Any, make: Callable[[np.ndarray], Any]) -> Any:
-    """Turn the arrays in an argument, at any depth, into tensors."""
+    """Convert the arrays in an argument, at any depth, to tensors."""
     if isinstance(value, np.ndarray):
         return make(value)
     if isinstance(value, (tuple, list)) and any(isinstance(v, np.ndarray) for v in value):
@@ -51,7 +51,7 @@ def convert(value: Any, make: Callable[[np.ndarray], Any]) -> Any:
 
 
 def with_imaginary_part(array: np.ndarray) -> np.ndarray:
-    """Return complex numbers with these real parts, and others of them as imaginary parts."""
+    """Return a complex array with these real parts and shifted ones as imaginary parts."""
     imaginary = np.where(np.isfinite(array), np.roll(array, 1), 0)
     made = np.array(array, np.complex128)
     made.imag = 0.5 * np.where(np.isfinite(imaginary), imaginary, 0)
@@ -61,7 +61,7 @@ def with_imaginary_part(array: np.ndarray) -> np.ndarray:
 def arguments(
     op: Op, case: Case, device: str = "cpu", dtype: str = "float64", grad: bool = False
 ) -> dict[str, Any]:
-    """Make our arguments of a case."""
+    """Return the arguments of a case as edutorch tensors."""
 
     def make(array: np.ndarray) -> Tensor:
         if array.dtype == np.complex128:
@@ -83,7 +83,7 @@ def arguments(
 
 
 def refuses(op: Op, name: str) -> bool:
-    """Say whether the rule of an input only says that there is no derivative."""
+    """Return True if the rule of an input raises an error: there is no derivative."""
     return hasattr(op.rules[name].function, "refuses")
 
 
@@ -92,7 +92,7 @@ def call(op: Op, bound: dict[str, Any]) -> Any:
 
 
 def oracle(op: Op, case: Case, dtype: str = "float64", call_with: Any = None) -> Any:
-    """Return PyTorch's answer to a case."""
+    """Return PyTorch's result for a case."""
     torch = require_torch()
 
     def make(array: np.ndarray) -> Any:
@@ -111,7 +111,7 @@ def oracle(op: Op, case: Case, dtype: str = "float64", call_with: Any = None) ->
 
 
 def fit_to_dtype(case: Case, dtype: str) -> Case:
-    """Return a case with numbers that a type has: bytes are never negative."""
+    """Return a case with values that a dtype can represent: uint8 is never negative."""
 
     def not_negative(value: Any) -> Any:
         is_numbers = isinstance(value, np.ndarray) and value.dtype == np.float64
@@ -125,15 +125,15 @@ def fit_to_dtype(case: Case, dtype: str) -> Case:
 
 
 def is_compared(op: Op, case: Case, dtype: str) -> bool:
-    """Say whether our result of a case is PyTorch's for a type of numbers."""
+    """Return True if a case is compared with PyTorch for a dtype."""
     floating = "float" in dtype
     skipped = (op.name, dtype) in OTHER_TYPES or ((op.name, "int") in OTHER_TYPES and not floating)
-    return not skipped and (floating or "only_values" not in case)  # infinity is no integer
+    return not skipped and (floating or "only_values" not in case)  # integers have no infinity
 
 
 @cache
 def answer(name: str, number: int, dtype: str) -> Any:
-    """Return PyTorch's answer to a case, or the words in which it refuses."""
+    """Return PyTorch's result for a case, or a word for its error."""
     op = REGISTRY[name]
     try:
         return oracle(op, fit_to_dtype(CASES[name][number], dtype), dtype)
@@ -147,7 +147,7 @@ def every(result: Any) -> tuple[Any, ...]:
 
 
 def array(result: Any) -> np.ndarray:
-    """Return the numbers of a tensor of either library, in a type that NumPy has."""
+    """Return the elements of a tensor of either library, in a dtype that NumPy has."""
     result = result.detach()
     dtype = str(result.dtype)
     values = result.double() if "float" in dtype and "64" not in dtype else result
@@ -155,7 +155,7 @@ def array(result: Any) -> np.ndarray:
 
 
 def same(result: Any, expected: Any, tolerance: float) -> None:
-    """Assert that results agree in number, type, shape and values."""
+    """Assert that results agree in number, dtype, shape and values."""
     pairs = list(zip(every(result), every(expected), strict=True))
     for ours, wanted in pairs:
         assert str(ours.dtype) == str(wanted.dtype)
@@ -163,7 +163,7 @@ def same(result: Any, expected: Any, tolerance: float) -> None:
         np.testing.assert_allclose(array(ours), array(wanted), rtol=tolerance, atol=tolerance)
 
 
-# As functions of their numbers --------------------------------------------------------------
+# As functions of their tensors --------------------------------------------------------------
 
 
 def differentiable(op: Op, case: Case) -> list[str]:
@@ -187,7 +187,7 @@ def differentiable_cases(op: Op) -> list[Case]:
 def differentiable_call(
     op: Op, bound: dict[str, Any], names: list[str]
 ) -> tuple[Any, list[Tensor]]:
-    """Return a call as a function of its differentiable tensors alone, and those tensors."""
+    """Return a call as a function of its differentiable tensors only, and those tensors."""
     operands = [tensor for name in names for tensor in every(bound[name])]
 
     def function(*tensors: Tensor) -> Any:

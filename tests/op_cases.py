@@ -1,4 +1,4 @@
-"""Sample arguments for every op, and how PyTorch, the oracle, is asked for the same.
+"""Sample arguments for every op, and how the same is called in PyTorch, the oracle.
 
 A case is a set of arguments by name. Arrays of float64 are the numbers that the tests
 convert to other types, differentiate and move between devices; all else stays as it is.
@@ -23,7 +23,7 @@ TOO_LARGE = "so large that differences have too few digits"
 
 
 def some(*shape: int, low: float = -2.0, high: float = 2.0, seed: int = 0) -> np.ndarray:
-    """Different numbers between low and high, in an order that depends on `seed`."""
+    """Distinct values between low and high, in an order that depends on `seed`."""
     count = int(np.prod(shape))
     steps = (np.arange(count) + 0.37) / max(count, 1)
     return np.random.default_rng(seed).permutation(low + (high - low) * steps).reshape(shape)
@@ -351,7 +351,7 @@ LAYOUT_MATTERS: dict[str, str] = {
     "view": "refuses a layout that it would have to copy",
     "view_as_complex": "pairs have to lie next to each other",
 }
-"""Ops that ask how the numbers lie in memory, each with its reason."""
+"""Ops that depend on the memory layout, each with its reason."""
 
 ODD_SHAPES: dict[str, str] = {
     "getitem": "an empty mask chooses nothing, whatever the size of its axis",
@@ -364,7 +364,7 @@ ODD_SHAPES: dict[str, str] = {
         ("max_pool", "avg_pool", "conv2d", "conv_nd"), "an empty batch gives an empty result"
     ),
 }
-"""Ops that take 0-d or empty tensors otherwise than PyTorch does, each with its reason."""
+"""Ops that treat 0-d or empty tensors differently from PyTorch, each with its reason."""
 
 INTERNAL: dict[str, str] = {
     "copy": "`copy_` in core/test_value_gradients.py",
@@ -404,4 +404,4 @@ WIDER: dict[tuple[str, str], str] = {
     ("conv2d", "uint8"): "as for int32",
     ("scatter_reduce", "bool"): "PyTorch refuses the mean of bools, but not their sum",
 }
-"""Types of numbers that PyTorch refuses and we take."""
+"""Dtypes that PyTorch refuses and we accept."""

@@ -1,4 +1,4 @@
-"""The two doors of `vmap`: their argument is a level, which only `vmap` opens."""
+"""The ops `batched` and `unbatched`: their argument is a level, which only `vmap` creates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample arguments for the ops on complex numbers; see `op_cases.py`."""
+"""Sample arguments for the complex ops; see `op_cases.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where ops differ from PyTorch at infinities, NaN and the largest and smallest numbers: see
+"""Where ops differ from PyTorch at infinities, NaN and the largest and smallest values: see
 test_every_op_extremes.py. Each op says which half differs, "values" or "gradients", and why."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sample arguments for the blocks of edutorch.fft; see `op_cases.py`."""
+"""Sample arguments for the ops of edutorch.fft; see `op_cases.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample arguments for views that look at the memory itself, and for single numbers as rows."""
+"""Sample arguments for views that depend on the memory, and for 0-d tensors as vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sample arguments for the blocks behind losses and activations."""
+"""Sample arguments for the ops behind losses and activations."""
 
 from __future__ import annotations
 

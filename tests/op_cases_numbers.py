@@ -1,5 +1,5 @@
-"""Sample arguments for the ops on whole numbers, on parts of floating ones, and for those that
-choose one of two; see `op_cases.py`."""
+"""Sample arguments for integer ops, floating-point parts, and minima and maxima; see
+`op_cases.py`."""
 
 from __future__ import annotations
 

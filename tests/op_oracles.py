@@ -1,5 +1,5 @@
 """How the ops whose names or arguments differ are called, here and in PyTorch, and
-answers that come from neither: Python's own `math`, number by number."""
+results that come from neither: Python's own `math`, element by element."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ The files `op_cases_<family>.py` add those of their ops."""
 
 
 def theirs(torch: Any, name: str) -> Callable[..., Any]:
-    """Return the function of PyTorch that does what our op `name` does."""
+    """Return the PyTorch function that corresponds to the op `name`."""
     if name in THEIRS:
         return THEIRS[name](torch)
     special: dict[str, Callable[..., Any]] = {

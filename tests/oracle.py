@@ -1,7 +1,7 @@
-"""PyTorch as the oracle: what it answers is what a test expects.
+"""PyTorch as the oracle: its results are what the tests expect.
 
 It is needed only for tests. Where it is not installed these tests are skipped,
-unless EDUTORCH_REQUIRE_TORCH=1 says that its absence is a failure (as in CI).
+unless EDUTORCH_REQUIRE_TORCH=1 makes its absence a failure (as in CI).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Second derivatives along one direction, where number by number would take minutes."""
+"""Second derivatives along one direction, where all elements would take minutes."""
 
 from __future__ import annotations
 

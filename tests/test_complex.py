@@ -1,4 +1,4 @@
-"""Complex numbers against PyTorch: values, both derivatives, views, hooks, what is refused.
+"""Complex tensors against PyTorch: values, both derivatives, views, hooks, errors.
 
 Gradients are PyTorch's: the direction in which the loss grows fastest, the conjugate of what
 flows through the graph (see the head of edutorch/core/autograd/engine.py).
@@ -244,7 +244,7 @@ def test_parts_are_views(device):
 
 
 def _write(part):
-    """Return a function that writes into a part of a tensor in the graph, and computes on."""
+    """Return a function that writes into a slice of a tensor of the graph, and goes on."""
 
     def function(module, z):
         y = z * 1
@@ -301,7 +301,7 @@ def test_real_numbers_have_no_imaginary_part():
 
 
 def seen_by_hooks(module, z):
-    """Return every gradient that user code meets on one way back."""
+    """Return every gradient that user code sees in one backward pass."""
     seen = []
 
     class Twice(module.autograd.Function):

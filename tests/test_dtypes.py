@@ -1,4 +1,4 @@
-"""Number types and their promotion: PyTorch's table, entry by entry."""
+"""Dtypes and their promotion: PyTorch's table, entry by entry."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def default_dtype(request, torch):
 
 
 def operand(library, text: str):
-    """Make "int8, 0-d", "int8, 1-d" or a Python number, in either library."""
+    """Make "int8, 0-d", "int8, 1-d" or a Python scalar, in either library."""
     if text in NUMBERS:
         return NUMBERS[text]
     dtype, _, dims = text.partition(", ")

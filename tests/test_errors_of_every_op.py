@@ -98,7 +98,7 @@ NAMED = re.compile(r"(linalg\.|fft\.|special\.)?(\w+)")
 
 
 def names_op(op: Op, text: str) -> bool:
-    """Say whether a message begins with the op's public name."""
+    """Return True if a message begins with the op's public name."""
     match = NAMED.match(text)
     names = {name.rpartition(".")[2] for name in op.public}
     return match is not None and match.group(2) in names

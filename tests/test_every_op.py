@@ -1,4 +1,4 @@
-"""Each op of the registry, in every way the house promises.
+"""Every op of the registry: values, dtypes, in-place and out forms, devices, errors.
 
 The sample arguments are in `op_cases.py`; an op without any fails the first test.
 """
@@ -105,7 +105,7 @@ def test_values_by_pythons_float64(op):
 @devices
 @ops(lambda op: op.name not in INTERNAL)
 def test_types(op, device, dtype):
-    """The result has PyTorch's type and numbers, for each type that PyTorch takes."""
+    """The result has PyTorch's dtype and values, for each dtype that PyTorch accepts."""
     for number, case in enumerate(CASES[op.name]):
         if not is_compared(op, case, dtype):
             continue  # see OTHER_TYPES

@@ -1,4 +1,4 @@
-"""Ops at the ends of their types: zeros of both signs, the smallest and the largest numbers,
+"""Ops at the limits of their dtypes: zeros of both signs, the smallest and largest values,
 infinities and NaN. Values and gradients are PyTorch's there too.
 
 Where they are not, `EXTREME_DIFFERENCES` in the files of cases says why.
@@ -44,7 +44,7 @@ def limits(dtype: str) -> Any:
 
 @cache
 def extremes(dtype: str, count: int) -> np.ndarray:
-    """Numbers at which things go wrong; the first `count` of them matter most."""
+    """Critical values; the first `count` of them matter most."""
     least, most = float(limits(dtype).smallest_normal), float(limits(dtype).max)
     subnormal = float(limits(dtype).smallest_subnormal)
     large = {"float16": 3e4}.get(dtype, 1e30)
@@ -57,7 +57,7 @@ def extremes(dtype: str, count: int) -> np.ndarray:
 
 
 def rows(dtype: str, width: int, count: int) -> np.ndarray:
-    """Every way to choose `width` of `count` extreme numbers, one per row."""
+    """All tuples of `width` of `count` extreme values, one per row."""
     chosen = list(itertools.product(extremes(dtype, count), repeat=width))
     return np.array(chosen).reshape(-1, width)
 
@@ -68,7 +68,7 @@ def numbers_of(case: Case) -> list[str]:
 
 
 def extreme_elementwise(op_name: str, case: Case, dtype: str) -> Case | None:
-    """Replace the numbers of a case by all pairs (triples, …) of extreme ones."""
+    """Replace the arrays of a case by all pairs (triples, …) of extreme values."""
     names = numbers_of(case)
     if "polynomial" in op_name and "n" in names:
         return None  # as many steps as `n` says
@@ -79,7 +79,7 @@ def extreme_elementwise(op_name: str, case: Case, dtype: str) -> Case | None:
 
 
 def extreme_rows(case: Case, dtype: str) -> Case | None:
-    """Replace the numbers of a case by rows of three extreme ones, worked on along each row."""
+    """Replace the input of a case by rows of three extreme values, reduced along each row."""
     if numbers_of(case) != ["input"] or case["input"].ndim == 0:
         return None
     dims = {} if case.get("dim") is None else {"dim": -1}
@@ -95,7 +95,7 @@ PAIRS = "mse_loss l1_loss bce_forward bce_with_logits_forward".split()
 
 
 def extreme_cases(op: Op, dtype: str) -> list[Case]:
-    """Return a case per setting of an op, with extreme numbers."""
+    """Return a case per setting of an op, with extreme values."""
     cases: dict[str, Case] = {}
     for case in CASES[op.name]:
         if op.family == "elementwise" or op.name in PAIRS:
@@ -112,13 +112,13 @@ def extreme_cases(op: Op, dtype: str) -> list[Case]:
 
 
 def is_tested(op: Op) -> bool:
-    """Say whether an op is one whose numbers can be replaced by any others."""
+    """Return True if the values of an op's cases can be replaced by any others."""
     within = op.family == "elementwise" or op.name in (*ALONG_ROWS, *PAIRS)
     return within and op.name not in INTERNAL
 
 
 def agree(ours: Any, wanted: Any, dtype: str, steps: int) -> bool:
-    """Say whether values are equal, NaN where NaN, ±inf where ±inf; numbers relatively.
+    """Return True if values agree: NaN where NaN, ±inf where ±inf, else relatively.
 
     Args:
         steps: so many times the distance from 1 to the next number may be between small ones.

@@ -1,4 +1,4 @@
-"""PyTorch's answers as they are written in golden/ops: values and types without PyTorch."""
+"""Results against the golden files in golden/ops: values and dtypes without PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The derivatives of each op: against differences of its values, and each kind against another."""
+"""The derivatives of each op: against finite differences, and the modes against each other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.trials import tried
 pytestmark = pytest.mark.usefixtures("warnings_are_errors")
 
 FINE = (edutorch.float64, edutorch.complex128)
-"""The types in which differences are a good derivative."""
+"""The dtypes in which finite differences are accurate."""
 
 Call = tuple[Any, list[Tensor]]
 
@@ -61,7 +61,7 @@ def test_every_rule_is_differentiated(op):
 
 
 def calls(op: Op) -> Iterator[Call]:
-    """Yield each case as a function of its numbers, where differences are a good derivative."""
+    """Yield each case as a function of its tensors, where finite differences are accurate."""
     for case in differentiable_cases(op):
         bound = arguments(op, case, grad=True)
         function, operands = differentiable_call(op, bound, differentiable(op, case))
@@ -70,7 +70,7 @@ def calls(op: Op) -> Iterator[Call]:
 
 
 def complex_calls(op: Op) -> Iterator[Call]:
-    """Yield each case with complex numbers, where PyTorch takes these."""
+    """Yield each case with complex tensors, where PyTorch accepts them."""
     for case in differentiable_cases(op):
         try:
             if op.name not in INTERNAL:
@@ -98,7 +98,7 @@ def test_second_derivatives(op):
 
 @ops(lambda op: op.rules)
 def test_forward_mode(op):
-    """J v is what differences of the values say, and agrees with backward."""
+    """J v agrees with finite differences and with backward."""
     for function, operands in calls(op):
         forward_agrees_with_backward(function, operands)
 
@@ -106,7 +106,7 @@ def test_forward_mode(op):
 @pytest.mark.oracle
 @ops(lambda op: op.rules)
 def test_complex_derivatives(op):
-    """Where PyTorch takes complex numbers, their derivatives agree with differences, too."""
+    """Where PyTorch accepts complex tensors, the derivatives agree with differences too."""
     for function, operands in complex_calls(op):
         assert edutorch.autograd.gradcheck(function, operands)
         assert second_derivatives_agree(function, operands)
@@ -135,7 +135,7 @@ def test_results_without_a_derivative(op):
 
 
 def direction(like: Tensor, seed: int) -> Tensor:
-    """Some numbers of the shape, the kind and the device of a tensor's."""
+    """Return values of the shape, dtype category and device of a tensor."""
     values = some(*like.shape, seed=seed)
     turned = values * (1 - 0.5j) if like.is_complex() else values
     return edutorch.tensor(np.asarray(turned), device=like.device)

@@ -1,6 +1,6 @@
-"""Each op on tensors of every shape: broadcast, without dimensions, empty, strided.
+"""Each op on tensors of various shapes: broadcast, 0-d, empty, strided.
 
-The shapes that nobody thought of are in test_every_op_any_shape.py.
+Arbitrary shapes are in test_every_op_any_shape.py.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STRETCHES = {
 
 
 def gradients(op: Op, case: Case) -> list[Tensor]:
-    """Return the gradients of all numbers of a case, with a weight for each result."""
+    """Return the gradients of all tensors of a case, with a weight for each result."""
     names = differentiable(op, case)
     function, operands = differentiable_call(op, arguments(op, case, grad=True), names)
     output = function(*operands)
@@ -118,7 +118,7 @@ REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError
 
 
 def with_parts(case: Case, part: Callable[[np.ndarray], np.ndarray]) -> Case:
-    """Replace each array of a case, numbers or not, by a part of it."""
+    """Replace each array of a case, of any dtype, by a part of it."""
 
     def of(value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -131,7 +131,7 @@ def with_parts(case: Case, part: Callable[[np.ndarray], np.ndarray]) -> Case:
 
 
 def answers_alike(op: Op, case: Case) -> str:
-    """Say in what an op and PyTorch differ: nothing, or who refuses alone."""
+    """Return how an op and PyTorch differ: "" or which of them alone raises an error."""
     try:
         expected = oracle(op, case)
     except REFUSALS:
@@ -158,7 +158,7 @@ def test_odd_shapes(op, part):
 
 
 def other_layout(x: Tensor) -> Tensor:
-    """The same numbers with gaps between them, axes in the other order in memory."""
+    """The same elements with gaps between them and reversed memory order."""
     backwards = tuple(reversed(range(x.ndim)))
     if not x.ndim:
         return x

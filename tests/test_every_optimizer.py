@@ -1,4 +1,4 @@
-"""Every optimizer of PyTorch for twenty steps: numbers, states both ways, groups, closures.
+"""Every optimizer against PyTorch over twenty steps: values, states both ways, groups, closures.
 
 The names come from `torch.optim`: one without settings and without a reason below fails.
 """
@@ -40,7 +40,7 @@ ROUGH = {
 
 
 def near(name: str, loaded: bool = True) -> float:
-    """Return how far numbers may be from PyTorch's."""
+    """Return the tolerance of the comparison with PyTorch."""
     return ROUGH[name][0] if name == "Muon" or (loaded and name in ROUGH) else SMALL
 
 

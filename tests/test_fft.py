@@ -1,4 +1,4 @@
-"""edutorch.fft against PyTorch: numbers, types, derivatives of both orders, errors."""
+"""edutorch.fft against PyTorch: values, dtypes, derivatives of both orders, errors."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_results_are_pytorchs(torch: Any, device: str, name: str) -> None:
 
 @pytest.mark.oracle
 def test_what_is_outside_stays_connected(torch: Any) -> None:
-    """A derivative can itself be differentiated by what the function has used from outside."""
+    """A derivative can itself be differentiated with respect to captured tensors."""
     results = []
     for lib in (edutorch, torch):
         w, x = make_tensor(lib, 2.0, 3.0).requires_grad_(), make_tensor(lib, 0.5, 1.0)

@@ -159,7 +159,7 @@ def names_for(library: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A result as something both libraries agree on: (type, shape, numbers)."""
+    """A result as something both libraries agree on: (dtype, shape, elements)."""
     if isinstance(value, (tuple, list)) and not hasattr(value, "numel"):
         return [plain(item) for item in value]
     if hasattr(value, "detach"):

@@ -1,6 +1,7 @@
-"""edutorch.linalg against PyTorch: numbers, derivatives of both orders, errors.
+"""edutorch.linalg against PyTorch: values, derivatives of both orders, errors.
 
-Signs of eigenvectors and the like are open, so functions that do not depend on them are compared.
+Signs of eigenvectors and the like are arbitrary, so functions that do not depend on them are
+compared.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Linear algebra of complex and real matrices against PyTorch: numbers and both derivatives.
+"""Linear algebra of complex and real matrices against PyTorch: values and both derivatives.
 
-Phases of eigenvectors and the like are open, so functions that do not depend on them are compared.
+Phases of eigenvectors and the like are arbitrary, so functions that do not depend on them are
+compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What linear algebra answers to NaN, infinity, the largest and the least numbers, and Ctrl-C.
+"""Linear algebra with NaN, infinity, the largest and smallest values, and Ctrl-C.
 
 LAPACK need not end with an infinity: so each call runs in a subprocess, which is killed.
 """

@@ -1,4 +1,4 @@
-"""A sum of 20,000 numbers along a leading axis is as right as a short one."""
+"""A sum of 20,000 elements along a leading axis is as accurate as a short one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of tensors as copies, and numbers put by position: each line as in PyTorch."""
+"""Slices as copies, and elements written by index: each line as in PyTorch."""
 
 from __future__ import annotations
 

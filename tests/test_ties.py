@@ -1,4 +1,4 @@
-"""Equal numbers: which index is returned, and who gets the gradient."""
+"""Ties: which index is returned, and which element gets the gradient."""
 
 from __future__ import annotations
 

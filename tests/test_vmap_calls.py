@@ -115,7 +115,7 @@ def test_with_the_batch_in_other_places(device: str, arguments: str, text: str) 
 
 
 def number(text: str, *values: Any) -> Tensor:
-    """Weigh all numbers of the floating results and add them up."""
+    """Return a weighted sum of all elements of the floating-point results."""
     total = edutorch.zeros((), dtype=edutorch.float64)
     for y in call(edutorch, text, *values):
         if y.is_floating_point():

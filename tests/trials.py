@@ -1,4 +1,4 @@
-"""Many trials in one test: all are made, and each that fails is named.
+"""Many trials in one test: all of them run, and each one that fails is named.
 
     @tried("dtype", TYPES)
     def test_something(dtype): ...
@@ -53,7 +53,7 @@ class Trials:
 
 
 class Trial:
-    """One of them. It starts with the same random numbers, as each test does."""
+    """A single trial. It starts from the same random seed, as each test does."""
 
     def __init__(self, trials: Trials, name: str) -> None:
         self.trials, self.name = trials, name

@@ -259,7 +259,7 @@ relu.vjp(input=lambda g, y: scale_gradient(g, y != 0), latex=r"g\,[y > 0]")
 
 @elementwise(dtypes="f")
 def softplus(xp: Any, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
-    """A smooth ramp: y = log(1 + exp(beta · x)) / beta.
+    """A smooth approximation of relu: y = log(1 + exp(beta · x)) / beta.
 
     Close to 0 for very negative x, close to x for very positive x. `logaddexp` avoids the
     overflow of the formula above, so the default `threshold` on beta · x, above which
@@ -273,6 +273,7 @@ def softplus(xp: Any, input: Array, beta: float = 1.0, threshold: float = 20.0) 
 
 
 def softplus_gradient(g: Any, input: Any, beta: float, threshold: float) -> Any:
+    """g · σ(beta · x), and g above a lowered threshold."""
     slope = g * sigmoid(beta * input)
     return slope if threshold >= 20 else where(beta * input > threshold, g, slope)
 
