@@ -1,4 +1,4 @@
-"""What every module is tried with: settings of its constructor, and what it is called with.
+"""The cases to test every module with: constructor settings and inputs.
 
 `CASES` has them by the module's name; the layers are here, losses and the large modules in the
 files beside this one. `EXCLUDED` says which modules have none, and why.
@@ -17,14 +17,14 @@ Make = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Made:
-    """An argument that is a module itself: made with the library's `nn`."""
+    """An argument that is itself a module of the library's `nn`."""
 
     make: Make
 
 
 @dataclass
 class Case:
-    """One way of making and calling a module.
+    """One case of a module: constructor settings and inputs.
 
     Args:
         args, settings: for the constructor. Arrays become tensors.
@@ -56,7 +56,7 @@ class Case:
 
 
 def word(value: object) -> str:
-    """Return a setting in a word: no address of a function, no long array."""
+    """Return a short text of a setting, without addresses and long arrays."""
     if isinstance(value, np.ndarray):
         return f"array{value.shape}"
     if isinstance(value, list):

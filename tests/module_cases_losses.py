@@ -1,4 +1,4 @@
-"""What every loss is tried with: each with each reduction."""
+"""The cases to test every loss with: each with each reduction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PICTURE = (2, 4, 3, 5)
 
 
 def distance(a: Any, b: Any) -> Any:
-    """A distance of one's own, which both libraries can compute."""
+    """A custom distance, which both libraries can compute."""
     return (a - b).abs().sum(-1)
 
 

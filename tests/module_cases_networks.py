@@ -1,4 +1,4 @@
-"""What the large modules are tried with: containers, tables, recurrent layers, transformers."""
+"""The cases to test large modules with: containers, embeddings, recurrent layers, transformers."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ case("TransformerDecoderLayer", 8, 2, 5, 0.5, x=[(3, 2, 8), (4, 2, 8)], random="
 
 
 def stack(what: str, **settings: Any) -> Made:
-    """A layer of a transformer, for a stack of them."""
+    """A transformer layer, for a stack of copies."""
     return Made(lambda nn: getattr(nn, f"Transformer{what}Layer")(8, 2, 5, 0.0, **settings))
 
 

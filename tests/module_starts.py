@@ -1,4 +1,4 @@
-"""How modules are made whose first numbers are compared with PyTorch's: large enough to count."""
+"""Modules whose initial values are compared with PyTorch's: large enough for statistics."""
 
 from __future__ import annotations
 

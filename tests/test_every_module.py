@@ -58,20 +58,20 @@ def test_modules_are_tried_in_several_settings():
 
 
 def given(library: Any, value: Any, device: str | None = None) -> Any:
-    """Turn an argument of a case into one for a library."""
+    """Convert an argument of a case for a library."""
     if isinstance(value, Made):
         return value.make(library.nn)
     if isinstance(value, np.ndarray):
         return library.tensor(value, **({} if device is None else {"device": device}))
     if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
-        return [given(library, each, device) for each in value]
+        return [given(library, item, device) for item in value]
     if isinstance(value, dict):
-        return {key: given(library, each, device) for key, each in value.items()}
+        return {key: given(library, item, device) for key, item in value.items()}
     return value
 
 
 def make(library: Any, case: Case, device: str | None = None) -> Any:
-    """Make the module of a case with a library."""
+    """Create the module of a case with a library."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         args = [given(library, argument, device) for argument in case.args]
@@ -82,21 +82,21 @@ def values_of(case: Case) -> list[Any]:
     """Return the inputs of a case as arrays, a pair of states as a tuple of them."""
     random = np.random.default_rng(zlib.crc32(str(case).encode()))
 
-    def one(each: Any) -> Any:
-        if isinstance(each, np.ndarray):
-            return each
-        if each and isinstance(each[0], tuple):
-            return tuple(one(part) for part in each)
-        return random.normal(size=each) * 1.5
+    def one(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return value
+        if value and isinstance(value[0], tuple):
+            return tuple(one(part) for part in value)
+        return random.normal(size=value) * 1.5
 
-    return [one(each) for each in case.x or ()]
+    return [one(value) for value in case.x or ()]
 
 
 def start(torch: Any, case: Case, dtype: str, device: str) -> tuple[Any, Any]:
     """Return the module of both libraries, with PyTorch's weights in both."""
     torch.manual_seed(1)
     theirs, ours = make(torch, case), make(edutorch, case, device).to(device)
-    theirs, ours = (each.to(getattr(lib, dtype)) for each, lib in
+    theirs, ours = (module.to(getattr(lib, dtype)) for module, lib in
                     ((theirs, torch), (ours, edutorch)))  # fmt: skip
     if case.name.startswith("Lazy"):
         x = values_of(case)
@@ -115,23 +115,23 @@ def start(torch: Any, case: Case, dtype: str, device: str) -> tuple[Any, Any]:
 
 
 def tensors(value: Any, library: Any) -> Iterator[Any]:
-    """Yield the tensors of an output, however deep they lie."""
+    """Yield the tensors of a nested output."""
     if isinstance(value, library.Tensor):
         yield value
     elif isinstance(value, tuple | list):
-        for each in value:
-            yield from tensors(each, library)
+        for item in value:
+            yield from tensors(item, library)
 
 
 def called(library: Any, module: Any, case: Case, dtype: str, device: str) -> dict[str, Any]:
-    """Call a module and go backward; return all that comes out, by name."""
+    """Run forward and backward of a module; return outputs, gradients and buffers by name."""
     place: dict[str, Any] = {} if library is not edutorch else {"device": device}
     leaves: list[Any] = []
 
-    def as_input(each: Any) -> Any:
-        if isinstance(each, tuple):
-            return tuple(as_input(part) for part in each)
-        made = library.tensor(each, **place)
+    def as_input(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(as_input(part) for part in value)
+        made = library.tensor(value, **place)
         if not made.is_floating_point():
             return made
         made = made.to(getattr(library, dtype))
@@ -140,7 +140,7 @@ def called(library: Any, module: Any, case: Case, dtype: str, device: str) -> di
         leaves.append(made)
         return made * 1  # which a module may write into
 
-    x = [as_input(each) for each in values_of(case)]
+    x = [as_input(value) for value in values_of(case)]
     settings = {}
     for key, value in case.call.items():
         settings[key] = given(library, value, place.get("device"))
@@ -148,7 +148,7 @@ def called(library: Any, module: Any, case: Case, dtype: str, device: str) -> di
             settings[key] = settings[key].to(getattr(library, dtype))
     module.zero_grad()
     outputs = list(tensors(module(*x, **settings), library))
-    found = {f"output {i}": output for i, output in enumerate(outputs)}
+    results = {f"output {i}": output for i, output in enumerate(outputs)}
     total: Any = None
     for output in outputs:
         if output.requires_grad:
@@ -157,23 +157,23 @@ def called(library: Any, module: Any, case: Case, dtype: str, device: str) -> di
             total = part if total is None else total + part
     if total is not None and not case.only_values:
         total.backward()
-        found |= {f"gradient of input {i}": leaf.grad for i, leaf in enumerate(leaves)}
-        found |= {f"gradient of {name}": p.grad for name, p in module.named_parameters()}
-    return found | {f"buffer {name}": buffer for name, buffer in module.named_buffers()}
+        results |= {f"gradient of input {i}": leaf.grad for i, leaf in enumerate(leaves)}
+        results |= {f"gradient of {name}": p.grad for name, p in module.named_parameters()}
+    return results | {f"buffer {name}": buffer for name, buffer in module.named_buffers()}
 
 
 def compare(torch: Any, case: Case, training: bool, dtype: str, device: str, **near: Any) -> None:
-    """Hold everything that comes out of a module of ours to what comes out of PyTorch's."""
+    """Compare outputs, gradients and buffers of a module with PyTorch's."""
     if training and case.random:
         return  # compared as a distribution below
     ours, theirs = start(torch, case, dtype, device)
     ours.train(training)
     theirs.train(training)
-    found = called(edutorch, ours, case, dtype, device)
+    results = called(edutorch, ours, case, dtype, device)
     expected = called(torch, theirs, case, dtype, device)
-    assert list(found) == list(expected)
+    assert list(results) == list(expected)
     for what, value in expected.items():
-        assert_close(found[what], value, f"{what}, training={training}", **near)
+        assert_close(results[what], value, f"{what}, training={training}", **near)
 
 
 CALLED = [case for case in EVERY if case.x is not None]
@@ -218,29 +218,29 @@ def test_random_outputs_have_pytorchs_distribution(name, torch):
     (case, *_) = (case_ for case_ in CASES[name] if case_.random)
     x = np.random.default_rng(0).normal(size=LARGE[name]).astype(np.float32)
     expected = make(torch, case)(torch.tensor(x)).numpy()
-    found = make(edutorch, case)(edutorch.tensor(x)).numpy()
+    result = make(edutorch, case)(edutorch.tensor(x)).numpy()
     share = np.linspace(0, 1, 21)[1:-1]
     np.testing.assert_allclose(
-        np.quantile(found, share), np.quantile(expected, share), rtol=0.1, atol=0.12
+        np.quantile(result, share), np.quantile(expected, share), rtol=0.1, atol=0.12
     )
-    assert abs(found.mean() - expected.mean()) < 0.1 and abs(found.std() - expected.std()) < 0.1
+    assert abs(result.mean() - expected.mean()) < 0.1 and abs(result.std() - expected.std()) < 0.1
 
     def whole(y: np.ndarray) -> float:
         """Return how many channels are one number."""
         rows = y.reshape(60 * 80, -1)
         return float((rows.max(1) == rows.min(1)).mean())
 
-    assert abs(whole(found) - whole(expected)) < 0.05
+    assert abs(whole(result) - whole(expected)) < 0.05
 
 
 @pytest.mark.parametrize("name", sorted(IN_PARTS))
 def test_dropout_inside_is_as_random_as_pytorchs(name, torch):
-    """The spread of the outputs over many calls, from the same weights."""
+    """The variance of the outputs over many calls, with the same weights."""
     (case, *_) = (case_ for case_ in CASES[name] if case_.random)
     ours, theirs = start(torch, case, "float32", "cpu")
     spread = []
     for library, module in ((edutorch, ours), (torch, theirs)):
-        x = [library.tensor(each).to(library.float32) for each in values_of(case)]
+        x = [library.tensor(value).to(library.float32) for value in values_of(case)]
         with library.no_grad():
             outputs = [next(tensors(module(*x), library)).numpy() for _ in range(150)]
         spread.append((np.mean(outputs, 0), np.std(outputs, 0)))
@@ -254,20 +254,20 @@ def test_dropout_inside_is_as_random_as_pytorchs(name, torch):
 
 
 def described(module: Any) -> dict[str, Any]:
-    """Return all that a module says about what it holds."""
+    """Return a module's listings: names, shapes and dtypes of its members."""
     state = module.state_dict()
 
     def sizes(values: Any) -> list[Any]:
-        return [(name, lazy_shape(each), str(each.dtype)) for name, each in values]
+        return [(name, lazy_shape(tensor), str(tensor.dtype)) for name, tensor in values]
 
     return {
         "text": repr(module), "settings": module.extra_repr(), "state": sizes(state.items()),
         "versions": dict(state._metadata), "parameters": sizes(module.named_parameters()),
         "buffers": sizes(module.named_buffers()),
         "wanted": [parameter.requires_grad for parameter in module.parameters()],
-        "modules": [(name, each._get_name()) for name, each in module.named_modules()],
+        "modules": [(name, child._get_name()) for name, child in module.named_modules()],
         "children": [name for name, _ in module.named_children()],
-        "training": [each.training for each in module.modules()],
+        "training": [child.training for child in module.modules()],
     }  # fmt: skip
 
 
@@ -309,33 +309,33 @@ def test_a_state_goes_both_ways(case, torch):
 # Beginnings and relations ----------------------------------------------------------------------
 
 
-def numbers(library: Any, name: str, times: int) -> dict[str, np.ndarray]:
-    """Return the numbers that parameters begin with, of several modules of a kind."""
+def initial_values(library: Any, name: str, times: int) -> dict[str, np.ndarray]:
+    """Return the initial values of the parameters of several instances of a module."""
     args, settings = STARTS[name]
     made = [
         make(library, Case(name, args, settings, None)).named_parameters() for _ in range(times)
     ]
-    found: dict[str, list[np.ndarray]] = {}
+    samples: dict[str, list[np.ndarray]] = {}
     for parameters in made:
         for key, value in parameters:
-            found.setdefault(key, []).append(value.detach().numpy().reshape(-1))
-    return {key: np.concatenate(values) for key, values in found.items()}
+            samples.setdefault(key, []).append(value.detach().numpy().reshape(-1))
+    return {key: np.concatenate(values) for key, values in samples.items()}
 
 
 @pytest.mark.parametrize("name", STARTS)
 def test_the_start_has_pytorchs_distribution(name, torch):
     edutorch.manual_seed(5)
     torch.manual_seed(5)
-    found, expected = numbers(edutorch, name, 12), numbers(torch, name, 12)
-    assert list(found) == list(expected)
+    result, expected = initial_values(edutorch, name, 12), initial_values(torch, name, 12)
+    assert list(result) == list(expected)
     for key, wanted in expected.items():
         spread = wanted.max() - wanted.min()
         shares = np.linspace(0.05, 0.95, 7)
-        difference = np.abs(np.quantile(found[key], shares) - np.quantile(wanted, shares))
+        difference = np.abs(np.quantile(result[key], shares) - np.quantile(wanted, shares))
         assert difference.max() <= spread * 4 / np.sqrt(wanted.size), key
-        assert found[key].std() == pytest.approx(wanted.std(), rel=8 / np.sqrt(wanted.size)), key
+        assert result[key].std() == pytest.approx(wanted.std(), rel=8 / np.sqrt(wanted.size)), key
         uniform = wanted.std() > 0.25 * spread
-        assert not uniform or np.abs(found[key]).max() <= np.abs(wanted).max() * 1.05, key
+        assert not uniform or np.abs(result[key]).max() <= np.abs(wanted).max() * 1.05, key
 
 
 def test_every_module_with_parameters_has_a_start():
@@ -354,7 +354,7 @@ OTHER_FAMILY = {
 
 
 def test_who_is_what_equals_pytorchs(torch):
-    """isinstance(m, nn.Linear) must mean the same."""
+    """isinstance(m, nn.Linear) has the same meaning."""
     names = sorted(modules_of(torch.nn))
     wrong = [
         (one, other)

@@ -1,4 +1,4 @@
-"""Every scheduler of PyTorch for a hundred steps: rates, momenta, states both ways.
+"""Every scheduler against PyTorch over a hundred steps: rates, momenta, states both ways.
 
 The names come from `torch.optim.lr_scheduler`: one without settings and without a reason fails.
 """
@@ -50,10 +50,12 @@ def test_every_scheduler_is_tried():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+@pytest.mark.parametrize("optimizer_name", ["SGD", "Adam"])
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=label)
-def test_a_hundred_steps_equal_pytorchs(name, settings, kind, torch):
-    (mine, ours), (other, theirs) = (make(it, name, settings, kind) for it in (edutorch, torch))
+def test_a_hundred_steps_equal_pytorchs(name, settings, optimizer_name, torch):
+    (mine, ours), (other, theirs) = (
+        make(it, name, settings, optimizer_name) for it in (edutorch, torch)
+    )
     close(settings_of(mine), settings_of(other))
     close(ours.get_last_lr(), theirs.get_last_lr())
     close(go(mine, ours, STEPS), go(other, theirs, STEPS))
@@ -63,7 +65,7 @@ def test_a_hundred_steps_equal_pytorchs(name, settings, kind, torch):
 @pytest.mark.parametrize("first", ["edutorch", "torch"])
 @pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=label)
 def test_a_schedule_is_continued_in_the_middle(name, settings, first, torch):
-    """Either library begins; from its state both go on as it does itself."""
+    """Both libraries resume from the state of either, with the same rates."""
     begun, schedule = make(edutorch if first == "edutorch" else torch, name, settings)
     go(begun, schedule, STEPS // 2)
     groups = [
@@ -87,7 +89,7 @@ LOSSES = [
 
 @pytest.mark.parametrize("settings", PLATEAUS, ids=label)
 def test_a_plateau_is_seen_as_by_pytorch(settings, torch):
-    found = []
+    results = []
     for library in (edutorch, torch):
         optimizer, scheduler = make(library, "ReduceLROnPlateau", settings)
         seen = []
@@ -98,5 +100,5 @@ def test_a_plateau_is_seen_as_by_pytorch(settings, torch):
                 scheduler.load_state_dict(state)
             scheduler.step(library.tensor(loss))
             seen.append((scheduler.get_last_lr(), scheduler.num_bad_epochs))
-        found.append((seen, sorted(state)))
-    assert found[0] == found[1]
+        results.append((seen, sorted(state)))
+    assert results[0] == results[1]

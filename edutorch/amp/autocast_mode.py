@@ -96,10 +96,14 @@ class autocast(ModeContext):
         return True
 
     def __enter__(self) -> autocast:
-        now = state.state()
+        current_state = state.state()
         dtype = state.get_autocast_dtype(self.device)
-        self._outer.append((self.device in now.enabled, dtype, now.cache_enabled))
-        self._set_state(self._enabled, self.fast_dtype, self._cache_enabled, now.nesting + 1)
+        self._outer.append(
+            (self.device in current_state.enabled, dtype, current_state.cache_enabled)
+        )
+        self._set_state(
+            self._enabled, self.fast_dtype, self._cache_enabled, current_state.nesting + 1
+        )
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -111,9 +115,13 @@ class autocast(ModeContext):
     def _set_state(
         self, enabled: bool, dtype: dtypes.dtype, cache_enabled: bool, nesting: int
     ) -> None:
-        now = state.state()
-        devices = now.enabled | {self.device} if enabled else now.enabled - {self.device}
-        lower_dtypes = {**now.lower_dtypes, self.device: dtype}
+        current_state = state.state()
+        devices = (
+            current_state.enabled | {self.device}
+            if enabled
+            else current_state.enabled - {self.device}
+        )
+        lower_dtypes = {**current_state.lower_dtypes, self.device: dtype}
         state.update_state(
             enabled=devices, lower_dtypes=lower_dtypes, cache_enabled=cache_enabled, nesting=nesting
         )

@@ -375,9 +375,9 @@ def check_new_scale(new_scale: Any) -> float:
     """
     is_scalar = isinstance(new_scale, Tensor) and new_scale.numel() == 1
     if isinstance(new_scale, bool) or not (is_scalar or isinstance(new_scale, int | float)):
-        shown = tuple(new_scale.shape) if isinstance(new_scale, Tensor) else repr(new_scale)
+        description = tuple(new_scale.shape) if isinstance(new_scale, Tensor) else repr(new_scale)
         raise ScalerOrderError(
             "GradScaler.update", "new_scale should be a float or a tensor of one number",
-            {"new_scale": shown},
+            {"new_scale": description},
         )  # fmt: skip
     return float(new_scale)

@@ -201,7 +201,7 @@ def jvp(
 def require_scalar(func: Function, name: str) -> Function:
     """Wrap `func` with a check that its result has a single element."""
 
-    def checked(*inputs: Tensor) -> Tensor:
+    def wrapped(*inputs: Tensor) -> Tensor:
         is_tuple, outputs = as_tuple(func(*inputs), name, "outputs of the user-provided function")
         if is_tuple:
             raise GradientError(name, f"The function given to {name} should return a single Tensor")
@@ -213,7 +213,7 @@ def require_scalar(func: Function, name: str) -> Function:
             )  # fmt: skip
         return outputs[0].reshape(())
 
-    return checked
+    return wrapped
 
 
 @enable_grad

@@ -157,8 +157,8 @@ class GradientChecker:
             values = list(self.inputs)
             for position, direction in zip(self.positions, directions, strict=True):
                 input_ = values[position]
-                made = tensor(direction, dtype=input_.dtype, device=input_.device)
-                values[position] = make_dual(input_, made)
+                tangent_tensor = tensor(direction, dtype=input_.dtype, device=input_.device)
+                values[position] = make_dual(input_, tangent_tensor)
             tangents = [unpack_dual(output).tangent for output in self.outputs(*values)]
         for index, tangent in enumerate(tangents):
             differences = self.numeric_jvp(directions, index)

@@ -134,7 +134,7 @@ def jacfwd(
             )  # fmt: skip
             output_tangents, spec = flatten_tensors("jacfwd", tangent_tree)
             aux_leaves, aux_spec = tree_flatten(aux)
-            aux_tensors = [other for other in aux_leaves if isinstance(other, Tensor)]
+            aux_tensors = [leaf for leaf in aux_leaves if isinstance(leaf, Tensor)]
             return output_tangents, aux_tensors, OpaqueValue((aux_leaves, aux_spec))
 
         if sum(tensor.numel() for tensor in selected.tensors):

@@ -157,8 +157,8 @@ class LBFGS(Optimizer):
         def evaluate_at(t: float) -> Point:
             self.add_to_params(t, d)
             loss, gradient = float(evaluate()), self.gather_flat_grad()
-            for param, before in zip(params, saved, strict=True):
-                param.copy_(before)
+            for param, original in zip(params, saved, strict=True):
+                param.copy_(original)
             return Point(t, loss, gradient, float(gradient.dot(d)))
 
         point, evaluations = strong_wolfe(

@@ -39,22 +39,25 @@ def swap_in_optimizer_params_and_state(
     (tensor(0.9000, requires_grad=True), tensor(4.9139, requires_grad=True))
     """
     groups = check_fits(optimizer, swapin_parameters, swapin_optim_state)
-    before, state_before = [dict(group) for group in optimizer.param_groups], optimizer.state
+    original_groups, original_state = (
+        [dict(group) for group in optimizer.param_groups],
+        optimizer.state,
+    )
     params = iter(swapin_parameters.values())
     state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
     try:
         for live, group in zip(optimizer.param_groups, groups, strict=True):
-            own = [next(params) for _ in group["params"]]
-            live.update({**group, "params": own})
-            for param, number in zip(own, group["params"], strict=True):
+            group_params = [next(params) for _ in group["params"]]
+            live.update({**group, "params": group_params})
+            for param, number in zip(group_params, group["params"], strict=True):
                 state[param] = dict(swapin_optim_state["state"].get(number, {}))
         optimizer.state = state
         yield
     finally:
-        for live, kept in zip(optimizer.param_groups, before, strict=True):
+        for live, original in zip(optimizer.param_groups, original_groups, strict=True):
             live.clear()
-            live.update(kept)
-        optimizer.state = state_before
+            live.update(original)
+        optimizer.state = original_state
 
 
 def check_fits(optimizer: Optimizer, params: dict[str, Tensor], state: Any) -> list[dict[str, Any]]:

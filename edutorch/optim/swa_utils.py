@@ -103,8 +103,8 @@ def make_multi_avg_fn(average: Average) -> MultiAverage:
 
     @no_grad()
     def update(averaged: Sequence[Tensor], present: Sequence[Tensor], num_averaged: Any) -> None:
-        for own, other in zip(averaged, present, strict=True):
-            own.copy_(average(own, other, num_averaged))
+        for averaged_param, current in zip(averaged, present, strict=True):
+            averaged_param.copy_(average(averaged_param, current, num_averaged))
 
     return update
 
@@ -158,22 +158,25 @@ class AveragedModel(Module):
         """Include the current parameters in the average; the first ones are copied."""
         averaged, present = self.averaged_tensors(self.module), self.averaged_tensors(model)
         present = [
-            other.detach().to(own.device) for own, other in zip(averaged, present, strict=False)
+            current.detach().to(averaged_param.device)
+            for averaged_param, current in zip(averaged, present, strict=False)
         ]
         count = int(self.n_averaged.item())
         if count == 0:
-            for own, other in zip(averaged, present, strict=False):
-                own.copy_(other)
+            for averaged_param, current in zip(averaged, present, strict=False):
+                averaged_param.copy_(current)
         elif self.multi_avg_fn is not None:
             self.average_lists(averaged, present)
         else:
             average = self.avg_fn or get_swa_avg_fn()
-            for own, other in zip(averaged, present, strict=False):
-                own.copy_(average(own, other, self.n_averaged.to(own.device)))
+            for averaged_param, current in zip(averaged, present, strict=False):
+                averaged_param.copy_(
+                    average(averaged_param, current, self.n_averaged.to(averaged_param.device))
+                )
         if not self.use_buffers:
             buffers = zip(self.module.buffers(), model.buffers(), strict=True)
-            for own, other in buffers:
-                own.copy_(other.detach().to(own.device))
+            for averaged_param, current in buffers:
+                averaged_param.copy_(current.detach().to(averaged_param.device))
         self.n_averaged += 1
 
     def averaged_tensors(self, model: Module) -> list[Tensor]:
@@ -187,10 +190,12 @@ class AveragedModel(Module):
     def average_lists(self, averaged: list[Tensor], present: list[Tensor]) -> None:
         """Call `multi_avg_fn` once per device and dtype."""
         by_device_and_dtype: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
-        for own, other in zip(averaged, present, strict=False):
-            lists = by_device_and_dtype.setdefault((str(own.device), own.dtype), ([], []))
-            lists[0].append(own)
-            lists[1].append(other)
+        for averaged_param, current in zip(averaged, present, strict=False):
+            lists = by_device_and_dtype.setdefault(
+                (str(averaged_param.device), averaged_param.dtype), ([], [])
+            )
+            lists[0].append(averaged_param)
+            lists[1].append(current)
         assert self.multi_avg_fn is not None
         for own_list, other_list in by_device_and_dtype.values():
             self.multi_avg_fn(own_list, other_list, self.n_averaged.to(own_list[0].device))

@@ -1,4 +1,4 @@
-"""Calls of functions, listed for autocast and not, with the tensors that they are about.
+"""Expressions that call functions with and without an autocast policy, and their tensors.
 
 They are written once and evaluated in both libraries: `t` is the library.
 """
@@ -137,15 +137,15 @@ INTEGERS: dict[str, Any] = {
 
 @cache
 def tensors(t: Any, dtype: str) -> dict[str, Any]:
-    """Return the names in the lines above: floating tensors of a type, and integers."""
-    random, kind = np.random.default_rng(0), getattr(t, dtype)
+    """Return the tensors used in the expressions: floating ones of a dtype, and integers."""
+    random, tensor_dtype = np.random.default_rng(0), getattr(t, dtype)
     made = {
-        name: t.tensor(random.normal(size=shape).tolist(), dtype=kind)
+        name: t.tensor(random.normal(size=shape).tolist(), dtype=tensor_dtype)
         for name, shape in VALUES.items()
     }
     made |= {name: t.tensor(value) for name, value in INTEGERS.items()}
-    made["q"] = t.tensor([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]], dtype=kind)
-    made["p"] = t.tensor([[0.2, 0.3, 0.5], [0.1, 0.7, 0.2]], dtype=kind)
+    made["q"] = t.tensor([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 2.0]], dtype=tensor_dtype)
+    made["p"] = t.tensor([[0.2, 0.3, 0.5], [0.1, 0.7, 0.2]], dtype=tensor_dtype)
     made["k32"] = t.tensor([1, 2, 3], dtype=t.int32)
     return {"t": t, "F": t.nn.functional, **made}
 
@@ -158,9 +158,9 @@ EXPRESSIONS = [
 
 
 def types_of(result: Any) -> list[str]:
-    """Return the names of the types in a result, in order."""
+    """Return the names of the dtypes in a result, in order."""
     if hasattr(result, "dtype"):
         return [str(result.dtype).removeprefix("torch.")]
     if isinstance(result, tuple | list):
-        return [name for each in result for name in types_of(each)]
+        return [name for item in result for name in types_of(item)]
     return []

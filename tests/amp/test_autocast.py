@@ -1,4 +1,4 @@
-"""`autocast`: regions, what is kept, gradients, and what else runs inside."""
+"""`autocast`: regions, the weight cache, gradients, and other features inside."""
 
 from __future__ import annotations
 
@@ -165,9 +165,9 @@ def test_a_weight_is_converted_once_and_again_after_a_step():
     optimizer = t.optim.SGD(net.parameters(), lr=0.5)
     with t.autocast("cpu"):
         first = net(x)
-        (kept,) = [each[-1] for key, each in state().cache.items() if key[0] == id(net.weight)]
+        (kept,) = [entry[-1] for key, entry in state().cache.items() if key[0] == id(net.weight)]
         net(x)
-        assert any(each[-1] is kept for each in state().cache.values())
+        assert any(entry[-1] is kept for entry in state().cache.values())
         first.float().sum().backward()
         optimizer.step()
         after = net(x)
@@ -198,11 +198,11 @@ def test_without_the_cache_nothing_is_kept():
 
 
 def test_memory_that_numpy_shows_is_never_kept():
-    numbers = np.ones((4, 4), np.float32)
-    w = t.from_numpy(numbers).requires_grad_()
+    shared = np.ones((4, 4), np.float32)
+    w = t.from_numpy(shared).requires_grad_()
     with t.autocast("cpu"):
         before = (t.ones(1, 4) @ w).sum().item()
-        numbers[:] = 2
+        shared[:] = 2
         assert (t.ones(1, 4) @ w).sum().item() == 2 * before
 
 
@@ -250,11 +250,11 @@ def test_checkpoint_computes_again_under_the_same_autocast():
     y.float().sum().backward()
     assert seen == [t.bfloat16, t.bfloat16]
     assert not state().cache
-    found, x.grad = x.grad.tolist(), None
+    gradient, x.grad = x.grad.tolist(), None
     with t.autocast("cpu"):
         y = part(x)
     y.float().sum().backward()
-    np.testing.assert_allclose(found, x.grad.tolist())
+    np.testing.assert_allclose(gradient, x.grad.tolist())
     z = t.utils.checkpoint.checkpoint(part, x, use_reentrant=False)
     with t.autocast("cpu"):
         z.sum().backward()  # it ran without autocast
@@ -271,10 +271,10 @@ def test_func():
     exact = t.func.vmap(t.func.grad(loss), (None, 0))(params, x)["weight"]
     with t.autocast("cpu"):
         assert t.vmap(net)(x).dtype is t.bfloat16
-        found = t.func.vmap(t.func.grad(loss), (None, 0))(params, x)["weight"]
+        result = t.func.vmap(t.func.grad(loss), (None, 0))(params, x)["weight"]
         _, moved = t.func.jvp(net, (x,), (t.ones(3, 4),))
-    assert found.dtype is t.float32
-    np.testing.assert_allclose(found.tolist(), exact.tolist(), rtol=0.05, atol=0.05)
+    assert result.dtype is t.float32
+    np.testing.assert_allclose(result.tolist(), exact.tolist(), rtol=0.05, atol=0.05)
     np.testing.assert_allclose(moved[0].tolist(), net.weight.sum(1).tolist(), rtol=0.03, atol=0.02)
 
 
@@ -295,7 +295,7 @@ def test_recurrent_modules(name, torch):
     ours.load_state_dict({k: t.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
     x = A[:, None]
     with t.autocast("cpu"):
-        found, _ = ours(t.tensor(x))
+        result, _ = ours(t.tensor(x))
     try:
         with torch.autocast("cpu"):
             expected, _ = theirs(torch.tensor(x))
@@ -304,10 +304,10 @@ def test_recurrent_modules(name, torch):
             raise
         pytest.skip(f"on this processor PyTorch has no {name} in bfloat16")
     np.testing.assert_allclose(
-        found.float().tolist(), expected.float().tolist(), rtol=0.03, atol=0.02
+        result.float().tolist(), expected.float().tolist(), rtol=0.03, atol=0.02
     )
     if name != "LSTM":  # there it depends on the processor
-        assert str(found.dtype) == str(expected.dtype)
+        assert str(result.dtype) == str(expected.dtype)
 
 
 # Functions with a derivative of their own -------------------------------------------------------
@@ -369,11 +369,11 @@ def test_arguments_that_make_no_sense(torch):
         t.amp.custom_fwd(lambda x: x, device_type=t.device("cpu"))
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64", "int32"])
-def test_other_types_give_a_warning_and_no_autocast(kind, torch):
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_other_types_give_a_warning_and_no_autocast(dtype, torch):
     for lib in (torch, t):
         with pytest.warns(UserWarning, match="target dtype"):
-            region = lib.autocast("cpu", dtype=getattr(lib, kind))
+            region = lib.autocast("cpu", dtype=getattr(lib, dtype))
         with region:
             assert not lib.is_autocast_enabled("cpu")
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""`GradScaler`: what it does, and what it refuses, is what PyTorch's does."""
+"""`GradScaler`: its steps and errors are PyTorch's."""
 
 from __future__ import annotations
 
@@ -254,9 +254,9 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
 def test_mistakes(mistake, torch):
-    """Ours is an error of the class that PyTorch raises, in our words."""
+    """The error has the class of PyTorch's, with edutorch's text."""
     with pytest.raises(Exception) as theirs:  # noqa: PT011  (its class is what is asked)
         mistake(torch)
     with pytest.raises(theirs.type, match=MISTAKES[mistake]) as ours:
@@ -266,7 +266,7 @@ def test_mistakes(mistake, torch):
 
 @pytest.mark.parametrize("overflows", range(3))
 def test_an_overflow_in_any_parameter_skips_the_step(torch, overflows):
-    """Also in one that others follow, whose gradients are all right."""
+    """Also in a parameter followed by others with finite gradients."""
     for t in both(torch):
         parameters = [t.nn.Parameter(t.ones(2)) for _ in range(3)]
         optimizer = t.optim.SGD(parameters, lr=0.5)

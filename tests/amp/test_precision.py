@@ -1,4 +1,4 @@
-"""16-bit results are rounded once: all is added up in float32, as processors do."""
+"""16-bit results are rounded once: sums are computed in float32, as in hardware."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("kind", EPS)
+@pytest.mark.parametrize("dtype", EPS)
 @pytest.mark.parametrize("name", CALLS)
-def test_one_rounding(name, kind):
+def test_one_rounding(name, dtype):
     function, *arrays = CALLS[name]
-    given = [t.tensor(array).to(getattr(t, kind)) for array in arrays]
-    found = function(*given)
-    exact = function(*(each.double() for each in given)).numpy()
-    assert str(found.dtype) == f"torch.{kind}"
+    operands = [t.tensor(array).to(getattr(t, dtype)) for array in arrays]
+    result = function(*operands)
+    exact = function(*(operand.double() for operand in operands)).numpy()
+    assert str(result.dtype) == f"torch.{dtype}"
     # half a step of the result, plus what float32 loses on the way
-    allowed = EPS[kind] * np.abs(exact) * 1.01 + 2e-5 * max(1.0, np.abs(exact).max())
-    assert (np.abs(found.double().numpy() - exact) <= allowed).all()
+    allowed = EPS[dtype] * np.abs(exact) * 1.01 + 2e-5 * max(1.0, np.abs(exact).max())
+    assert (np.abs(result.double().numpy() - exact) <= allowed).all()
 
 
-@pytest.mark.parametrize("kind", EPS)
-def test_gradients_of_a_convolution(kind):
-    """They are the same sums, read in two other directions."""
+@pytest.mark.parametrize("dtype", EPS)
+def test_gradients_of_a_convolution(dtype):
+    """They are convolutions, too."""
     grads = []
-    for each in (kind, "float64"):
+    for precision in (dtype, "float64"):
         x, w = (
-            t.tensor(a).to(getattr(t, kind)).to(getattr(t, each)).requires_grad_()
+            t.tensor(a).to(getattr(t, dtype)).to(getattr(t, precision)).requires_grad_()
             for a in (IMAGE, FILTERS)
         )
         F.conv2d(x, w, padding=1).sum().backward()
         grads.append([x.grad.double().numpy(), w.grad.double().numpy()])
-    for found, exact in zip(*grads, strict=True):
-        allowed = EPS[kind] * np.abs(exact) * 1.01 + 2e-4
-        assert (np.abs(found - exact) <= allowed).all()
+    for rounded, exact in zip(*grads, strict=True):
+        allowed = EPS[dtype] * np.abs(exact) * 1.01 + 2e-4
+        assert (np.abs(rounded - exact) <= allowed).all()
 
 
-@pytest.mark.parametrize("kind", EPS)
-def test_norms_with_float32_weights_and_averages(kind):
-    """What a norm gets under autocast: the result has the type of the input."""
-    x = t.tensor(IMAGE).to(getattr(t, kind))
+@pytest.mark.parametrize("dtype", EPS)
+def test_norms_with_float32_weights_and_averages(dtype):
+    """The operands of a norm under autocast: the result has the dtype of the input."""
+    x = t.tensor(IMAGE).to(getattr(t, dtype))
     w, averages = t.full((8,), 2.0), (t.zeros(8), t.ones(8))
     for y in (
         F.batch_norm(x, *averages, w, w, True), F.batch_norm(x, *averages, w, w, False),
         F.group_norm(x, 2, w, w), F.instance_norm(x, None, None, w, w),
         F.layer_norm(x.mT, (9, 9), t.ones(9, 9)), F.rms_norm(x, (9,), t.ones(9)),
     ):  # fmt: skip
-        assert y.dtype is getattr(t, kind)
+        assert y.dtype is getattr(t, dtype)
     assert averages[0].dtype is t.float32

@@ -28,41 +28,41 @@ def cnn(t: Any) -> Any:
     )  # fmt: skip
 
 
-def losses(t: Any, net: Any, rows: np.ndarray, kind: str, scaled: bool) -> list[float]:
+def losses(t: Any, net: Any, rows: np.ndarray, dtype: str, scaled: bool) -> list[float]:
     """Train 20 steps; return the losses."""
     x, classes = t.tensor(rows), t.tensor(CLASSES[: len(rows)])
     optimizer = t.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     scaler = t.amp.GradScaler("cpu", enabled=scaled)
-    found = []
+    values = []
     for _ in range(20):
         optimizer.zero_grad()
-        with t.autocast("cpu", dtype=getattr(t, kind)):
+        with t.autocast("cpu", dtype=getattr(t, dtype)):
             y = net(x)
             loss = t.nn.functional.cross_entropy(y, classes)
-        assert y.dtype is getattr(t, kind)
+        assert y.dtype is getattr(t, dtype)
         assert loss.dtype is t.float32
         scaler.scale(loss).backward()
         assert all(parameter.grad.dtype is t.float32 for parameter in net.parameters())
         scaler.step(optimizer)
         scaler.update()
-        found.append(loss.item())
-    return found
+        values.append(loss.item())
+    return values
 
 
-@pytest.mark.parametrize("kind", TOLERANCE)
+@pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize(("make", "rows"), [(mlp, ROWS), (cnn, IMAGES)], ids=["mlp", "cnn"])
-def test_losses_follow_pytorchs(torch, make, rows, kind):
+def test_losses_follow_pytorchs(torch, make, rows, dtype):
     theirs, ours = make(torch), make(edutorch)
     ours.load_state_dict({k: edutorch.tensor(v.numpy()) for k, v in theirs.state_dict().items()})
-    scaled = kind == "float16"
-    expected = losses(torch, theirs, rows, kind, scaled)
-    found = losses(edutorch, ours, rows, kind, scaled)
+    scaled = dtype == "float16"
+    expected = losses(torch, theirs, rows, dtype, scaled)
+    result = losses(edutorch, ours, rows, dtype, scaled)
     assert expected[-1] < 0.7 * expected[0]
-    np.testing.assert_allclose(found, expected, rtol=TOLERANCE[kind], atol=TOLERANCE[kind])
+    np.testing.assert_allclose(result, expected, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
 def test_an_overflow_leaves_out_a_step_and_halves_the_scale(torch):
-    """A batch of huge numbers in the middle of a training loop."""
+    """A batch of huge values in the middle of a training loop."""
     records = []
     start = mlp(torch).state_dict()
     for t in (torch, edutorch):

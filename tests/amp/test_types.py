@@ -1,4 +1,4 @@
-"""The types of results under autocast are PyTorch's: for each op, and for composed functions.
+"""The result dtypes under autocast are PyTorch's, for each op and for composed functions.
 
 On the CPU PyTorch computes them. For a GPU its fake tensors say the type without one, and
 our `strict` device stands in for ours.
@@ -23,9 +23,9 @@ from tests.op_calls import arguments, call, ops, oracle
 from tests.op_cases import CASES, INTERNAL
 from tests.trials import tried
 
-SHORT = ("bfloat16", "float16")
-KINDS = ("float32", *SHORT)
-GIVEN = {"bfloat16": KINDS, "float16": ("float32", "float16")}
+HALF_DTYPES = ("bfloat16", "float16")
+DTYPES = ("float32", *HALF_DTYPES)
+ARGUMENT_DTYPES = {"bfloat16": DTYPES, "float16": ("float32", "float16")}
 """The types of arguments that are tried, for each type that autocast is set to."""
 
 INSIDE = {
@@ -51,7 +51,7 @@ DIFFERENT_ON_A_GPU = {
 
 
 def attempt(function: Callable[[], Any]) -> Any:
-    """Return the types of a result, None if there is none."""
+    """Return the dtypes of a result, or None if the call fails."""
     try:
         return types_of(function())
     except (RuntimeError, TypeError, ValueError, AssertionError, NotImplementedError):
@@ -67,30 +67,30 @@ def test_what_differs_has_a_reason():
 
 def test_every_listed_name_is_a_function_here():
     known = {*REGISTRY, "run_recurrent"}
-    places = (edutorch, edutorch.nn.functional, edutorch.linalg, edutorch.fft, Tensor)
+    namespaces = (edutorch, edutorch.nn.functional, edutorch.linalg, edutorch.fft, Tensor)
     for name in {name for policies in POLICIES.values() for name in policies} | {
         name for _, name in DEPENDENT_POLICIES
     }:
-        assert name in known or any(hasattr(place, name) for place in places), name
+        assert name in known or any(hasattr(place, name) for place in namespaces), name
 
 
 @pytest.mark.oracle
-@tried("lower", SHORT)
+@tried("lower", HALF_DTYPES)
 @ops(lambda op: op.name not in INTERNAL and op.name not in INSIDE)
 def test_every_op(op, lower, torch):
-    for kind in GIVEN[lower]:
+    for dtype in ARGUMENT_DTYPES[lower]:
         for case in CASES[op.name]:
             with torch.autocast("cpu", getattr(torch, lower)):
-                expected = attempt(lambda c=case, k=kind: oracle(op, c, k))
+                expected = attempt(lambda c=case, k=dtype: oracle(op, c, k))
             if expected is None or "complex32" in expected:  # a type that is not here
                 continue
             with edutorch.autocast("cpu", getattr(edutorch, lower)):
-                found = types_of(call(op, arguments(op, case, dtype=kind)))
-            assert found == expected, (kind, case)
+                result = types_of(call(op, arguments(op, case, dtype=dtype)))
+            assert result == expected, (dtype, case)
 
 
-def answer(library: Any, expression: str, kind: str) -> Any:
-    return attempt(lambda: eval(expression, dict(tensors(library, kind))))
+def answer(library: Any, expression: str, dtype: str) -> Any:
+    return attempt(lambda: eval(expression, dict(tensors(library, dtype))))
 
 
 as_it_is = cache(answer)
@@ -99,47 +99,47 @@ as_it_is = cache(answer)
 
 @pytest.mark.oracle
 @pytest.mark.filterwarnings("ignore")
-@tried("lower", SHORT)
+@tried("lower", HALF_DTYPES)
 @pytest.mark.parametrize(
     "expression", [expression for expression in EXPRESSIONS if expression not in DIFFERENT]
 )
 def test_functions(expression, lower, torch):
     compared = 0
-    for kind in GIVEN[lower]:
-        plain = as_it_is(torch, expression, kind)
-        if plain is not None and plain != as_it_is(edutorch, expression, kind):
+    for dtype in ARGUMENT_DTYPES[lower]:
+        plain = as_it_is(torch, expression, dtype)
+        if plain is not None and plain != as_it_is(edutorch, expression, dtype):
             continue  # without autocast, too
         with torch.autocast("cpu", getattr(torch, lower)):
-            expected = answer(torch, expression, kind)
+            expected = answer(torch, expression, dtype)
         with edutorch.autocast("cpu", getattr(edutorch, lower)):
-            found = answer(edutorch, expression, kind)
+            result = answer(edutorch, expression, dtype)
         if expected is not None:
-            assert found == expected, kind
+            assert result == expected, dtype
             compared += 1
     assert compared
 
 
 @pytest.fixture
 def fake(torch, monkeypatch):
-    """PyTorch's tensors that know their type and shape, but hold no numbers."""
+    """PyTorch's fake tensors, which have a dtype and shape, but no data."""
     fakes = pytest.importorskip("torch._subclasses.fake_tensor")
     monkeypatch.setattr(logging.getLogger(fakes.__name__), "disabled", True)
 
-    def on_a_gpu(expression: str, kind: str, lower: str, enabled: bool) -> Any:
-        given = tensors(torch, kind)
-        names = set(re.findall(r"\b[a-z]\w*\b", expression)) & set(given)
+    def on_a_gpu(expression: str, dtype: str, lower: str, enabled: bool) -> Any:
+        arguments_ = tensors(torch, dtype)
+        names = set(re.findall(r"\b[a-z]\w*\b", expression)) & set(arguments_)
         with fakes.FakeTensorMode(allow_non_fake_inputs=True):
             moved = {
                 name: torch.empty_strided(
                     value.shape, value.stride(), dtype=value.dtype, device="cuda"
                 )
-                for name, value in ((name, given[name]) for name in names)
+                for name, value in ((name, arguments_[name]) for name in names)
                 if isinstance(value, torch.Tensor)
             }
             torch.set_autocast_dtype("cuda", getattr(torch, lower))
             torch.set_autocast_enabled("cuda", enabled)
             try:
-                return types_of(eval(expression, {**given, **moved}))
+                return types_of(eval(expression, {**arguments_, **moved}))
             except Exception:  # noqa: BLE001  (whatever a fake tensor cannot do)
                 return None
             finally:
@@ -149,13 +149,13 @@ def fake(torch, monkeypatch):
 
 
 @cache
-def moved_tensors(kind: str) -> dict[str, Any]:
-    given = tensors(edutorch, kind)
-    return {k: v.to("strict") if isinstance(v, Tensor) else v for k, v in given.items()}
+def moved_tensors(dtype: str) -> dict[str, Any]:
+    values = tensors(edutorch, dtype)
+    return {k: v.to("strict") if isinstance(v, Tensor) else v for k, v in values.items()}
 
 
-def strict(expression: str, kind: str, lower: str, enabled: bool) -> Any:
-    moved = moved_tensors(kind)
+def strict(expression: str, dtype: str, lower: str, enabled: bool) -> Any:
+    moved = moved_tensors(dtype)
     with edutorch.autocast("strict", getattr(edutorch, lower), enabled=enabled):
         return attempt(lambda: eval(expression, dict(moved)))
 
@@ -166,16 +166,16 @@ def strict(expression: str, kind: str, lower: str, enabled: bool) -> Any:
     "expression", [expression for expression in EXPRESSIONS if expression not in DIFFERENT_ON_A_GPU]
 )
 def test_functions_on_a_gpu(expression, fake):
-    for kind in GIVEN["float16"]:
-        call = expression, kind, "float16"
+    for dtype in ARGUMENT_DTYPES["float16"]:
+        call = expression, dtype, "float16"
         expected = fake(*call, True)
         if expected is None or fake(*call, False) != strict(*call, False):
             continue  # see the test of the CPU; and not all can be asked without a GPU
-        assert strict(*call, True) == expected, kind
+        assert strict(*call, True) == expected, dtype
 
 
 @pytest.mark.parametrize(
-    ("expression", "kind", "expected"),
+    ("expression", "dtype", "expected"),
     [
         ("F.grid_sample(x, g)", "float32", "float32"),
         ("F.grid_sample(x, g)", "float16", "float16"),
@@ -186,6 +186,6 @@ def test_functions_on_a_gpu(expression, fake):
         ("t.conv_tbc(c, d[:1], v)", "float32", "float16"),
     ],
 )
-def test_gpu_functions_that_fake_tensors_cannot_do(expression, kind, expected):
+def test_gpu_functions_that_fake_tensors_cannot_do(expression, dtype, expected):
     """By PyTorch's documented lists."""
-    assert strict(expression, kind, "float16", True) == [expected]
+    assert strict(expression, dtype, "float16", True) == [expected]

@@ -1,4 +1,4 @@
-"""Anomaly mode names the op whose backward made the NaN, and the line of its forward."""
+"""Anomaly mode names the op whose backward produced the NaN, and the line of its forward."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def test_a_forward_outside_is_said_to_be_unknown():
 
 
 @pytest.mark.parametrize(
-    ("function", "name", "kind"),
+    ("function", "name", "value"),
     [
         (lambda x: (x.sqrt() * 0).sum(), "SqrtBackward0", "invalid value"),
         (lambda x: (x * 0 / x).sum(), "DivBackward0", "divide by zero"),
         (lambda x: x.log().sum(), "LogBackward0", "divide by zero"),
     ],
 )
-def test_without_the_mode_a_warning_names_the_op(function, name, kind):
+def test_without_the_mode_a_warning_names_the_op(function, name, value):
     x = edutorch.zeros(2, requires_grad=True)
     with np.errstate(all="ignore"):
         loss = function(x)
@@ -77,7 +77,7 @@ def test_without_the_mode_a_warning_names_the_op(function, name, kind):
     first = caught[0]
     assert issubclass(first.category, RuntimeWarning)
     assert first.category.__name__ == "NonFiniteGradientWarning"
-    assert str(first.message).startswith(f"{name}: {kind} encountered in backward")
+    assert str(first.message).startswith(f"{name}: {value} encountered in backward")
     assert first.filename == __file__  # the user's line, not one of a rule
     assert np.geterr()["invalid"] == "warn"
 
@@ -96,7 +96,7 @@ def test_what_the_user_asked_of_numpy_stays():
      ("float64", 1e308, True)],
 )  # fmt: skip
 def test_an_overflow_is_worth_a_warning_except_in_16_bits(dtype, start, warns):
-    """A `GradScaler` looks for infinities of 16 bits itself, and lowers its scale."""
+    """A `GradScaler` checks for infinities in 16 bits itself, and lowers its scale."""
     x = edutorch.ones(2, dtype=getattr(edutorch, dtype), requires_grad=True)
     y = x * 4
     with warnings.catch_warnings(record=True) as caught:

@@ -1,4 +1,4 @@
-"""Checkpointing: the same derivatives, with nothing remembered in between."""
+"""Checkpointing: the same derivatives, without saved intermediates."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from edutorch.utils.checkpoint import (
 )  # fmt: skip
 
 
-def leaf(lib: Any, *numbers: float) -> Any:
-    return lib.tensor(list(numbers), dtype=lib.float64, requires_grad=True)
+def leaf(lib: Any, *values: float) -> Any:
+    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
 
 
 def part(x: Any, w: Any, scale: float = 1.0) -> Any:
@@ -32,7 +32,7 @@ def part(x: Any, w: Any, scale: float = 1.0) -> Any:
 
 @pytest.mark.parametrize("use_reentrant", [True, False, None])
 def test_derivatives_are_those_without(use_reentrant):
-    found = []
+    results = []
     for run in (part, checkpointed(use_reentrant)):
         x, w = leaf(edutorch, 0.5, 1.0, -1.0), leaf(edutorch, 2.0, -1.0, 0.3)
         y, more = run(x * 1, w, scale=0.7)
@@ -42,8 +42,8 @@ def test_derivatives_are_those_without(use_reentrant):
             sum((g * g).sum() for g in first), (x, w), retain_graph=True
         )
         loss.backward()
-        found.append([each.tolist() for each in (*first, *second, x.grad, w.grad)])
-    for ours, wanted in zip(*found, strict=True):
+        results.append([gradient.tolist() for gradient in (*first, *second, x.grad, w.grad)])
+    for ours, wanted in zip(*results, strict=True):
         assert ours == pytest.approx(wanted)
 
 
@@ -56,7 +56,7 @@ def checkpointed(use_reentrant: bool | None) -> Any:
 
 @pytest.mark.oracle
 def test_the_same_program_in_pytorch(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         inner = __import__(f"{lib.__name__}.utils.checkpoint", fromlist=["x"])
         x, w = leaf(lib, 0.5, 1.0, -1.0), leaf(lib, 2.0, -1.0, 0.3)
@@ -64,8 +64,8 @@ def test_the_same_program_in_pytorch(torch):
         parts = [lib.sin, lib.exp, lib.cos, lib.tanh, lambda t, w=w: t * w]
         z = inner.checkpoint_sequential(parts, 2, y, use_reentrant=False)
         (z.sum() + more["sum"]).backward()
-        found.append([x.grad.tolist(), w.grad.tolist()])
-    for ours, theirs in zip(*found, strict=True):
+        results.append([x.grad.tolist(), w.grad.tolist()])
+    for ours, theirs in zip(*results, strict=True):
         assert ours == pytest.approx(theirs)
 
 
@@ -73,15 +73,17 @@ def test_a_model_with_dropout_draws_the_same_numbers_again():
     torch = edutorch
     model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 2))
     x = torch.randn(16, 4)
-    found = []
+    results = []
     for run in (model, lambda x: checkpoint(model, x, use_reentrant=False)):
         torch.manual_seed(3)
         model.zero_grad()
         output = run(x)
         after = torch.rand(1)
         output.square().sum().backward()
-        found.append([output.detach(), after, torch.rand(1), *(p.grad for p in model.parameters())])
-    for ours, wanted in zip(*found, strict=True):
+        results.append(
+            [output.detach(), after, torch.rand(1), *(p.grad for p in model.parameters())]
+        )
+    for ours, wanted in zip(*results, strict=True):
         assert torch.allclose(ours, wanted)
 
 
@@ -112,10 +114,10 @@ def test_intermediates_are_freed():
     try:
         x = leaf(edutorch, 1.0)
         y = checkpoint(run, x, use_reentrant=False)
-        assert [each() for each in alive] == [None] * 6
+        assert [tensor_ref() for tensor_ref in alive] == [None] * 6
         y.sum().backward()
         del y
-        assert all(each() is None for each in alive)
+        assert all(tensor_ref() is None for tensor_ref in alive)
     finally:
         gc.enable()
 
@@ -135,9 +137,9 @@ def test_nested_checkpoints():
     x = leaf(edutorch, 0.3, 0.5)
     y = checkpoint(outer, x, use_reentrant=False)
     assert count == ["outer", "inner", "inner"]
-    (found,) = edutorch.autograd.grad(y.sum(), x)
+    (gradient,) = edutorch.autograd.grad(y.sum(), x)
     (wanted,) = edutorch.autograd.grad(outer(x).sum(), x)
-    assert found.tolist() == pytest.approx(wanted.tolist())
+    assert gradient.tolist() == pytest.approx(wanted.tolist())
 
 
 def test_nested_inputs_are_not_kept_either():

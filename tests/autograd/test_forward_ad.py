@@ -1,4 +1,4 @@
-"""Forward mode: dual tensors move as PyTorch's do, through every op."""
+"""Forward mode: tangents through every op equal PyTorch's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import edutorch
 from edutorch.autograd import forward_ad as fwAD
 from edutorch.errors import GradientError
 from edutorch.ops.indexing import as_index
-from tests.op_calls import arguments, array, cases_with_numbers, differentiable, of_numbers, ops
+from tests.op_calls import (
+    arguments,
+    array,
+    differentiable,
+    differentiable_call,
+    differentiable_cases,
+    ops,
+)
 from tests.op_cases import some
 
 FINE = (edutorch.float64, edutorch.complex128)
@@ -25,16 +32,16 @@ def direction(like: Any, seed: int = 5) -> Any:
 
 @ops(lambda op: op.rules)
 def test_every_op_moves_its_tangents(op):
-    """Along some direction, as differences of the values say."""
+    """Along some direction, against finite differences."""
     as_index(0)
-    for case in cases_with_numbers(op):
-        given = arguments(op, case, grad=False)
-        function, numbers = of_numbers(op, given, differentiable(op, case))
-        if function(*numbers).dtype not in FINE:
+    for case in differentiable_cases(op):
+        op_arguments = arguments(op, case, grad=False)
+        function, values = differentiable_call(op, op_arguments, differentiable(op, case))
+        if function(*values).dtype not in FINE:
             continue
-        tangents = [direction(number) for number in numbers]
+        tangents = [direction(number) for number in values]
         with fwAD.dual_level():
-            pairs = zip(numbers, tangents, strict=True)
+            pairs = zip(values, tangents, strict=True)
             dual = function(*(fwAD.make_dual(x, t) for x, t in pairs))
             value, moved = fwAD.unpack_dual(dual)
         assert not value.requires_grad
@@ -43,8 +50,8 @@ def test_every_op_moves_its_tangents(op):
         assert not moved.requires_grad
         assert (moved.shape, moved.dtype) == (value.shape, value.dtype)
         step = 1e-6
-        ahead = function(*(x + step * v for x, v in zip(numbers, tangents, strict=True)))
-        behind = function(*(x - step * v for x, v in zip(numbers, tangents, strict=True)))
+        ahead = function(*(x + step * v for x, v in zip(values, tangents, strict=True)))
+        behind = function(*(x - step * v for x, v in zip(values, tangents, strict=True)))
         wanted = array((ahead - behind) / (2 * step))
         np.testing.assert_allclose(array(moved), wanted, 1e-4, 1e-6)
 
@@ -108,7 +115,7 @@ def _joined(x, y):
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_move_as_pytorchs(torch, name):
-    program, found = PROGRAMS[name], []
+    program, results = PROGRAMS[name], []
     for lib in (edutorch, torch):
         ad = lib.autograd.forward_ad
         x, y, t, u = (
@@ -116,14 +123,14 @@ def test_programs_move_as_pytorchs(torch, name):
         )
         with ad.dual_level():
             dual = program(ad.make_dual(x, t), ad.make_dual(y, u))
-            found.append(ad.unpack_dual(dual))
-    for ours, theirs in zip(*found, strict=True):
+            results.append(ad.unpack_dual(dual))
+    for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(array(ours), theirs.numpy(), 1e-10, 1e-12)
 
 
 @pytest.mark.oracle
 def test_forward_over_reverse_is_a_hessian_product(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         ad = lib.autograd.forward_ad
         x = lib.tensor([0.3, -1.0, 2.0], dtype=lib.float64, requires_grad=True)
@@ -134,8 +141,8 @@ def test_forward_over_reverse_is_a_hessian_product(torch):
             (g,) = lib.autograd.grad(loss, dual, create_graph=True)
             value, moved = ad.unpack_dual(g)
             (third,) = lib.autograd.grad(moved.sum(), x)
-        found.append([value.tolist(), moved.tolist(), third.tolist()])
-    for ours, theirs in zip(*found, strict=True):
+        results.append([value.tolist(), moved.tolist(), third.tolist()])
+    for ours, theirs in zip(*results, strict=True):
         assert ours == pytest.approx(theirs)
 
 
@@ -225,7 +232,7 @@ def squares(lib, with_jvp=True):
 
 @pytest.mark.oracle
 def test_a_functions_own_jvp_is_used(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         ad = lib.autograd.forward_ad
         x, t = lib.tensor([1.0, 2.0], requires_grad=True), lib.tensor([1.0, 10.0])
@@ -236,8 +243,8 @@ def test_a_functions_own_jvp_is_used(torch):
             row += lib.autograd.grad(moved.sum(), x)[0].tolist()
         with ad.dual_level(), pytest.raises(NotImplementedError, match="implement the jvp"):
             squares(lib, with_jvp=False)(ad.make_dual(x, t), 3)
-        found.append(row)
-    assert found[0] == found[1]
+        results.append(row)
+    assert results[0] == results[1]
 
 
 def test_forward_mode_can_be_switched_off():
@@ -251,11 +258,14 @@ def test_forward_mode_can_be_switched_off():
 
 def test_a_module_with_dual_parameters():
     layer = edutorch.nn.Linear(3, 2, dtype=edutorch.float64)
-    tangents = {name: edutorch.randn_like(each) for name, each in layer.named_parameters()}
+    tangents = {
+        name: edutorch.randn_like(parameter) for name, parameter in layer.named_parameters()
+    }
     x = edutorch.randn(4, 3, dtype=edutorch.float64)
     with fwAD.dual_level():
         duals = {
-            name: fwAD.make_dual(each, tangents[name]) for name, each in layer.named_parameters()
+            name: fwAD.make_dual(parameter, tangents[name])
+            for name, parameter in layer.named_parameters()
         }
         moved = fwAD.unpack_dual(edutorch.func.functional_call(layer, duals, x)).tangent
     wanted = x @ tangents["weight"].T + tangents["bias"]
@@ -279,7 +289,7 @@ REAL, COMPLEX = ("float32", "float64"), ("complex64", "complex128")
 @pytest.mark.parametrize("dtype", REAL + COMPLEX)
 @pytest.mark.parametrize("tangent_dtype", REAL + COMPLEX)
 def test_a_tangent_takes_the_dtype_of_its_tensor(dtype, tangent_dtype):
-    """Only a complex tangent of a real tensor is refused: converted, it would lose a part."""
+    """Only a complex tangent of a real tensor is an error: conversion would drop a part."""
     x = edutorch.ones(2, dtype=getattr(edutorch, dtype))
     tangent = edutorch.full((2,), 2.0, dtype=getattr(edutorch, tangent_dtype))
     with fwAD.dual_level():

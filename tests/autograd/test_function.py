@@ -28,7 +28,7 @@ def cube(lib):
 
 
 def power_and_sum(lib):
-    """Two outputs, a number as argument, the new style with setup_context."""
+    """Two outputs, a scalar argument, and `setup_context`."""
 
     class PowerAndSum(lib.autograd.Function):
         @staticmethod
@@ -64,17 +64,17 @@ def programs(lib):
 
 @pytest.mark.parametrize("number", range(4))
 def test_derivatives_are_pytorchs(torch, number):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         program = list(programs(lib))[number]
         x, w = leaves(lib, [1.0, 2.0], [3.0, -1.0])
         first = lib.autograd.grad(program(x, w), (x, w), create_graph=True, allow_unused=True)
-        loss = sum((each * each).sum() for each in first if each is not None)
+        loss = sum((gradient * gradient).sum() for gradient in first if gradient is not None)
         second = lib.autograd.grad(loss, (x, w), retain_graph=True)
         loss.backward()
         rows = [*first, *second, x.grad, w.grad]
-        found.append([row if row is None else row.tolist() for row in rows])
-    for ours, theirs in zip(*found, strict=True):
+        results.append([row if row is None else row.tolist() for row in rows])
+    for ours, theirs in zip(*results, strict=True):
         assert ours == pytest.approx(theirs)
 
 
@@ -86,12 +86,12 @@ def test_by_differences():
 
 
 def test_its_node_in_the_graph(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         x, w = leaves(lib, [1.0, 2.0], [3.0, -1.0])
         y, total = power_and_sum(lib)(x * 2, 2, w)
         node = (y.sum() + total).grad_fn
-        found.append(
+        results.append(
             [
                 y.grad_fn is total.grad_fn,
                 y.grad_fn.name(),
@@ -102,7 +102,7 @@ def test_its_node_in_the_graph(torch):
                 [saved_tensor.tolist() for saved_tensor in y.grad_fn.saved_tensors],
             ]
         )
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def settings(lib, materialize):
@@ -153,21 +153,21 @@ def in_place(lib):
 
 
 def test_mark_dirty(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         (x,) = leaves(lib, [1.0, 2.0])
         y = x * 3
         z = in_place(lib).apply(y)
         assert z is y
         (y * y).sum().backward()
-        found.append((x.grad.tolist(), y.grad_fn.name(), y._version))
+        results.append((x.grad.tolist(), y.grad_fn.name(), y._version))
         with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
             in_place(lib).apply(x)
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def test_an_input_that_is_returned_gets_a_past_of_its_own(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
 
         class Reverse(lib.autograd.Function):
@@ -182,8 +182,8 @@ def test_an_input_that_is_returned_gets_a_past_of_its_own(torch):
         (x,) = leaves(lib, [1.0, 2.0])
         y = Reverse.apply(x)
         y.sum().backward()
-        found.append((y is x, x.is_leaf, y.grad_fn.name(), x.grad.tolist()))
-    assert found[0] == found[1]
+        results.append((y is x, x.is_leaf, y.grad_fn.name(), x.grad.tolist()))
+    assert results[0] == results[1]
 
 
 def returning(lib, *gradients):
@@ -287,7 +287,7 @@ def test_no_circle_keeps_memory(program):
         y = f(x) if program is cube else f(x, 2, x)[0]
         gone = weakref.ref(y), weakref.ref(y.grad_fn)
         del y
-        assert [each() for each in gone] == [None, None]
+        assert [tensor_ref() for tensor_ref in gone] == [None, None]
     finally:
         gc.enable()
 
@@ -301,6 +301,8 @@ def test_on_a_device_like_a_gpu(device):
 
 def test_pictures_show_it():
     from edutorch import viz
+    from edutorch.viz.graph.names import Names
+    from edutorch.viz.live.recorder import Recorder
 
     x = edutorch.tensor([1.0, 2.0], requires_grad=True)
     w = edutorch.tensor([3.0, 4.0], requires_grad=True)
@@ -308,7 +310,7 @@ def test_pictures_show_it():
     z = cube(edutorch)(y).sum() + total
     table = viz.draw(z).table()
     assert "PowerAndSum" in table and "Cube" in table and "output 1" in table
-    recorder = viz.recorder.Recorder(viz.names.Names())
+    recorder = Recorder(Names())
     with edutorch.events.listening(recorder):
         y, total = power_and_sum(edutorch)(x, 2, w)
         (cube(edutorch)(y).sum() + total).backward()

@@ -69,7 +69,7 @@ def test_both_names_of_backward_are_refused():
 
 @pytest.mark.oracle
 def test_tangents_nobody_gave_are_zeros_or_none(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         seen = []
 
@@ -82,7 +82,9 @@ def test_tangents_nobody_gave_are_zeros_or_none(torch):
 
             @staticmethod
             def jvp(ctx, t, u, none, seen=seen):
-                seen.append([each if each is None else each.tolist() for each in (t, u, none)])
+                seen.append(
+                    [tangent if tangent is None else tangent.tolist() for tangent in (t, u, none)]
+                )
                 _, y = ctx.saved_tensors
                 return t * y
 
@@ -91,8 +93,8 @@ def test_tangents_nobody_gave_are_zeros_or_none(torch):
             moved_by(lib, lambda x, m=m, P=Product, y=y: P.apply(x, y, m), x, x).tolist()
             for m in (False, True)
         ]
-        found.append([seen, moved])
-    assert found[0] == found[1]
+        results.append([seen, moved])
+    assert results[0] == results[1]
 
 
 def test_a_jvp_must_fit_the_outputs():

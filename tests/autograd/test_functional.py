@@ -1,4 +1,4 @@
-"""`autograd.functional` returns what PyTorch's does, and refuses what it refuses."""
+"""`autograd.functional`: results and errors are PyTorch's."""
 
 from __future__ import annotations
 
@@ -75,23 +75,23 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_results_are_pytorchs(torch, name):
-    found = []
+    results = []
     for lib in (edutorch, torch):
-        given = (numbers(lib, *row) for row in ((1, 2), (0.5, -1), (0.3, 0.1), (2, 3)))
-        a, b, v, w = given
+        vectors = (numbers(lib, *row) for row in ((1, 2), (0.5, -1), (0.3, 0.1), (2, 3)))
+        a, b, v, w = vectors
         if "recorded" in name:
             a.requires_grad_()
-        found.append(CALLS[name](lib.autograd.functional, a, b, v, w))
-    agree(*found, recorded="forward" not in name)
+        results.append(CALLS[name](lib.autograd.functional, a, b, v, w))
+    agree(*results, recorded="forward" not in name)
 
 
 def test_a_recorded_jacobian_can_be_differentiated(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         a = numbers(lib, 1, 2).requires_grad_()
         rows = lib.autograd.functional.jacobian(lambda a: a.exp() * a, a, create_graph=True)
-        found.append(lib.autograd.grad((rows**2).sum(), a))
-    agree(*found)
+        results.append(lib.autograd.grad((rows**2).sum(), a))
+    agree(*results)
 
 
 REFUSED = {

@@ -8,8 +8,8 @@ import edutorch
 from edutorch.autograd import Function, gradcheck, gradgradcheck
 
 
-def numbers(kind=edutorch.float64):
-    return edutorch.tensor([0.3, -1.2, 2.0], dtype=kind, requires_grad=True)
+def numbers(dtype=edutorch.float64):
+    return edutorch.tensor([0.3, -1.2, 2.0], dtype=dtype, requires_grad=True)
 
 
 def product(a, b):
@@ -17,11 +17,11 @@ def product(a, b):
 
 
 def test_every_way_agrees_on_real_and_complex_numbers():
-    given = (numbers(), numbers(edutorch.complex128))
+    inputs = (numbers(), numbers(edutorch.complex128))
     ways = ("check_forward_ad", "check_batched_grad", "fast_mode", "check_grad_dtypes")
-    assert gradcheck(product, given, **dict.fromkeys(ways, True))
+    assert gradcheck(product, inputs, **dict.fromkeys(ways, True))
     assert gradgradcheck(
-        product, given, check_fwd_over_rev=True, check_batched_grad=True,
+        product, inputs, check_fwd_over_rev=True, check_batched_grad=True,
         gen_non_contig_grad_outputs=True,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""`autograd.graph`: hooks on saved values, edges, and what a node can be asked."""
+"""`autograd.graph`: hooks on saved tensors, edges, and attributes of nodes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from edutorch.autograd import graph
 from edutorch.errors import GradientError, StaleValueError
 
 
-def leaf(lib: Any, *numbers: float) -> Any:
-    return lib.tensor(list(numbers), dtype=lib.float64, requires_grad=True)
+def leaf(lib: Any, *values: float) -> Any:
+    return lib.tensor(list(values), dtype=lib.float64, requires_grad=True)
 
 
 def program(lib: Any, x: Any, w: Any) -> Any:
@@ -51,7 +51,7 @@ PACKS = {
 
 @pytest.mark.parametrize("name", PACKS)
 def test_derivatives_go_through_the_hooks(name):
-    found = []
+    results = []
     for hooks in ((lambda x: x, lambda x: x), PACKS[name]):
         x, w = leaf(edutorch, 0.5, 1.0, -1.0), leaf(edutorch, 2.0, -1.0, 0.3)
         with graph.saved_tensors_hooks(*hooks):
@@ -59,20 +59,20 @@ def test_derivatives_go_through_the_hooks(name):
             loss = program(edutorch, x, w) + (y + z).sum()
         first = edutorch.autograd.grad(loss, (x, w), create_graph=True)
         second = edutorch.autograd.grad(sum((g * g).sum() for g in first), (x, w))
-        found.append([each.tolist() for each in (*first, *second)])
+        results.append([gradient.tolist() for gradient in (*first, *second)])
     x, w = leaf(edutorch, 0.5, 1.0, -1.0), leaf(edutorch, 2.0, -1.0, 0.3)
     y, z = cubes(edutorch)(x)
     loss = program(edutorch, x, w) + (y + z).sum()
     first = edutorch.autograd.grad(loss, (x, w), create_graph=True)
     second = edutorch.autograd.grad(sum((g * g).sum() for g in first), (x, w))
-    for row in found:
+    for row in results:
         for ours, wanted in zip(row, (*first, *second), strict=True):
             assert ours == pytest.approx(wanted.tolist())
 
 
 @pytest.mark.oracle
 def test_the_same_values_are_packed_and_used(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         packed, unpacked = [], []
 
@@ -89,8 +89,8 @@ def test_the_same_values_are_packed_and_used(torch):
             y = x * w
             z = y.exp()
         (z.sum() * 1).backward()
-        found.append([packed, len(unpacked), x.grad.tolist(), w.grad.tolist()])
-    ours, theirs = found
+        results.append([packed, len(unpacked), x.grad.tolist(), w.grad.tolist()])
+    ours, theirs = results
     assert sorted(ours[0]) == sorted(theirs[0])
     assert ours[1] == theirs[1]
     assert ours[2] == pytest.approx(theirs[2])
@@ -135,7 +135,7 @@ def test_only_the_innermost_hooks_are_called():
 
 
 def test_what_is_packed_in_place_is_noticed_or_right():
-    """A hook that keeps the very memory: an overwritten value is an error, never wrong."""
+    """A hook that keeps the tensor itself: an overwritten value is an error, never wrong."""
     x, w = leaf(edutorch, 1.0, 2.0), edutorch.tensor([3.0, 4.0], dtype=edutorch.float64)
     with graph.saved_tensors_hooks(lambda x: x, lambda x: x):
         y = (x * w).sum()
@@ -171,7 +171,7 @@ def test_values_may_be_overwritten_where_that_is_allowed():
 
 @pytest.mark.oracle
 def test_a_hook_on_several_tensors(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
         said = []
         x, w, v = leaf(lib, 1.0), leaf(lib, 2.0), leaf(lib, 3.0)
@@ -189,10 +189,10 @@ def test_a_hook_on_several_tensors(torch):
         lib.autograd.graph.register_multi_grad_hook((x, w), once.append, mode="any")
         (x * w).sum().backward()
         (x * w).sum().backward()
-        found.append([said, len(once)])
+        results.append([said, len(once)])
         with pytest.raises(ValueError, match="Expects mode to be one of"):
             lib.autograd.graph.register_multi_grad_hook((x,), told, mode="some")
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 def test_gradient_edges():

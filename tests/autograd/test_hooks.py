@@ -1,4 +1,4 @@
-"""Hooks on nodes and leaves see, and replace, what PyTorch's do."""
+"""Hooks on nodes and leaves get, and replace, the same gradients as in PyTorch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_leaf_hooks(torch):
 
 
 def test_hooks_of_a_function_with_two_outputs(torch):
-    found = []
+    results = []
     for lib in (edutorch, torch):
 
         class Two(lib.autograd.Function):
@@ -73,8 +73,8 @@ def test_hooks_of_a_function_with_two_outputs(torch):
         a.grad_fn.register_prehook(lambda o, seen=seen: seen.append(shown(o)))
         a.grad_fn.register_hook(lambda i, o, seen=seen: seen.append((shown(i), shown(o))))
         (a + b * 5).backward()
-        found.append((seen, x.grad.item()))
-    assert found[0] == found[1]
+        results.append((seen, x.grad.item()))
+    assert results[0] == results[1]
 
 
 def test_a_hook_returns_as_many(torch):

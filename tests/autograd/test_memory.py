@@ -1,4 +1,4 @@
-"""Backward lets go of each array as soon as it was used; `checkpoint` trades memory for work."""
+"""Backward frees each array after its last use; `checkpoint` trades memory for computation."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _traced():
 
 
 def live() -> float:
-    """Return how many arrays live now."""
+    """Return the number of live arrays."""
     return tracemalloc.get_traced_memory()[0] / ARRAY
 
 
 def peak_of(work) -> float:
-    """Return how many more arrays than before lived at once during `work`."""
+    """Return the peak number of additional live arrays during `work`."""
     tracemalloc.reset_peak()
     before = tracemalloc.get_traced_memory()[0]
     work()
@@ -80,7 +80,7 @@ CUTS = {
 
 @pytest.mark.parametrize("name", CUTS)
 def test_nothing_is_left_for_python_to_search(name):
-    """Objects that refer to each other live on until Python searches for them, step after step."""
+    """Reference cycles would be freed only by the garbage collector."""
     x, cut = leaf(), CUTS[name]
 
     def step():
@@ -135,7 +135,7 @@ def trained(net, x):
 
 
 def test_checkpoint_keeps_the_inputs_of_its_segments_alone():
-    """36 saved arrays; with 6 segments 6 inputs, and 6 more while one is computed anew."""
+    """36 saved arrays; with 6 segments 6 inputs, and 6 more while one is recomputed."""
     x = leaf()
 
     def in_segments(x):

@@ -12,7 +12,7 @@ import edutorch
 
 
 class Deep(edutorch.autograd.Function):
-    """Its backward runs the backward of another one, until `n` is 0."""
+    """Its backward runs that of another instance, until `n` is 0."""
 
     seen: ClassVar[list] = []
     fails = False
@@ -80,7 +80,7 @@ def test_a_hook_may_run_backward():
 
 
 def test_modes_go_along():
-    found = []
+    results = []
 
     class Last(edutorch.autograd.Function):
         @staticmethod
@@ -90,7 +90,7 @@ def test_modes_go_along():
 
         @staticmethod
         def backward(ctx, g):
-            found.append(edutorch.is_grad_enabled())
+            results.append(edutorch.is_grad_enabled())
             with edutorch.enable_grad():
                 x = edutorch.ones(1, requires_grad=True)
                 if ctx.n:
@@ -99,4 +99,4 @@ def test_modes_go_along():
 
     x = edutorch.ones(1, requires_grad=True)
     Last.apply(x, 50).sum().backward()
-    assert found == [False] * 51
+    assert results == [False] * 51

@@ -1,4 +1,4 @@
-"""The gradient of a loss that looks at one class of each row waits as `OneHotGradient` for log_softmax."""
+"""`OneHotGradient`: the lazy gradient of a loss that reads one class of each row."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def all_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[OneHotGradient]:
-    """Note which of them became arrays."""
-    found: list[OneHotGradient] = []
+    """Record which of them were materialized."""
+    materialized: list[OneHotGradient] = []
     as_it_was = OneHotGradient.materialize
 
     def noted(self: OneHotGradient) -> Any:
-        found.append(self)
+        materialized.append(self)
         return as_it_was(self)
 
     monkeypatch.setattr(OneHotGradient, "materialize", noted)
-    return found
+    return materialized
 
 
 def scores(shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,7 +45,7 @@ def scores(shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def exact(x: torch.Tensor, target: torch.Tensor) -> np.ndarray:
-    """The gradient of the mean: (softmax - 1 at the right class) / n."""
+    """The gradient of the mean: (softmax - 1 at the target class) / n."""
     odds = np.exp(x.detach().numpy())
     odds /= odds.sum(1, keepdims=True)
     odds[np.arange(len(odds)), target.numpy()] -= 1
@@ -69,8 +69,10 @@ def test_no_array_in_between(shape: tuple[int, int], computed: list[OneHotGradie
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("ignored", [-100, 1])
-def test_all_settings(reduction: str, weighted: bool, ignored: int, computed: list[OneHotGradient]) -> None:
-    """As with `create_graph`, for which zeros are made."""
+def test_all_settings(
+    reduction: str, weighted: bool, ignored: int, computed: list[OneHotGradient]
+) -> None:
+    """With `create_graph`, the dense gradient is computed instead."""
     x, target = scores((5, 4))
     weight = torch.tensor([1.0, 2.0, 0.5, 3.0], dtype=torch.float64) if weighted else None
     g = torch.tensor([1.0, -2.0, 3.0, 0.5, 2.0], dtype=torch.float64)
@@ -82,9 +84,9 @@ def test_all_settings(reduction: str, weighted: bool, ignored: int, computed: li
         total.backward(create_graph=recorded)
         return x.grad.detach().numpy()
 
-    found = gradient(False)
+    result = gradient(False)
     assert not computed
-    np.testing.assert_allclose(found, gradient(True), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(result, gradient(True), rtol=1e-12, atol=1e-15)
 
 
 def test_hooks_see_an_array() -> None:
@@ -114,12 +116,12 @@ def test_other_ops_get_an_array(computed: list[OneHotGradient]) -> None:
     x.grad = None
     F.nll_loss(F.log_softmax(x, 0), target).backward()  # along the other axis
     assert len(computed) == 2
-    found = x.grad.numpy()
+    result = x.grad.numpy()
     logs = F.log_softmax(x, 0)
     picked = torch.zeros(5, 4, dtype=torch.float64)
     picked[torch.arange(5), target] = -0.2
     (wanted,) = torch.autograd.grad(logs, x, picked)
-    np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(result, wanted.numpy(), rtol=1e-12, atol=1e-15)
 
 
 def test_functions_of_users_get_an_array(computed: list[OneHotGradient]) -> None:
@@ -143,7 +145,7 @@ def test_functions_of_users_get_an_array(computed: list[OneHotGradient]) -> None
 
 
 def test_what_waits_is_computed_before_a_hook_runs(computed: list[OneHotGradient]) -> None:
-    """The hook belongs to a younger branch; it may write into what the loss was made of."""
+    """The hook is in a later branch; it may write into the operands of the loss."""
     x, target = scores((5, 4))
     wanted = exact(x, target)
     logs = F.log_softmax(x, 1)

@@ -1,4 +1,4 @@
-"""Holds a module of ours to PyTorch's: same parameters, same outputs, same gradients."""
+"""Compare a module with PyTorch's: same parameters, outputs and gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}
 
 
 def ours_of(theirs: Any, device: str, requires_grad: bool = False) -> edutorch.Tensor:
-    """Make a tensor of ours from one of PyTorch's."""
+    """Convert a tensor of PyTorch to edutorch."""
     made = edutorch.tensor(theirs.detach().numpy().copy(), device=device)
     return made.requires_grad_() if requires_grad else made
 
@@ -28,14 +28,14 @@ def assert_close(ours: Any, theirs: Any, what: str = "", **tolerance: float) -> 
         assert ours is None, what
         return
     expected = theirs.detach().numpy()
-    found = ours.detach().cpu().numpy()
-    assert found.shape == expected.shape, what
-    assert found.dtype == expected.dtype, what
-    np.testing.assert_allclose(found, expected, err_msg=what, **(TOLERANCE | tolerance))
+    result = ours.detach().cpu().numpy()
+    assert result.shape == expected.shape, what
+    assert result.dtype == expected.dtype, what
+    np.testing.assert_allclose(result, expected, err_msg=what, **(TOLERANCE | tolerance))
 
 
 def carry(state: Any, device: str) -> dict[str, Any]:
-    """Turn a state_dict of PyTorch into one of ours."""
+    """Convert a state_dict of PyTorch to edutorch."""
     return {key: ours_of(value, device) for key, value in state.items()}
 
 
@@ -47,7 +47,7 @@ def compare_modules(
     *,
     differentiable: Sequence[int] = (0,),
 ) -> None:
-    """Carry PyTorch's parameters over and compare everything that comes out.
+    """Copy PyTorch's parameters, and compare outputs and gradients.
 
     `inputs` are PyTorch's tensors; those numbered in `differentiable` get gradients.
     """

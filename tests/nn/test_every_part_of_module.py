@@ -1,4 +1,4 @@
-"""Each public name of torch.nn.Module, hooks for all modules, and where PyTorch keeps things."""
+"""Each public name of torch.nn.Module, global hooks, and the modules that define each name."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_hooks_for_all_modules(torch):
         model[1].register_forward_hook(lambda m, args, y: said.append("own"))
         model[1].register_forward_pre_hook(lambda m, args: said.append("own pre"))
 
-        def note(kind):
-            return lambda m, *given: said.append((kind, type(m).__name__, len(given)))
+        def note(label):
+            return lambda m, *values: said.append((label, type(m).__name__, len(values)))
 
-        def gradients(kind):
-            return lambda m, *given: said.append((kind, [rounded(each) for each in given]))
+        def gradients(label):
+            return lambda m, *values: said.append((label, [rounded(g) for g in values]))
 
         handles = [
             home.register_module_forward_pre_hook(note("pre")),
@@ -83,8 +83,8 @@ def test_hooks_on_registering(torch):
     def run(library):
         said, home = [], modules(library)
 
-        def note(kind):
-            return lambda m, name, member: said.append((kind, type(m).__name__, name))
+        def note(label):
+            return lambda m, name, member: said.append((label, type(m).__name__, name))
 
         with (
             home.register_module_parameter_registration_hook(note("parameter")),
@@ -125,7 +125,7 @@ def test_backward_hooks_in_old_style(torch):
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_backward_hooks_in_old_style_for_all():
-    """PyTorch's are of one kind for the whole process, so it is not asked here."""
+    """PyTorch's hooks have one type for the whole process, so it is not compared here."""
     said, home = [], modules(edutorch)
     x = edutorch.tensor([1.0, 2.0], requires_grad=True)
     with home.register_module_backward_hook(lambda m, into, out: said.append((m, rounded(out)))):
@@ -192,7 +192,7 @@ def test_conversions(torch):
                 device="cpu"), lambda: norm.share_memory(), lambda: norm.float(),
         ):  # fmt: skip
             assert change() is norm
-            made.append([str(each.dtype) for each in norm.state_dict().values()])
+            made.append([str(tensor.dtype) for tensor in norm.state_dict().values()])
         conv = nn.Conv2d(2, 2, 3).to(memory_format=library.channels_last)
         return made, conv.weight.stride(), conv.bias.stride()
 
@@ -201,7 +201,7 @@ def test_conversions(torch):
 
 
 def test_subclasses_are_asked(torch):
-    """A child may do something of its own in train, _apply and state_dict."""
+    """A child may override train, _apply and state_dict."""
 
     def run(library):
         said = []
@@ -303,7 +303,7 @@ def test_imports_of_pytorch_code(line, torch):
 
 
 def test_those_who_stand_behind_are_the_same(torch):
-    """isinstance(m, _BatchNorm) must mean what it means in PyTorch."""
+    """isinstance(m, _BatchNorm) has the same meaning as in PyTorch."""
     bases = {"batchnorm": "_BatchNorm _NormBase", "conv": "_ConvNd _ConvTransposeNd",
              "loss": "_Loss _WeightedLoss", "dropout": "_DropoutNd",
              "instancenorm": "_InstanceNorm",
@@ -311,15 +311,15 @@ def test_those_who_stand_behind_are_the_same(torch):
              "_AdaptiveAvgPoolNd _AdaptiveMaxPoolNd"}  # fmt: skip
     for file, names in bases.items():
         for name in names.split():
-            found = []
+            results = []
             for library in (edutorch, torch):
                 home = importlib.import_module(f"{library.__name__}.nn.modules.{file}")
                 base = getattr(home, name)
-                found.append({
-                    each for each, kind in vars(library.nn).items()
-                    if isinstance(kind, type) and issubclass(kind, base)
+                results.append({
+                    name_ for name_, value in vars(library.nn).items()
+                    if isinstance(value, type) and issubclass(value, base)
                 })  # fmt: skip
-            assert found[0] == found[1], name
+            assert results[0] == results[1], name
 
 
 def test_what_the_settings_helpers_compute(torch):
@@ -372,5 +372,5 @@ def test_parameters_begin_again(name):
         for parameter in layer.parameters():
             parameter.fill_(9)
     layer.reset_parameters()
-    for found, expected in zip(layer.parameters(), fresh.parameters(), strict=True):
-        assert found.tolist() == expected.tolist()
+    for result, expected in zip(layer.parameters(), fresh.parameters(), strict=True):
+        assert result.tolist() == expected.tolist()

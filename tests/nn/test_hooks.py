@@ -9,7 +9,7 @@ from edutorch import nn
 
 
 def logging_hooks(module, log):
-    """Hang every kind of hook on a module of either library."""
+    """Register every type of hook on a module of either library."""
     module.register_forward_pre_hook(lambda m, args: log.append(("pre", len(args))))
     module.register_forward_hook(lambda m, args, y: log.append(("post", tuple(y.shape))))
     module.register_full_backward_pre_hook(
@@ -117,14 +117,14 @@ def test_backward_hooks_of_several_inputs_and_outputs(device):
     (product + 10 * total).sum().backward()
     ((into, out),) = seen
     assert flag == "x"
-    assert [each.item() for each in into[:2]] == [13, 12]
+    assert [gradient.item() for gradient in into[:2]] == [13, 12]
     assert into[2] is None and out[2] is None
-    assert [each.item() for each in out[:2]] == [1, 10]
+    assert [gradient.item() for gradient in out[:2]] == [1, 10]
     assert (a.grad.item(), b.grad.item()) == (13, 12)
 
 
 def test_a_backward_hook_of_a_first_layer(device):
-    """Its input wants no gradient, yet the hook is called."""
+    """The hook is called although the input does not require grad."""
     module, seen = nn.Linear(2, 1), []
     module.register_full_backward_hook(lambda m, into, out: seen.append((into, out[0].tolist())))
     module(edutorch.ones(1, 2)).sum().backward()

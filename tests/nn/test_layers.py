@@ -1,4 +1,4 @@
-"""Layers together, and what they do besides the numbers (those: tests/test_every_module.py)."""
+"""Combinations and properties of layers (their values: tests/test_every_module.py)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def test_max_pool_finds_the_places_that_pytorch_finds(device, torch):
     image = torch.randn(2, 3, 7, 8)
     settings = {"kernel_size": 3, "stride": 2, "padding": 1, "return_indices": True}
     _, expected = torch.nn.MaxPool2d(**settings)(image)
-    _, found = nn.MaxPool2d(**settings)(edutorch.tensor(image.numpy()))
-    assert found.tolist() == expected.tolist()
+    _, indices = nn.MaxPool2d(**settings)(edutorch.tensor(image.numpy()))
+    assert indices.tolist() == expected.tolist()
 
 
 def test_max_pool_does_not_pass_over_nan(device):
@@ -30,7 +30,7 @@ def test_a_relu_in_place_behind_a_pooling(device, torch):
 
 
 def test_a_small_resnet_equals_pytorch(device, torch):
-    """Convolution, norm, shortcut, pooling and head in one, twice in a row through one block."""
+    """A residual network with a block that is used twice."""
 
     def make(library):
         class Block(library.Module):

@@ -1,4 +1,4 @@
-"""Layers that learn the size of their input: they become what PyTorch's become."""
+"""Lazy layers become the same ordinary layers as in PyTorch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_parameters_are_the_same_objects_before_and_after(device):
     )
     y = net(edutorch.ones(1, 3, device=device, dtype=edutorch.float64))
     assert all(a is b for a, b in zip(before, net.parameters(), strict=True))
-    assert all(type(each) is nn.Parameter and each.is_leaf for each in before)
+    assert all(type(parameter) is nn.Parameter and parameter.is_leaf for parameter in before)
     assert before[0].dtype is edutorch.float64 and before[0].requires_grad
     y.sum().backward()
     optimizer = edutorch.optim.SGD(before, lr=0.1)
@@ -177,8 +177,8 @@ def test_a_lazy_module_of_ones_own():
 
 
 def test_factory_kwargs(torch):
-    for given in ({}, {"device": "cpu"}, {"factory_kwargs": {"dtype": 1}, "device": 2}, None):
-        assert nn.factory_kwargs(given) == torch.nn.factory_kwargs(given)
+    for kwargs in ({}, {"device": "cpu"}, {"factory_kwargs": {"dtype": 1}, "device": 2}, None):
+        assert nn.factory_kwargs(kwargs) == torch.nn.factory_kwargs(kwargs)
     with pytest.raises(TypeError, match="unexpected kwargs"):
         nn.factory_kwargs({"size": 1})
     with pytest.raises(TypeError, match="device specified twice"):
@@ -186,7 +186,7 @@ def test_factory_kwargs(torch):
 
 
 def test_filling_what_has_no_shape_yet():
-    """Old code fills `.data` of all layers before the first batch: there is nothing to fill."""
+    """Old code fills `.data` of all layers before the first batch; lazy ones have none yet."""
 
     def fill(module):
         if isinstance(module, nn.Linear):

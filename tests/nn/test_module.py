@@ -1,4 +1,4 @@
-"""Module itself: what it holds, by which names, and what walks over it."""
+"""`Module`: registration, names and iteration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edutorch.events import ModuleEntered, ModuleLeft, listening
 
 
 def make(library, tensor_of):
-    """A module of one library with one of everything."""
+    """A module of one library with each type of member."""
 
     class Inner(library.Module):
         def __init__(self):
@@ -260,11 +260,12 @@ def test_sequential_is_a_list(device):
     model = nn.Sequential(*layers)
     assert len(model) == 3
     assert model[1] is model[-2] is layers[1]
-    assert [type(each) for each in model[1:]] == [nn.Tanh, nn.Sigmoid]
+    assert [type(module) for module in model[1:]] == [nn.Tanh, nn.Sigmoid]
     del model[0]
     assert list(model._modules) == ["0", "1"]
     model.append(nn.ReLU()).insert(0, nn.Identity()).extend([nn.GELU()])
-    assert [type(each) for each in model] == [nn.Identity, nn.Tanh, nn.Sigmoid, nn.ReLU, nn.GELU]
+    types = [type(module) for module in model]
+    assert types == [nn.Identity, nn.Tanh, nn.Sigmoid, nn.ReLU, nn.GELU]
     assert type(model.pop(0)) is nn.Identity
     model[0] = nn.SiLU()
     assert type(model[0]) is nn.SiLU
@@ -281,7 +282,7 @@ def test_module_list_and_dict(device):
     named = nn.ModuleDict([("a", nn.ReLU())])
     named["b"] = nn.Tanh()
     assert list(named.keys()) == ["a", "b"]
-    assert [type(each) for each in named.values()] == [nn.ReLU, nn.Tanh]
+    assert [type(module) for module in named.values()] == [nn.ReLU, nn.Tanh]
     assert "a" in named and len(named) == 2
     assert type(named.pop("a")) is nn.ReLU
     named.clear()

@@ -23,10 +23,10 @@ def test_differentiable_twice(name, args, shape, device):
     assert edutorch.autograd.gradgradcheck(lambda x: layer(x), (x,))
 
 
-@pytest.mark.parametrize("kind", ["plain", "causal", "bool", "float", "scale", "gqa"])
-def test_attention(kind, device, torch):
+@pytest.mark.parametrize("case", ["plain", "causal", "bool", "float", "scale", "gqa"])
+def test_attention(case, device, torch):
     torch.manual_seed(3)
-    heads = 2 if kind == "gqa" else 4
+    heads = 2 if case == "gqa" else 4
     shapes = [(2, 4, 3, 5), (2, heads, 6, 5), (2, heads, 6, 2)]
     theirs = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes]
     ours = [ours_of(their, device, True) for their in theirs]
@@ -37,15 +37,15 @@ def test_attention(kind, device, torch):
         "float": torch.where(seen, torch.randn(3, 6).double(), float("-inf")),
     }
     settings = {"causal": {"is_causal": True}, "scale": {"scale": 0.3},
-        "gqa": {"enable_gqa": True}}.get(kind, {})  # fmt: skip
-    mask = masks.get(kind)
+        "gqa": {"enable_gqa": True}}.get(case, {})  # fmt: skip
+    mask = masks.get(case)
     attend = torch.nn.functional.scaled_dot_product_attention
     expected = attend(*theirs, attn_mask=mask, **settings)
     own_mask = None if mask is None else ours_of(mask, device)
-    found = nn.functional.scaled_dot_product_attention(*ours, attn_mask=own_mask, **settings)
-    assert_close(found, expected)
+    result = nn.functional.scaled_dot_product_attention(*ours, attn_mask=own_mask, **settings)
+    assert_close(result, expected)
     expected.square().sum().backward()
-    (found * found).sum().backward()
+    (result * result).sum().backward()
     for mine, other in zip(ours, theirs, strict=True):
         assert_close(mine.grad, other.grad)
 

@@ -1,4 +1,4 @@
-"""The rarer modules against PyTorch: activations, dropout, losses, tables, old names."""
+"""Rarer modules against PyTorch: activations, dropout, losses, embeddings, deprecated names."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_ctc(reduction, device, torch):
     lengths = (torch.tensor([8, 7, 2]), torch.tensor([3, 2, 3]))
     expected = torch.nn.CTCLoss(**settings)(x.log_softmax(2), texts, *lengths)
     mine = ours_of(x, device, True)
-    others = [ours_of(each, device) for each in (texts, *lengths)]
-    found = nn.CTCLoss(**settings)(mine.log_softmax(2), *others)
-    assert_close(found, expected)
+    others = [ours_of(array, device) for array in (texts, *lengths)]
+    result = nn.CTCLoss(**settings)(mine.log_softmax(2), *others)
+    assert_close(result, expected)
     expected.sum().backward()
-    found.sum().backward()
+    result.sum().backward()
     assert_close(mine.grad, x.grad)
 
 
@@ -108,11 +108,11 @@ def test_adaptive_softmax(settings, device, torch):
     for shape, targets in (((5,), [0, 3, 5, 19, 12]), ((3,), [1, 2, 3]), ((), 17)):
         x = numbers(torch, *shape, 16).requires_grad_()
         mine, target = ours_of(x, device, True), torch.tensor(targets)
-        expected, found = theirs(x, target), ours(mine, ours_of(target, device))
-        assert_close(found.output, expected.output)
-        assert_close(found.loss, expected.loss)
+        expected, result = theirs(x, target), ours(mine, ours_of(target, device))
+        assert_close(result.output, expected.output)
+        assert_close(result.loss, expected.loss)
         (expected.loss + (expected.output**2).sum()).backward()
-        (found.loss + (found.output**2).sum()).backward()
+        (result.loss + (result.output**2).sum()).backward()
         assert_close(mine.grad, x.grad)
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert_close(a.grad, b.grad)
@@ -196,20 +196,20 @@ def test_embedding_bag(settings, device, torch):
 
 @pytest.mark.parametrize("name", ["Embedding", "EmbeddingBag"])
 def test_tables_that_are_given(name, device, torch):
-    kind = getattr(nn, name)
+    cls = getattr(nn, name)
     table = edutorch.ones(3, 2, device=device)
-    frozen, trained = kind.from_pretrained(table), kind.from_pretrained(table, freeze=False)
+    frozen, trained = cls.from_pretrained(table), cls.from_pretrained(table, freeze=False)
     assert not frozen.weight.requires_grad and trained.weight.requires_grad
     assert frozen(edutorch.tensor([[0, 2]], device=device)).device == table.device
     assert repr(frozen) == repr(getattr(torch.nn, name).from_pretrained(torch.ones(3, 2)))
     with pytest.raises(AssertionError, match="expected to be 2-dimensional"):
-        kind.from_pretrained(edutorch.ones(3))
+        cls.from_pretrained(edutorch.ones(3))
     with pytest.raises(AssertionError, match="Shape of weight does not match"):
-        kind(3, 4, _weight=edutorch.ones(3, 2))
+        cls(3, 4, _weight=edutorch.ones(3, 2))
     with pytest.raises(AssertionError, match="Padding_idx must be within"):
-        kind(3, 4, padding_idx=3)
+        cls(3, 4, padding_idx=3)
     edutorch.manual_seed(0)
-    weight = kind(200, 50, padding_idx=1).weight
+    weight = cls(200, 50, padding_idx=1).weight
     assert abs(weight.std().item() - 1) < 0.02 and weight[1].abs().sum().item() == 0
 
 

@@ -1,4 +1,4 @@
-"""state_dict and load_state_dict, whose report is PyTorch's."""
+"""state_dict and load_state_dict; the error report is PyTorch's."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def damaged(state):
 
 def test_the_report_is_pytorchs(torch):
     ours, theirs = make(nn), make(torch.nn)
-    with pytest.raises(RuntimeError) as found:
+    with pytest.raises(RuntimeError) as error:
         ours.load_state_dict(damaged(ours.state_dict()))
     with pytest.raises(RuntimeError) as expected:
         theirs.load_state_dict(damaged(theirs.state_dict()))
-    report = str(found.value)
+    report = str(error.value)
     assert report.split("\n  hint:")[0] == str(expected.value)
     assert "strict=False" in report
 
@@ -59,10 +59,10 @@ def test_not_strict_says_what_was_left_out(torch):
         del state["0.bias"]
         return {**state, "extra": state["2.bias"]}
 
-    found = ours.load_state_dict(partly(ours.state_dict()), strict=False)
+    keys = ours.load_state_dict(partly(ours.state_dict()), strict=False)
     expected = theirs.load_state_dict(partly(theirs.state_dict()), strict=False)
-    assert tuple(found) == tuple(expected)
-    assert repr(found) == repr(expected)
+    assert tuple(keys) == tuple(expected)
+    assert repr(keys) == repr(expected)
 
 
 def test_a_prefix_is_recognised():

@@ -19,7 +19,7 @@ def net(library):
 
 
 def both(run, torch):
-    """Run with both libraries and compare what is said."""
+    """Run with both libraries and compare the errors."""
     assert run(edutorch) == run(torch)
 
 
@@ -237,12 +237,12 @@ def test_assigned_parameters_keep_their_wish_for_gradients(torch):
     def run(library):
         model = library.nn.Linear(2, 1)
         model.bias.requires_grad_(False)
-        given = {
+        state = {
             "weight": library.ones(1, 2),
             "bias": library.nn.Parameter(library.ones(1)),
         }
-        model.load_state_dict(given, assign=True)
-        return model.weight.requires_grad, model.bias.requires_grad, model.bias is given["bias"]
+        model.load_state_dict(state, assign=True)
+        return model.weight.requires_grad, model.bias.requires_grad, model.bias is state["bias"]
 
     both(run, torch)
 

@@ -16,7 +16,7 @@ SETTINGS = [
     {}, {"norm_first": True}, {"batch_first": True, "bias": False}, {"activation": "gelu"},
     {"layer_norm_eps": 1e-2, "norm_first": True, "batch_first": True},
 ]  # fmt: skip
-KINDS = ["plain", "causal", "hint", "hidden", "padding", "float", "both"]
+MASK_TYPES = ["plain", "causal", "hint", "hidden", "padding", "float", "both"]
 N, SOURCE, TARGET, SIZE = 2, 4, 3, 8
 
 
@@ -24,8 +24,8 @@ def some(torch, *shape):
     return torch.randn(*shape, dtype=torch.float64)
 
 
-def masks(torch, kind, length):
-    """Return PyTorch's mask, padding mask and is_causal of one sequence looking at itself."""
+def masks(torch, mask_type, length):
+    """Return PyTorch's mask, padding mask and is_causal for self-attention over a sequence."""
     hidden = torch.triu(torch.ones(length, length, dtype=torch.bool), 1)
     padding = torch.zeros(N, length, dtype=torch.bool)
     padding[0, -1] = True
@@ -34,11 +34,11 @@ def masks(torch, kind, length):
         "plain": (None, None, False), "causal": (causal, None, False), "hint": (causal, None, True),
         "hidden": (hidden, None, False), "padding": (None, padding, False),
         "float": (some(torch, length, length), None, False), "both": (hidden, padding, False),
-    }[kind]  # fmt: skip
+    }[mask_type]  # fmt: skip
 
 
 def pair(torch, make, device, training):
-    """Make a module with each library, the same weights in both."""
+    """Create a module with each library, with the same weights."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's, of nested tensors
         theirs = make(torch.nn).double().train(training)
@@ -56,12 +56,12 @@ def mine_of(value, device, torch):
 def compare(ours, theirs, inputs, call, device, torch):
     """Call both, compare outputs and all gradients."""
     x = [input_.requires_grad_() for input_ in inputs]
-    mine = [ours_of(each, device, True) for each in x]
+    mine = [ours_of(array, device, True) for array in x]
     expected = theirs(*x, **call)
-    found = ours(*mine, **{key: mine_of(value, device, torch) for key, value in call.items()})
-    assert_close(found, expected)
+    result = ours(*mine, **{key: mine_of(value, device, torch) for key, value in call.items()})
+    assert_close(result, expected)
     (expected**3).sum().backward()
-    (found**3).sum().backward()
+    (result**3).sum().backward()
     for a, b in zip(mine, x, strict=True):
         assert_close(a.grad, b.grad, "input")
     for a, (name, b) in zip(ours.parameters(), theirs.named_parameters(), strict=True):
@@ -74,32 +74,32 @@ def inputs(torch, settings, *lengths):
 
 
 @tried("training", [True, False])
-@tried("kind", KINDS)
+@tried("mask_type", MASK_TYPES)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_encoder_layer(settings, kind, training, device, torch):
+def test_encoder_layer(settings, mask_type, training, device, torch):
     torch.manual_seed(0)
     ours, theirs = pair(
         torch, lambda nn: nn.TransformerEncoderLayer(SIZE, 2, 5, 0.0, **settings), device, training
     )
-    mask, padding, is_causal = masks(torch, kind, SOURCE)
+    mask, padding, is_causal = masks(torch, mask_type, SOURCE)
     call = {"src_mask": mask, "src_key_padding_mask": padding, "is_causal": is_causal}
     compare(ours, theirs, inputs(torch, settings, SOURCE), call, device, torch)
 
 
-@tried("kind", KINDS)
+@tried("mask_type", MASK_TYPES)
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_decoder_layer(settings, kind, device, torch):
+def test_decoder_layer(settings, mask_type, device, torch):
     torch.manual_seed(1)
     ours, theirs = pair(
         torch, lambda nn: nn.TransformerDecoderLayer(SIZE, 2, 5, 0.0, **settings), device, True
     )
-    mask, padding, is_causal = masks(torch, kind, TARGET)
+    mask, padding, is_causal = masks(torch, mask_type, TARGET)
     away = torch.zeros(N, SOURCE, dtype=torch.bool)
     away[1, :2] = True
     call = {
         "tgt_mask": mask, "tgt_key_padding_mask": padding, "tgt_is_causal": is_causal,
         "memory_key_padding_mask": away if padding is not None else None,
-        "memory_mask": some(torch, TARGET, SOURCE) if kind == "float" else None,
+        "memory_mask": some(torch, TARGET, SOURCE) if mask_type == "float" else None,
     }  # fmt: skip
     compare(ours, theirs, inputs(torch, settings, TARGET, SOURCE), call, device, torch)
 
@@ -113,15 +113,15 @@ def stack_of(what):
 
 
 @tried("training", [True, False])
-@tried("kind", KINDS)
-def test_stacks(kind, training, device, torch):
+@tried("mask_type", MASK_TYPES)
+def test_stacks(mask_type, training, device, torch):
     torch.manual_seed(2)
     settings = {"batch_first": True}
-    mask, padding, is_causal = masks(torch, kind, SOURCE)
+    mask, padding, is_causal = masks(torch, mask_type, SOURCE)
     ours, theirs = pair(torch, stack_of("Encoder"), device, training)
     call = {"mask": mask, "src_key_padding_mask": padding, "is_causal": is_causal}
     compare(ours, theirs, inputs(torch, settings, SOURCE), call, device, torch)
-    mask, padding, is_causal = masks(torch, kind, TARGET)
+    mask, padding, is_causal = masks(torch, mask_type, TARGET)
     ours, theirs = pair(torch, stack_of("Decoder"), device, training)
     call = {"tgt_mask": mask, "tgt_key_padding_mask": padding, "tgt_is_causal": is_causal}
     compare(ours, theirs, inputs(torch, settings, TARGET, SOURCE), call, device, torch)

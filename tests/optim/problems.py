@@ -1,4 +1,4 @@
-"""What the optimizers are tried on: one small problem, and settings for each of them."""
+"""A small problem for all optimizers, and the settings to test each of them with."""
 
 from __future__ import annotations
 
@@ -88,20 +88,20 @@ COMPLEX = [setting for setting in SETTINGS if setting[0] not in ("Adafactor", "M
 
 
 def label(value):
-    """Name a case by its settings; where a function lies in memory is left out."""
+    """Name a case by its settings, without addresses of functions."""
     return re.sub(r"<function (\S+) at \w+>", r"\1", str(value))
 
 
 def parameters(library, dtype):
     """Return parameters by name, of either library."""
     dtype = getattr(library, dtype)
-    found = {}
+    tensors = {}
     for name, values in START.items():
         value = library.tensor(values, dtype=dtype)
         if value.is_complex():
             value = value + 0.5j * value.flip(-1) - 0.2j
-        found[name] = value.detach().requires_grad_()
-    return found
+        tensors[name] = value.detach().requires_grad_()
+    return tensors
 
 
 def both(torch, name, settings, dtype="float64"):
@@ -147,29 +147,29 @@ def all_close(ours, theirs, small):
 
 
 def compare_states(ours, theirs, small):
-    """Compare two state_dicts: the same keys, types and numbers."""
+    """Compare two state_dicts: the same keys, dtypes and values."""
     assert ours["param_groups"] == theirs["param_groups"]
     assert list(ours["state"]) == list(theirs["state"])
     for number, state in theirs["state"].items():
         assert set(ours["state"][number]) == set(state)
         for key, value in state.items():
-            found = ours["state"][number][key]
+            value_found = ours["state"][number][key]
             np.testing.assert_allclose(
-                numbers(found), numbers(value), rtol=max(small, 1e-6), atol=1e-9, err_msg=key
+                numbers(value_found), numbers(value), rtol=max(small, 1e-6), atol=1e-9, err_msg=key
             )
             if hasattr(value, "dtype") and optim_dtype_matters(key):
-                assert str(found.dtype) == str(value.dtype)
+                assert str(value_found.dtype) == str(value.dtype)
 
 
 def optim_dtype_matters(key):
-    """Say whether both keep a tensor: of the step length PyTorch makes one only at times."""
+    """Whether both hold a tensor: for the step length PyTorch does so only sometimes."""
     return key != "t"
 
 
 def numbers(value):
-    """Return what a piece of state holds as a list of numbers."""
+    """Return the elements of a value of the state as a list."""
     if isinstance(value, list):
-        return [number for each in value if each is not None for number in flat(each)]
+        return [number for item in value if item is not None for number in flat(item)]
     return flat(value)
 
 
@@ -178,20 +178,20 @@ def flat(value):
 
 
 def to_edutorch(value):
-    """Turn a state_dict of PyTorch into one of edutorch."""
-    return converted(value, lambda each: edutorch.tensor(each.detach().numpy()))
+    """Convert a state_dict of PyTorch to edutorch."""
+    return converted(value, lambda tensor: edutorch.tensor(tensor.detach().numpy()))
 
 
 def to_torch(torch, value):
-    """Turn a state_dict of edutorch into one of PyTorch."""
-    return converted(value, lambda each: torch.tensor(each.detach().numpy()))
+    """Convert a state_dict of edutorch to PyTorch."""
+    return converted(value, lambda tensor: torch.tensor(tensor.detach().numpy()))
 
 
 def converted(value, one):
     if isinstance(value, dict):
-        return {key: converted(each, one) for key, each in value.items()}
+        return {key: converted(item, one) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(converted(each, one) for each in value)
+        return type(value)(converted(item, one) for item in value)
     return one(value) if hasattr(value, "detach") else value
 
 

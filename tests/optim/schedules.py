@@ -1,4 +1,4 @@
-"""What the schedulers are tried with: settings for each of them, and a run of one."""
+"""The settings to test each scheduler with, and a run of one."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ SETTINGS = [
 ]  # fmt: skip
 
 
-def make(library, name, settings, kind="SGD"):
+def make(library, name, settings, optimizer_name="SGD"):
     """Return an optimizer with two groups and its scheduler."""
     x, y = (library.zeros(1, requires_grad=True) for _ in range(2))
-    more = {"momentum": 0.9} if kind == "SGD" else {}
+    more = {"momentum": 0.9} if optimizer_name == "SGD" else {}
     groups = [{"params": [x]}, {"params": [y], "lr": 0.3}]
-    optimizer = getattr(library.optim, kind)(groups, lr=0.1, **more)
+    optimizer = getattr(library.optim, optimizer_name)(groups, lr=0.1, **more)
     if "of" in settings:
         return optimizer, COMBINED[settings["of"]](library.optim.lr_scheduler, optimizer)
     home = library.optim.swa_utils if name == "SWALR" else library.optim.lr_scheduler
@@ -51,28 +51,28 @@ def make(library, name, settings, kind="SGD"):
 
 
 COMBINED = {
-    "warm-up, then cosine": lambda kinds, o: kinds.SequentialLR(
-        o, [kinds.LinearLR(o, 0.1, total_iters=5), kinds.CosineAnnealingLR(o, 30)], [5]
+    "warm-up, then cosine": lambda lrs, o: lrs.SequentialLR(
+        o, [lrs.LinearLR(o, 0.1, total_iters=5), lrs.CosineAnnealingLR(o, 30)], [5]
     ),
-    "three in a row": lambda kinds, o: kinds.SequentialLR(
-        o, [kinds.ConstantLR(o, 0.1, 4), kinds.StepLR(o, 3), kinds.PolynomialLR(o, 9)], [10, 30]
+    "three in a row": lambda lrs, o: lrs.SequentialLR(
+        o, [lrs.ConstantLR(o, 0.1, 4), lrs.StepLR(o, 3), lrs.PolynomialLR(o, 9)], [10, 30]
     ),
-    "chained": lambda kinds, o: kinds.ChainedScheduler(
-        [kinds.LinearLR(o, 0.1, total_iters=5), kinds.ExponentialLR(o, 0.9)]
+    "chained": lambda lrs, o: lrs.ChainedScheduler(
+        [lrs.LinearLR(o, 0.1, total_iters=5), lrs.ExponentialLR(o, 0.9)]
     ),
-    "three at once": lambda kinds, o: kinds.ChainedScheduler(
-        [kinds.StepLR(o, 9, 0.5), kinds.LinearLR(o, total_iters=20), kinds.ExponentialLR(o, 0.99)],
+    "three at once": lambda lrs, o: lrs.ChainedScheduler(
+        [lrs.StepLR(o, 9, 0.5), lrs.LinearLR(o, total_iters=20), lrs.ExponentialLR(o, 0.99)],
         optimizer=o,
     ),
-    "nested": lambda kinds, o: kinds.SequentialLR(
-        o, [kinds.ChainedScheduler([kinds.ConstantLR(o), kinds.ExponentialLR(o, 0.9)]),
-            kinds.CosineAnnealingWarmRestarts(o, 9, 2)], [12],
+    "nested": lambda lrs, o: lrs.SequentialLR(
+        o, [lrs.ChainedScheduler([lrs.ConstantLR(o), lrs.ExponentialLR(o, 0.9)]),
+            lrs.CosineAnnealingWarmRestarts(o, 9, 2)], [12],
     ),
 }  # fmt: skip
 
 
 def settings_of(optimizer):
-    """Return what schedules change."""
+    """Return the settings that schedules change."""
     return [
         [value for key, value in sorted(group.items()) if key in ("lr", "momentum", "betas")]
         for group in optimizer.param_groups
@@ -80,18 +80,18 @@ def settings_of(optimizer):
 
 
 def go(optimizer, scheduler, steps):
-    """Return all rates and momenta on the way."""
-    found = []
+    """Return the rates and momenta of all steps."""
+    results = []
     for _ in range(steps):
         optimizer.step()
         scheduler.step()
         assert scheduler.get_last_lr() == [group["lr"] for group in optimizer.param_groups]
-        found += settings_of(optimizer)
-    return found
+        results += settings_of(optimizer)
+    return results
 
 
 def flat(values):
-    """Yield the numbers in nested lists."""
+    """Yield the elements of nested lists."""
     for value in values:
         if isinstance(value, list | tuple):
             yield from flat(value)

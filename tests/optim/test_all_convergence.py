@@ -1,4 +1,4 @@
-"""Every optimizer finds a minimum, keeps its memory, and does what its paper says."""
+"""Every optimizer converges, does not leak memory, and follows its paper."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_it_fits_a_plane(name, device):
 
 @pytest.mark.parametrize("name", DOWNHILL)
 def test_steps_leave_nothing_behind(name):
-    """Neither objects nor blocks of memory add up from step to step, nor are cycles made."""
+    """Steps leak neither objects nor memory blocks, and create no reference cycles."""
     x = edutorch.ones(4, 3, requires_grad=True)
     more = {"history_size": 3} if name == "LBFGS" else {}
     optimizer = getattr(optim, name)([x], **more)
@@ -109,17 +109,17 @@ def test_muon_turns_all_directions_alike(device):
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3)], ids=str)
 def test_muon_is_pytorchs_within_bfloat16(settings, shape, torch):
     start = np.sin(np.arange(15.0)).reshape(shape)
-    found = []
+    results = []
     for library in (edutorch, torch):
         x = library.tensor(start, requires_grad=True)
         optimizer = library.optim.Muon([x], **settings)
         for step in range(5):
             x.grad = library.tensor(np.cos(step + start * 3))
             optimizer.step()
-        found.append(x.tolist())
+        results.append(x.tolist())
     lr = settings.get("lr", 1e-3)
-    np.testing.assert_allclose(*found, atol=0.1 * lr)
-    assert abs(np.subtract(found[0], start)).max() > 0.3 * lr
+    np.testing.assert_allclose(*results, atol=0.1 * lr)
+    assert abs(np.subtract(results[0], start)).max() > 0.3 * lr
 
 
 def test_adafactor_remembers_a_row_and_a_column():
@@ -142,7 +142,7 @@ def test_asgd_averages_where_it_has_been():
 
 
 def test_lbfgs_needs_few_steps_where_sgd_needs_many():
-    """Rosenbrock's valley: narrow, and bent."""
+    """Rosenbrock's function, a narrow curved valley."""
     x = edutorch.tensor([-1.2, 1.0], dtype=edutorch.float64, requires_grad=True)
     optimizer = optim.LBFGS([x], line_search_fn="strong_wolfe", max_iter=60)
 
@@ -163,7 +163,7 @@ def test_a_line_search_ends_at_a_good_point(first):
         return Point(t, (t - 3) ** 4 - t, None, 4 * (t - 3) ** 3 - 1)
 
     start = look(0.0)
-    found, evaluations = strong_wolfe(look, start, first, 1.0)
-    assert found.loss <= start.loss + 1e-4 * found.t * start.slope
-    assert abs(found.slope) <= 0.9 * abs(start.slope)
+    point, evaluations = strong_wolfe(look, start, first, 1.0)
+    assert point.loss <= start.loss + 1e-4 * point.t * start.slope
+    assert abs(point.slope) <= 0.9 * abs(start.slope)
     assert evaluations <= 15

@@ -1,4 +1,4 @@
-"""What all optimizers share: hooks, names, groups added later, states from elsewhere."""
+"""Features of all optimizers: hooks, names, groups added later, states from PyTorch."""
 
 from __future__ import annotations
 
@@ -127,16 +127,16 @@ def test_a_step_is_seen_by_backward(name):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("differentiable", [False, True], ids=["fast", "recorded"])
 def test_a_gradient_of_zero_makes_no_step(name, dtype, differentiable):
-    kind = getattr(optim, name)
+    cls = getattr(optim, name)
     leaf = edutorch.ones(2, 2, dtype=getattr(edutorch, dtype), requires_grad=True)
-    if differentiable and "differentiable" not in inspect.signature(kind).parameters:
+    if differentiable and "differentiable" not in inspect.signature(cls).parameters:
         pytest.skip("its steps cannot be recorded")
     settings = {"weight_decay": 0.0} if "W" in name or name == "Muon" else {}
     x = leaf * 1 if differentiable else leaf
     if differentiable:
         x.retain_grad()
         settings["differentiable"] = True
-    optimizer = kind([x], **settings)
+    optimizer = cls([x], **settings)
     before = x.detach().clone()
     for _ in range(3):
         x.grad = edutorch.zeros_like(before)
@@ -176,14 +176,14 @@ def test_short_numbers_stay_short(name, dtype):
 
 @pytest.mark.parametrize("name", STEPPING)
 def test_gradients_of_any_layout(name):
-    found = []
+    results = []
     for flipped in (False, True):
         x = edutorch.arange(6.0).reshape(2, 3).requires_grad_()
         grad = edutorch.arange(6.0).reshape(2, 3) - 2.5
         x.grad = grad.T.contiguous().T if flipped else grad
         getattr(optim, name)([x], lr=0.1).step()
-        found.append(x.tolist())
-    assert found[0] == found[1]
+        results.append(x.tolist())
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("name", ALL)

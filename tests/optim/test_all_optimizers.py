@@ -1,4 +1,4 @@
-"""Optimizers on each device, with complex numbers, recorded, and what they refuse.
+"""Optimizers on each device, with complex parameters, recorded, and their errors.
 
 Their steps and states are compared with PyTorch's in tests/test_every_optimizer.py.
 """
@@ -65,7 +65,7 @@ def test_a_closure_is_called_with_gradients_on(name, settings):
     def closure():
         calls.append(edutorch.is_grad_enabled())
         optimizer.zero_grad()
-        loss = sum((each.square().sum() for each in p.values()), edutorch.tensor(0.0))
+        loss = sum((param.square().sum() for param in p.values()), edutorch.tensor(0.0))
         loss.backward()
         return loss
 
@@ -126,8 +126,8 @@ def test_what_an_optimizer_cannot_train():
     ):
         with pytest.raises(ValueError, match=text):
             wrong()
-    for each in (x, z):
-        each.grad = edutorch.ones_like(each)
+    for non_leaf in (x, z):
+        non_leaf.grad = edutorch.ones_like(non_leaf)
     for optimizer, text in (
         (optim.SparseAdam([x]), "does not support dense gradients, please consider Adam"),
         (optim.Adafactor([z]), "does not support complex parameters"),
@@ -159,7 +159,7 @@ REFUSED_BY_PYTORCH = ["Adamax", "Rprop"]  # a second step writes over what the f
 
 
 def three_steps(library, name, start, pulls, **settings):
-    """Return where three steps lead whose gradients are given."""
+    """Return the parameters after three steps with given gradients."""
     x = start.clone()
     optimizer = getattr(library.optim, name)([x], lr=0.1, differentiable=True, **settings)
     optimizer.add_param_group({"params": [library.ones(1, requires_grad=True)]})
@@ -170,7 +170,7 @@ def three_steps(library, name, start, pulls, **settings):
 
 
 def recorded(library):
-    """Return a start and three gradients."""
+    """Return initial values and three gradients."""
     return [
         library.tensor(values, dtype=library.float64, requires_grad=True)
         for values in ([1.0, -2.0, 0.5], [[0.3, -1.0, 0.7], [0.5, -0.2, 0.1], [0.1, -0.4, 0.9]])
@@ -186,13 +186,13 @@ def test_gradients_flow_through_the_steps(name):
 
 @pytest.mark.parametrize("name", [n for n in DIFFERENTIABLE if n not in REFUSED_BY_PYTORCH])
 def test_these_gradients_are_pytorchs(name, torch):
-    found = []
+    results = []
     for library in (edutorch, torch):
         start, pulls = recorded(library)
         x = three_steps(library, name, start, pulls)
         (x * x).sum().backward()
-        found.append([x, start.grad, pulls.grad])
-    for mine, other in zip(*found, strict=True):
+        results.append([x, start.grad, pulls.grad])
+    for mine, other in zip(*results, strict=True):
         np.testing.assert_allclose(mine.tolist(), other.tolist(), rtol=1e-4, atol=1e-9)
 
 
@@ -202,7 +202,7 @@ def test_these_gradients_are_pytorchs(name, torch):
     ("Adam", {"amsgrad": True, "maximize": True}), ("RMSprop", {"centered": True}),
 ], ids=str)  # fmt: skip
 def test_gradients_flow_through_each_option(name, settings):
-    """The recorded steps lead where the others do, and their gradients are right."""
+    """Recorded steps equal the others, and their gradients are correct."""
     start, pulls = recorded(edutorch)
     assert edutorch.autograd.gradcheck(
         lambda start, pulls: three_steps(edutorch, name, start, pulls, **settings), (start, pulls)
@@ -212,8 +212,8 @@ def test_gradients_flow_through_each_option(name, settings):
     for pull in pulls.detach():
         plain.grad = pull * 2
         optimizer.step()
-    found = three_steps(edutorch, name, start, pulls, **settings)
-    np.testing.assert_allclose(found.tolist(), plain.tolist(), rtol=1e-9)
+    result = three_steps(edutorch, name, start, pulls, **settings)
+    np.testing.assert_allclose(result.tolist(), plain.tolist(), rtol=1e-9)
 
 
 def test_gradients_flow_to_the_rate():
@@ -244,7 +244,7 @@ def test_a_rate_may_be_a_tensor(torch):
 
 @pytest.mark.parametrize(("name", "settings"), STATEFUL, ids=str)
 def test_parameters_of_any_number_of_axes(name, settings, torch):
-    """Adafactor takes the last two axes as rows and columns, and all others one by one."""
+    """Adafactor treats the last two axes as rows and columns, and all others as a batch."""
     generator = np.random.default_rng(0)
     shapes = [(), (3,), (2, 3), (2, 3, 4), (2, 3, 2, 2)]
     starts = [generator.normal(size=shape) for shape in shapes]

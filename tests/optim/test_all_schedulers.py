@@ -1,4 +1,4 @@
-"""Schedulers against PyTorch's: given epochs, plateaus, warnings and refusals.
+"""Schedulers against PyTorch's: given epochs, plateaus, warnings and errors.
 
 Their rates and states are compared in tests/test_every_scheduler.py.
 """
@@ -18,7 +18,7 @@ from tests.optim.schedules import SETTINGS, close, go, make
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("name", "settings"), SETTINGS[:29], ids=label)
 def test_a_given_epoch_is_gone_to(name, settings, torch):
-    found = []
+    results = []
     for library in (edutorch, torch):
         optimizer, scheduler = make(library, name, settings)
         rates = []
@@ -26,8 +26,8 @@ def test_a_given_epoch_is_gone_to(name, settings, torch):
             optimizer.step()
             scheduler.step(epoch)
             rates += scheduler.get_last_lr()
-        found.append(rates)
-    close(*found)
+        results.append(rates)
+    close(*results)
 
 
 def test_a_rate_that_is_a_tensor_stays_that_tensor(torch):
@@ -50,17 +50,17 @@ def warned(act):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         act()
-    return [str(each.message)[:60] for each in caught if each.category is UserWarning]
+    return [str(warning.message)[:60] for warning in caught if warning.category is UserWarning]
 
 
 def test_the_order_of_steps_is_watched(torch):
     def run(library):
-        kinds = library.optim.lr_scheduler
+        lr_scheduler = library.optim.lr_scheduler
         said = []
         for wrong in (True, False):
             optimizer = library.optim.SGD([library.zeros(1, requires_grad=True)], lr=0.1)
             optimizer.step()  # before there was a scheduler: this does not count
-            scheduler = kinds.StepLR(optimizer, 1)
+            scheduler = lr_scheduler.StepLR(optimizer, 1)
             if not wrong:
                 optimizer.step()
             said += [warned(scheduler.step), warned(scheduler.step)]
@@ -115,20 +115,20 @@ def test_an_optimizer_without_momentum_has_none_to_change(name):
 
 
 def test_what_cannot_be_combined():
-    kinds = optim.lr_scheduler
+    lr_scheduler = optim.lr_scheduler
     optimizer, other = (optim.SGD([edutorch.zeros(1, requires_grad=True)]) for _ in range(2))
-    step = kinds.StepLR(optimizer, 1)
+    step = lr_scheduler.StepLR(optimizer, 1)
     for schedulers, milestones, error, text in (
         ([], [], ValueError, "at least one scheduler"), ([3], [], TypeError, "should have"),
-        ([step, kinds.ReduceLROnPlateau(optimizer)], [1], ValueError, "does not support"),
-        ([step, kinds.StepLR(other, 1)], [1], ValueError, "same optimizer"),
+        ([step, lr_scheduler.ReduceLROnPlateau(optimizer)], [1], ValueError, "does not support"),
+        ([step, lr_scheduler.StepLR(other, 1)], [1], ValueError, "same optimizer"),
     ):  # fmt: skip
         with pytest.raises(error, match=text):
-            kinds.SequentialLR(optimizer, schedulers, milestones)
+            lr_scheduler.SequentialLR(optimizer, schedulers, milestones)
         with pytest.raises(error, match=text):
-            kinds.ChainedScheduler(schedulers, optimizer)
+            lr_scheduler.ChainedScheduler(schedulers, optimizer)
     with pytest.raises(ValueError, match="one more than the number of milestone"):
-        kinds.SequentialLR(optimizer, [step], [1])
+        lr_scheduler.SequentialLR(optimizer, [step], [1])
 
 
 def test_other_refusals():
@@ -167,7 +167,7 @@ def test_callable_objects_are_saved_with_a_schedule():
     ("name", "settings"), [*SETTINGS[:29], ("CosineAnnealingLR", {"T_max": 1})], ids=label
 )
 def test_a_rate_asked_for_between_steps(name, settings, torch):
-    """`get_lr` is public: outside a step it goes one step on from the present rate, as there."""
+    """`get_lr` is public: outside a step it returns the next rate, as in PyTorch."""
     asked = []
     for library in (edutorch, torch):
         optimizer, scheduler = make(library, name, settings)

@@ -1,4 +1,4 @@
-"""Optimizers move complex parameters as PyTorch's do: both parts by themselves."""
+"""Optimizers update the real and imaginary parts of parameters separately, as in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line search of LBFGS looks where PyTorch's looks, and ends where it ends."""
+"""The line search of LBFGS tries the same steps as PyTorch's, and returns the same one."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_it_tries_pytorchs_steps(name, most, torch):
 
 
 def test_a_straight_loss_is_followed_as_far_as_in_pytorch(torch):
-    """Ten times further in each step: the loss has no lowest point."""
+    """The step grows by a factor of ten each time: the loss is unbounded below."""
 
     def run(library: Any) -> float:
         x = library.zeros(1, dtype=library.float64, requires_grad=True)

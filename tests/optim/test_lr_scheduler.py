@@ -1,4 +1,4 @@
-"""Schedulers that share an optimizer, and what they refuse."""
+"""Schedulers that share an optimizer, and their errors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def test_two_schedulers_share_an_optimizer(torch):
         optimizer = library.optim.SGD([library.zeros(1, requires_grad=True)], lr=1.0)
         one = library.optim.lr_scheduler.LinearLR(optimizer, total_iters=4)
         two = library.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
-        found = []
+        results = []
         for _ in range(10):
             optimizer.step()
             one.step()
             two.step()
-            found += two.get_last_lr()
-        return found
+            results += two.get_last_lr()
+        return results
 
     assert both(edutorch) == pytest.approx(both(torch))
 
@@ -41,40 +41,43 @@ def test_what_makes_no_sense():
 
 
 def test_sequences_inside_sequences():
-    """Wherever an inner one stands, it gives the rates that it gives alone, from its first on."""
-    kinds = edutorch.optim.lr_scheduler
+    """An inner scheduler yields the rates that it yields alone, wherever it starts."""
+    lr_scheduler = edutorch.optim.lr_scheduler
 
     def rates(make, count=4):
         optimizer = edutorch.optim.SGD([edutorch.zeros(1, requires_grad=True)], lr=1.0)
-        scheduler, found = make(optimizer), []
+        scheduler, results = make(optimizer), []
         for _ in range(count):
-            found.append(optimizer.param_groups[0]["lr"])
+            results.append(optimizer.param_groups[0]["lr"])
             optimizer.step()
             scheduler.step()
-        return pytest.approx(found)
+        return pytest.approx(results)
 
     def inner(optimizer):
-        parts = [kinds.StepLR(optimizer, 1, 0.5), kinds.ExponentialLR(optimizer, 0.9)]
-        return kinds.SequentialLR(optimizer, parts, [2])
+        parts = [lr_scheduler.StepLR(optimizer, 1, 0.5), lr_scheduler.ExponentialLR(optimizer, 0.9)]
+        return lr_scheduler.SequentialLR(optimizer, parts, [2])
 
     def chain(optimizer):
-        parts = [kinds.ConstantLR(optimizer, 0.5, 2), kinds.ExponentialLR(optimizer, 0.9)]
-        return kinds.ChainedScheduler(parts, optimizer)
+        parts = [
+            lr_scheduler.ConstantLR(optimizer, 0.5, 2),
+            lr_scheduler.ExponentialLR(optimizer, 0.9),
+        ]
+        return lr_scheduler.ChainedScheduler(parts, optimizer)
 
     def flat(optimizer):
-        return kinds.ConstantLR(optimizer, 0.1, 100)
+        return lr_scheduler.ConstantLR(optimizer, 0.1, 100)
 
     for make in (inner, chain):
         alone = rates(make).expected
-        last = rates(lambda o, make=make: kinds.SequentialLR(o, [flat(o), make(o)], [3]), 7)
+        last = rates(lambda o, make=make: lr_scheduler.SequentialLR(o, [flat(o), make(o)], [3]), 7)
         assert last.expected == pytest.approx([0.1, 0.1, 0.1, *alone])
         if make is chain:
             continue  # as the first one it steps once when it begins, as in PyTorch
-        first = rates(lambda o, make=make: kinds.SequentialLR(o, [make(o), flat(o)], [4]), 6)
+        first = rates(lambda o, make=make: lr_scheduler.SequentialLR(o, [make(o), flat(o)], [4]), 6)
         assert first.expected == pytest.approx([*alone, 0.1, 0.1])
         deep = rates(
-            lambda o, make=make: kinds.SequentialLR(
-                o, [kinds.SequentialLR(o, [flat(o), make(o)], [1]), flat(o)], [5]
+            lambda o, make=make: lr_scheduler.SequentialLR(
+                o, [lr_scheduler.SequentialLR(o, [flat(o), make(o)], [1]), flat(o)], [5]
             ),
             6,
         )

@@ -1,4 +1,4 @@
-"""The memory of one training step is that of the next one."""
+"""Training steps reuse the memory of earlier ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(faults(100))
 
 @pytest.mark.skipif(not keep_freed_memory(), reason="needs glibc's malloc")
 def test_a_step_asks_the_kernel_for_no_new_pages():
-    """A gradient of 784 x 128 numbers has a hundred pages; given back, all would come anew."""
+    """A gradient of 784 x 128 elements has a hundred pages, which would fault again if freed."""
     command = [sys.executable, "-c", STEPS]
     # A compiler beside the steps would take pages of its own.
     environment = {**os.environ, "EDUTORCH_KERNELS": "wait"}

@@ -1,4 +1,4 @@
-"""Groups, closures, events and refusals of the optimizers."""
+"""Groups, closures, events and errors of optimizers."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_zero_grad(device):
 
 
 def test_an_optimizer_in_pytorchs_style(device):
-    """A subclass with a `step` of its own, as tutorials write it."""
+    """A subclass that overrides `step`, as in tutorials."""
 
     class Plain(optim.Optimizer):
         def __init__(self, params, lr):
@@ -127,7 +127,7 @@ def test_an_optimizer_in_pytorchs_style(device):
     with listening(heard.append):
         Plain([x], lr=0.25).step()
     assert x.item() == 1
-    assert [type(each) for each in heard].count(Stepped) == 1
+    assert [type(event) for event in heard].count(Stepped) == 1
 
 
 def test_hooks_and_events(device):
@@ -173,7 +173,7 @@ def test_a_state_of_another_size_is_refused():
 
 
 def test_gradients_of_any_layout(device):
-    """A gradient may be a transposed view; the numbers have to land in the right place."""
+    """A gradient may be a transposed view; its elements have to be matched correctly."""
     x = edutorch.arange(6.0).reshape(2, 3).requires_grad_()
     x.grad = edutorch.arange(6.0).reshape(3, 2).T
     optim.SGD([x], lr=1.0).step()
@@ -182,7 +182,7 @@ def test_gradients_of_any_layout(device):
 
 @pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Adagrad"])
 def test_the_count_of_steps_stays_on_the_cpu(name):
-    """As in PyTorch: reading it must not wait for the device."""
+    """As in PyTorch: reading it must not synchronize with the device."""
     weight = edutorch.nn.Parameter(edutorch.ones(2, device="strict"))
     optimizer = getattr(edutorch.optim, name)([weight])
     (weight * 2).sum().backward()

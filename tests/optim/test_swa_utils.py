@@ -1,4 +1,4 @@
-"""Averaged models, against PyTorch's and against averages worked out here."""
+"""Averaged models, against PyTorch's and against averages computed here."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_what_makes_no_sense():
 
 
 def test_averaging_finds_the_minimum_of_a_noisy_loss():
-    """Each step sees other data; the average is closer to the truth than the last one."""
+    """With other data in each step, the average is closer to the solution than the last step."""
     model = nn.Linear(1, 1, bias=False)
     averaged = swa_utils.AveragedModel(model)
     optimizer = optim.SGD(model.parameters(), lr=0.3)

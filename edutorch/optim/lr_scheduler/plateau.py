@@ -110,10 +110,10 @@ class ReduceLROnPlateau(LRScheduler):
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, min_lr in zip(groups, self.min_lrs, strict=True):
-            before = float(group["lr"])
-            after = max(before * self.factor, min_lr)
-            if before - after > self.eps:
-                set_group_value(group, "lr", after)
+            old_lr = float(group["lr"])
+            new_lr = max(old_lr * self.factor, min_lr)
+            if old_lr - new_lr > self.eps:
+                set_group_value(group, "lr", new_lr)
 
     @property
     def in_cooldown(self) -> bool:
