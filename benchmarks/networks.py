@@ -85,12 +85,12 @@ def gpt(
     class Gpt(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+            self.words, self.positions = nn.Embedding(words, width), nn.Embedding(length, width)
             self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
             self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
 
         def forward(self, tokens: Any) -> Any:
-            x = self.words(tokens) + self.places(torch.arange(tokens.shape[1]))
+            x = self.words(tokens) + self.positions(torch.arange(tokens.shape[1]))
             return self.head(self.norm(self.blocks(x))).view(-1, words)
 
     return Gpt()

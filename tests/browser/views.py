@@ -8,11 +8,8 @@ from typing import Any
 import edutorch
 from edutorch import nn, optim
 from edutorch.nn import functional as F
-from edutorch.viz import draw
-from edutorch.viz import walk
-from edutorch.viz import touch, toy
+from edutorch.viz import draw, live, touch, toy, walk
 from edutorch.viz.explore.clickable import Explorer
-from edutorch.viz import live
 from edutorch.viz.live.layout_queue import LIMIT
 
 STEPS = 40

@@ -12,14 +12,14 @@ from edutorch.viz.history.difference import (
     SAME,
     Change,
     Comparison,
-    pair_by_count,
     find_changes,
-    value_change,
+    pair_by_count,
     pair_nodes,
     percent_text,
+    printable_path,
     relative_change,
     short_text,
-    printable_path,
+    value_change,
 )
 from edutorch.viz.tensors.summaries import Stats, summarize
 

@@ -11,9 +11,8 @@ import pytest
 
 import edutorch
 from edutorch import nn
-from edutorch.viz import draw
+from edutorch.viz import draw, live
 from edutorch.viz.history.export import ExportError, code, page
-from edutorch.viz import live
 from edutorch.viz.live.layout_queue import LayoutQueue
 from edutorch.viz.live.messages import pack_values
 from edutorch.viz.live.view import NothingRecordedError

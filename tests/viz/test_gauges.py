@@ -15,8 +15,8 @@ from edutorch.viz.live.layer_health import (
     Activation,
     Gauges,
     Row,
-    sample_of,
     alive_units,
+    sample_of,
 )
 from edutorch.viz.live.layer_health_messages import FINE, GAUGE_MESSAGES, health_messages
 from edutorch.viz.live.view import live

@@ -10,11 +10,11 @@ import edutorch as torch
 from edutorch import nn
 from edutorch.modes import DEFAULT, current
 from edutorch.nn import functional as F
+from edutorch.viz import live
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.live import sampling_policy as looks
-from edutorch.viz import live
 from edutorch.viz.live.messages import pack_values, texts_of
-from edutorch.viz.live.packed_values import Message, row_statistics, pack
+from edutorch.viz.live.packed_values import Message, pack, row_statistics
 from edutorch.viz.live.sampling_policy import STABLE_AFTER
 from edutorch.viz.tensors.summaries import summarize
 

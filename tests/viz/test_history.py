@@ -10,10 +10,10 @@ import pytest
 
 import edutorch
 from edutorch import nn, optim
+from edutorch.viz import live
 from edutorch.viz.graph.model import Graph, Snapshot, Vertex, arrange
 from edutorch.viz.history.difference import Comparison, find_changes, pair_nodes, relative_change
 from edutorch.viz.history.recording import History, StepError, evenly_spaced, pack, unpack
-from edutorch.viz import live
 from edutorch.viz.render.static import FormatError
 from edutorch.viz.tensors.summaries import summarize
 from tests.viz.golden import example

@@ -11,10 +11,10 @@ import pytest
 import edutorch
 from benchmarks.live import deep
 from edutorch.events import listening
+from edutorch.viz import live
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.graph.names import Names
 from edutorch.viz.live import layout_queue
-from edutorch.viz import live
 from edutorch.viz.live.messages import patch_of
 from edutorch.viz.live.page import PageState
 from edutorch.viz.live.recorder import Recorder

@@ -13,8 +13,8 @@ import edutorch
 from edutorch import nn, optim
 from edutorch.events import _STEP_LISTENERS
 from edutorch.modes import current, listening
-from edutorch.viz.live import throttle
 from edutorch.viz import live
+from edutorch.viz.live import throttle
 from tests.viz.test_live import descend, press, run, start, watched
 
 

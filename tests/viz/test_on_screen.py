@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import edutorch as torch
-from edutorch.viz.graph.fold import Choice
 from edutorch.viz import live
+from edutorch.viz.graph.fold import Choice
 from edutorch.viz.live.packed_values import UNKNOWN, Message
 from edutorch.viz.live.page import MOST_VIEWS, PageState
 from tests.viz.test_glance import LOOPS, Loop, Page, attention, changed, glanced, mlp, settled

@@ -11,10 +11,10 @@ from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.live.messages import pack_values, sign_of, texts_of
 from edutorch.viz.live.packed_values import (
     Message,
-    row_statistics,
-    pack,
-    scaled_norm,
     numpy_row_statistics,
+    pack,
+    row_statistics,
+    scaled_norm,
 )
 from edutorch.viz.render.dot import FAINT, flow_text, grad_text, value_text
 from edutorch.viz.tensors.summaries import Stats, summarize

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import edutorch
+from edutorch.viz import live
 from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.live import layout_queue
 from edutorch.viz.live import page as stage
-from edutorch.viz import live
 from edutorch.viz.live.layout_queue import LayoutQueue, blank_snapshot, strip_style, write_labels
 from edutorch.viz.render.dot import dot_text, node_lines
 from edutorch.viz.render.graphviz import engines, render

@@ -3,8 +3,8 @@
 import edutorch as torch
 from edutorch.events import BackwardEnded, Stepped, listen_steps, step_event
 from edutorch.modes import current
-from edutorch.viz.live import sampling_policy
 from edutorch.viz import live
+from edutorch.viz.live import sampling_policy
 from edutorch.viz.live.idle_steps import IdleSteps
 
 FAR = float("inf")

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from edutorch.viz.diagnostics.non_finite_causes import (
-    FORWARD_CAUSES,
-    DELIBERATE_OPS,
-    DELIBERATE,
     BACKWARD_CAUSES,
-    count_non_finite,
+    DELIBERATE,
+    DELIBERATE_OPS,
+    FORWARD_CAUSES,
     cause_in_backward,
     cause_of,
+    count_non_finite,
     describe_operand,
     has_nan,
     places_text,
