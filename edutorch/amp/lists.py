@@ -135,7 +135,7 @@ DEPENDENT_POLICIES: dict[tuple[str, str], Callable[..., str | None]] = {
 }
 
 DEPENDENT_POLICIES |= {
-    ("strict", name): DEPENDENT_POLICIES[place, name]
-    for place, name in DEPENDENT_POLICIES
-    if place == "cuda"
+    ("strict", name): DEPENDENT_POLICIES[device, name]
+    for device, name in DEPENDENT_POLICIES
+    if device == "cuda"
 }

@@ -262,11 +262,11 @@ def concatenate_chunks(parts: Sequence[Any], out_dims: Dims, func: Callable[...,
     spec = tree_flatten(parts[0])[1]
     dims = result_dims(func, parts[0], spec, out_dims)
     columns = zip(*(tree_leaves(part) for part in parts), strict=True)
-    whole = [
+    outputs = [
         column[0] if dim is None else cat(list(column), dim)
         for column, dim in zip(columns, dims, strict=True)
     ]
-    return tree_unflatten(whole, spec)
+    return tree_unflatten(outputs, spec)
 
 
 def check_out_dims(out_dims: Dims, func: Callable[..., Any]) -> None:

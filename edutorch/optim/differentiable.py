@@ -32,7 +32,7 @@ class DifferentiableOptimizer(Optimizer):
     """
 
     def step_param(
-        self, group: dict[str, Any], param: Tensor, grad: Array, place: CodeLocation
+        self, group: dict[str, Any], param: Tensor, grad: Array, location: CodeLocation
     ) -> None:
         """Unpack a parameter, its gradient and its state, and update it."""
         tensors = self.get_state(group, param)
@@ -42,7 +42,7 @@ class DifferentiableOptimizer(Optimizer):
         array = param._array
         state = {key: as_real(value._array) for key, value in tensors.items()}
         self.run_update(group, as_real(array), as_real(grad), increment_step(state, tensors))
-        param._bump(place)
+        param._bump(location)
 
     def get_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
         """Return the state of a parameter, created at its first step."""
@@ -68,11 +68,11 @@ class FastDifferentiableOptimizer(Optimizer):
         raise NotImplementedError(f"{type(self).__name__} has no rule()")
 
     def step_param(
-        self, group: dict[str, Any], param: Tensor, grad: Array, place: CodeLocation
+        self, group: dict[str, Any], param: Tensor, grad: Array, location: CodeLocation
     ) -> None:
         """Update a parameter: with arrays, or with `differentiable` as part of the graph."""
         if not group.get("differentiable"):
-            super().step_param(group, param, grad, place)
+            super().step_param(group, param, grad, location)
             return
         if not self.state.get(param) and (state := self.init_state(group, param)):
             self.state[param] = state

@@ -58,7 +58,7 @@ class FusedKernel:
         key: Any,
         group: dict[str, Any],
         params: list[Tensor],
-        place: CodeLocation,
+        location: CodeLocation,
     ) -> bool:
         """Update parameters of a group; return False if nothing was done and `update` has to.
 
@@ -90,7 +90,7 @@ class FusedKernel:
             return False
         steps = STEP_COUNT.run(table.steps, 0.0, table.one) if self.counted else 0.0
         if steps < 0:  # the step counts differ
-            return self._step_by_count(optimizer, key, group, params, place)
+            return self._step_by_count(optimizer, key, group, params, location)
         settings = self.settings(group, steps + 1, table.states)
         if settings is None:
             return False
@@ -98,7 +98,7 @@ class FusedKernel:
             STEP_COUNT.run(table.steps, 1.0, table.one)
         run(table.count, table.ends, table.addresses, np.array(settings, table.dtype))
         for param in params:
-            param._bump(place)
+            param._bump(location)
         return True
 
     def _step_by_count(
@@ -107,15 +107,15 @@ class FusedKernel:
         key: Any,
         group: dict[str, Any],
         params: list[Tensor],
-        place: CodeLocation,
+        location: CodeLocation,
     ) -> bool:
         """Update parameters whose step counts differ: one call for each step count."""
         by_count: dict[float, list[Tensor]] = {}
         for param in params:
             by_count.setdefault(optimizer.state[param]["step"].item(), []).append(param)
         for index, same_count in enumerate(by_count.values()):
-            if not self.step(optimizer, (key, index), group, same_count, place):
-                optimizer.step_params(group, same_count, place)
+            if not self.step(optimizer, (key, index), group, same_count, location):
+                optimizer.step_params(group, same_count, location)
         return True
 
 

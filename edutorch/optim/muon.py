@@ -111,9 +111,9 @@ def orthogonalize(
     a, b, c = coefficients
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = round_to_bfloat16(matrix.T if is_tall else matrix)
-    x = round_to_bfloat16(
-        x / round_to_bfloat16(x.norm()).clamp(min=eps)
-    )  # no singular value above 1: it converges
+    # The norm bounds the largest singular value: with values up to 1 the iteration converges.
+    norm = round_to_bfloat16(x.norm()).clamp(min=eps)
+    x = round_to_bfloat16(x / norm)
     for _ in range(steps):
         gram = round_to_bfloat16(x @ x.T)
         x = round_to_bfloat16(a * x + round_to_bfloat16(b * gram + c * (gram @ gram)) @ x)

@@ -157,27 +157,29 @@ class Optimizer(OptimizerHooks):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        place = user_location()
+        location = user_location()
         with no_grad():
             for index, group in enumerate(self.param_groups):
                 params = [param for param in group["params"] if param._grad is not None]
                 kernel = self.fused_kernel
-                if kernel is None or not kernel.step(self, index, group, params, place):
-                    self.step_params(group, params, place)
+                if kernel is None or not kernel.step(self, index, group, params, location):
+                    self.step_params(group, params, location)
                 elif self._scratch:
                     self._scratch.clear()  # used by the first steps, until the kernel was compiled
         return loss
 
-    def step_params(self, group: dict[str, Any], params: list[Tensor], place: CodeLocation) -> None:
+    def step_params(
+        self, group: dict[str, Any], params: list[Tensor], location: CodeLocation
+    ) -> None:
         """Update the parameters of a group one by one."""
         maximize = group.get("maximize", False)
         for param in params:
             grad = param._grad
             assert grad is not None
-            self.step_param(group, param, -grad._array if maximize else grad._array, place)
+            self.step_param(group, param, -grad._array if maximize else grad._array, location)
 
     def step_param(
-        self, group: dict[str, Any], param: Tensor, grad: Array, place: CodeLocation
+        self, group: dict[str, Any], param: Tensor, grad: Array, location: CodeLocation
     ) -> None:
         """Update one parameter, and record the write with the user's code location."""
         state = self.state.get(param)
@@ -186,7 +188,7 @@ class Optimizer(OptimizerHooks):
             if state:  # an empty state is left out of the state_dict
                 self.state[param] = state
         self.run_update(group, param._array, grad, state)
-        param._bump(place)
+        param._bump(location)
 
     def run_update(self, group: dict[str, Any], param: Array, grad: Array, state: Any) -> None:
         """Call `update`; 16-bit floats are updated as float32 copies, and rounded back.

@@ -58,9 +58,8 @@ class _ConvNd(Module):
         )
         self.padding = padding if isinstance(padding, str) else expand_setting(padding, self.rank)
         self.padding_mode = padding_mode
-        resolve_pads(
-            self.padding, self.kernel_size, self.dilation, self.stride
-        )  # says what is wrong now
+        # Called for its checks: invalid settings raise here, not in the first call.
+        resolve_pads(self.padding, self.kernel_size, self.dilation, self.stride)
         first, second = (
             (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         )

@@ -32,9 +32,7 @@ class ModuleConversions(ModuleTree):
         for name, buffer in self._buffers.items():
             if isinstance(buffer, Buffer):
                 buffer.data = fn(buffer.detach())
-            elif (
-                buffer is not None
-            ):  # may be the user's own tensor, such as a loss's `weight`: not changed
+            elif buffer is not None:  # perhaps the user's own tensor: replaced, not written
                 self._buffers[name] = fn(buffer)
         return self
 

@@ -90,9 +90,7 @@ class Module(ModuleState, ModuleConversions):
         return super().__new__(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        is_cooperative = (
-            self.call_super_init
-        )  # to the classes behind Module: cooperative inheritance
+        is_cooperative = self.call_super_init  # pass the arguments on to further base classes
         if kwargs and not is_cooperative:
             raise TypeError(
                 f"{type(self).__name__}.__init__() got an unexpected keyword argument "

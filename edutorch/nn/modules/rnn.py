@@ -130,9 +130,9 @@ class RNNBase(Module):
             if hx is not None:
                 states = permute_states(states, order)
             y, last_states = self.run_layers(data, sizes.tolist(), states)
-            return PackedSequence(y, sizes, order, inverse_order), self.unpack_state(
-                permute_states(last_states, inverse_order)
-            )
+            last_states = permute_states(last_states, inverse_order)
+            y = PackedSequence(y, sizes, order, inverse_order)
+            return y, self.unpack_state(last_states)
         if input.ndim not in (2, 3):
             raise SettingError(
                 type(self).__name__, f"Expected input to be 2D or 3D, got {input.ndim}D instead",
@@ -156,10 +156,8 @@ class RNNBase(Module):
         y = reshape(y, (steps, batch, y.shape[-1]))
         y = transpose(y, 0, 1) if self.batch_first else y
         if is_unbatched:
-            y, last_states = (
-                y.squeeze(0 if self.batch_first else 1),
-                [state.squeeze(1) for state in last_states],
-            )
+            y = y.squeeze(0 if self.batch_first else 1)
+            last_states = [state.squeeze(1) for state in last_states]
         return y, self.unpack_state(last_states)
 
     def run_layers(self, x: Tensor, sizes: list[int], states: Any) -> tuple[Tensor, Any]:
