@@ -242,10 +242,10 @@ def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
     """
     if input.itemsize == 2 and is_half(input.dtype):
         return accumulate_in_float32(lerp.op.forward)(xp, input, end, weight)
-    near, way = abs(weight) < 0.5, end - input  # from the nearer end, which rounds less
-    if isinstance(near, bool) or (not near.ndim and xp is backends.CPU.xp):
-        return input + weight * way if near else end - way * (1 - weight)
-    return xp.where(near, input + weight * way, end - way * (1 - weight))
+    is_near, difference = abs(weight) < 0.5, end - input  # from the nearer end, which rounds less
+    if isinstance(is_near, bool) or (not is_near.ndim and xp is backends.CPU.xp):
+        return input + weight * difference if is_near else end - difference * (1 - weight)
+    return xp.where(is_near, input + weight * difference, end - difference * (1 - weight))
 
 
 lerp.vjp(

@@ -43,9 +43,9 @@ def elements_at(
     outside = (remaining < 0) | (0 in shape)
     for axis in sorted(range(len(shape)), key=lambda axis: -steps[axis]):
         if shape[axis] > 1 and steps[axis]:
-            taken = np.clip(remaining // steps[axis], 0, shape[axis] - 1)
-            remaining = remaining - taken * steps[axis]
-            indices += taken * rows[axis]
+            step_count = np.clip(remaining // steps[axis], 0, shape[axis] - 1)
+            remaining = remaining - step_count * steps[axis]
+            indices += step_count * rows[axis]
     return indices, outside | (remaining != 0)
 
 
@@ -97,10 +97,12 @@ def _as_strided_rule(
     positions = strided_positions(size, stride, storage_offset)
     index, outside = elements_at(positions, input_shape, layout)
     count = math.prod(input_shape)
-    spare = bool(outside.any())  # positions without an element of the input go to one extra slot
-    index = np.where(outside, count, index) if spare else index
-    scattered = index_put_forward(reshape(g, (-1,)), (index,), (count + spare,))
-    return reshape(scattered[:count] if spare else scattered, input_shape)
+    needs_slot = bool(
+        outside.any()
+    )  # positions without an element of the input go to one extra slot
+    index = np.where(outside, count, index) if needs_slot else index
+    scattered = index_put_forward(reshape(g, (-1,)), (index,), (count + needs_slot,))
+    return reshape(scattered[:count] if needs_slot else scattered, input_shape)
 
 
 as_strided.vjp(input=_as_strided_rule, latex=r"g\ \text{added where it came from}")

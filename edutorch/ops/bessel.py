@@ -104,8 +104,8 @@ def bessel_j(xp: Any, input: Array, n: int) -> Array:
         xp.minimum(x, SERIES_LIMIT),
         xp.where((x > SERIES_LIMIT) & ~xp.isinf(x), x, SERIES_LIMIT),
     )
-    close = (near / 2) ** n * power_series(near * near * -0.25, power_coefficients(n))
-    y = xp.where(x > SERIES_LIMIT, bessel_j_and_y(xp, far, n)[0], close)
+    series_value = (near / 2) ** n * power_series(near * near * -0.25, power_coefficients(n))
+    y = xp.where(x > SERIES_LIMIT, bessel_j_and_y(xp, far, n)[0], series_value)
     y = xp.where(xp.isinf(x), 0.0, y)
     return xp.where(input < 0, -y, y) if n else y
 
@@ -121,8 +121,8 @@ def bessel_y(xp: Any, input: Array, n: int) -> Array:
     t, half = near * near * -0.25, near / 2
     log_half = xp.log(near) - LOG_2
     terms = log_half * power_series(t, power_coefficients(n)) - power_series(t, log_coefficients(n))
-    close = terms * half**n * (2 / math.pi) - n * (2 / math.pi) / near
-    y = xp.where(x > SERIES_LIMIT, bessel_j_and_y(xp, far, n)[1], close)
+    series_value = terms * half**n * (2 / math.pi) - n * (2 / math.pi) / near
+    y = xp.where(x > SERIES_LIMIT, bessel_j_and_y(xp, far, n)[1], series_value)
     y = xp.where(xp.isinf(x), 0.0, y)
     return xp.where(positive, y, xp.where(input == 0, -math.inf, math.nan))
 
@@ -197,9 +197,9 @@ def spherical_bessel_j0(xp: Any, x: Array) -> Array:
     >>> edutorch.special.spherical_bessel_j0(tensor([0.0, 1.0]))
     tensor([1.0000, 0.8415])
     """
-    usual = (x != 0) & ~xp.isinf(x)
-    safe = xp.where(usual, x, 1.0)
-    return xp.where(usual, xp.sin(safe) / safe, xp.where(x == 0, 1.0, 0.0))
+    is_regular = (x != 0) & ~xp.isinf(x)
+    safe = xp.where(is_regular, x, 1.0)
+    return xp.where(is_regular, xp.sin(safe) / safe, xp.where(x == 0, 1.0, 0.0))
 
 
 spherical_bessel_j0.vjp(
@@ -245,11 +245,11 @@ def airy_ai(xp: Any, x: Array) -> Array:
     >>> edutorch.special.airy_ai(tensor([-1.0, 0.0, 1.0]))
     tensor([0.5356, 0.3550, 0.1353])
     """
-    close = xp.clip(x, -1.5, 1.5)
-    cube = close * close * close
+    series_x = xp.clip(x, -1.5, 1.5)
+    cube = series_x * series_x * series_x
     at_0, slope = 3 ** (-2 / 3) / math.gamma(2 / 3), 3 ** (-1 / 3) / math.gamma(1 / 3)
     y = at_0 * power_series(cube, airy_series(0))
-    y = y - slope * close * power_series(cube, airy_series(1))
+    y = y - slope * series_x * power_series(cube, airy_series(1))
     size = xp.abs(x)
     far = xp.where((size > 1.5) & ~xp.isinf(size), size, 1.5)
     root = xp.sqrt(far)

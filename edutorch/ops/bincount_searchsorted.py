@@ -103,33 +103,33 @@ def searchsorted(
         sorted_sequence = gather(sorted_sequence, -1, sorter)
     rows = sorted_sequence._array
     refuse_complex("searchsorted", sorted_sequence=rows, input=input)
-    wanted = input._array if isinstance(input, Tensor) else backends.of(rows).xp.asarray(input)
-    xp = max(backends.of(rows), backends.of(wanted), key=lambda backend: backend.level).xp
+    values = input._array if isinstance(input, Tensor) else backends.of(rows).xp.asarray(input)
+    xp = max(backends.of(rows), backends.of(values), key=lambda backend: backend.level).xp
     return wrap(
         find_insertion_positions(
-            xp, rows, wanted, side or ("right" if right else "left"), out_int32
+            xp, rows, values, side or ("right" if right else "left"), out_int32
         )
     )
 
 
-def find_insertion_positions(xp: Any, rows: Any, wanted: Any, side: str, out_int32: bool) -> Any:
+def find_insertion_positions(xp: Any, rows: Any, values: Any, side: str, out_int32: bool) -> Any:
     """The insertion positions of `wanted` in one sorted row, or of each row in its own."""
     dtype = "int32" if out_int32 else "int64"
     if not rows.ndim:
         raise ShapeError("searchsorted", "the ordered numbers must be a vector or rows of them")
     if rows.ndim == 1:
-        positions = xp.searchsorted(rows, wanted.reshape(-1), side)
-        return positions.reshape(wanted.shape).astype(dtype)
-    if rows.shape[:-1] != wanted.shape[:-1]:
+        positions = xp.searchsorted(rows, values.reshape(-1), side)
+        return positions.reshape(values.shape).astype(dtype)
+    if rows.shape[:-1] != values.shape[:-1]:
         raise ShapeError(
             "searchsorted", "the axes before the last must agree",
-            {"sorted_sequence": rows.shape, "input": wanted.shape},
+            {"sorted_sequence": rows.shape, "input": values.shape},
         )  # fmt: skip
-    if not wanted.size:
-        return xp.zeros(wanted.shape, dtype)
-    pairs = zip(rows.reshape(-1, rows.shape[-1]), wanted.reshape(-1, wanted.shape[-1]), strict=True)
+    if not values.size:
+        return xp.zeros(values.shape, dtype)
+    pairs = zip(rows.reshape(-1, rows.shape[-1]), values.reshape(-1, values.shape[-1]), strict=True)
     positions = xp.stack([xp.searchsorted(row, row_values, side) for row, row_values in pairs])
-    return positions.reshape(wanted.shape).astype(dtype)
+    return positions.reshape(values.shape).astype(dtype)
 
 
 @takes_out

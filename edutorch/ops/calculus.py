@@ -38,15 +38,15 @@ def diff(
         parts = (prepend, input, append)
         input = cat([part for part in parts if part is not None], dim)
     for _ in range(min(n, input.shape[dim])):
-        behind, before = adjacent_pairs(input, dim)
-        input = behind ^ before if input.dtype.name == "bool" else behind - before
+        after, before = adjacent_pairs(input, dim)
+        input = after ^ before if input.dtype.name == "bool" else after - before
     return input
 
 
 def adjacent_pairs(input: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """All but the first along `dim`, and all but the last."""
-    rest = max(input.shape[dim] - 1, 0)
-    return narrow(input, dim, input.shape[dim] - rest, rest), narrow(input, dim, 0, rest)
+    count = max(input.shape[dim] - 1, 0)
+    return narrow(input, dim, input.shape[dim] - count, count), narrow(input, dim, 0, count)
 
 
 # Areas -------------------------------------------------------------------------------------------
@@ -92,9 +92,9 @@ def trapezoid_areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -
     refuse_bools(name, y)
     y, x = widen_integers(y), widen_integers(x)
     dim = normal_dim(name, dim, y.ndim)
-    behind, before = adjacent_pairs(y, dim)
+    after, before = adjacent_pairs(y, dim)
     if x is None:
-        return (behind + before) * (1 if dx is None else dx)
+        return (after + before) * (1 if dx is None else dx)
     points = x
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
@@ -104,7 +104,7 @@ def trapezoid_areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -
     right, left = adjacent_pairs(
         reshape(points, (*[1] * (y.ndim - points.ndim), *points.shape)), dim
     )
-    return (right - left) * (behind + before)
+    return (right - left) * (after + before)
 
 
 # Slopes ------------------------------------------------------------------------------------------
@@ -133,8 +133,8 @@ def gradient(
         raise DTypeError("gradient", "bytes cannot hold a negative slope", rows, "x.float()")
     dims = distinct_dims("gradient", range(input.ndim) if dim is None else dim, input.ndim)
     spacing = 1 if spacing is None else spacing
-    several = isinstance(spacing, Sequence)
-    steps = list(spacing) if several else [spacing] * len(dims)
+    is_sequence = isinstance(spacing, Sequence)
+    steps = list(spacing) if is_sequence else [spacing] * len(dims)
     if len(steps) != len(dims):
         raise ShapeError("gradient", f"needs {len(dims)} spacings, got {len(steps)}")
     if any(input.shape[dim] <= edge_order for dim in dims):
@@ -164,13 +164,13 @@ def gradient_along(y: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor
 
     parts = []
     if n > 2:
-        behind, here, before = at(2, n - 2), at(1, n - 2), at(0, n - 2)
+        after, here, before = at(2, n - 2), at(1, n - 2), at(0, n - 2)
         if steps is None:
-            parts = [(behind - before) / (2 * spacing)]
+            parts = [(after - before) / (2 * spacing)]
         else:
             a, b = step(0, n - 2), step(1, n - 2)
             parts = [
-                a / (b * (a + b)) * behind + (b - a) / (a * b) * here - b / (a * (a + b)) * before
+                a / (b * (a + b)) * after + (b - a) / (a * b) * here - b / (a * (a + b)) * before
             ]
     if edge_order == 1:
         first, last = (at(1) - at(0)) / step(0), (at(n - 1) - at(n - 2)) / step(n - 2)

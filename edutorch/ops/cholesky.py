@@ -84,11 +84,11 @@ def not_positive_definite(xp: Any, input: Array) -> LinAlgError:
 def cholesky_gradient(g: Any, y: Any, upper: bool) -> Any:
     """½ (S + Sᴴ) with S = L⁻ᴴ Φ(Lᴴ g) L⁻¹, where Φ takes the lower triangle, half the diagonal."""
     g, lower = (adjoint_of(g), adjoint_of(y)) if upper else (g, y)
-    both = matmul(adjoint_of(lower), tril(g))
-    half = (tril(both) + tril(both, -1)) / 2
-    left = solve_forward(adjoint_of(lower), half)
-    whole = solve_forward(adjoint_of(lower), adjoint_of(left))
-    return (whole + adjoint_of(whole)) / 2
+    inner = matmul(adjoint_of(lower), tril(g))
+    half = (tril(inner) + tril(inner, -1)) / 2
+    solved = solve_forward(adjoint_of(lower), half)
+    gradient = solve_forward(adjoint_of(lower), adjoint_of(solved))
+    return (gradient + adjoint_of(gradient)) / 2
 
 
 cholesky.vjp(
@@ -140,8 +140,8 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     check_matrix("cholesky_solve", L, square=True)
     check_matrix("cholesky_solve", input)
     lower = adjoint_of(L) if upper else L
-    halfway = solve_triangular(lower, input, upper=False)
-    return solve_triangular(adjoint_of(lower), halfway, upper=True)
+    intermediate = solve_triangular(lower, input, upper=False)
+    return solve_triangular(adjoint_of(lower), intermediate, upper=True)
 
 
 @takes_out

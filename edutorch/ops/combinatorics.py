@@ -32,8 +32,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     positions = np.array(rows, np.int64).reshape(len(rows), r)
     if not r:
         return input.new_empty(0)
-    chosen = index_select(input, 0, tensor(positions.reshape(-1), device=input.device))
-    return chosen.reshape(len(rows), r)
+    elements = index_select(input, 0, tensor(positions.reshape(-1), device=input.device))
+    return elements.reshape(len(rows), r)
 
 
 def cartesian_prod(*tensors: Any) -> Tensor:

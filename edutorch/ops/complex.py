@@ -165,8 +165,8 @@ def angle(xp: Any, input: Array) -> Array:
     """
     if input.dtype.kind == "c":
         return xp.angle(input)
-    turned = xp.where(input < 0, xp.full_like(input, xp.pi), xp.zeros_like(input))
-    return xp.where(xp.isnan(input), input, turned)
+    angles = xp.where(input < 0, xp.full_like(input, xp.pi), xp.zeros_like(input))
+    return xp.where(xp.isnan(input), input, angles)
 
 
 def _angle_rule(g: Any, input: Any) -> Any:

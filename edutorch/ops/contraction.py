@@ -94,12 +94,12 @@ def plan_contraction(
     steps = []
     for positions in contraction_order(terms, output, sizes):
         left, right = (terms.pop(position) for position in positions)
-        needed = set(output).union(*terms)
-        kept = output if not terms else "".join(
-            letter for letter in dict.fromkeys(left + right) if letter in needed
+        needed_letters = set(output).union(*terms)
+        output_letters = output if not terms else "".join(
+            letter for letter in dict.fromkeys(left + right) if letter in needed_letters
         )  # fmt: skip
-        steps.append((positions, plan_pair(left, right, kept)))
-        terms.append(kept)
+        steps.append((positions, plan_pair(left, right, output_letters)))
+        terms.append(output_letters)
     if len(steps) == 1 and not steps[0][1].product:
         return None
     return steps
@@ -152,11 +152,11 @@ def expand_equation(equation: str, operands: Sequence[Any]) -> tuple[list[str], 
     """Return the terms and the output, with `...` replaced by unused letters."""
     left, arrow, output = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    spare = [ascii_letter for ascii_letter in string.ascii_letters if ascii_letter not in equation]
+    unused = [ascii_letter for ascii_letter in string.ascii_letters if ascii_letter not in equation]
     hidden = [
         len(o.shape) - len(t.replace("...", "")) for t, o in zip(terms, operands, strict=True)
     ]
-    batch = "".join(spare[: max(hidden, default=0)]) if "..." in left else ""
+    batch = "".join(unused[: max(hidden, default=0)]) if "..." in left else ""
     terms = [
         term.replace("...", batch[len(batch) - n :] if n else "")
         for term, n in zip(terms, hidden, strict=True)

@@ -69,9 +69,9 @@ def cov(
     if bool(norm <= 0):
         warn("cov(): degrees of freedom is <= 0")
         norm = norm * 0
-    apart = x - centre
-    weighted = apart if weights is None else apart * weights
-    y = matmul(weighted, conj(apart.T)) / norm
+    centered = x - centre
+    weighted = centered if weights is None else centered * weights
+    y = matmul(weighted, conj(centered.T)) / norm
     return y.squeeze()  # 0-d for a single variable
 
 

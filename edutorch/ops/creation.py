@@ -116,8 +116,8 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
 
     keyword = inspect.Parameter.KEYWORD_ONLY
     extra = [inspect.Parameter(option, keyword, default=value) for option, value in OPTIONS.items()]
-    kept = [parameter for parameter in parameters if parameter.name != "dtype"]
-    function.__signature__ = inspect.Signature([*kept, *extra])  # type: ignore[attr-defined]
+    own_parameters = [parameter for parameter in parameters if parameter.name != "dtype"]
+    function.__signature__ = inspect.Signature([*own_parameters, *extra])  # type: ignore[attr-defined]
     CREATIONS[name] = function
     return function
 
@@ -214,8 +214,8 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
     refuse_complex("arange", dtype=dtype)
     start, end, step = parse_range("arange", start, end, step, dtype)
     if dtype is None:
-        whole = all(isinstance(bound, int) for bound in (start, end, step))
-        dtype = np.dtype(np.int64) if whole else _dtype_or_default(None)
+        is_integer = all(isinstance(bound, int) for bound in (start, end, step))
+        dtype = np.dtype(np.int64) if is_integer else _dtype_or_default(None)
     count = math.ceil((end - start) / step)
     check_memory("arange", (count,), dtype)
     if is_integer_dtype(dtype):
@@ -324,13 +324,13 @@ def truncate_bound(op: str, bound: Any, dtype: np.dtype) -> int:
 
     Raises: ValueRangeError: the dtype cannot represent it.
     """
-    whole, limits = int(bound), np.iinfo(dtype)
-    if not limits.min <= whole <= limits.max:
+    integer, limits = int(bound), np.iinfo(dtype)
+    if not limits.min <= integer <= limits.max:
         raise ValueRangeError(
             op, f"value cannot be converted to type {dtype} without overflow", {"value": bound},
             f"{dtype} holds numbers from {limits.min} to {limits.max}",
         )  # fmt: skip
-    return whole
+    return integer
 
 
 def scalar_tensor(

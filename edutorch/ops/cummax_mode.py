@@ -76,19 +76,19 @@ def cum_minmax(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, A
     if not input.ndim or not input.size:
         return input.copy(), xp.zeros(input.shape, "int64")
     best = xp.take(input, [0], axis=dim)
-    where = xp.zeros(best.shape, "int64")
-    values, indices = [best], [where]
+    best_index = xp.zeros(best.shape, "int64")
+    values, indices = [best], [best_index]
     for position in range(1, input.shape[dim]):
-        here = xp.take(input, [position], axis=dim)
-        better = here >= best if largest else here <= best
+        current = xp.take(input, [position], axis=dim)
+        better = current >= best if largest else current <= best
         if (
             input.dtype.kind not in "iub"
         ):  # the first NaN propagates, with the index of the last one
-            better = xp.logical_or(xp.logical_and(better, best == best), here != here)
-        best = xp.where(better, here, best)
-        where = xp.where(better, xp.asarray(position), where)
+            better = xp.logical_or(xp.logical_and(better, best == best), current != current)
+        best = xp.where(better, current, best)
+        best_index = xp.where(better, xp.asarray(position), best_index)
         values.append(best)
-        indices.append(where)
+        indices.append(best_index)
     return xp.concatenate(values, axis=dim), xp.concatenate(indices, axis=dim)
 
 

@@ -118,8 +118,10 @@ def logcumsumexp_gradient(g: Any, input: Any, dim: int) -> Any:
     if not n:
         return g * input
     y = logcumsumexp(input, dim)
-    here, behind = narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)
-    falls = exp(where(here == behind, zeros_like(here), here - behind))  # avoids ∞ - ∞
+    current, following = narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)
+    falls = exp(
+        where(current == following, zeros_like(current), current - following)
+    )  # avoids ∞ - ∞
     later = [narrow(g, dim, n - 1, 1)]
     for i in range(n - 1, 0, -1):
         later.append(narrow(g, dim, i - 1, 1) + narrow(falls, dim, i - 1, 1) * later[-1])

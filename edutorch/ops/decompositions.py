@@ -65,10 +65,10 @@ def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
         g_q = g_q + matmul(input[..., :, k:], adjoint_of(g_rest))
         r, g_r = r[..., :, :k], g_r[..., :, :k]
     g_r = triu(g_r)  # the lower triangle of R is constant 0: its gradient is ignored
-    both = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
-    lower = tril(both, -1)
-    mirrored = lower + adjoint_of(lower) + diag_embed(real_part(diagonal(both, 0, -2, -1)))
-    g_a = adjoint_of(solve_by_factor(r, adjoint_of(g_q + matmul(q, mirrored))))
+    product = matmul(r, adjoint_of(g_r)) - matmul(adjoint_of(g_q), q)
+    lower = tril(product, -1)
+    symmetrized = lower + adjoint_of(lower) + diag_embed(real_part(diagonal(product, 0, -2, -1)))
+    g_a = adjoint_of(solve_by_factor(r, adjoint_of(g_q + matmul(q, symmetrized))))
     return cat([g_a, matmul(q, g_rest)], -1) if n > k else g_a
 
 

@@ -42,14 +42,14 @@ def eig_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
     """
     n = input_shape[-1]
     (w, v), (g_w, g_v) = split_matrices(y, [(n,), (n, n)]), split_matrices(g, [(n,), (n, n)])
-    back = adjoint_of(v)
-    turning = matmul(back, g_v)
+    v_adjoint = adjoint_of(v)
+    turning = matmul(v_adjoint, g_v)
     along = diagonal(turning, 0, -2, -1)
     check_phase_invariance("linalg.eig", imag(along))
-    turning = turning - matmul(back, v) * unsqueeze(real(along), -2)
+    turning = turning - matmul(v_adjoint, v) * unsqueeze(real(along), -2)
     gap = conj(unsqueeze(w, -2) - unsqueeze(w, -1))
     inside = divide_by_gap(zero_diagonal(turning), gap, used_vectors(g, g_v)) + diag_embed(g_w)
-    return solve_forward(back, matmul(inside, back))
+    return solve_forward(v_adjoint, matmul(inside, v_adjoint))
 
 
 eig_forward.vjp(

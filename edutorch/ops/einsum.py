@@ -63,10 +63,11 @@ def shape_mismatch(equation: str, operands: Sequence[Array], error: ValueError) 
             message = f"operand {index} has {len(shape)} axes, but `{term}` names {len(term)}"
             return ShapeError("einsum", message, rows)
         for letter, size in zip(term, shape, strict=False) if "..." not in term else ():
-            known, where = sizes.setdefault(letter, (size, index))
-            if size != known and 1 not in (size, known):
+            first_size, first_operand = sizes.setdefault(letter, (size, index))
+            if size != first_size and 1 not in (size, first_size):
                 message = (
-                    f"axis {letter} is {known} in operand {where} but {size} in operand {index}"
+                    f"axis {letter} is {first_size} in operand {first_operand} "
+                    f"but {size} in operand {index}"
                 )
                 return ShapeError("einsum", message, rows)
     return ShapeError("einsum", str(error), rows)

@@ -41,12 +41,12 @@ TRANSFORMS = (
 @op(linear=True, method=False, public=TRANSFORMS, node="ConstantPadNdBackward0")
 def resize_signal(xp: Any, input: Array, dim: tuple[int, ...], size: tuple[int, ...]) -> Array:
     """The input truncated, or padded with zeros, at the end of each axis of `dim`."""
-    shape, kept = list(input.shape), [slice(None)] * input.ndim
+    shape, index = list(input.shape), [slice(None)] * input.ndim
     for axis, n in zip(dim, size, strict=True):
-        kept[axis] = slice(min(n, shape[axis]))
+        index[axis] = slice(min(n, shape[axis]))
         shape[axis] = n
     y = xp.zeros(tuple(shape), input.dtype)
-    y[tuple(kept)] = input[tuple(kept)]
+    y[tuple(index)] = input[tuple(index)]
     return y
 
 

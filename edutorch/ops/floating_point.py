@@ -94,8 +94,8 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
         return input * pow(2.0, other)
     exponent = other.double()
     half = floor(clamp(exponent.detach() * 0.5, -1100, 1100))  # ∞ cannot be halved
-    wide = input.to(dtypes.complex128 if dtype.is_complex else dtypes.float64)
-    return (wide * pow(2.0, half) * pow(2.0, exponent - half)).to(dtype)
+    wide_input = input.to(dtypes.complex128 if dtype.is_complex else dtypes.float64)
+    return (wide_input * pow(2.0, half) * pow(2.0, exponent - half)).to(dtype)
 
 
 from .arithmetic import clamp  # noqa: E402

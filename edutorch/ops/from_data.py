@@ -151,7 +151,7 @@ class Capsule:
     def __init__(self, capsule: Any) -> None:
         self.capsule = capsule
 
-    def __dlpack__(self, **asked: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> Any:
         return self.capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -178,10 +178,10 @@ def asarray(
         obj = np.frombuffer(obj, (dtype or dtypes.get_default_dtype()).numpy)
     y = as_tensor(obj, dtype=dtype, device=device)
     source = obj._array if isinstance(obj, Tensor) else obj
-    same = y is obj or y._array is source or getattr(y._array, "base", None) is source
-    if copy is False and not same:
+    is_shared = y is obj or y._array is source or getattr(y._array, "base", None) is source
+    if copy is False and not is_shared:
         raise InvalidValueError("asarray", "a copy is needed here, but copy=False")
-    if copy and same:
+    if copy and is_shared:
         y = y.clone()
     return y.requires_grad_() if requires_grad else y
 

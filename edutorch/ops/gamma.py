@@ -55,18 +55,18 @@ def log_gamma(xp: Any, x: Array) -> Array:
     """ln Γ(x) for x > 0, accurate also around its zeros 1 and 2."""
     below_half, below_3_halves = x < 0.5, x < 1.5
     near = xp.where(x < STIRLING_LIMIT, x, 2.0)
-    stepped = xp.ones_like(x)
+    product = xp.ones_like(x)
     for _ in range(int(STIRLING_LIMIT) - 2):
         above = near > 2.5
         near = xp.where(above, near - 1, near)
-        stepped = xp.where(above, stepped * near, stepped)
+        product = xp.where(above, product * near, product)
     z = near - xp.where(below_half, 0.0, xp.where(below_3_halves, 1.0, 2.0))
-    close = z * power_series(z, log_gamma_series()) + xp.log(stepped)
-    close = close - xp.where(below_3_halves, xp.log1p(z), 0.0)
-    close = close - xp.where(below_half, xp.log(near), 0.0)
+    series_value = z * power_series(z, log_gamma_series()) + xp.log(product)
+    series_value = series_value - xp.where(below_3_halves, xp.log1p(z), 0.0)
+    series_value = series_value - xp.where(below_half, xp.log(near), 0.0)
     big = xp.maximum(x, STIRLING_LIMIT)
-    away = (big - 0.5) * (xp.log(big) - 1) + (math.log(2 * math.pi) - 1) / 2
-    return xp.where(x < STIRLING_LIMIT, close, away + stirling_correction(big))
+    asymptotic = (big - 0.5) * (xp.log(big) - 1) + (math.log(2 * math.pi) - 1) / 2
+    return xp.where(x < STIRLING_LIMIT, series_value, asymptotic + stirling_correction(big))
 
 
 @elementwise(dtypes="bif")
@@ -156,8 +156,8 @@ def digamma(xp: Any, input: Array) -> Array:
     terms = [float(b / (2 * k)) for k, b in enumerate(bernoulli_numbers(9), 1)]
     y = xp.log(x) - 0.5 / x - square * power_series(square, terms) - steps
     angle = distance_to_integer(xp, input)
-    mirrored = y - math.pi / xp.tan(math.pi * xp.where(angle == 0, 0.25, angle))
-    y = xp.where(negative, xp.where(input == xp.floor(input), math.nan, mirrored), y)
+    reflected = y - math.pi / xp.tan(math.pi * xp.where(angle == 0, 0.25, angle))
+    y = xp.where(negative, xp.where(input == xp.floor(input), math.nan, reflected), y)
     return xp.where(input == 0, -xp.copysign(xp.full_like(input, math.inf), input), y)
 
 

@@ -34,15 +34,15 @@ def apply_householder(xp: Any, input: Array) -> tuple[Array, Array]:
         tail = xp.sum(xp.abs(rest) ** 2, axis=-1)
         length = xp.sqrt(xp.abs(first) ** 2 + tail)
         length = xp.where(first.real >= 0, -length, length)  # away from `first`: nothing cancels
-        nothing = (tail == 0) & (first.imag == 0)
-        safe = xp.where(nothing, xp.ones_like(length), length)
-        tau = xp.where(nothing, xp.zeros_like(first), (safe - first) / safe)
+        is_reduced = (tail == 0) & (first.imag == 0)
+        safe = xp.where(is_reduced, xp.ones_like(length), length)
+        tau = xp.where(is_reduced, xp.zeros_like(first), (safe - first) / safe)
         v = xp.ones((a.shape[0], m - j), a.dtype)
-        v[:, 1:] = rest / xp.where(nothing, xp.ones_like(first), first - safe)[:, None]
+        v[:, 1:] = rest / xp.where(is_reduced, xp.ones_like(first), first - safe)[:, None]
         right = a[:, j:, j + 1 :]
         along = xp.matmul(xp.conj(v)[:, None, :], right)
         right -= xp.conj(tau)[:, None, None] * v[:, :, None] * along
-        a[:, j, j] = xp.where(nothing, first, length) * scale
+        a[:, j, j] = xp.where(is_reduced, first, length) * scale
         a[:, j + 1 :, j] = v[:, 1:]
         factors[:, j] = tau
     return a.reshape(input.shape), factors.reshape((*batch, min(m, n)))

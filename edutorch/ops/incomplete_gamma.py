@@ -76,8 +76,8 @@ def prefactor(xp: Any, a: Array, x: Array) -> Array:
     direct = xp.exp(a * log_x - x - log_gamma(xp, a + 1))
     big = xp.maximum(a, LARGE)
     ratio = x / big
-    away = -big * (ratio - 1 - xp.log(ratio)) - stirling_correction(big)
-    return xp.where(a > LARGE, xp.exp(away) / xp.sqrt(2 * math.pi * big), direct)
+    asymptotic = -big * (ratio - 1 - xp.log(ratio)) - stirling_correction(big)
+    return xp.where(a > LARGE, xp.exp(asymptotic) / xp.sqrt(2 * math.pi * big), direct)
 
 
 def lower_series(xp: Any, a: Array, x: Array) -> Array:
@@ -108,8 +108,8 @@ def upper_series(xp: Any, a: Array, x: Array) -> Array:
         term = term * (-x / n)
         total = total + term / (a + n)
     tiny = xp.minimum(a, 0.5)  # 1 + a would lose the digits of a
-    close = tiny * power_series(tiny, log_gamma_series()) - xp.log1p(tiny)
-    exponent = a * xp.log(x) - xp.where(a < 0.5, close, log_gamma(xp, a + 1))
+    series_value = tiny * power_series(tiny, log_gamma_series()) - xp.log1p(tiny)
+    exponent = a * xp.log(x) - xp.where(a < 0.5, series_value, log_gamma(xp, a + 1))
     return -xp.expm1(exponent) - a * xp.exp(exponent) * total
 
 
@@ -121,23 +121,23 @@ def gamma_p_and_q(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     peak = (alpha > LARGE) & (at > alpha / 2) & (at < 2 * alpha)
     tail = ~peak & (at > 2) & (at > alpha + 1)
     small = ~peak & (at <= 2) & (alpha < xp.maximum(at, 1.0))
-    height = prefactor(xp, alpha, at)
+    factor = prefactor(xp, alpha, at)
     far, near = xp.where(tail, at, alpha + 4), xp.where(tail | peak, 0.5 * alpha, at)
-    upper = xp.where(tail, height * upper_fraction(alpha, far), 0.0)
-    lower = xp.where(tail, 1 - upper, height * lower_series(xp, alpha, near))
-    rest = upper_series(xp, xp.where(small, alpha, 1.0), xp.where(small, at, 1.0))
-    upper = xp.where(tail, upper, xp.where(small, rest, 1 - lower))
-    big, beside = xp.where(peak, alpha, LARGE), xp.where(peak, at, LARGE)
-    peak_lower, peak_upper = temme_expansion(xp, big, beside)
+    upper = xp.where(tail, factor * upper_fraction(alpha, far), 0.0)
+    lower = xp.where(tail, 1 - upper, factor * lower_series(xp, alpha, near))
+    small_upper = upper_series(xp, xp.where(small, alpha, 1.0), xp.where(small, at, 1.0))
+    upper = xp.where(tail, upper, xp.where(small, small_upper, 1 - lower))
+    big, near_peak = xp.where(peak, alpha, LARGE), xp.where(peak, at, LARGE)
+    peak_lower, peak_upper = temme_expansion(xp, big, near_peak)
     lower, upper = xp.where(peak, peak_lower, lower), xp.where(peak, peak_upper, upper)
-    everything = ((a == 0) & (x > 0)) | (xp.isinf(x) & ~xp.isinf(a))
-    nothing = ((x == 0) & (a > 0)) | (xp.isinf(a) & ~xp.isinf(x))
-    wrong = (
-        xp.isnan(a) | xp.isnan(x) | ~((a >= 0) & (x >= 0)) | ~(is_regular | everything | nothing)
+    is_one = ((a == 0) & (x > 0)) | (xp.isinf(x) & ~xp.isinf(a))
+    is_zero = ((x == 0) & (a > 0)) | (xp.isinf(a) & ~xp.isinf(x))
+    is_undefined = (
+        xp.isnan(a) | xp.isnan(x) | ~((a >= 0) & (x >= 0)) | ~(is_regular | is_one | is_zero)
     )
-    lower = xp.where(everything, 1.0, xp.where(nothing, 0.0, lower))
-    upper = xp.where(everything, 0.0, xp.where(nothing, 1.0, upper))
-    return xp.where(wrong, math.nan, lower), xp.where(wrong, math.nan, upper)
+    lower = xp.where(is_one, 1.0, xp.where(is_zero, 0.0, lower))
+    upper = xp.where(is_one, 0.0, xp.where(is_zero, 1.0, upper))
+    return xp.where(is_undefined, math.nan, lower), xp.where(is_undefined, math.nan, upper)
 
 
 def gamma_density(input: Any, other: Any) -> Any:

@@ -85,14 +85,14 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             {"input": str(input.dtype), "source": str(source.dtype)},
         )  # fmt: skip
     shape = broadcast_shapes(input.shape, mask.shape)
-    chosen = expand(mask, shape)
-    count = int(chosen.sum())
+    full_mask = expand(mask, shape)
+    count = int(full_mask.sum())
     if source.numel() < count:
         raise ShapeError(
             "masked_scatter", f"the mask is true {count} times, more often than source has numbers",
             {"mask": tuple(mask.shape), "source": tuple(source.shape)},
         )  # fmt: skip
-    return index_put(expand(input, shape), (chosen,), reshape(source, (-1,))[:count])
+    return index_put(expand(input, shape), (full_mask,), reshape(source, (-1,))[:count])
 
 
 @with_inplace_form

@@ -155,22 +155,24 @@ def _set_(
     refuse_leaf(input, "set_")
     if source is None:
         source = wrap(backends.of(input._array).xp.empty((0,), input._array.dtype))
-    shown = source
+    source_tensor = source
     if not isinstance(source, Tensor | UntypedStorage):
         raise no_tensor("set_", "source", source, "a Tensor or a storage")
     if isinstance(source, UntypedStorage):
         typed = isinstance(source, TypedStorage) and source.elements()
         array = typed if typed is not False else source.elements()
         if array.dtype != input._array.dtype:
-            whole = array.size // input.itemsize * input.itemsize
-            array = array[:whole].view(input._array.dtype)
-        shown = wrap(array.view(Shared) if isinstance(source._array, Shared) else array)
-    if shown.dtype is not input.dtype:
-        raise ArgumentError("set_", f"expected memory of {input.dtype}, got {shown.dtype}")
+            byte_count = array.size // input.itemsize * input.itemsize
+            array = array[:byte_count].view(input._array.dtype)
+        source_tensor = wrap(array.view(Shared) if isinstance(source._array, Shared) else array)
+    if source_tensor.dtype is not input.dtype:
+        raise ArgumentError("set_", f"expected memory of {input.dtype}, got {source_tensor.dtype}")
     if size is not None:
         steps = stride or [math.prod(size[axis + 1 :]) for axis in range(len(size))]
-        shown = as_strided(shown.detach(), tuple(size), tuple(steps), storage_offset)
-    input._array, input._node, input._base = shown._array, None, None
+        source_tensor = as_strided(
+            source_tensor.detach(), tuple(size), tuple(steps), storage_offset
+        )
+    input._array, input._node, input._base = source_tensor._array, None, None
     if isinstance(source, Tensor):
         share_version(input, source)
     input._bump()
@@ -240,7 +242,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     current = tuple(input.shape)
     added = len(current) - len(shape)
     fits = added >= 0 and all(
-        want in (1, size) for want, size in zip(shape, current[added:], strict=True)
+        target in (1, size) for target, size in zip(shape, current[added:], strict=True)
     )
     if not fits:
         raise ShapeError(

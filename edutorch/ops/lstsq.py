@@ -55,10 +55,10 @@ def pinv_forward(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -
 @with_conjugate_gradients
 def pinv_gradient(g: Any, y: Any, input: Any) -> Any:
     """-PᴴgPᴴ + (1 - A P) gᴴ P Pᴴ + PᴴP gᴴ (1 - P A)."""
-    turn, gt = adjoint_of(y), adjoint_of(g)
-    outside = matmul(matmul(gt, y), turn)  # in the row space
-    inside = matmul(matmul(turn, y), gt)
-    first = matmul(matmul(turn, g), turn)
+    y_adjoint, gt = adjoint_of(y), adjoint_of(g)
+    outside = matmul(matmul(gt, y), y_adjoint)  # in the row space
+    inside = matmul(matmul(y_adjoint, y), gt)
+    first = matmul(matmul(y_adjoint, g), y_adjoint)
     second = outside - matmul(input, matmul(y, outside))
     third = inside - matmul(matmul(inside, y), input)
     return second + third - first
@@ -187,7 +187,7 @@ def lstsq(
             "matrix does not have full rank", {"A (... m n)": tuple(A.shape)},
             'the drivers "gelsy", "gelsd" and "gelss" take any rank',
         )  # fmt: skip
-    nothing = real_part(A.detach()).new_empty(0)
+    empty = real_part(A.detach()).new_empty(0)
     residuals = real_part(X).reshape(-1)[:0]  # empty, but it requires grad as in PyTorch
     if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
         error = matmul(A, X) - B
@@ -196,7 +196,7 @@ def lstsq(
         X.squeeze(-1) if vector else X,
         residuals,
         rank.new_empty(0) if driver == "gels" else rank,
-        svdvals(A).detach() if driver in ("gelsd", "gelss") else nothing,
+        svdvals(A).detach() if driver in ("gelsd", "gelss") else empty,
     )
 
 

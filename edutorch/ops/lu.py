@@ -31,16 +31,18 @@ def lu_factor_forward(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array,
     batch = check_matrix("linalg.lu_factor", input)
     m, n = input.shape[-2:]
     a = input.reshape((math.prod(batch), m, n)).copy()
-    every = xp.arange(a.shape[0])
+    batch_index = xp.arange(a.shape[0])
     pivots = xp.zeros((a.shape[0], min(m, n)), "int32")
     info = xp.zeros(a.shape[0], "int32")
     for j in range(min(m, n)):
         largest = (
-            xp.argmax(pivot_magnitude(xp, a[:, j:, j]), axis=-1) + j if pivot else every * 0 + j
+            xp.argmax(pivot_magnitude(xp, a[:, j:, j]), axis=-1) + j
+            if pivot
+            else batch_index * 0 + j
         )
         pivots[:, j] = largest + 1
-        row = a[every, largest]
-        a[every, largest] = a[:, j]
+        row = a[batch_index, largest]
+        a[batch_index, largest] = a[:, j]
         a[:, j] = row
         on_diagonal = a[:, j, j][:, None]
         info = xp.where((info == 0) & (on_diagonal[:, 0] == 0), j + 1, info)
@@ -97,13 +99,13 @@ def permutation_matrix(pivots: Any, size: int, like: Any) -> Any:
     xp = backends.of(array).xp
     batch = array.shape[:-1]
     steps = array.reshape((math.prod(batch), array.shape[-1]))
-    every = xp.arange(steps.shape[0])
+    batch_index = xp.arange(steps.shape[0])
     order = xp.zeros((steps.shape[0], size), "int64") + xp.arange(size)
     for j in range(steps.shape[1]):
         other = steps[:, j] - 1
-        moved = order[every, other]
-        order[every, other] = order[:, j]
-        order[:, j] = moved
+        row = order[batch_index, other]
+        order[batch_index, other] = order[:, j]
+        order[:, j] = row
     matrix = xp.arange(size)[:, None] == order[:, None, :]
     matrix = matrix.astype(array_of(like).dtype).reshape((*batch, size, size))
     return wrap(matrix) if isinstance(like, Tensor) else matrix
@@ -247,11 +249,13 @@ def lu_solve(
         return adjoint_of(lu_solve(LU, pivots, adjoint_of(B), adjoint=not adjoint))
     P = permutation_matrix(pivots, LU.shape[-1], LU)
     if adjoint:  # Aᴴ = Uᴴ Lᴴ Pᵀ
-        halfway = solve_triangular(adjoint_of(LU), B, upper=False)
-        X = solve_triangular(adjoint_of(LU), halfway, upper=True, unitriangular=True)
+        intermediate = solve_triangular(adjoint_of(LU), B, upper=False)
+        X = solve_triangular(adjoint_of(LU), intermediate, upper=True, unitriangular=True)
         return matmul(P, X)
-    halfway = solve_triangular(LU, matmul(matrix_transpose(P), B), upper=False, unitriangular=True)
-    return solve_triangular(LU, halfway, upper=True)
+    intermediate = solve_triangular(
+        LU, matmul(matrix_transpose(P), B), upper=False, unitriangular=True
+    )
+    return solve_triangular(LU, intermediate, upper=True)
 
 
 from .creation import eye  # noqa: E402

@@ -47,9 +47,9 @@ def matrix_exp(xp: Any, input: Array) -> Array:
     tensor([[1., 1.],
             [0., 1.]])
     """
-    wide = WIDE.get(input.dtype.name)
-    if wide:  # the coefficients span too large a range for shorter dtypes
-        return matrix_exp.op.forward(xp, input.astype(wide)).astype(input.dtype)
+    wide_dtype = WIDE.get(input.dtype.name)
+    if wide_dtype:  # the coefficients span too large a range for shorter dtypes
+        return matrix_exp.op.forward(xp, input.astype(wide_dtype)).astype(input.dtype)
     check_matrix("linalg.matrix_exp", input, square=True)
     n = input.shape[-1]
     if n < 2 or not input.size:
@@ -73,9 +73,9 @@ def matrix_exp(xp: Any, input: Array) -> Array:
 def matrix_exp_gradient(g: Any, input: Any) -> Any:
     """The upper right block of exp [[Aᵀ, g], [0, Aᵀ]], the Fréchet derivative."""
     n = input.shape[-1]
-    back = matrix_transpose(input)
-    above = cat([back, g], -1)
-    below = cat([back * 0, back], -1)
+    transposed = matrix_transpose(input)
+    above = cat([transposed, g], -1)
+    below = cat([transposed * 0, transposed], -1)
     return matrix_exp(cat([above, below], -2))[..., :n, n:]
 
 
@@ -129,21 +129,21 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return y.squeeze(0) if row else y
 
 
-def _cheapest_order(chain: list[Tensor], known: dict[tuple[int, int], Any], start: int = 0) -> Any:
+def _cheapest_order(chain: list[Tensor], memo: dict[tuple[int, int], Any], start: int = 0) -> Any:
     """Return (cost, function) of the cheapest product of a chain; `known` is the memo table."""
     key = (start, len(chain))
     if len(chain) == 1:
         return 0, lambda: chain[0]
-    if key not in known:
+    if key not in memo:
         choices = []
         for cut in range(1, len(chain)):
-            left = _cheapest_order(chain[:cut], known, start)
-            right = _cheapest_order(chain[cut:], known, start + cut)
-            own = chain[0].shape[0] * chain[cut].shape[0] * chain[-1].shape[1]
-            choices.append((left[0] + right[0] + own, left[1], right[1]))
+            left = _cheapest_order(chain[:cut], memo, start)
+            right = _cheapest_order(chain[cut:], memo, start + cut)
+            cost_here = chain[0].shape[0] * chain[cut].shape[0] * chain[-1].shape[1]
+            choices.append((left[0] + right[0] + cost_here, left[1], right[1]))
         cost, left, right = min(choices, key=lambda choice: choice[0])
-        known[key] = cost, lambda: mm(left(), right())
-    return known[key]
+        memo[key] = cost, lambda: mm(left(), right())
+    return memo[key]
 
 
 # Tensors as matrices ------------------------------------------------------------------------------

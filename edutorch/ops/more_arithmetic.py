@@ -27,10 +27,10 @@ def logaddexp(xp: Any, input: Array, other: Array) -> Array:
     """
     if input.dtype.kind != "c":
         return xp.logaddexp(input, other)
-    first = xp.real(input) >= xp.real(other)
-    larger, smaller = xp.where(first, input, other), xp.where(first, other, input)
-    empty = xp.real(larger) == -math.inf  # both are -∞
-    return larger + xp.log(1 + xp.exp(xp.where(empty, 0, smaller - larger)))
+    is_first = xp.real(input) >= xp.real(other)
+    larger, smaller = xp.where(is_first, input, other), xp.where(is_first, other, input)
+    are_neg_inf = xp.real(larger) == -math.inf  # both are -∞
+    return larger + xp.log(1 + xp.exp(xp.where(are_neg_inf, 0, smaller - larger)))
 
 
 logaddexp.vjp(
@@ -42,8 +42,8 @@ logaddexp.vjp(
 
 def log_difference(first: Any, second: Any) -> Any:
     """first - second; ∞ for two -∞, so that their gradient is 0."""
-    nothing = (first == -math.inf) & (second == -math.inf)
-    return where(nothing, math.inf, first - second)
+    are_neg_inf = (first == -math.inf) & (second == -math.inf)
+    return where(are_neg_inf, math.inf, first - second)
 
 
 @elementwise(promotion="promote", dtypes="f", scalars="")
@@ -75,9 +75,9 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     refuse_bools("rsub", input)
     if isinstance(other, Tensor):
         return sub(other, input, alpha=alpha)
-    wide = input.to(dtypes.result_type(input, other))  # uint8 has no -1
-    y = add(mul(widen(wide), -alpha), other)
-    return y.to(wide.dtype) if is_half(wide.dtype) else y
+    promoted = input.to(dtypes.result_type(input, other))  # uint8 has no -1
+    y = add(mul(widen(promoted), -alpha), other)
+    return y.to(promoted.dtype) if is_half(promoted.dtype) else y
 
 
 @as_method
@@ -89,9 +89,9 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     >>> float_power(tensor([2, 3]), -1)
     tensor([0.5000, 0.3333], dtype=torch.float64)
     """
-    wide = double_dtype(input, exponent)
+    dtype = double_dtype(input, exponent)
     input, exponent = (
-        operand.to(wide) if isinstance(operand, Tensor) else operand
+        operand.to(dtype) if isinstance(operand, Tensor) else operand
         for operand in (input, exponent)
     )
     return pow(input, exponent)
@@ -117,10 +117,10 @@ def float_power_(input: Tensor, exponent: Any) -> Tensor:
 
     Raises: DTypeError: the tensor cannot hold the result.
     """
-    wide = double_dtype(input, exponent)
-    if input.dtype is not wide:
+    dtype = double_dtype(input, exponent)
+    if input.dtype is not dtype:
         raise DTypeError(
-            "float_power_", f"the result is {wide}, and the tensor is {input.dtype}",
+            "float_power_", f"the result is {dtype}, and the tensor is {input.dtype}",
             hint="use x = x.float_power(exponent)",
         )  # fmt: skip
     return _write_power(input, exponent)

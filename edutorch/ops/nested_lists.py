@@ -34,14 +34,14 @@ def array_from_lists(data: Any, dtype: Any = None) -> np.ndarray:
     """
     element_types: set[Any] = set()
     shape = shape_of(data)
-    plain = read_list(data, shape, 0, "data", element_types)
+    data_read = read_list(data, shape, 0, "data", element_types)
     result_dtype = (
         common_dtype(element_types) if dtype is None else dtypes.of(dtypes.array_type(dtype))
     )
     if not result_dtype.is_complex and complex in element_types:
         raise ArgumentError("tensor", f"must be real numbers for {result_dtype}, not complex ones")
     try:
-        array = np.array(plain, object if is_too_large(plain, shape) else None)
+        array = np.array(data_read, object if is_too_large(data_read, shape) else None)
         if array.dtype.kind in "Ouif" and not (
             result_dtype.is_floating_point or result_dtype.is_complex
         ):
@@ -74,9 +74,9 @@ def scalar_like(op: str, number: Any, array: Any) -> Any:
         ) from None
 
 
-def is_too_large(plain: Any, shape: tuple[int, ...]) -> bool:
+def is_too_large(data: Any, shape: tuple[int, ...]) -> bool:
     """Return True for a single integer that exceeds NumPy's integer dtypes."""
-    return not shape and isinstance(plain, int) and not -(2**63) <= plain < 2**64
+    return not shape and isinstance(data, int) and not -(2**63) <= data < 2**64
 
 
 def shape_of(data: Any) -> tuple[int, ...]:
@@ -193,10 +193,15 @@ def not_numbers_error(data: Any, path: str) -> Exception:
 def common_dtype(element_types: set[Any]) -> dtypes.dtype:
     """Return the dtype to which these types are promoted in PyTorch."""
     default = dtypes.get_default_dtype()
-    plain = {bool: dtypes.bool, int: dtypes.int64, float: default, complex: default.to_complex()}
+    dtype_of_type = {
+        bool: dtypes.bool,
+        int: dtypes.int64,
+        float: default,
+        complex: default.to_complex(),
+    }
     result = None
     for element_type in element_types:
-        element_type = plain.get(element_type, element_type)
+        element_type = dtype_of_type.get(element_type, element_type)
         result = element_type if result is None else dtypes.promote_types(result, element_type)
     return default if result is None else result
 

@@ -87,8 +87,8 @@ def exponent_derivative(input: Any, exponent: Any, y: Any) -> Any:
             return y * cmath.log(input)
         return y * (math.log(input) if input > 0 else math.nan)
     input = cast_to_dtype_of(input, y)
-    usual = logical_or(input != 0, exponent.real < 0)
-    return where(usual, y * log(where(usual, input, 1.0)), 0.0)
+    is_regular = logical_or(input != 0, exponent.real < 0)
+    return where(is_regular, y * log(where(is_regular, input, 1.0)), 0.0)
 
 
 from .comparison import logical_or, where  # noqa: E402  (rules may use any op)

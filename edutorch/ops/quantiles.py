@@ -176,8 +176,8 @@ def median_forward(xp: Any, input: Array, skips_nan: bool) -> Array:
     """The median of all elements: see `median`. NaN for an empty tensor."""
     if not input.size:
         return xp.full((), empty_median(input.dtype)).astype(input.dtype)
-    wide = input.astype("float32") if input.dtype == bfloat16.numpy else input  # NaN comes last
-    ordered = xp.sort(wide.reshape(-1))
+    sortable = input.astype("float32") if input.dtype == bfloat16.numpy else input  # NaN comes last
+    ordered = xp.sort(sortable.reshape(-1))
     valid_count = xp.sum(ordered == ordered)
     position = xp.maximum(valid_count - 1, 0) // 2
     if not skips_nan:

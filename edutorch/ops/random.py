@@ -85,8 +85,8 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """Return the state as a CPU tensor of bytes (the text of a JSON object)."""
-        known = {"seed": self._seed, "random": self.random.get_state()}
-        text = json.dumps(known, default=lambda array: [str(array.dtype), array.tolist()])
+        state = {"seed": self._seed, "random": self.random.get_state()}
+        text = json.dumps(state, default=lambda array: [str(array.dtype), array.tolist()])
         return wrap(np.frombuffer(text.encode(), np.uint8).copy())
 
     def set_state(self, new_state: Tensor) -> Generator:
@@ -98,9 +98,9 @@ class Generator:
             raise ArgumentError(
                 "set_state", f"expected the bytes of get_state, got {new_state.dtype}"
             )
-        known = json.loads(backends.of(new_state._array).to_numpy(new_state._array).tobytes())
-        self.manual_seed(known["seed"])
-        self.random.set_state(decode_arrays(known["random"]))
+        state = json.loads(backends.of(new_state._array).to_numpy(new_state._array).tobytes())
+        self.manual_seed(state["seed"])
+        self.random.set_state(decode_arrays(state["random"]))
         return self
 
 
@@ -155,18 +155,18 @@ def seed() -> int:
     >>> initial_seed() == before
     True
     """
-    chosen = int.from_bytes(os.urandom(7), "little")
-    manual_seed(chosen)
-    return chosen
+    new_seed = int.from_bytes(os.urandom(7), "little")
+    manual_seed(new_seed)
+    return new_seed
 
 
 def random_source(generator: Generator | None, backend: Backend) -> Any:
-    chosen = default_generator(backend) if generator is None else generator
-    if not isinstance(chosen, Generator):
-        type_name = type(chosen).__name__
+    source = default_generator(backend) if generator is None else generator
+    if not isinstance(source, Generator):
+        type_name = type(source).__name__
         raise ArgumentError("random", f"argument `generator` must be a Generator, not {type_name}")
     levels = current().batches
-    return batched_generator(chosen.random, levels) if levels else chosen.random
+    return batched_generator(source.random, levels) if levels else source.random
 
 
 def floating_dtype(name: str, dtype: Any) -> Any:
@@ -201,8 +201,8 @@ def draw_tensor(
     backend = backend_for(device)
     shape, array_dtype = parse_size(name, size), floating_dtype(name, dtype)
     check_memory(name, shape, array_dtype)
-    drawn = draw(random_source(generator, backend), distribution, shape, array_dtype)
-    return wrap_new(drawn, requires_grad) if out is None else write_into(name, out, wrap(drawn))
+    samples = draw(random_source(generator, backend), distribution, shape, array_dtype)
+    return wrap_new(samples, requires_grad) if out is None else write_into(name, out, wrap(samples))
 
 
 def rand(
@@ -263,10 +263,12 @@ def randint(
     backend = backend_for(device)
     shape = parse_size("randint", (size,))
     check_memory("randint", shape, np.dtype(np.int64))
-    drawn = random_source(generator, backend).integers(low, high, shape)
-    drawn = drawn if dtype is None else drawn.astype(dtypes.array_type(dtype))
+    samples = random_source(generator, backend).integers(low, high, shape)
+    samples = samples if dtype is None else samples.astype(dtypes.array_type(dtype))
     return (
-        wrap_new(drawn, requires_grad) if out is None else write_into("randint", out, wrap(drawn))
+        wrap_new(samples, requires_grad)
+        if out is None
+        else write_into("randint", out, wrap(samples))
     )
 
 
@@ -299,13 +301,15 @@ def randperm(
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
     check_memory("randperm", (n,), np.dtype(np.int64))
-    drawn = (
+    samples = (
         random_source(generator, backend)
         .permutation(n)
         .astype(dtypes.array_type(dtype or dtypes.int64))
     )
     return (
-        wrap_new(drawn, requires_grad) if out is None else write_into("randperm", out, wrap(drawn))
+        wrap_new(samples, requires_grad)
+        if out is None
+        else write_into("randperm", out, wrap(samples))
     )
 
 
@@ -347,13 +351,13 @@ def normal(
     else:
         raise ShapeError("normal", "needs `size` when mean and std are both numbers")
     with no_grad():
-        drawn = noise * std + mean
+        samples = noise * std + mean
     if out is not None:
-        return write_into("normal", out, drawn)
+        return write_into("normal", out, samples)
     for moment in moments:
         if moment.requires_grad:  # as in PyTorch, its gradient is 0
-            drawn = drawn + where(zeros_like(moment, dtype=dtypes.bool), moment, 0.0)
-    return drawn.requires_grad_() if requires_grad else drawn
+            samples = samples + where(zeros_like(moment, dtype=dtypes.bool), moment, 0.0)
+    return samples.requires_grad_() if requires_grad else samples
 
 
 @as_method
@@ -377,10 +381,10 @@ def bernoulli(
         rows = {"input": str(input.dtype)}
         raise DTypeError("bernoulli", "expects floating probabilities", rows, "x.float()")
     noise_dtype = input.dtype if input.is_floating_point() else None
-    drawn = rand(
+    uniform = rand(
         size=tuple(input.shape), generator=generator, device=input.device, dtype=noise_dtype
     )
-    y = (drawn < probability).to(input.dtype)
+    y = (uniform < probability).to(input.dtype)
     return y + input * 0 if p is None and input.requires_grad else y
 
 
@@ -423,9 +427,9 @@ def multinomial(
     if replacement:
         edges = np.cumsum(weights / weights.sum(1, keepdims=True), 1)
         edges[:, -1] = 1.0
-        drawn = random.uniform((len(weights), num_samples), np.dtype(np.float64))
+        uniform = random.uniform((len(weights), num_samples), np.dtype(np.float64))
         indices = np.stack(
-            [np.searchsorted(e, d, "right") for e, d in zip(edges, drawn, strict=True)]
+            [np.searchsorted(e, d, "right") for e, d in zip(edges, uniform, strict=True)]
         )
     else:
         noise = random.uniform(weights.shape, np.dtype(np.float64))

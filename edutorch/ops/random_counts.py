@@ -38,9 +38,9 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     if not (rates >= 0).all():
         raise ValueRangeError("poisson", "expected rates that are not negative")
     uniform = uniform_source(generator)
-    drawn = np.zeros(rates.shape)
+    samples = np.zeros(rates.shape)
     few = rates < REJECTION_FROM
-    drawn[few] = invert_cdf(uniform, np.exp(-rates[few]), lambda k: rates[few] / k)
+    samples[few] = invert_cdf(uniform, np.exp(-rates[few]), lambda k: rates[few] / k)
     many = rates[~few]
     if many.size:
         spread = np.sqrt(many)
@@ -52,10 +52,10 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
             return -many[at] + k * np.log(many[at]) - _log_factorial(k) - np.log(top[at])
 
         bound = 0.9277 - 3.6224 / (b - 2)
-        drawn[~few] = sample_by_rejection(
+        samples[~few] = sample_by_rejection(
             uniform, many + 0.43, a, b, bound, np.full(many.shape, np.inf), height
         )
-    return from_host(drawn, input)
+    return from_host(samples, input)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
@@ -74,10 +74,10 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     uniform = uniform_source(generator)
     n, rarer = np.floor(tries), np.minimum(chances, 1 - chances)
     odds = rarer / (1 - rarer)
-    drawn = np.zeros(n.shape)
+    samples = np.zeros(n.shape)
     few = n * rarer < REJECTION_FROM
     nf, of = n[few], odds[few]
-    drawn[few] = invert_cdf(
+    samples[few] = invert_cdf(
         uniform, (1 - rarer[few]) ** nf, lambda k: of * np.maximum(nf - k + 1, 0) / k
     )
     m, p, o = n[~few], rarer[~few], odds[~few]
@@ -90,11 +90,11 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
         at_peak = _log_factorial(peak) + _log_factorial(m - peak)
 
         def height(k: Any, at: Any) -> Any:
-            away = _log_factorial(k) + _log_factorial(m[at] - k)
-            return at_peak[at] - away + (k - peak[at]) * np.log(o[at]) - np.log(scale[at])
+            log_terms = _log_factorial(k) + _log_factorial(m[at] - k)
+            return at_peak[at] - log_terms + (k - peak[at]) * np.log(o[at]) - np.log(scale[at])
 
-        drawn[~few] = sample_by_rejection(uniform, m * p + 0.5, a, b, 0.92 - 4.2 / b, m, height)
-    return from_host(np.where(chances > 0.5, n - drawn, drawn), count)
+        samples[~few] = sample_by_rejection(uniform, m * p + 0.5, a, b, 0.92 - 4.2 / b, m, height)
+    return from_host(np.where(chances > 0.5, n - samples, samples), count)
 
 
 def to_host(name: str, input: Tensor) -> np.ndarray:
@@ -106,9 +106,9 @@ def to_host(name: str, input: Tensor) -> np.ndarray:
     return np.asarray(backends.of(input._array).to_numpy(input._array)).astype(np.float64)
 
 
-def from_host(drawn: np.ndarray, like: Tensor) -> Tensor:
+def from_host(samples: np.ndarray, like: Tensor) -> Tensor:
     """Return counts in the dtype and on the device of a parameter."""
-    return wrap(backends.of(like._array).from_numpy(drawn.astype(like._array.dtype)))
+    return wrap(backends.of(like._array).from_numpy(samples.astype(like._array.dtype)))
 
 
 def uniform_source(generator: Generator | None) -> Callable[[int], np.ndarray]:
@@ -119,9 +119,9 @@ def uniform_source(generator: Generator | None) -> Callable[[int], np.ndarray]:
 
 def invert_cdf(uniform: Callable[[int], np.ndarray], first: np.ndarray, ratio: Any) -> np.ndarray:
     """Sum P(0) = first, P(k) = P(k-1) · ratio(k), until the sum exceeds a uniform sample."""
-    wanted = uniform(first.size)
+    targets = uniform(first.size)
     chance, total, counts, k = first.copy(), first.copy(), np.zeros(first.shape), 0
-    while k < 200 and (open_ := wanted > total).any():
+    while k < 200 and (open_ := targets > total).any():
         k += 1
         counts += open_
         chance = chance * ratio(k)
@@ -134,20 +134,20 @@ def sample_by_rejection(
     height: Callable[[Any, Any], Any],
 ) -> np.ndarray:  # fmt: skip
     """Transformed rejection: draw from a hat function until each sample is accepted."""
-    drawn, left = np.zeros(centre.shape), np.arange(centre.size)
-    while left.size:
-        u, v = uniform(left.size) - 0.5, uniform(left.size)
+    samples, remaining = np.zeros(centre.shape), np.arange(centre.size)
+    while remaining.size:
+        u, v = uniform(remaining.size) - 0.5, uniform(remaining.size)
         side = 0.5 - np.abs(u)
         side = np.maximum(side, 1e-300)
-        k = np.floor((2 * a[left] / side + b[left]) * u + centre[left])
-        sure = (side >= 0.07) & (v <= bound[left])
-        possible = (k >= 0) & (k <= most[left]) & ~((side < 0.013) & (v > side))
-        test = np.flatnonzero(possible & ~sure)
-        at = left[test]
+        k = np.floor((2 * a[remaining] / side + b[remaining]) * u + centre[remaining])
+        surely = (side >= 0.07) & (v <= bound[remaining])
+        possible = (k >= 0) & (k <= most[remaining]) & ~((side < 0.013) & (v > side))
+        test = np.flatnonzero(possible & ~surely)
+        at = remaining[test]
         hat = np.log(np.maximum(v[test], 1e-300)) - np.log(a[at] / side[test] ** 2 + b[at])
-        taken = possible & sure
+        accepted = possible & surely
         # accept where v times the hat is below the density
-        taken[test] = hat <= height(k[test], at)
-        drawn[left[taken]] = k[taken]
-        left = left[~taken]
-    return drawn
+        accepted[test] = hat <= height(k[test], at)
+        samples[remaining[accepted]] = k[accepted]
+        remaining = remaining[~accepted]
+    return samples

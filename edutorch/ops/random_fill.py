@@ -67,9 +67,9 @@ def uniform_(
     if from_ > to:
         text = f"expects to return a [from, to) range, but found from={from_} > to={to}"
         raise ValueRangeError("uniform_", text)
-    drawn = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
+    samples = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
     start = complex(from_, from_) if input.is_complex() else from_
-    return fill_with(input, drawn * (to - from_) + start, "uniform_")
+    return fill_with(input, samples * (to - from_) + start, "uniform_")
 
 
 @as_method
@@ -88,8 +88,8 @@ def normal_(
     check_floating("normal_", input, complex_too=True)
     if std < 0:
         raise ValueRangeError("normal_", f"expects std >= 0.0, but found std {std}")
-    drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return fill_with(input, drawn * std + mean, "normal_")
+    samples = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
+    return fill_with(input, samples * std + mean, "normal_")
 
 
 @as_method
@@ -108,8 +108,8 @@ def bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Generator | None = Non
     is_probability = (p >= 0) & (p <= 1)
     if not bool(is_probability.all() if isinstance(p, Tensor) else is_probability):
         raise ValueRangeError("bernoulli_", f"expects p to be in [0, 1], but got p={p}")
-    drawn = rand(*input.shape, device=input.device, generator=generator)
-    return fill_with(input, (drawn < p).to(input.dtype), "bernoulli_")
+    samples = rand(*input.shape, device=input.device, generator=generator)
+    return fill_with(input, (samples < p).to(input.dtype), "bernoulli_")
 
 
 @as_method
@@ -142,8 +142,8 @@ def random_(
         text = f"expects 'from' to be less than 'to', but got from={low} >= to={high}"
         raise ValueRangeError("random_", text)
     check_bounds("random_", low, high, input.dtype)
-    drawn = randint(low, high, tuple(input.shape), device=input.device, generator=generator)
-    return fill_with(input, drawn.to(input.dtype), "random_")
+    samples = randint(low, high, tuple(input.shape), device=input.device, generator=generator)
+    return fill_with(input, samples.to(input.dtype), "random_")
 
 
 LARGEST = {
@@ -226,5 +226,5 @@ def log_normal_(
     """
     check_floating("log_normal_", input)
     _check_positive("log_normal_", "std", std)
-    drawn = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return fill_with(input, (drawn * std + mean).exp(), "log_normal_")
+    samples = randn(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
+    return fill_with(input, (samples * std + mean).exp(), "log_normal_")

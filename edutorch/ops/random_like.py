@@ -19,11 +19,11 @@ def rand_like(
     >>> rand_like(zeros(2)).shape
     torch.Size([2])
     """
-    drawn = rand(
+    samples = rand(
         size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
         generator=generator, layout=layout,
     )  # fmt: skip
-    return lay_out_like(input, drawn, requires_grad, memory_format)
+    return lay_out_like(input, samples, requires_grad, memory_format)
 
 
 def randn_like(
@@ -35,11 +35,11 @@ def randn_like(
     >>> randn_like(zeros(2)).shape
     torch.Size([2])
     """
-    drawn = randn(
+    samples = randn(
         size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
         generator=generator, layout=layout,
     )  # fmt: skip
-    return lay_out_like(input, drawn, requires_grad, memory_format)
+    return lay_out_like(input, samples, requires_grad, memory_format)
 
 
 def randint_like(
@@ -53,20 +53,20 @@ def randint_like(
     tensor(True)
     """
     low, high = (0, low) if high is None else (low, high)
-    drawn = randint(
+    samples = randint(
         low, high, tuple(input.shape), dtype=dtype or input.dtype,
         device=device or input.device, generator=generator, layout=layout,
     )  # fmt: skip
-    return lay_out_like(input, drawn, requires_grad, memory_format)
+    return lay_out_like(input, samples, requires_grad, memory_format)
 
 
-def lay_out_like(input: Tensor, drawn: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
+def lay_out_like(input: Tensor, samples: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
     """Return the samples in the memory order of `empty_like`."""
-    if backends.of(drawn._array).level:
-        return drawn.requires_grad_(requires_grad)  # inside vmap the memory order is irrelevant
+    if backends.of(samples._array).level:
+        return samples.requires_grad_(requires_grad)  # inside vmap the memory order is irrelevant
     y = empty_like(
-        input, dtype=drawn.dtype, device=drawn.device, requires_grad=False,
+        input, dtype=samples.dtype, device=samples.device, requires_grad=False,
         memory_format=memory_format,
     )  # fmt: skip
-    y._array[...] = drawn._array
+    y._array[...] = samples._array
     return y.requires_grad_() if requires_grad else y

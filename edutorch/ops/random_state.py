@@ -49,8 +49,8 @@ def fork_rng(
     >>> equal(state, get_rng_state())
     True
     """
-    chosen = [backends.CPU, *map(backend_for, devices or ())] if enabled else []
-    generators = [default_generator(backend) for backend in chosen]
+    saved_backends = [backends.CPU, *map(backend_for, devices or ())] if enabled else []
+    generators = [default_generator(backend) for backend in saved_backends]
     states = [generator.get_state() for generator in generators]
     try:
         yield

@@ -45,9 +45,9 @@ def roll(xp: Any, input: Array, shifts: Any, dims: Any = None) -> Array:
     >>> roll(tensor([1, 2, 3]), 1)
     tensor([3, 1, 2])
     """
-    several = shifts if isinstance(shifts, tuple | list) else (shifts,)
+    shift_list = shifts if isinstance(shifts, tuple | list) else (shifts,)
     count = 1 if dims is None else len(dims) if isinstance(dims, tuple | list) else 1
-    if len(several) != count:
+    if len(shift_list) != count:
         raise ShapeError(
             "roll", "needs a shift for each dim, or one shift and no dims",
             {"shifts": shifts, "dims": dims},

@@ -178,11 +178,11 @@ amin.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"
 
 def share_evenly(g: Any, y: Any, input: Any, dim: Dims) -> Any:
     """g / k at each of the k elements along `dim` equal to y; where y is NaN, at the NaN ones."""
-    hits, array = input == y, array_of(y)
+    is_equal, array = input == y, array_of(y)
     if array.__class__ is not ndarray or isnan(array).any():
-        hits = logical_or(hits, logical_and(input != input, y != y))
-    counts = sum(where(hits, ones_like(g), zeros_like(g)), dim, True)
-    return scale_gradient(g / counts, hits)
+        is_equal = logical_or(is_equal, logical_and(input != input, y != y))
+    counts = sum(where(is_equal, ones_like(g), zeros_like(g)), dim, True)
+    return scale_gradient(g / counts, is_equal)
 
 
 @reduction(promotion="float")

@@ -62,17 +62,17 @@ def scatter_reduce(
 
 
 def scatter_sum(
-    xp: Any, y: Array, where: Any, src: Array, average: bool, include_self: bool
+    xp: Any, y: Array, index: Any, src: Array, average: bool, include_self: bool
 ) -> Array:
     """Sum `src` at its positions; for a mean, divide by the number of summands."""
     counts = xp.ones(y.shape, "int64")
     if not include_self:
-        y[where] = xp.zeros((), y.dtype)
-        counts[where] = 0
-    backends.of(y).scatter_add(y, where, src)
+        y[index] = xp.zeros((), y.dtype)
+        counts[index] = 0
+    backends.of(y).scatter_add(y, index, src)
     if not average:
         return y
-    backends.of(y).scatter_add(counts, where, xp.ones(src.shape, "int64"))
+    backends.of(y).scatter_add(counts, index, xp.ones(src.shape, "int64"))
     if y.dtype.kind in "iu":
         return (y // counts).astype(y.dtype)
     return (y / counts.astype(y.dtype)).astype(y.dtype)
@@ -124,8 +124,8 @@ def input_gradient(
         return g / count_combined(g, dim, index, True)
     if reduce == "sum":
         return g
-    chosen, _, shares = extreme_masks(y, input, dim, index, src, True)
-    return g * chosen / shares
+    is_extreme, _, shares = extreme_masks(y, input, dim, index, src, True)
+    return g * is_extreme / shares
 
 
 @treat_scalar_as_row
@@ -144,8 +144,8 @@ def source_gradient(
     if reduce == "prod":
         part = gather(g, dim, index) * product_of_others(input, dim, index, used, include_self)
     else:
-        _, chosen, shares = extreme_masks(y, input, dim, index, used, include_self)
-        part = gather(g / shares, dim, index) * chosen
+        _, is_extreme, shares = extreme_masks(y, input, dim, index, used, include_self)
+        part = gather(g / shares, dim, index) * is_extreme
     if tuple(part.shape) == shape:
         return part
     return index_put_forward(part, tuple(slice(size) for size in part.shape), shape)
@@ -153,11 +153,11 @@ def source_gradient(
 
 def count_combined(like: Any, dim: int, index: Any, include_self: bool) -> Any:
     """Count the elements combined at each position; 1 where there is none."""
-    ones = ones_like(like)
+    counts = ones_like(like)
     source_ones = ones_like(gather(like, dim, index))
     if not include_self:
-        ones = scatter(ones, dim, index, zeros_like(source_ones))
-    return scatter_add(ones, dim, index, source_ones)
+        counts = scatter(counts, dim, index, zeros_like(source_ones))
+    return scatter_add(counts, dim, index, source_ones)
 
 
 def extreme_masks(y: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:

@@ -67,11 +67,11 @@ def log_softmax_gradient(g: Any, y: Any, dim: int) -> Any:
         return g - exp(y) * sum(g, dim, True)
     if dim not in (1, -1):
         return log_softmax_gradient(g.materialize(), y, dim)
-    back = LOG_SOFTMAX_KERNEL(g, y) if y.size >= LOG_SOFTMAX_KERNEL.min_size else None
-    if back is None:
-        back = exp(y) * -g.values[:, None]
-        g.add_to(back)
-    return back
+    gradient = LOG_SOFTMAX_KERNEL(g, y) if y.size >= LOG_SOFTMAX_KERNEL.min_size else None
+    if gradient is None:
+        gradient = exp(y) * -g.values[:, None]
+        g.add_to(gradient)
+    return gradient
 
 
 log_softmax.vjp(input=log_softmax_gradient, latex=r"g - e^{y} \textstyle\sum g")

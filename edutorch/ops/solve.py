@@ -197,8 +197,8 @@ def cofactor_matrix(A: Any) -> Any:
     n = s.shape[-1]
     grid = expand(unsqueeze(s, -2), (*s.shape[:-1], n, n))
     others = prod(zero_diagonal(grid) + diag_embed(s * 0 + 1), -1)
-    turning = reshape(det(u) * det(vh), (*s.shape[:-1], 1, 1))
-    return turning * conj(matmul(u * unsqueeze(others, -2), vh))
+    sign = reshape(det(u) * det(vh), (*s.shape[:-1], 1, 1))
+    return sign * conj(matmul(u * unsqueeze(others, -2), vh))
 
 
 def det_gradient(y: Any, A: Any) -> Any:

@@ -80,8 +80,8 @@ def minmax_dim(
 def extreme_gradient(g: Any, shape: tuple[int, ...], dim: int, keepdim: bool, indices: Any) -> Any:
     if shape and not keepdim:
         dim = dim % len(shape)
-        kept = (*shape[:dim], 1, *shape[dim + 1 :])
-        g, indices = reshape(g, kept), indices.reshape(kept)
+        kept_shape = (*shape[:dim], 1, *shape[dim + 1 :])
+        g, indices = reshape(g, kept_shape), indices.reshape(kept_shape)
     return scatter_gradient(g, shape, dim, indices)
 
 
@@ -105,7 +105,7 @@ WHOLE_NODES = {"max": "MaxBackward1", "min": "MinBackward1"}
 
 
 def _minmax(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: Any) -> Any:
-    pairwise, whole = (maximum, amax) if name == "max" else (minimum, amin)
+    pairwise, reduce_all = (maximum, amax) if name == "max" else (minimum, amin)
     if isinstance(dim, Tensor):
         dim, other = None, dim
     if other is not None:
@@ -115,7 +115,7 @@ def _minmax(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
             raise ShapeError(
                 name, "an empty tensor has none; give a `dim`", {"input": tuple(input.shape)}
             )
-        result = whole(input, out=out)
+        result = reduce_all(input, out=out)
         if result._node is not None and result._node is not LEAF:
             name_node(result._node, WHOLE_NODES[name])
         return result
@@ -217,10 +217,10 @@ def partial_topk(input: Tensor, k: int, dim: int, largest: bool) -> Tensor | Non
     n = rows.shape[-1]
     pivot = n - k if largest else k - 1
     last = partition(rows, pivot)[..., pivot : pivot + 1]
-    chosen = rows >= last if largest else rows <= last
-    if (count_nonzero(chosen, -1) != k).any():
+    mask = rows >= last if largest else rows <= last
+    if (count_nonzero(mask, -1) != k).any():
         return None
-    positions = flatnonzero(chosen) % n
+    positions = flatnonzero(mask) % n
     return wrap(moveaxis(positions.reshape(*rows.shape[:-1], k), -1, dim))
 
 

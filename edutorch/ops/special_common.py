@@ -81,8 +81,8 @@ def bernoulli_numbers(count: int) -> list[Fraction]:
     """Return B₂, B₄, …: from Σ (n+1 over k) Bₖ = 0 for k = 0 … n."""
     values = [Fraction(1)]
     for n in range(1, 2 * count + 1):
-        known = sum(math.comb(n + 1, k) * value for k, value in enumerate(values))
-        values.append(Fraction(-known, n + 1) if isinstance(known, int) else -known / (n + 1))
+        total = sum(math.comb(n + 1, k) * value for k, value in enumerate(values))
+        values.append(Fraction(-total, n + 1) if isinstance(total, int) else -total / (n + 1))
     return values[2::2]
 
 
@@ -91,9 +91,9 @@ def zeta_minus_1(k: int) -> float:
     """Return 2⁻ᵏ + 3⁻ᵏ + 4⁻ᵏ + …: twenty terms, and the rest by the Euler-Maclaurin formula."""
     end = 22
     first = math.fsum(n**-k for n in range(2, end))
-    rest = [end ** (1 - k) / (k - 1), 0.5 * end**-k]
+    terms = [end ** (1 - k) / (k - 1), 0.5 * end**-k]
     rising = k * float(end) ** (-k - 1)
     for order, coefficient in enumerate(bernoulli_numbers(6), 1):
-        rest.append(float(coefficient) / math.factorial(2 * order) * rising)
+        terms.append(float(coefficient) / math.factorial(2 * order) * rising)
         rising *= (k + 2 * order - 1) * (k + 2 * order) / end**2
-    return math.fsum([first, *rest])
+    return math.fsum([first, *terms])

@@ -71,8 +71,8 @@ def vector_norm(
     (tensor(5.), tensor(4.))
     """
     if input.dtype.itemsize == 2:
-        wide = vector_norm.op.forward(xp, input.astype("float32"), ord, dim, keepdim)
-        return wide.astype(input.dtype)
+        result = vector_norm.op.forward(xp, input.astype("float32"), ord, dim, keepdim)
+        return result.astype(input.dtype)
     if ord == 2 and input.dtype.kind == "f":
         return xp.sqrt(xp.sum(input * input, axis=dim, keepdims=keepdim))
     size = xp.abs(input)
@@ -103,16 +103,16 @@ def norm_gradient(g: Any, input: Any, y: Any, ord: float, dim: Dims, node: Any) 
 
 def norm_derivative(input: Any, y: Any, ord: float) -> Any:
     """dy/dx for a finite exponent; 0 where the norm is 0, a kink."""
-    turn = conj(sgn(input))
+    direction = conj(sgn(input))
     if ord == 0:
         return zeros_like(input)
     if ord == 1:
-        return turn
+        return direction
     if ord == 2:
         return conj(input) / where(y != 0, y, math.inf)
     length = where(y != 0, y, 1.0)
     size = abs(input) if ord > 1 else where(input != 0, abs(input), 1.0)
-    return turn * (size / length) ** (ord - 1)
+    return direction * (size / length) ** (ord - 1)
 
 
 @as_method

@@ -31,9 +31,9 @@ def solve_triangular_forward(
     n = input.shape[-1]
     x = other.copy()
     for i in range(n - 1, -1, -1) if upper else range(n):
-        known = slice(i + 1, None) if upper else slice(None, i)
-        row = input[..., i : i + 1, known]
-        right = other[..., i : i + 1, :] - xp.matmul(row, x[..., known, :])
+        solved = slice(i + 1, None) if upper else slice(None, i)
+        row = input[..., i : i + 1, solved]
+        right = other[..., i : i + 1, :] - xp.matmul(row, x[..., solved, :])
         x[..., i : i + 1, :] = right if unitriangular else right / input[..., i : i + 1, i : i + 1]
     return x
 

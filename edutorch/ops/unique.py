@@ -39,8 +39,8 @@ def unique(
             rows = {"input": array.shape}
             raise ShapeError("unique", "slices must not be empty: other axes have size 0", rows)
         order = sort_slices(xp, in_float32(array), dim)
-        kept, run_index, counts = find_runs(xp, xp.take(array, order, axis=dim), dim)
-        values = xp.take(array, order[kept], axis=dim)
+        starts, run_index, counts = find_runs(xp, xp.take(array, order, axis=dim), dim)
+        values = xp.take(array, order[starts], axis=dim)
         inverse = xp.zeros(order.shape, "int64")
         inverse[order] = run_index
     return pack_results(values, inverse, counts, return_inverse, return_counts)
@@ -60,10 +60,10 @@ def unique_consecutive(
     xp, array = backends.of(input._array).xp, input._array
     rows = array.reshape(-1) if dim is None else array
     axis = 0 if dim is None else normal_dim("unique_consecutive", dim, input.ndim)
-    kept, inverse, counts = find_runs(xp, rows, axis)
+    starts, inverse, counts = find_runs(xp, rows, axis)
     if dim is None:
         inverse = inverse.reshape(array.shape)
-    values = xp.take(rows, kept, axis=axis)
+    values = xp.take(rows, starts, axis=axis)
     return pack_results(values, inverse, counts, return_inverse, return_counts)
 
 
@@ -90,11 +90,11 @@ def find_runs(xp: Any, array: Array, dim: int) -> tuple[Array, Array, Array]:
     return starts, xp.cumsum(new) - 1, ends - starts
 
 
-def pack_results(values: Array, inverse: Array, counts: Array, *wanted: bool) -> Any:
+def pack_results(values: Array, inverse: Array, counts: Array, *requested: bool) -> Any:
     """Return the values alone, or a tuple with the other requested results."""
     extras = [
         wrap(array.astype("int64"))
-        for array, is_wanted in zip((inverse, counts), wanted, strict=True)
+        for array, is_wanted in zip((inverse, counts), requested, strict=True)
         if is_wanted
     ]
     return (wrap(values), *extras) if extras else wrap(values)

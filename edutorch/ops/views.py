@@ -40,11 +40,11 @@ reshape.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathr
 
 def size_mismatch(name: str, input: Array, shape: Sequence[int]) -> ShapeError:
     """Make the error for a shape with another number of elements."""
-    known = math.prod(size for size in shape if size != -1)
+    known_size = math.prod(size for size in shape if size != -1)
     hint = None
     if list(shape).count(-1) > 1:
         hint = "only one size can be worked out: leave one -1"
-    elif input.ndim and known and input.size % known == 0:
+    elif input.ndim and known_size and input.size % known_size == 0:
         hint = f"the batch axis may be meant: ({input.shape[0]}, -1) keeps it"
     return ShapeError(
         name,

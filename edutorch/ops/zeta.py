@@ -45,18 +45,18 @@ def zeta(xp: Any, input: Array, other: Array) -> Array:
     s, q = xp.broadcast_arrays(input, other)
     inside = s > 1
     order = xp.where(inside, s, 2.0)
-    whole = q == xp.floor(q)
-    t = xp.where(q > 0, q, xp.where(whole, 1.0, q - xp.floor(q)))
-    below = xp.logical_and(q < 0, xp.logical_not(whole))
+    is_integer = q == xp.floor(q)
+    t = xp.where(q > 0, q, xp.where(is_integer, 1.0, q - xp.floor(q)))
+    below = xp.logical_and(q < 0, xp.logical_not(is_integer))
     sign = 1 - 2 * xp.remainder(order, 2)
-    mirror = xp.where(below, 1 - t, 1.0)
-    behind = xp.where(below, 1 - q, 1.0)
+    lower = xp.where(below, 1 - t, 1.0)
+    upper = xp.where(below, 1 - q, 1.0)
     y = hurwitz_zeta(xp, order, t)
     y = y + xp.where(
-        below, sign * (hurwitz_zeta(xp, order, mirror) - hurwitz_zeta(xp, order, behind)), 0.0
+        below, sign * (hurwitz_zeta(xp, order, lower) - hurwitz_zeta(xp, order, upper)), 0.0
     )
     y = xp.where(xp.logical_and(below, s != xp.floor(s)), math.nan, y)
-    y = xp.where(xp.logical_and(q <= 0, whole), math.inf, y)
+    y = xp.where(xp.logical_and(q <= 0, is_integer), math.inf, y)
     y = xp.where(inside, y, xp.where(s == 1, math.inf, math.nan))
     return xp.where(xp.logical_or(xp.isnan(q), xp.isnan(s)), math.nan, y)
 

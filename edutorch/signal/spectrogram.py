@@ -44,8 +44,8 @@ def _padded_window(
             "give win_length too, where the window is shorter than n_fft",
         )  # fmt: skip
     before = (n_fft - win_length) // 2
-    behind = n_fft - win_length - before
-    return pad(window, (before, behind)) if before or behind else window
+    after = n_fft - win_length - before
+    return pad(window, (before, after)) if before or after else window
 
 
 def _check_onesided(name: str, onesided: bool, *tensors: Tensor | None) -> None:
