@@ -10,9 +10,9 @@
 From it come the function, the Tensor method, the in-place twin (`softplus_`),
 the `out=` form, the documentation, the tests and the label in pictures.
 
-A rule asks for what it needs by naming it: `g` (the gradient of the output),
+A rule names what it needs as its parameters: `g` (the gradient of the output),
 `y` (the output), an input, `<input>_shape`, a setting. Exactly these are saved.
-(`node`, the node itself, is there for rules that ask what their `g` depends on.)
+(`node`, the node itself, serves rules that check what their `g` depends on.)
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from .tensor import (
 
 AxisError = numpy.exceptions.AxisError
 ARRAY_ERRORS = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
-"""What array libraries raise when arguments do not fit; `explain` says it better."""
+"""What array libraries raise for unsuitable arguments; `explain` rewrites it."""
 
 
 NODE_NAME = re.compile(r"\b(?:[A-Z]\w*Backwards?\d?|CopySlices)\b")
 NODE_CHOICE = re.compile(r"\b(\w+_node)\(")
-"""In `node=`: the names of node types, and of the functions that choose one."""
+"""Find in `node=` the names of node types, and of functions that choose one."""
 
 
 class OpFunction(Protocol):
@@ -75,47 +75,58 @@ class OpFunction(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How the gradient reaches one input: `function(*parameters)`."""
+    """The derivative rule of one input: `function(*parameters)`."""
 
     function: Callable[..., Any]
     parameters: tuple[str, ...]
     latex: str
 
     def apply(self, values: dict[str, Any]) -> Any:
-        """Return the gradient of the input, given everything that the rule names."""
+        """Return the gradient of the input from the values that the rule names."""
         return self.function(*(values[name] for name in self.parameters))
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What has to be saved for it."""
+        """The values to save for it."""
         return tuple(name for name in self.parameters if name not in ("g", "node"))
 
 
 class Op:
     """The definition of one op and everything made from it.
 
-    `inputs` are the tensor arguments, `settings` the others. `promotion` says
-    what happens to their types: "none", "promote" (to a common one), "float"
-    (to a floating one) or "compare" (common one in, bool out), or asks the
-    settings which; inputs in `no_promotion` are left out of it. `method=False` is for half
-    of another op, which is no method of Tensor; `public` names the functions it is
-    half of, for errors. `fast=False` leaves the
-    everyday path out, for an op whose result is not an array of NumPy. `dtypes`
-    says which numbers it is defined for: b(ool), i(nteger), f(loating), c(omplex).
-    `allow_unbatched`: the first input may leave out its first axis, the batch. `scalars` names the
-    inputs that may be Python numbers; by default all of an elementwise op with several.
-    `out` gives it the `out=` form, which takes the result's own type or, as in PyTorch, any that
-    it can be cast to where types are promoted: "cast" and "exact" choose otherwise.
-    `accumulates`: it adds up, and so computes with 16-bit floats in float32 (`precision.py`).
-    `node` is PyTorch's name of what is recorded, where that is not the op's own: "DetBackward0",
-    or an expression of the settings that chooses one: "SumBackward1 if dim else SumBackward0".
-    A function in it, called `…_node`, stands in the definition's module and returns a type.
+    Args:
+        forward: computes the result from arrays; its annotations tell the tensor arguments
+            (`inputs`) from the others (`settings`).
+        family: one of the families below, "op" for any other.
+        promotion: how the dtypes of the inputs are promoted: "none", "promote" (to a common one),
+            "float" (to a floating one), "same" (they must agree) or "compare" (common one in,
+            bool out), or a function of the settings that returns one of these.
+        contract: the names of the axes of each input and of the result (`shapes.py`).
+        linear: whether the op is linear in its inputs.
+        outputs: the names of its outputs.
+        out: whether there is an `out=` form. It takes a tensor of the result's own dtype or, as in
+            PyTorch, where dtypes are promoted, of any that the result can be cast to; "cast" and
+            "exact" choose otherwise.
+        no_promotion: the inputs that are left out of promotion.
+        method: False for a part of another op, which is not a method of Tensor.
+        fast: False for an op whose result is not a NumPy array: it has no fast path.
+        dtypes: the dtypes it is defined for: b(ool), i(nteger), f(loating), c(omplex).
+        allow_unbatched: whether the first input may leave out its first axis, the batch.
+        public: the public functions it is a part of, for errors.
+        scalars: the inputs that may be Python numbers; by default all of an elementwise op with
+            several inputs.
+        accumulates: whether it adds up, so that it computes with 16-bit floats in float32
+            (`precision.py`).
+        node: PyTorch's name of the recorded node, where it is not derived from the op's name:
+            "DetBackward0", or an expression of the settings that chooses one: "SumBackward1 if dim
+            else SumBackward0". A function in it, called `…_node`, is defined in the module of the
+            forward and returns a node type.
     """
 
     takes_one_hot = False  # whether its rule takes a gradient as `OneHotGradient`
     needs_node = False  # whether a rule asks for the node, to look at the graph of `g`
     joint_vjp: Callable[..., Any] | None = None  # one rule for all inputs
-    composed: Callable[..., Any] | None = None  # what takes operands of another form, or None
+    composed: Callable[..., Any] | None = None  # a function for operands of another form, or None
 
     def __init__(
         self,
@@ -196,7 +207,7 @@ class Op:
         """Add the derivative rule of each named input (vector-Jacobian product).
 
         Args:
-            rules: for an input's name, a function of what it names (see above).
+            rules: for an input's name, a function of the values that it names (see above).
             joint_vjp: one rule for all inputs, where they share most of the work: it returns a
                 tuple with the gradient of each (None for one that has none).
             latex: the formula shown in pictures, for the only rule or by input; with `joint_vjp`
@@ -230,37 +241,37 @@ class Op:
 
     @property
     def title(self) -> str:
-        """The name that users know it by, which may be that of an op it is half of."""
+        """The name of the public function that is running, for errors."""
         return running_function(self.public)
 
     @property
     def public_name(self) -> str:
-        """The function that users know it as; the first, where it is part of several."""
+        """The public function that it is a part of; the first of several."""
         return self.public[0].rpartition(".")[2]
 
     @property
     def label(self) -> str:
-        """What a profile or a picture calls it: the public function that is running."""
+        """Its name in profiles and pictures: the public function that is running."""
         return self.name if self.public == (self.name,) else self.title.rpartition(": ")[2]
 
     @property
     def rejects_unknown_keywords(self) -> bool:
-        """Whether it says itself that a keyword is unknown; an operator's op leaves it to Python.
+        """Whether it raises for an unknown keyword itself; an operator's op leaves that to Python.
 
-        Those are called too often for a question that costs 20 ns.
+        Operators are called too often for a check that costs 20 ns.
         """
         from .tensor_methods import OPERATORS
 
         return bool(self.settings) and self.name not in OPERATORS
 
     def _name_nodes(self, node: str) -> None:
-        """Take PyTorch's name of the node; the first of several is that of the base type."""
+        """Set PyTorch's name of the node; the first of several is that of the base type."""
         self.node_types: dict[str, type[graph.Node]] = {}
         self.node = node or self._node_name()
         self.node_type = self.node_type_named(NODE_NAME.findall(self.node)[0])
 
     def _node_name(self) -> str:
-        """Return what PyTorch calls the node of an op: LogSoftmaxBackward0."""
+        """Return PyTorch's name for the node of an op: LogSoftmaxBackward0."""
         name = self.name
         if len(self.public) == 1 and not name.startswith(("native_", "fused_")):
             (name,) = self.public
@@ -268,7 +279,7 @@ class Op:
         return f"{title}Backward0"
 
     def node_type_named(self, name: str) -> type[graph.Node]:
-        """Return the type of the nodes of this op that are called so."""
+        """Return the type of this op's nodes of that name."""
         node_type = self.node_types.get(name)
         if node_type is None:
             plain = MultiViewNode if self.family == "multi_view" else graph.Node
@@ -280,7 +291,7 @@ class Op:
         return node_type
 
     def _defer_build(self) -> None:
-        """Write and compile the call path at its first use only: there are hundreds of ops."""
+        """Defer writing and compiling the call path to the first use: there are hundreds of ops."""
         for function in (self.function, self.operator):
             function.__code__ = _first_call.__code__
             function.__defaults__ = function.__kwdefaults__ = None
@@ -295,30 +306,27 @@ class Op:
 
     def build(self) -> None:
         """Write and compile the call path: `source`, `record` and the node's `backward`."""
-        from .dispatch import apply
+        from .dispatch import apply, apply_operator
         from .numpy_aliasing import copy_mutable
 
         scope = {
-            "OP": self, "forward": as_positional(self.forward), "apply": apply,
-            "Tensor": Tensor, "TENSORS": PLAIN_TENSORS, "LEAF": LEAF,
-            "DEFAULT": modes.DEFAULT, "NO_GRAD": modes.NO_GRAD,
-            "TrackedModes": modes.TrackedModes,
+            "OP": self, "forward": as_positional(self.forward), "apply": apply, "Tensor": Tensor,
+            "TENSORS": PLAIN_TENSORS, "LEAF": LEAF, "DEFAULT": modes.DEFAULT,
+            "NO_GRAD": modes.NO_GRAD, "TrackedModes": modes.TrackedModes,
             "NUMBER_TYPES": frozenset((int, float)), "SEQUENCE_TYPES": frozenset((list, tuple)),
             "FLOAT32": numpy.dtype("float32"), "INT64": numpy.dtype("int64"), "LONG": 1 << 63,
-            "wrap": wrap, "ONLY_ARRAYS": {numpy.ndarray},
-            "modes": modes.current, "numpy": numpy, "ndarray": numpy.ndarray,
-            "asarray": numpy.asarray, "new": partial(object.__new__, Tensor),
-            "clock": graph.clock, "ARRAY_ERRORS": ARRAY_ERRORS, "explain": explain,
-            "reduced_dims": reduced_dims, "keepdim_shape": keepdim_shape, "attach_view": attach_view,
-            "check_flag": check_flag, "as_int": as_int, "missing": call_codegen.missing,
-            "unknown_keyword": call_codegen.unknown_keyword,
-            "array_of": array_of, "node_of": node_of,
-            "edge_of": graph.edge_of, "restore_result": restore_result,
+            "wrap": wrap, "ONLY_ARRAYS": {numpy.ndarray}, "modes": modes.current, "numpy": numpy,
+            "ndarray": numpy.ndarray, "asarray": numpy.asarray,
+            "new": partial(object.__new__, Tensor), "clock": graph.clock,
+            "ARRAY_ERRORS": ARRAY_ERRORS, "explain": explain, "reduced_dims": reduced_dims,
+            "keepdim_shape": keepdim_shape, "attach_view": attach_view, "check_flag": check_flag,
+            "as_int": as_int, "missing": call_codegen.missing,
+            "unknown_keyword": call_codegen.unknown_keyword, "array_of": array_of,
+            "node_of": node_of, "edge_of": graph.edge_of, "restore_result": restore_result,
             "second_backward": graph.second_backward, "stale_value": graph.stale_value,
-            "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot, "wrap_views": wrap_views,
-            "as_ndarray": as_ndarray, "widen": widen,
-            "DIFFERENTIABLE": dtypes.DIFFERENTIABLE,
-            "__name__": self.forward.__module__,
+            "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot,
+            "wrap_views": wrap_views, "as_ndarray": as_ndarray, "widen": widen,
+            "DIFFERENTIABLE": dtypes.DIFFERENTIABLE, "__name__": self.forward.__module__,
         }  # fmt: skip
         scope |= {name: self.node_type_named(name) for name in NODE_NAME.findall(self.node)}
         scope |= {name: self.forward.__globals__[name] for name in NODE_CHOICE.findall(self.node)}
@@ -339,32 +347,32 @@ class Op:
             self.generated_backward = scope["backward"]
             self.node_type.backward = self.generated_backward  # type: ignore[method-assign]
             self.node_type.holds = any(name == "y" or name in self.inputs for name in self.saved)
-        self.scope = scope
-        self.choose_path(reference_mode.is_active(), scope[self.name])
-
-    def choose_path(self, reference: bool, fast: Any = None) -> None:
-        """Give the op's functions their call path: the fast one, or the general one alone."""
-        from .dispatch import apply_operator
-
-        scope = self.scope
-        if reference or fast is None:
-            source = call_codegen.call_source(self, fast=not reference)
-            exec(compile(source, f"<edutorch op {self.name}>", "exec"), scope)
-        written = scope[self.name]
-        self._install(self.function, written, scope)
+        self.function.__globals__.update(scope)
         # The same code finds another `apply` among its globals: no wrapper has to be called.
-        self._install(self.operator, as_positional(written), {**scope, "apply": apply_operator})
+        self.operator.__globals__.update(scope, apply=apply_operator)
+        self.call_paths = {False: scope[self.name]}
+        self.choose_path(reference_mode.is_active())
+
+    def choose_path(self, reference: bool) -> None:
+        """Give the op's functions their call path: the fast one, or the general one alone."""
+        if reference not in self.call_paths:
+            scope: dict[str, Any] = {}
+            source = call_codegen.call_source(self, fast=False)
+            exec(compile(source, f"<edutorch op {self.name}>", "exec"), scope)
+            self.call_paths[reference] = scope[self.name]
+        path = self.call_paths[reference]
+        self._install(self.function, path)
+        self._install(self.operator, as_positional(path))
 
     @property
     def rule_slots(self) -> dict[str, Slot]:
-        """The places of the kernels that may stand in for rules, by input (or "joint_vjp")."""
+        """The slots of the kernels that may replace rules, by input (or "joint_vjp")."""
         names = [*self.rules, "joint_vjp"]
         slots_by_rule = {name: slot_of(f"{self.name}/{name}") for name in names}
         return {name: slot for name, slot in slots_by_rule.items() if slot is not None}
 
-    def _install(self, function: Any, written: Any, scope: dict[str, Any]) -> None:
-        """Give a function that waits its body. Its code comes last: another thread may call it."""
-        function.__globals__.update(scope)
+    def _install(self, function: Any, written: Any) -> None:
+        """Give a function its body. Its code comes last: another thread may call it."""
         function.__defaults__ = written.__defaults__
         function.__kwdefaults__ = written.__kwdefaults__
         function.__code__ = written.__code__
@@ -379,10 +387,10 @@ class Op:
         return function
 
     def jvp(self, inputs: tuple[Any, ...], tangents: tuple[Any, ...], **settings: Any) -> Any:
-        """Forward mode: how the output moves when the inputs move along `tangents`.
+        """Return the Jacobian-vector product: the tangent of the output from those of the inputs.
 
         Args:
-            tangents: one per input, None for one that stays.
+            tangents: one per input, None for a constant one.
         """
         from .autograd.forward_mode import push
 
@@ -402,13 +410,13 @@ class Op:
 
 
 def capture_rule(op: Op, name: str, values: tuple[Any, ...]) -> Any:
-    """Let a graph that is being captured have a rule as one step; None: it wants each step."""
+    """Run a rule as one step of a graph that is being captured; None: run its ops one by one."""
     enter = getattr(getattr(values[0], "backend", None), "gradients", None)
     return None if enter is None else enter(op, name, values)
 
 
 def rule_of_input(joint_vjp: Callable[..., Any], position: int) -> Callable[..., Any]:
-    """Return the rule of one input out of the rule for all."""
+    """Return the rule of one input from the joint rule."""
 
     @functools.wraps(joint_vjp)
     def rule(*values: Any) -> Any:
@@ -428,7 +436,7 @@ def _first_call(*args: Any, **kwargs: Any) -> Any:
 
 
 def as_positional(function: Any) -> FunctionType:
-    """The same function, its keyword-only parameters made positional: Python calls that faster."""
+    """Return a function with keyword-only parameters made positional: Python calls it faster."""
     code = function.__code__
     names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     defaults = function.__kwdefaults__ or {}
@@ -456,9 +464,9 @@ def _family(family: str, **fixed: Any) -> Any:
 
 
 def choose_paths(reference: bool) -> None:
-    """Let all ops that have been called take their general path, or the fast one again."""
+    """Switch all ops that have been called to the general path, or back to the fast one."""
     for op in REGISTRY.values():
-        if "scope" in op.__dict__:
+        if "call_paths" in op.__dict__:
             op.choose_path(reference)
 
 
@@ -474,22 +482,22 @@ def register(op: Op) -> Any:
 
 
 elementwise = _family("elementwise", promotion="float", out=True)
-"""Each number by itself. Operands broadcast; integers become floating (`promotion`)."""
+"""Element by element. Operands broadcast; integers become floating (`promotion`)."""
 
 comparison = _family("elementwise", promotion="compare", out=True)
 """Elementwise with a bool result, hence without a gradient."""
 
 reduction = _family("reduction", out=True)
-"""Numbers combined along `dim`. In rules, `g` and `y` keep reduced dims as size 1."""
+"""Elements reduced along `dim`. In rules, `g` and `y` keep reduced dims as size 1."""
 
 movement = _family("movement", linear=True)
-"""Numbers moved, not changed; a view of the input's memory where NumPy can."""
+"""Elements rearranged, not changed; a view of the input's memory where NumPy returns one."""
 
 multi_view = _family("multi_view", linear=True, method=False)
-"""A tensor cut into several views of it. In rules, `g` is the list of their gradients."""
+"""Several views of one tensor. In rules, `g` is the list of their gradients."""
 
 creation = _family("creation")
-"""A tensor out of nothing but settings."""
+"""A new tensor, made from settings only."""
 
 
 def op(contract: str | None = None, /, **options: Any) -> Any:

@@ -4,7 +4,7 @@ A bfloat16 has 8 significant bits, a float16 has 11: a sum that is kept in them 
 256 or 2,048 ones, and a float16 cannot count beyond 65,504. So whatever adds up computes in
 float32:
 
-- the forward of an op that is declared with `accumulates=True` (`rounded_once`),
+- the forward of an op that is declared with `accumulates=True` (`accumulate_in_float32`),
 - the rules of all ops but elementwise ones and views (`backward_codegen.py`),
 - what the engine adds up: gradients of broadcast operands, and of tensors with several uses
   (`WideSum`),
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from .op import Op
 
 SCALING = {"mul", "div", "lerp"}
-"""Ops whose number is not rounded to 16 bits: it may be too large for a float16 (x / 70000), or a
-weight whose digits count (lerp)."""
+"""Ops whose Python number is not rounded to 16 bits: it may be too large for a float16 (x / 70000),
+or a weight whose digits matter (lerp)."""
 
 MULTI_STEP = {"gelu", "silu_forward", "mish_forward", "hardswish_forward", "sinc"}
 """Elementwise ops whose rules take several steps, so that 16 bits would lose digits in each."""
@@ -50,7 +50,7 @@ def names_to_widen(op: Op) -> tuple[str, ...]:
 
 
 def is_half(dtype: Any) -> bool:
-    """Return True for float16 and bfloat16, as types of tensors or of arrays."""
+    """Return True for float16 and bfloat16, as dtypes of tensors or of arrays."""
     return getattr(dtype, "numpy", dtype).char in "eE"
 
 
@@ -65,7 +65,7 @@ def widen(value: Any) -> Any:
 
 
 def accumulate_in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a forward compute with 16-bit floats in float32, and round its result."""
+    """Make a forward compute with 16-bit floats in float32, and round its result."""
 
     def wide(xp: Any, *inputs: Any, **named: Any) -> Any:
         first = inputs[0] if inputs else next(iter(named.values()))
@@ -76,7 +76,7 @@ def accumulate_in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
         inputs = tuple(map(in_float32, inputs))
         y = forward(xp, *inputs, **{name: in_float32(value) for name, value in named.items()})
         if any(is_half(other) and other != dtype for other in dtypes_met):
-            return y  # float16 beside bfloat16 is float32
+            return y  # float16 with bfloat16 is float32
         if isinstance(y, tuple):
             return tuple(rounded(part, dtype) for part in y)
         return rounded(y, dtype)
@@ -85,10 +85,10 @@ def accumulate_in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function that is composed of ops compute with 16-bit tensors in float32.
+    """Make a function that is composed of ops compute with 16-bit tensors in float32.
 
-    Its result is rounded to the type of its first argument, unless another one's floats are others:
-    float16 beside bfloat16 is float32.
+    Its result is rounded to the dtype of its first argument, unless another argument has another
+    floating dtype: float16 with bfloat16 is float32.
     """
 
     @functools.wraps(function)
@@ -96,7 +96,7 @@ def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
         first = args[0] if args else next(iter(named.values()), None)
         dtype = getattr(first, "dtype", None)
         if dtype is None or not is_half(dtype) or current().autocast is not None:
-            return function(*args, **named)  # autocast chooses the types itself
+            return function(*args, **named)  # autocast chooses the dtypes itself
         argument_dtypes = [getattr(value, "dtype", dtype) for value in (*args, *named.values())]
         y = function(*widen(args), **{name: widen(value) for name, value in named.items()})
         is_wider = any(
@@ -125,7 +125,7 @@ class WideSum:
     """The gradients of a 16-bit tensor with several uses, as their sum so far in float32.
 
     Attributes:
-        dtype: none, so that the engine asks `fit`.
+        dtype: None, so that the engine calls `match_shape_and_dtype`.
     """
 
     size, base, dtype = 1 << 62, None, None
@@ -139,21 +139,21 @@ class WideSum:
         return self
 
     def materialize(self) -> Any:
-        """Return the sum in the type of the tensor."""
+        """Return the sum in the dtype of the tensor."""
         return op_function("convert_dtype")(
             self.sum, dtypes.of(getattr(self.kind, "numpy", self.kind))
         )
 
 
 LONG = 1000
-"""From so many numbers on it matters in which order an axis is added up."""
+"""From so many elements on the order of summation along an axis matters."""
 
 
 def add_up(xp: Any, array: Any, dim: int | tuple[int, ...] | None, keepdim: bool) -> Any:
     """Σ x over `dim`, a long axis in groups, and then the groups.
 
-    NumPy adds one row to the other, and each time a digit may be lost: n times. In about √n groups
-    of √n rows it is 2 √n times. Along the last axis NumPy itself adds in pairs.
+    NumPy adds row by row and rounds n times. In about √n groups of √n rows it rounds 2 √n times.
+    Along the last axis NumPy itself sums pairwise.
     """
     shape = array.shape
     if dim.__class__ is tuple and math.prod(shape[axis] for axis in dim) > LONG:

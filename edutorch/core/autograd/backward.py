@@ -25,7 +25,7 @@ def as_list(tensors: Any) -> list[Any]:
 
 
 def explain_no_graph(root: Tensor) -> str:
-    """Guess what cut a tensor off from the parameters."""
+    """Return the likely reason why a tensor has no graph."""
     if root._array.dtype not in dtypes.DIFFERENTIABLE:
         return "whole numbers and bools, as from argmax or x > 0, have no derivative"
     if not current().grad:
@@ -37,7 +37,7 @@ def explain_no_graph(root: Tensor) -> str:
 
 
 def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
-    """Return the gradient that each root starts with: given, or 1 for a single number."""
+    """Return the gradient of each root: the given one, or 1 for a single element."""
     gradients = as_list(given)
     gradients += [None] * (len(roots) - len(gradients))
     result = []
@@ -76,7 +76,7 @@ def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
 
 
 def one_like(array: Any) -> Any:
-    """Return a 1 of an array's shape, dtype and device."""
+    """Return ones of an array's shape, dtype and device."""
     if array.__class__ is not numpy.ndarray:
         return backends.of(array).xp.ones_like(array)
     one = numpy.empty(array.shape, array.dtype)  # a quarter of the time of `ones_like`
@@ -185,7 +185,7 @@ def batched_grad(
     create_graph: bool,
     **options: Any,
 ) -> tuple[Tensor | None, ...]:
-    """Run `grad` for many gradients to start with: one backward pass inside of `vmap`."""
+    """Run `grad` for a batch of output gradients: one backward pass inside of `vmap`."""
     retain = create_graph if retain_graph is None else retain_graph
     outer = current().batches
     inner = outer[-1] if outer else backends.of(starts[0]._array)
@@ -210,7 +210,7 @@ def grad_one_by_one(
     roots: list[Tensor], wanted: list[Tensor], starts: list[Tensor], create_graph: bool,
     **options: Any,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """Do the same with a backward pass for each of them."""
+    """Run `grad` once for each of a batch of output gradients."""
     rows = [
         grad(roots, wanted, [start[i] for start in starts], True, create_graph, **options)  # type: ignore[index]
         for i in range(starts[0]._array.shape[0])

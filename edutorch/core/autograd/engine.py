@@ -1,12 +1,12 @@
-"""The engine that runs a recorded graph backwards.
+"""The engine: the backward pass through the recorded graph.
 
-It holds the gradients that wait for their node, and always runs the youngest node:
-whatever its output was used for is younger still, and has run already.
+It holds the pending gradient of each node, and always runs the youngest node: every node
+that used its output is younger still, and has run already.
 
 Complex numbers. What flows through the graph is the g in dL = Re(g · dz). By it a
 rule of real calculus is right for complex numbers as it stands: y = f(z) gives
 g · f'(z). What users see is PyTorch's gradient, the direction in which L grows
-fastest, and that is its conjugate: so `conjugated` stands wherever a gradient enters
+fastest, and that is its conjugate: so `conjugate` is called wherever a gradient enters
 or leaves the graph. Only an op that treats z and its conjugate differently (abs, real,
 conj, …) has a rule that speaks of conjugates.
 """
@@ -51,13 +51,13 @@ from .graph import Hooks, Node, edge_of, edges_leading_to, reachable
 from .non_finite import register_engine, start_reporting, stop_reporting, warn_of
 from .reentrant import run_nested
 
-# Making gradients fit ----------------------------------------------------------------
+# Shapes and dtypes of gradients ----------------------------------------------------------------
 
 
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
     """Sum `g` over the axes that broadcasting added or stretched to get from `shape`.
 
-    Broadcasting copies a value to many places; each place sends a gradient back.
+    Broadcasting copies a value to many positions; each of them sends a gradient back.
     (Only methods that tensors and arrays share are used: `g` may be either.)
     """
     have = g.shape
@@ -72,7 +72,7 @@ def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
 
 
 def match_shape_and_dtype(g: Any, shape: tuple[int, ...], array_dtype: Any, recording: bool) -> Any:
-    """Give `g` the shape and the number type of the tensor it is the gradient of."""
+    """Convert `g` to the shape and the dtype of the tensor it is the gradient of."""
     if g.shape != shape:
         g = unbroadcast(g, shape)
     have = (g._array if recording else g).dtype
@@ -84,7 +84,7 @@ def match_shape_and_dtype(g: Any, shape: tuple[int, ...], array_dtype: Any, reco
 
 
 def conjugate(g: Any, recording: bool) -> Any:
-    """Turn what flows into what users see, or back; for real numbers they are the same."""
+    """Convert an internal gradient to the user's convention, or back; only complex ones change."""
     array = g._array if recording else g
     if array.__class__ is OutputGradients:
         conjugates = {
@@ -103,11 +103,11 @@ def conjugate_all(gradients: Sequence[Any], recording: bool) -> list[Any]:
 # The engine --------------------------------------------------------------------------
 
 
-IN_PLACE_MIN_SIZE = 1024  # numbers; from here on adding in place beats making a new array
+IN_PLACE_MIN_SIZE = 1024  # elements; from here on adding in place is faster than making a new array
 
 
 class Engine:
-    """One backward pass: the gradients that wait, the youngest node first."""
+    """One backward pass: the pending gradients, the youngest node first."""
 
     end_callbacks: tuple[Callable[[Engine], None], ...] = ()  # called once the pass is over
     trouble = ""  # the first NaN or infinity that a rule has made (see `non_finite.py`)
@@ -202,12 +202,12 @@ class Engine:
         return edge
 
     def take_gradient(self, edge: Any) -> Any:
-        """Take the gradient that waits for a node or a leaf, in its type."""
+        """Remove and return the pending gradient of a node or a leaf, in its dtype."""
         g = self.pending.pop(edge)
         return g.materialize() if edge in self.wide else g
 
     def watched_step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Run a node that somebody wants to hear of, or to touch the gradients of."""
+        """Run a node with listeners or hooks, or one whose gradient is asked for."""
         if not current().listeners:
             return self.step(node, g, edges)
         with work("node", node, (g,)) as around:
@@ -217,7 +217,7 @@ class Engine:
         return g, edges, partials
 
     def step(self, node: Node, g: Any, edges: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Run a node with hooks, or one whose gradient or not all of whose edges are asked for."""
+        """Run a node with hooks, or one of which only some gradients are asked for."""
         hooks, recording, g = node.hooks, self.recording, as_array(g)
         visible = conjugate(g, recording)
         if hooks:
@@ -245,18 +245,18 @@ class Engine:
         for index, partial in enumerate(partials):
             if partial.__class__ is OutputGradients:
                 (partial,) = partial.by_output.values()
-            # A rule for several inputs at once may know a gradient that nobody asked for.
+            # A joint rule may return a gradient that is not needed.
             if partial is not None and node.edges[index] is not None:
                 emit(GradientFlowed(node, index, conjugate(partial, self.recording)))
 
     def register_leaf(self, leaf: Tensor, g: Any, borrowed: bool) -> None:
-        """Note a leaf's first gradient, and whether other tensors may use that array."""
+        """Record a leaf's first gradient, and whether other tensors may share that array."""
         self.leaves.append(leaf)
         if not self.recording and (borrowed or g.base is not None):
             self.borrowed[leaf] = g
 
     def take_leaf_gradient(self, leaf: Tensor) -> Any:
-        """Take the gradient of a leaf, which keeps it: it must be nobody else's array."""
+        """Remove and return the gradient of a leaf, as an array that nothing else shares."""
         g = self.take_gradient(leaf) if self.wide else self.pending.pop(leaf)
         if not self.recording and g is self.borrowed.get(leaf):
             g = g.copy()
@@ -271,12 +271,12 @@ _RUNNING = threading.local()
 
 
 def running_engine() -> Engine:
-    """Return the backward pass that a hook is called from."""
+    """Return the backward pass that calls the current hook."""
     return _RUNNING.engine()
 
 
 def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
-    """Show `g` to each hook in turn; what a hook returns takes its place."""
+    """Call each hook with `g`; a tensor that a hook returns replaces it."""
     for hook in tuple(hooks.values()):
         visible = g if recording else wrap(g)
         replaced = hook(visible)
@@ -293,7 +293,7 @@ def run_hooks(hooks: dict[int, Any], g: Any, recording: bool) -> Any:
 
 
 def output_gradients(g: Any, recording: bool) -> list[Any]:
-    """Return the gradient of each output of a node as a tensor or None, as hooks see it."""
+    """Return the gradient of each output of a node as hooks see it: a tensor or None."""
     if g.__class__ is OutputGradients:
         gradients = [g.by_output.get(index) for index in range(g.node.outputs)]
     else:
@@ -306,7 +306,7 @@ def output_gradients(g: Any, recording: bool) -> list[Any]:
 
 
 def run_prehooks(hooks: Hooks, g: Any, recording: bool) -> Any:
-    """Show a node's gradients to its prehooks, which may replace them."""
+    """Call a node's prehooks with its gradients, which they may replace."""
     for hook in tuple(hooks.before.values()):
         visible = output_gradients(g, recording)
         replaced = read_hook_result(hook(tuple(visible)), visible, recording)
@@ -325,7 +325,7 @@ def run_prehooks(hooks: Hooks, g: Any, recording: bool) -> Any:
 def run_posthooks(
     hooks: Hooks, partials: Sequence[Any], edges: tuple[Any, ...], g: Any, recording: bool
 ) -> Sequence[Any]:
-    """Show what comes out of a node to its hooks, which may replace it."""
+    """Call a node's hooks with the gradients of its inputs, which they may replace."""
     if any(partial.__class__ is OutputGradients for partial in partials):
         return partials
     gradients = []
@@ -348,7 +348,7 @@ def run_posthooks(
 
 
 def read_hook_result(replaced: Any, visible: Sequence[Any], recording: bool) -> list[Any] | None:
-    """Return what a node's hook puts in the place of the gradients it was shown."""
+    """Return the gradients that a node's hook returned in place of its arguments, or None."""
     if replaced is None:
         return None
     replaced = (replaced,) if isinstance(replaced, Tensor) else tuple(replaced)
@@ -422,14 +422,14 @@ def run_engine(
     create_graph: bool,
     targets: list[Any] | None,
 ) -> dict[Any, Any]:
-    """Let the engine run, and hand each leaf its gradient."""
+    """Run the engine, and give each leaf its gradient."""
     recording, captured, location = engine.recording, engine.captured, None
     needs_recording = recording and not create_graph and needs_graph(edges)
     if recording:
         engine.retain = engine.retain or needs_recording
         with override_modes(
             grad=create_graph or needs_recording, autocast=None
-        ):  # the types are chosen already
+        ):  # the dtypes are chosen already
             engine.run(edges, conjugate_all(gradients, True))
     else:
         engine.run(edges, conjugate_all([gradient._array for gradient in gradients], False))
@@ -459,23 +459,23 @@ def run_engine(
 
 
 def run_engine_nested(*arguments: Any) -> dict[Any, Any]:
-    """The same, inside another backward."""
+    """Run the engine inside another backward pass."""
     return run_nested(run_engine, *arguments)
 
 
 def result_gradients(engine: Engine) -> list[Any]:
-    """Return the gradients that somebody has got."""
+    """Return the gradients of the leaves and of the inputs asked for."""
     return [*(leaf._grad for leaf in engine.leaves), *engine.captured.values()]
 
 
 def needs_graph(edges: Sequence[Any]) -> bool:
-    """Return True if a rule behind `edges` asks what its `g` depends on (see `ops/lengths.py`)."""
+    """Return True if a rule behind `edges` needs its node (see `Op.needs_node`)."""
     nodes = reachable([edge for edge in edges if edge is not None], since=1)
     return any(getattr(node.op, "needs_node", False) for node in nodes)
 
 
 _ACCUMULATE_LOCK = threading.RLock()
-"""Threads that run backward into the same leaf add to its gradient one after the other."""
+"""Serializes threads that run backward into the same leaf."""
 
 
 def accumulate(leaf: Tensor, g: Any, recording: bool, location: CodeLocation | None = None) -> None:

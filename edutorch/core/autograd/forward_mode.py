@@ -1,15 +1,15 @@
-"""Forward mode: each value travels with its tangent, the way it moves.
+"""Forward-mode differentiation: each tensor carries its tangent.
 
-A dual tensor is a tensor with a tangent, and an op moves both: y = f(x) moves by J t when x
-moves by t. While a level is open (`Modes.levels`) ops take the general path, `apply`, and that
-calls `propagate` here. Three rules give J t for every op:
+A dual tensor is a tensor with a tangent, and an op computes both: the tangent of y = f(x) is J t
+for the tangent t of x. While a level is open (`Modes.levels`) ops take the general path, `apply`,
+which calls `propagate`. Three rules give J t for every op:
 
-* a linear op moves as its input does: J t = f(t);
-* an elementwise derivative is its own transpose, so the rule of backward serves;
+* a linear op: J t = f(t);
+* an elementwise op: its Jacobian is its own transpose, so the rule of backward is used;
 * any other op: v ↦ vᵀ J is linear in v, and its derivative along t is J t. So backward is
-  run once, and then differentiated by the gradient that it started from.
+  run once, and then differentiated with respect to the gradient that it started from.
 
-Levels nest: the tangents of an inner level are computed by ops which the outer levels see.
+Levels nest: the tangents of an inner level are computed by ops that the outer levels differentiate.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 
 class Level:
-    """One open level of forward mode; tensors keep their tangents by it."""
+    """One open level of forward mode: the key of the tangents of tensors."""
 
 
-# Where tangents are ------------------------------------------------------------------
+# Tangents of tensors ------------------------------------------------------------------
 
 
 def tangent_of(value: Any, level: Level) -> Tensor | None:
-    """Return how a tensor moves; None for one that stays (or is no tensor)."""
+    """Return the tangent of a tensor, None if it has none (or is not a tensor)."""
     tangents = value.__dict__.get("_tangents") if isinstance(value, Tensor) else None
     return None if tangents is None else tangents.get(level)
 
 
 def set_tangent(tensor: Tensor, level: Level, tangent: Tensor | None) -> None:
-    """Give a tensor a tangent, or take it away. Its node knows it as well: see `restore_result`."""
+    """Set or remove a tensor's tangent. Its node keeps it as well: see `restore_result`."""
     if tangent is None:
         tensor.__dict__.get("_tangents", {}).pop(level, None)
         return
@@ -52,7 +52,7 @@ def set_tangent(tensor: Tensor, level: Level, tangent: Tensor | None) -> None:
 
 
 def with_tangents(tensor: Tensor, of: Tensor) -> Tensor:
-    """Give `tensor` the tangents of another one."""
+    """Copy the tangents of another tensor to `tensor`."""
     tangents = of.__dict__.get("_tangents")
     if tangents:
         tensor.__dict__["_tangents"] = dict(tangents)
@@ -66,7 +66,7 @@ def tangents_of(tensor: Tensor) -> list[Tensor]:
 
 
 def detach_with_tangents(tensor: Tensor) -> Tensor:
-    """Return a tensor that the graph does not know; nor does it know its tangents."""
+    """Return a tensor that is detached from the graph, as are its tangents."""
     output = tensor.detach()
     for level, tangent in tensor.__dict__.get("_tangents", {}).items():
         set_tangent(output, level, detach_with_tangents(tangent))
@@ -77,11 +77,11 @@ def zeros_as(tensor: Tensor) -> Tensor:
     return wrap(backends.of(tensor._array).xp.zeros_like(tensor._array))
 
 
-# How tangents move ---------------------------------------------------------------------
+# Tangents of results ---------------------------------------------------------------------
 
 
 def propagate(op: Op, inputs: Sequence[Any], settings: dict[str, Any], output: Tensor) -> None:
-    """Give an op's output its tangents, level by level from the outermost on."""
+    """Set the tangents of an op's output, level by level from the outermost on."""
     levels = current().levels
     if output._array.dtype not in dtypes.DIFFERENTIABLE or not (op.rules or op.linear):
         return
@@ -96,10 +96,10 @@ def propagate(op: Op, inputs: Sequence[Any], settings: dict[str, Any], output: T
 def push(
     op: Op, inputs: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
 ) -> Tensor:
-    """Return J t of one op; None among the tangents stands for an input that stays."""
+    """Return J t of one op; None among the tangents means a constant input."""
     if (op.linear and op.name not in BY_MEMORY) or op.name in LINEAR_BY_INDEX:
         if settings.get("value") is not None:
-            settings = {**settings, "value": 0}  # a number that is written does not move
+            settings = {**settings, "value": 0}  # a number that is written is constant
         names = op.inputs * len(inputs) if op.variadic else op.inputs
         moving = [
             zero_tangent(name in op.rules, value) if tangent is None else tangent
@@ -119,17 +119,17 @@ def call_op(op: Op, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:
 
 
 BY_MEMORY = {"as_strided"}
-"""Ops that speak of the memory of their input: a tangent may lie otherwise."""
+"""Ops that depend on the strides of their input: those of a tangent may differ."""
 
 LINEAR_BY_INDEX = set(
     "gather scatter scatter_add index_select index_add index_copy index_put".split()
 )
 """Linear in all but their indices. Where a position is written twice, the last write counts: the
-rule of backward, which gives both the gradient, could not say so."""
+rule of backward, which gives both the gradient, does not express that."""
 
 
 def zero_tangent(moves: bool, value: Any) -> Any:
-    """Return the tangent of an input of a linear op that stays; indices are no numbers."""
+    """Return the tangent of a constant input of a linear op; indices stay as they are."""
     if not moves or value is None:
         return value
     return zeros_as(value) if isinstance(value, Tensor) else 0
@@ -138,7 +138,7 @@ def zero_tangent(moves: bool, value: Any) -> Any:
 def elementwise_jvp(
     op: Op, inputs: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any], output: Any
 ) -> Tensor:
-    """Sum what each input contributes, by the rules of backward with `g` the tangent."""
+    """Sum the contribution of each input, by the rules of backward with the tangent as `g`."""
     values = {**settings, **dict(zip(op.inputs, inputs, strict=False)), "y": output, "node": None}
     values |= {f"{name}_shape": getattr(values.get(name), "shape", ()) for name in op.inputs}
     total = None
@@ -156,7 +156,7 @@ def elementwise_jvp(
 def double_backward_jvp(
     op: Op, inputs: Sequence[Any], tangents: Sequence[Any], settings: dict[str, Any]
 ) -> Tensor:
-    """Differentiate v ↦ vᵀ J along the tangents."""
+    """Return J t as the derivative of v ↦ vᵀ J along the tangents."""
     from .backward import grad
 
     values = (*inputs, *tangents)
@@ -190,7 +190,7 @@ def double_backward_jvp(
 
 
 def differentiation_input(tensor: Tensor, connected: bool) -> Tensor:
-    """Return a tensor to differentiate by: a step in its graph, or else a leaf."""
+    """Return a tensor to differentiate with respect to: a node in its graph, or else a leaf."""
     if connected and tensor._node is not None:
         return op_function("clone")(tensor)  # not tensor + 0, which turns -0.0 into 0.0
     leaf = fill(object.__new__(Tensor), tensor._array)
@@ -199,7 +199,7 @@ def differentiation_input(tensor: Tensor, connected: bool) -> Tensor:
 
 
 def match_output(tangent: Tensor, output: Tensor) -> Tensor:
-    """Give a tangent the shape and the type of what it belongs to."""
+    """Convert a tangent to the shape and the dtype of its tensor."""
     if tangent._array.shape != output._array.shape:
         tangent = op_function("expand")(tangent, output._array.shape)
     if tangent._array.dtype != output._array.dtype:
@@ -213,7 +213,7 @@ def match_output(tangent: Tensor, output: Tensor) -> Tensor:
 
 
 def update_tangents(target: Tensor, result: Tensor) -> None:
-    """After `result` was written into `target`, give it the result's tangents; views follow."""
+    """Set the tangents of `target` and its views after `result` was written into it."""
     levels = current().levels
     base = target if target._base is None else target._base
     for depth, level in enumerate(levels):
@@ -238,7 +238,7 @@ def scatter_tangent(base_tangent: Tensor, tangent: Tensor, base: Tensor, view: T
 
 
 def update_view_tangents(base: Tensor, level: Level, tangent: Tensor) -> None:
-    """Let each living view of `base` move as its part of the base does."""
+    """Set the tangent of each existing view of `base` to the same view of the base's tangent."""
     from .view_tracking import layout_of, region
 
     op = REGISTRY["as_strided"]

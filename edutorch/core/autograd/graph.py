@@ -1,9 +1,8 @@
-"""The graph that is recorded while a network computes; `engine.py` runs it backwards.
+"""The graph that is recorded in the forward pass; `engine.py` runs the backward pass.
 
-While a network computes, every op leaves a `Node` behind: which op it was, which
-nodes its inputs came from (`edges`) and the values its derivative rules name
-(`saved`). One clock numbers the nodes, and it also stamps every in-place write.
-Two things follow from that one number:
+In the forward pass every op records a `Node`: the op, the nodes that its inputs came
+from (`edges`) and the values that its derivative rules name (`saved`). One clock numbers
+the nodes, and it also stamps every in-place write. Two things follow from that number:
 
 * A node is always younger than the nodes it was computed from. Running the
   youngest first is therefore a correct order, and no counting is needed.
@@ -31,7 +30,7 @@ clock = itertools.count(1).__next__
 
 
 class Leaf:
-    """Stands in `Tensor._node` of a leaf that wants a gradient."""
+    """The value of `Tensor._node` of a leaf that requires grad."""
 
     def __repr__(self) -> str:
         return "LEAF"
@@ -41,21 +40,21 @@ LEAF = Leaf()
 
 
 class VersionCounter:
-    """When a piece of memory was last written, shared by all tensors that view it."""
+    """The version of a memory: when it was last written. Shared by all tensors that view it."""
 
     time: float = 0
     count = 0
-    place: CodeLocation | None = None  # of the user's line that wrote last
+    place: CodeLocation | None = None  # of the user's line that made the last write
     views: Any = ()  # weak references; a list from the first view on
-    owner: Any = None  # a weak reference to the tensor that the views are of, once it matters
-    outside: float = -1  # when a write was found that no tensor has made (see `numpy_aliasing.py`)
+    owner: Any = None  # a weak reference to the tensor of which the views are, once needed
+    outside: float = -1  # when a write by NumPy was detected (see `numpy_aliasing.py`)
     views_limit = 0
     regions: WrittenRegions | None = None  # writes into parts since the last one into all of it
 
     def bump(
         self, location: CodeLocation | None = None, array: Any = None, index: Any = ...
     ) -> None:
-        """Note a write that happens now, and where (found out here, unless it is given).
+        """Record a write at the present time.
 
         Args:
             array, index: what is written, `array[index]`; None: all of the memory.
@@ -64,7 +63,7 @@ class VersionCounter:
             self.regions = WrittenRegions(self.time)
         self.time = clock()
         self.count += 1
-        if location is None:  # written out: each optimizer step comes through here
+        if location is None:  # inlined: each optimizer step calls this
             frame: Any = sys._getframe(1)
             while frame.f_globals.get("__name__", "").startswith("edutorch.") and frame.f_back:
                 frame = frame.f_back
@@ -76,7 +75,7 @@ class VersionCounter:
             self.regions = None
 
     def may_have_changed(self, array: Any, since: float) -> bool:
-        """Return True if `array` may have been reached by a write after `since`."""
+        """Return True if `array` may have been written after `since`."""
         regions = self.regions
         if regions is None or regions.whole > since or self.outside > since:
             return True
@@ -87,7 +86,7 @@ class VersionCounter:
 
 
 class Hooks:
-    """What users hung on a node or a leaf, in the order in which backward asks it."""
+    """The hooks of a node or a leaf, in the order in which backward calls them."""
 
     __slots__ = ("accumulated", "after", "before", "gradient", "kept")
 
@@ -100,10 +99,10 @@ class Hooks:
 
 
 class Node:
-    """One recorded op: a step that backward will take.
+    """One recorded op: a step of the backward pass.
 
     `edges` holds, for each differentiable input, the node it came from, the leaf
-    tensor itself, or None where no gradient is wanted. `shape` and `dtype` are
+    tensor itself, or None where no gradient is needed. `shape` and `dtype` are
     the output's. `saved` is emptied once backward has used it, if it `holds` arrays.
     """
 
@@ -130,7 +129,7 @@ class Node:
         cls.origin = cls.__dict__.get("origin", cls)
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-        """Turn the gradient of the output into one gradient per edge (None where edge is)."""
+        """Return the gradient of each edge, from that of the output (None where the edge is)."""
         raise NotImplementedError
 
     def name(self) -> str:
@@ -138,12 +137,12 @@ class Node:
         return type(self).__name__
 
     def public_node(self) -> tuple[Node, int]:
-        """Return the node that users see for it, and which of its outputs this one is."""
+        """Return the node that users see for this one, and the index of its output."""
         return self, 0
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        """The nodes that the gradient goes to next, each with its output's number."""
+        """The nodes that receive its gradients, each with the index of its output."""
         return tuple(
             edge.public_node() if isinstance(edge, Node)
             else (None if edge is None else AccumulateGrad(edge), 0)
@@ -152,7 +151,7 @@ class Node:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What is known of this node beyond the graph: its line, its tangents, …"""
+        """Further data of this node: its source location, its tangents, …"""
         try:
             return self._notes
         except AttributeError:
@@ -161,12 +160,12 @@ class Node:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dict for whatever the user wants to remember about this node."""
+        """A dict for the user's own data about this node."""
         return self.notes.setdefault("metadata", {})
 
     @property
     def source(self) -> Source | None:
-        """The user's line that computed it: (file, line, text), if somebody was listening."""
+        """The user's line that computed it: (file, line, text), if it was recorded."""
         location = self.notes.get("place")
         return None if location is None else read_line(location)
 
@@ -176,7 +175,7 @@ class Node:
         return self.op.formulas
 
     def _sequence_nr(self) -> int:
-        """Return its number in the order of recording."""
+        """Return its index in the order of recording."""
         return self._order
 
     def __getattr__(self, name: str) -> Any:
@@ -187,7 +186,7 @@ class Node:
         return saved_value(self, name.removeprefix("_saved_"))
 
     def add_hook(self, slot: str, hook: Callable[..., Any]) -> RemovableHandle:
-        """Add a hook of one of the kinds of `Hooks`."""
+        """Add a hook to one of the slots of `Hooks`."""
         self.hooks = self.hooks or Hooks()
         return RemovableHandle(getattr(self.hooks, slot), hook)
 
@@ -209,7 +208,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What pictures ask of a recorded op, where no op of ours was recorded."""
+    """The attributes of an op that pictures use, for a node without an op."""
 
     name: str
     inputs: tuple[str, ...]
@@ -220,27 +219,27 @@ class Description:
 
     @property
     def title(self) -> str:
-        """The name that users know it by."""
+        """Its name for users."""
         return self.name
 
     @property
     def label(self) -> str:
-        """What a profile or a picture calls it."""
+        """Its name in profiles and pictures."""
         return self.name
 
     @property
     def public_name(self) -> str:
-        """The function that users know it as."""
+        """Its public function."""
         return self.name
 
     @property
     def public(self) -> tuple[str, ...]:
-        """The functions that users know it by: itself."""
+        """Its public functions: itself."""
         return (self.name,)
 
 
 class AccumulateGrad:
-    """The end of a path, where the gradient is added to `variable.grad`."""
+    """The node of a leaf, where the gradient is added to `variable.grad`."""
 
     __slots__ = ("variable",)
     next_functions = ()
@@ -271,19 +270,19 @@ class AccumulateGrad:
 
 
 class RemovableHandle:
-    """Takes a hook away again: `handle.remove()`, or at the end of a `with` block."""
+    """A handle that removes its hook: by `handle.remove()`, or at the end of a `with` block."""
 
     _ids = itertools.count()
 
     def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
         self.hooks = hooks
         self.id = next(self._ids)
-        while self.id in hooks:  # hooks that were loaded from a file brought their numbers along
+        while self.id in hooks:  # hooks that were loaded from a file keep their ids
             self.id = next(self._ids)
         hooks[self.id] = hook
 
     def remove(self) -> None:
-        """Take the hook away; a second call does nothing."""
+        """Remove the hook; a second call does nothing."""
         self.hooks.pop(self.id, None)
 
     def __enter__(self) -> RemovableHandle:
@@ -293,7 +292,7 @@ class RemovableHandle:
         self.remove()
 
 
-# What can be wrong when a node runs --------------------------------------------------
+# Errors when a node runs --------------------------------------------------
 
 
 def second_backward(node: Node) -> GradientError:
@@ -362,5 +361,5 @@ def edges_leading_to(roots: Sequence[Any], targets: Sequence[Any]) -> set[Any]:
 
 
 def edge_of(tensor: Tensor) -> Any:
-    """Return what the graph knows `tensor` by: its node, or itself if it is a leaf."""
+    """Return the edge of a tensor: its node, or itself if it is a leaf."""
     return tensor if tensor._node is LEAF else tensor._node

@@ -1,9 +1,9 @@
-"""Ops that cut a tensor into several views: one node for all of them.
+"""Nodes with several outputs, as of ops that return several views of a tensor.
 
-The gradient of the whole is the gradients of the pieces put together, and that is done once:
-the node waits for all of them. The engine knows nodes of one output only, so each piece gets
-an `OutputNode`, which sends its gradient on to the node of the cut. (Functions of the user
-with several results are recorded in the same way.)
+The gradient of the tensor is the gradients of all views put together, and that is done once, by
+the node of the op. The engine handles nodes of one output only, so each view gets an `OutputNode`,
+which passes its gradient on to the node of the op. (Functions of the user with several results are
+recorded in the same way.)
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ new = object.__new__
 
 
 class OutputNode(Node):
-    """One of several outputs of a node: hands its gradient on to it."""
+    """One of several outputs of a node: it passes its gradient on to that node."""
 
     __slots__ = ("index",)
     index: int
 
     @property
     def op(self) -> Any:  # type: ignore[override]
-        """Return what pictures say of it."""
+        """Return its description for pictures."""
         return describe_output(self.index)
 
     def public_node(self) -> tuple[Node, int]:
-        """Return the node that users see: the one of all outputs."""
+        """Return the node of all outputs, and the index of this one."""
         return self.edges[0], self.index  # type: ignore[return-value]
 
     def name(self) -> str:
-        """Return the name of that node."""
+        """Return the name of the node of all outputs."""
         return self.public_node()[0].name()
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-        """Wrap the gradient up with its number."""
+        """Return the gradient with the index of its output."""
         (edge,) = edges
         return (None if edge is None else OutputGradients(edge, {self.index: g}),)
 
 
 @functools.cache
 def describe_output(index: int) -> Any:
-    """Return what pictures say of an output of that number."""
+    """Return the description of an output for pictures."""
     return Description(f"output {index}", ("input",))
 
 
@@ -75,21 +75,21 @@ def make_output_node(node: Node, index: int, array: Any) -> OutputNode:
 
 
 class MultiViewNode(Node):
-    """One recorded cut. Each of its rules gets the list of the pieces' gradients as `g`."""
+    """The node of an op that returns several views. Its rule gets the list of their gradients."""
 
     __slots__ = ("backend", "shapes")
 
     gathers = True
     backend: Any
-    shapes: list[tuple[int, ...]]  # of the pieces
+    shapes: list[tuple[int, ...]]  # of the views
 
     @property
     def outputs(self) -> int:
-        """How many pieces there are."""
+        """The number of views."""
         return len(self.shapes)
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-        """Put the gradients of the pieces together; a piece that was not used has zeros."""
+        """Combine the gradients of the views, with zeros for a view that was not used."""
         if edges[0] is None:
             return (None,)
         by_output = g.by_output
@@ -105,7 +105,7 @@ class MultiViewNode(Node):
 
 
 def wrap_views(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any, ...]) -> Any:
-    """Return the tensors of the pieces of `input`, recorded together if anything is."""
+    """Return the views of `input` as tensors, recorded by one node where recording is on."""
     if not arrays:
         return ()
     outputs = tuple([fill(new(Tensor), array) for array in arrays])
@@ -124,7 +124,7 @@ def wrap_views(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any
     node.shapes = shapes = [array.shape for array in arrays]  # type: ignore[attr-defined]
     node.shape, node.dtype = shapes[0], dtype
     to_node = (node,)
-    for index, output in enumerate(outputs):  # `output_of`, written out
+    for index, output in enumerate(outputs):  # `make_output_node`, inlined
         output._node = output_node = OutputNode()
         output_node._order = clock()
         output_node.edges, output_node.saved, output_node.index = to_node, (), index
@@ -142,7 +142,7 @@ def wrap_views(op: Op, input: Tensor, arrays: Sequence[Any], settings: tuple[Any
 def wrap_views_in_modes(
     op: Op, input: Tensor, arrays: Sequence[Any], settings: dict[str, Any]
 ) -> tuple[Tensor, ...]:
-    """Do the same where more is in force than on the fast path."""
+    """Do the same under modes that the fast path does not handle."""
     if isinstance(input._array, Shared):
         arrays = [array.view(type(input._array)) for array in arrays]
     outputs = wrap_views(op, input, arrays, tuple(settings.values()))
@@ -159,14 +159,14 @@ def wrap_views_in_modes(
 
 
 def representative(node: Node, outputs: Sequence[Tensor]) -> Tensor:
-    """Return what stands for all pieces where one result of the cut is asked for."""
+    """Return a tensor that represents all views where a single result is needed."""
     tensor = wrap(outputs[0]._array)
     tensor._node = node
     return tensor
 
 
 def notify_views(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], outputs: Any) -> None:
-    """Tell the listeners of the cut, and then of each piece."""
+    """Emit the event of the op, and then one of each view."""
     first = outputs[0]._node if outputs else None
     if first is None:
         emit(OpApplied(op, inputs, settings, outputs, None))
@@ -180,7 +180,7 @@ def notify_views(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], outp
 
 
 def refuse_write_into_view(target: Tensor, name: str) -> None:
-    """Raise GradientError for a recorded write into one of several pieces, or a part of it."""
+    """Raise GradientError for a recorded write into one of several views, or a part of it."""
     base = target._base
     node = target._node
     while isinstance(node, Node) and node is not base._node:  # type: ignore[union-attr]

@@ -1,11 +1,11 @@
-"""What `grad_fn` is called where a function is composed of several ops here, but one in PyTorch.
+"""Names of `grad_fn` for functions that are composed of several ops here, but one in PyTorch.
 
     >>> import edutorch
     >>> x = edutorch.ones(2, 2, requires_grad=True)
     >>> edutorch.addmm(x, x, x).grad_fn
     <AddmmBackward0>
 
-An op says the name of its own nodes itself (`node=` of `core.op.Op`).
+An op names its own nodes itself (`node=` of `core.op.Op`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def recorded_as(name: str | Callable[..., str]) -> Callable[[Function], Function]:
-    """Give the last node that a composed function records the name of PyTorch's node.
+    """Give PyTorch's name to the last node that a composed function records.
 
     Args:
-        name: PyTorch's name for it, or a function of the call's arguments that returns it ("": it
-            keeps its own).
+        name: PyTorch's name for it, or a function of the call's arguments that returns it ("": keep
+            its own).
     """
 
     def decorator(function: Function) -> Function:
@@ -52,6 +52,6 @@ def results_of(result: Any) -> tuple[Tensor, ...]:
 
 
 def name_node(node: Any, name: Any) -> None:
-    """Name a node; one of several outputs keeps the name of their op."""
+    """Name a node; an `OutputNode` keeps the name of its op."""
     if name and node.__class__ is not OutputNode:
         node.__class__ = node.op.node_types.get(name) or node.op.node_type_named(name)

@@ -1,9 +1,9 @@
-"""NaN and infinities that arise in backward: a warning names the op, not a line of a rule.
+"""Warnings about NaN and infinities in backward, which name the op and not a line of a rule.
 
-NumPy warns of an invalid value where it computes, which in backward is a line inside this
-library. So while backward runs, NumPy calls `note` instead, which looks up whose rule it was. When
-backward is over, a warning is given if a gradient that somebody gets is not finite: a rule may
-take the exponential of a large number and still be right.
+NumPy warns about an invalid value where it computes, which in backward is a line inside this
+library. So during backward NumPy calls `record_non_finite` instead, which looks up the op of the
+rule. At the end of backward a warning is given if one of the resulting gradients is not finite: a
+rule may take the exponential of a large number and still be right.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ...errors import warn
 try:  # setting NumPy's own variable costs a third of what `numpy.errstate` costs
     from numpy._core.umath import _extobj_contextvar as STATE
     from numpy._core.umath import _make_extobj
-except ImportError:  # another NumPy: it warns in its own words
+except ImportError:  # another NumPy: its own warnings stay
     STATE = None
 
 
 class NonFiniteGradientWarning(RuntimeWarning):
-    """A derivative rule has made a NaN or an infinity out of finite numbers."""
+    """A derivative rule has computed a NaN or an infinity from finite elements."""
 
 
 ENGINES: dict[CodeType, str] = {}
-"""The functions that run a backward: which of their variables is its engine."""
+"""The functions that run backward, with the name of their variable that holds the engine."""
 
 
 def register_engine(variable: str) -> Callable[..., Any]:
-    """Mark a function in which `note` finds the engine in `variable`, and the node in `node`."""
+    """Register a function that holds its engine in `variable` and the current node in `node`."""
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         ENGINES[function.__code__] = variable
@@ -43,7 +43,7 @@ def register_engine(variable: str) -> Callable[..., Any]:
 
 
 def record_non_finite(trouble: str, flag: int) -> None:
-    """Note the first invalid value of a backward, with the op whose rule has computed it."""
+    """Record the first invalid value of a backward pass, with the op whose rule computed it."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code not in ENGINES:
         frame = frame.f_back
@@ -52,7 +52,7 @@ def record_non_finite(trouble: str, flag: int) -> None:
         return
     node, g = frame.f_locals.get("node"), frame.f_locals.get("g")
     if trouble == "overflow" and getattr(getattr(g, "dtype", None), "itemsize", 0) == 2:
-        return  # in 16 bits that is everyday: `GradScaler` looks for it, and lowers its scale
+        return  # usual in 16 bits: `GradScaler` checks for it, and lowers its scale
     name = "backward" if node is None else node.name()
     engine.trouble = f"{name}: {trouble} encountered in backward"
 
@@ -63,9 +63,9 @@ if STATE is not None:
 
 
 def start_reporting() -> bool:
-    """Let NumPy tell us of invalid values, unless the user has chosen what it does.
+    """Make NumPy report invalid values to us, unless the user has changed its settings.
 
-    Returns: Whether NumPy's state is to be restored.
+    Returns: whether NumPy's state has to be restored.
     """
     if STATE is None or STATE.get() is not DEFAULT:
         return False
@@ -74,13 +74,13 @@ def start_reporting() -> bool:
 
 
 def stop_reporting(started: bool) -> None:
-    """Let NumPy do again what it did before."""
+    """Restore NumPy's settings."""
     if started:
         STATE.set(DEFAULT)
 
 
 def warn_of(trouble: str, gradients: Iterable[Any]) -> None:
-    """Warn of what was noted in a backward, if one of its gradients is not finite.
+    """Warn about what was recorded in backward, if one of the gradients is not finite.
 
     Raises: NonFiniteGradientWarning: as a warning.
     """

@@ -1,9 +1,9 @@
-"""Backward inside backward, as deep as wanted.
+"""Reentrant backward: a backward pass inside another one, to any depth.
 
 A custom backward, or a hook, may call `backward` itself, which runs another such function, and
-so on. Each level takes a dozen of Python's frames, of which a thread has about a thousand. So
-every so many levels the work goes on in a thread of its own, while the one before waits: there
-all frames are free. PyTorch does the same.
+so on. Each level takes a dozen Python frames, of which a thread has about a thousand. So every
+`LEVELS_PER_THREAD` levels the work continues in a new thread, with an empty stack, while the
+previous one waits. PyTorch does the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LEVELS_PER_THREAD = 20
 
 
 class Depth(threading.local):
-    """How many backward passes are running inside each other in this thread."""
+    """The number of nested backward passes in this thread."""
 
     level = 0
 
@@ -28,7 +28,7 @@ _DEPTH = Depth()
 
 
 def run_nested(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function that may come back here; deep inside, in a new thread."""
+    """Call a function that may recurse; deep inside, in a new thread."""
     level = _DEPTH.level
     if level >= LEVELS_PER_THREAD:
         return run_in_new_thread(function, arguments)
@@ -58,5 +58,5 @@ def run_in_new_thread(function: Callable[..., T], arguments: tuple[Any, ...]) ->
         try:
             raise failures[0]
         finally:
-            failures.clear()  # an error that knows its own frames keeps everything alive
+            failures.clear()  # an error that refers to its own frames keeps everything alive
     return results[0]

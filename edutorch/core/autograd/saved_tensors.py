@@ -1,9 +1,9 @@
-"""Values saved for backward, seen and replaced by the user's hooks.
+"""Hooks on the tensors saved for backward.
 
 Normally a node keeps the tensors that its rules name. Inside `saved_tensors_hooks` each of
-them is handed to `pack`, and only what `pack` returns is kept: a copy on another device, a
-file's name, a number to compute it again by. When backward takes the values out of
-`node.saved`, as it always does, `unpack` brings the tensors back.
+them is passed to `pack`, and only the result of `pack` is kept: a copy on another device, a
+file name, a key to recompute it from. When backward reads the values of `node.saved`, `unpack`
+returns the tensors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 
 
 class PackedTensor:
-    """What `pack` made of one tensor, and where that tensor was in the graph."""
+    """The result of `pack` for one tensor, with the edge of that tensor in the graph."""
 
     __slots__ = ("edge", "packed", "unpack", "version", "writes")
 
@@ -43,7 +43,7 @@ class PackedTensor:
     def restore(self, node: Node | None = None, name: str = "") -> Tensor:
         """Return the tensor, with the history that it had.
 
-        Raises: StaleValueError: `pack` kept the very memory, and that was overwritten.
+        Raises: StaleValueError: `pack` kept the same memory, and that was overwritten.
         """
         materialize_pending()
         with override_modes(saving=None):
@@ -65,7 +65,7 @@ class PackedTensor:
 
 
 class PackedValues:
-    """Takes the place of `node.saved`: going through it unpacks the values, one by one."""
+    """Replaces `node.saved`: iterating over it unpacks the values."""
 
     __slots__ = ("items", "node", "results")
 
@@ -81,14 +81,14 @@ class PackedValues:
     def __iter__(self) -> Iterator[Any]:
         node = self.node()
         assert node is not None
-        node.writes = None  # the result's memory may be written to: we have it elsewhere
+        node.writes = None  # the result's memory may be written to: it is packed
         for name, item in zip(node.op.saved, self.items, strict=True):
             value = unpack_value(item, node, "the result" if name == "y" else name)
             yield value._array if name in self.results else value
 
 
 def pack_value(value: Any, writes: VersionCounter | None, hooks: Hooks) -> Any:
-    """Pack a tensor, a result's array (with its record of writes) or a tuple of tensors."""
+    """Pack a tensor, a result's array (with its version counter) or a tuple of tensors."""
     if isinstance(value, Tensor):
         return PackedTensor(value, hooks)
     if writes is not None:
@@ -113,9 +113,9 @@ def unpack_value(item: Any, node: Node, name: str) -> Any:
 
 
 def saved_value(node: Node, name: str) -> Any:
-    """Return what `node` saved under a name: `node._saved_other`, as in PyTorch.
+    """Return a saved value of `node` by name: `node._saved_other`, as in PyTorch.
 
-    PyTorch's `self` and `result` are our first input and `y`.
+    The names `self` and `result` of PyTorch mean the first input and `y`.
 
     Raises: AttributeError: nothing of that name. GradientError: it was freed.
     StaleValueError: it was overwritten.

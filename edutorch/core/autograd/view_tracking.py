@@ -1,12 +1,12 @@
-"""What a write into shared memory means for the graph.
+"""View tracking: the graph after an in-place write into memory that several tensors share.
 
-A tensor and its views show the same numbers. After a recorded write into one of them,
-the base comes from the result in one region and from what it was elsewhere; and each
-living view is again a view of that base. Regions are described as PyTorch does, by size,
-steps and offset within the storage, so that it does not matter how the base lies in it.
+A tensor and its views share their elements. After a recorded write into one of them, the base
+consists of the result in one region and of its former value elsewhere; and each existing view is
+recorded anew as a view of that base. Regions are described as in PyTorch, by size, strides and
+offset within the storage, independent of the strides of the base.
 
-A view may show complex numbers as pairs of real ones, or the other way round. Then both
-sides are compared as pairs.
+A view may show complex elements as pairs of real ones, or vice versa. Then both sides are treated
+as pairs.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from .forward_mode import with_tangents
 from .graph import VersionCounter, clock
 
 Layout = tuple[tuple[int, ...], int] | None
-"""The steps of a tensor's axes and its offset in the storage; None: row by row from 0."""
+"""The strides of a tensor and its offset in the storage; None: row-major from 0."""
 
 
 def layout_of(tensor: Tensor) -> Layout:
-    """Return how a tensor lies in its storage."""
+    """Return the strides and the offset of a tensor in its storage."""
     offset = tensor.storage_offset()
     return (tensor.stride(), offset) if offset or not tensor.is_contiguous() else None
 
 
 def region(tensor: Tensor) -> tuple[Any, ...]:
-    """Return the size, the steps and the offset of the numbers that a tensor shows."""
+    """Return the size, the strides and the offset of a tensor in its storage."""
     return tuple(tensor._array.shape), tensor.stride(), tensor.storage_offset()
 
 
 def alias_with_history(target: Tensor) -> Tensor:
     """Return a second tensor object of the same memory and history.
 
-    A view that was made without a history, in `no_grad`, gets that of its base now.
+    A view that was created without a history, in `no_grad`, is recorded as a view of its base.
     """
     if current().op_recorder is not None:
         current().op_recorder.before_write()
@@ -61,13 +61,13 @@ def alias_with_history(target: Tensor) -> Tensor:
         emit(TensorAliased(target, before))
     if modes.levels:
         with_tangents(before, target)
-    if modes.saving is not None:  # hooks that keep the numbers must not see them overwritten
+    if modes.saving is not None:  # hooks that keep the elements must not see them overwritten
         before._array, before._writes = target._array.copy(), VersionCounter()
     return before
 
 
 def set_history(target: Tensor, result: Tensor) -> None:
-    """After a recorded write: `target` now comes from the result's node, and views follow."""
+    """Give `target` the history of `result` after a recorded write, and rebase the views."""
     base = target._base
     base_is_recorded = base is not None and base._node is not None
     if result._node is None and target._node is None and not base_is_recorded:
@@ -84,7 +84,7 @@ def set_history(target: Tensor, result: Tensor) -> None:
 
 
 def as_pairs(tensor: Tensor, other: Tensor) -> Tensor:
-    """Return complex numbers as pairs if those of `other` are real, else the tensor itself."""
+    """Return a complex tensor as pairs if `other` is real, else the tensor itself."""
     if tensor.dtype.is_complex and not other.dtype.is_complex:
         return op_function("view_as_real")(tensor)
     return tensor
@@ -93,7 +93,7 @@ def as_pairs(tensor: Tensor, other: Tensor) -> Tensor:
 def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
     """Give `base` the history of a write of `result` through one of its views.
 
-    Raises: GradientError: the view shows the memory as another type.
+    Raises: GradientError: the view has another dtype.
     """
     whole, part = as_pairs(alias_with_history(base), view), as_pairs(wrap(view._array), base)
     if view.dtype.is_complex and not result.dtype.is_complex and not base.dtype.is_complex:
@@ -119,7 +119,7 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
 
 
 def notify_recorded(event: OpApplied | ViewRebased) -> None:
-    """Tell those who listen, or follow, of an op that a write has recorded."""
+    """Report an op that a write has recorded to the op recorder and the listeners."""
     modes = current()
     rebased = isinstance(event, ViewRebased)
     output = event.view if rebased else event.output
@@ -132,13 +132,13 @@ def notify_recorded(event: OpApplied | ViewRebased) -> None:
 
 
 def notify_write(target: Tensor, result: Tensor | None = None) -> None:
-    """Tell those who listen that `result` (None: no result of an op) was written into `target`."""
+    """Emit the event of a write of `result` (None: not the result of an op) into `target`."""
     if current().listeners:
         emit(TensorWritten(target, result))
 
 
 def rebase_views(base: Tensor) -> None:
-    """Give each living view of `base` a history that starts at the base's new node."""
+    """Record each existing view of `base` anew, from the base's new node."""
     writes = base._writes or VersionCounter()
     for reference in tuple(writes.views):
         view = reference()
@@ -150,10 +150,10 @@ def rebase_views(base: Tensor) -> None:
 
 
 def rebase_view(base: Tensor, view: Tensor) -> None:
-    """Record that `view` shows a part of `base`."""
+    """Record `view` as a view of `base`."""
     whole, part = as_pairs(base, view), as_pairs(wrap(view._array), base)
     if whole.dtype is not part.dtype:
-        return  # as another type the numbers have no derivative
+        return  # a view of another dtype has no derivative
     is_itself = part.dtype == view.dtype
     strided = view if is_itself else wrap(part._array)
     as_strided = REGISTRY["as_strided"]

@@ -1,8 +1,8 @@
-"""Which parts of a piece of memory were written, and when: so that the alarm about a value that
-was overwritten after it was saved sounds only where the write reached that value.
+"""Regions of a memory that were written, and when: a saved value is stale only if a later write
+overlaps it.
 
 Rows of a buffer are a usual case: each step of a loop reads what earlier ones wrote and writes
-the next row, and what was saved of the earlier rows is still as it was.
+the next row, and what was saved of the earlier rows is unchanged.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..error_messages import has_overlap, overlap_error
 
 MIN_LIMIT, MAX_REGIONS = 1024, 1 << 17
 MAX_WORK = 10_000
-"""Solutions that NumPy tries before it gives up on whether two views overlap."""
+"""The effort of NumPy to decide whether two views overlap: see `numpy.shares_memory`."""
 
 
 def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any) -> None:
-    """Write into an array that is read-only, which is right where it is only a stretched one.
+    """Write into a read-only array that is only a broadcast view of writable memory.
 
-    Raises: ShapeError: elements of what is written lie at one place; or the memory is read-only.
+    Raises: ShapeError: written elements share a memory location; or the memory is read-only.
     """
     view_index = region_index(index)
     part = written_view(array, view_index)
@@ -40,7 +40,7 @@ def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any)
 class WrittenRegions:
     """The writes into parts of a memory since the last one into all of it, at `whole`.
 
-    Each is (array, index, time, place): `array[index]` was written. In the order of time.
+    Each is (array, index, time, location): `array[index]` was written. In the order of time.
     """
 
     __slots__ = ("bounds", "limit", "whole", "writes")
@@ -52,13 +52,13 @@ class WrittenRegions:
         self.bounds: Any = (0,)  # of how many writes; first and last addresses, and the times
 
     def add(self, write: tuple[Any, Any, float, Any]) -> None:
-        """Note a write."""
+        """Add a write."""
         self.writes.append(write)
         if len(self.writes) > self.limit:
             self._drop_repeated()
 
     def _drop_repeated(self) -> None:
-        """Keep only the last write into each part; too many parts count as all of the memory."""
+        """Keep only the last write into each part; too many parts count as the whole memory."""
         latest = {}
         for array, index, time, location in self.writes:
             part = written_view(array, index)
@@ -73,7 +73,7 @@ class WrittenRegions:
         self.bounds = (-1,)
 
     def last_into(self, array: Any, since: float) -> Any:
-        """Return the place of the latest write after `since` that reached `array`, in a tuple."""
+        """Return the location of the last write after `since` that overlaps `array`, in a tuple."""
         count = len(self.writes)
         if self.bounds[0] != count:
             ends = [byte_bounds(written_view(*write[:2])) for write in self.writes]
@@ -92,7 +92,7 @@ class WrittenRegions:
 
 
 def written_view(array: Any, index: Any) -> Any:
-    """Return the view of what was written; it is a view of one number, too."""
+    """Return the view that was written, of a single element too."""
     if index is ...:
         return array
     return array[index if index.__class__ is tuple and ... in index else (*as_tuple(index), ...)]
@@ -106,7 +106,7 @@ VIEW_INDEX_TYPES = {int, slice, type(None), type(...)}
 
 
 def region_index(index: Any) -> Any:
-    """Return an index that shows a view; `...`, which stands for everything, for any other."""
+    """Return an index that selects a view; `...`, the whole array, for any other."""
     if index.__class__ in VIEW_INDEX_TYPES:
         return index
     if index.__class__ is tuple and VIEW_INDEX_TYPES.issuperset(map(type, index)):
@@ -123,7 +123,7 @@ def may_overlap(left: Any, right: Any) -> bool:
 
 
 def byte_bounds(array: Any) -> tuple[int, int]:
-    """Return the address of the first byte of an array, and that behind its last one."""
+    """Return the address of an array's first byte, and the one behind its last byte."""
     start = backends.of(array).address(array)
     if not array.size:
         return start, start
@@ -132,7 +132,7 @@ def byte_bounds(array: Any) -> tuple[int, int]:
 
 
 class MemoryProxy:
-    """Describes the memory of an array of any device to NumPy, which will not look into it."""
+    """Describes the memory of an array of any device to NumPy, which does not read it."""
 
     def __init__(self, array: Any) -> None:
         self.__array_interface__ = {
@@ -145,5 +145,5 @@ class MemoryProxy:
 
 
 def memory_proxy(array: Any) -> np.ndarray:
-    """Return a NumPy array that lies where `array` does, to be compared and never read."""
+    """Return a NumPy array at the same address as `array`, to be compared and never read."""
     return array if isinstance(array, np.ndarray) else np.asarray(MemoryProxy(array))

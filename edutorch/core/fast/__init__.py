@@ -1,1 +1,1 @@
-"""Faster forms of the op call and of backward. Not for first reading: dispatch.py says what they mean."""
+"""Faster forms of the op call and of backward. Not for first reading: see `dispatch.py`."""

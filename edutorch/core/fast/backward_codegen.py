@@ -1,4 +1,4 @@
-"""Writes the Python source of a node's `backward`, as `call_codegen.py` does for the call path."""
+"""Generates the Python source of a node's `backward`, as `call_codegen.py` does for calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def backward_source(op: Op) -> str:
-    """`backward(node, g, edges, recording)`: unpack, check, call each wanted rule."""
+    """Return the source of `backward(node, g, edges, recording)`: unpack, check, call the rules."""
     lines = ["saved = node.saved"]
     if op.saved:
         names = "".join(f"{name}, " for name in op.saved)

@@ -1,14 +1,14 @@
-"""Writes the Python source of an op's call path, once, when the op is first called.
+"""Generates the Python source of an op's call path, at the op's first call.
 
 Binding arguments, looking for tensors and choosing what to save could be worked
-out afresh at each call, as `dispatch.py` does. It is the same work each time, so
-here it is done once, the way `dataclasses` writes an `__init__`. The result is
-ordinary Python; read it with
+out at each call, as `dispatch.py` does. It is the same work each time, so here it
+is done once, as `dataclasses` generates an `__init__`. The result is ordinary
+Python; read it with
 
     print(edutorch.mul.op.source)
 
-An op's call has one fast path: plain modes, NumPy arrays, one dtype. All else
-goes to `apply`, which handles every case and reads like a description.
+An op's call has one fast path: default modes, NumPy arrays, one dtype. All else
+goes to `apply`, which handles every case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def call_source(op: Op, fast: bool = True) -> str:
-    """The public function: fast path, plain-array path, general path; or the last one alone."""
+    """Return the source of the public function: fast, array and general path, or only the last."""
     parameters, body = _with_aliases(op)
     if op.has_out:
         parameters.append(inspect.Parameter("out", KEYWORD_ONLY, default=None))
@@ -56,13 +56,13 @@ def call_source(op: Op, fast: bool = True) -> str:
 
 KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 ALIASES = {"axis": "dim", "keepdims": "keepdim"}
-"""NumPy's names for two settings, which PyTorch takes as well."""
+"""NumPy's names for two settings, which PyTorch accepts as well."""
 
 
 def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
-    """Return the parameters with NumPy's names added, and the code that obeys those.
+    """Return the parameters with NumPy's names added, and the code that handles those.
 
-    A required parameter may then be left out, and so may those behind it: the code looks.
+    A required parameter and those behind it may then be left out: the code checks for them.
     """
     parameters, lines = [], []
     added = {alias: name for alias, name in ALIASES.items() if name in op.settings}
@@ -83,7 +83,7 @@ def _with_aliases(op: Op) -> tuple[list[inspect.Parameter], str]:
 
 
 def _flag_tests(op: Op) -> list[str]:
-    """The tests that flags with a default are True or False, the default first."""
+    """Return the tests that flags with a default are True or False, the default first."""
     lines = []
     for name in flags_of(op.signature.parameters.values()):
         default = op.signature.parameters[name].default
@@ -94,9 +94,9 @@ def _flag_tests(op: Op) -> list[str]:
 
 
 def _integer_tests(op: Op) -> list[str]:
-    """The tests that settings are integers; dims are read by a function of their own.
+    """Return the tests that settings are integers; dims are checked by `reduced_dims` and others.
 
-    Views are left out: they cost so little that a test would show.
+    Views are left out: they are so cheap that a test would be noticeable.
     """
     if op.family == "movement":
         return []
@@ -113,7 +113,7 @@ def _integer_tests(op: Op) -> list[str]:
 
 
 INTEGER_SETTINGS = {"decimals", "diagonal", "n", "offset"}
-"""Integers that NumPy would round, or take a flag for."""
+"""Integer settings for which NumPy would accept a float or a bool."""
 
 
 def missing(op: Op, name: str) -> ArgumentError:
@@ -136,7 +136,7 @@ def _parameter_texts(parameters: list[inspect.Parameter]) -> list[str]:
     return texts
 
 
-# Both begin with the usual case: that test is half as long.
+# Both begin with the usual case, which halves the time of the test.
 IS_TENSOR = "(cls is Tensor or cls in TENSORS)"
 IS_ORDINARY_MODE = (
     "((mode := modes()) is DEFAULT or mode is NO_GRAD or mode.__class__ is TrackedModes)"
@@ -146,7 +146,7 @@ IS_RECORDING = "(mode is DEFAULT or mode.grad)"
 
 
 def _fast_path(op: Op) -> str:
-    """Tensors of one type on the CPU, nothing unusual switched on: compute and record."""
+    """Return the fast path: tensors of one dtype on the CPU, under the usual modes."""
     first, *others = (name for name in op.inputs if name not in op.no_promotion)
     arrays = ", ".join(f"a_{name}" for name in op.inputs)
     out = " and out is None" if op.has_out else ""
@@ -188,7 +188,7 @@ def _fast_path(op: Op) -> str:
         ]
     if op.rules:
         wanted = " or ".join(f"n_{name} is not None" for name in op.inputs)
-        if "dtype" in op.settings:  # the result may be of integers
+        if "dtype" in op.settings:  # the result may have an integer dtype
             wanted = f"({wanted}) and (dtype is None or y.dtype in DIFFERENTIABLE)"
         lines += [f"        if {IS_RECORDING} and ({wanted}):"]
         lines += textwrap.indent(_record(op) + _report_recorded(op), " " * 12).splitlines()
@@ -208,7 +208,7 @@ output._node = output._grad = output._writes = output._base = output._hooks = No
 
 
 def _array_path(op: Op) -> str:
-    """Arrays of one type: rules run on them, and so do the ops that rules call."""
+    """Return the path for arrays of one dtype, as in rules and in the ops that rules call."""
     first, *others = (name for name in op.inputs if name not in op.no_promotion)
     tests = [type_test(first, "kind == 'f'")] if needs_floating(op) else []
     tests += [f"{name}.__class__ is ndarray" for name in op.no_promotion]
@@ -232,7 +232,7 @@ def _array_path(op: Op) -> str:
 
 
 def _sequence_path(op: Op) -> str:
-    """The fast path of an op whose only input is a sequence of tensors."""
+    """Return the fast path of an op whose only input is a sequence of tensors."""
     (name,) = op.inputs
     same_type = " or array.dtype is not arrays[0].dtype" if op.promotion != "none" else ""
     out = " and out is None" if op.has_out else ""
@@ -276,7 +276,7 @@ def _sequence_path(op: Op) -> str:
 
 
 def _multi_view_path(op: Op) -> str:
-    """The fast path of an op that cuts its only input into views: `multi_output.py` does the rest."""
+    """Return the fast path of an op that returns several views (see `multi_output.py`)."""
     (name,) = op.inputs
     settings = ", ".join(op.settings)
     return f"""\
@@ -294,7 +294,7 @@ if cls is ndarray:
 
 
 def contract_tests(op: Op) -> list[str]:
-    """The contract as tests of shapes; where one fails, `apply` finds the words for it."""
+    """Return the contract as tests of shapes; where one fails, `apply` raises the error."""
     assert op.contract is not None
     tests, first_seen = [], {}
     for name, term in zip(op.inputs, op.contract.terms, strict=True):
@@ -318,7 +318,7 @@ def contract_tests(op: Op) -> list[str]:
 
 
 def _compute(op: Op, array: str) -> list[str]:
-    """Compute `y` from arrays whose names begin with `array`; a kernel, if there is one, first."""
+    """Return code that computes `y` from arrays with the prefix `array`: by a kernel first."""
     names = {name: array + name if name in op.inputs else name for name in op.signature.parameters}
     definition = f"y = {_definition(op, dict(names))}"
     if op.slot is None:
@@ -334,7 +334,7 @@ def _compute(op: Op, array: str) -> list[str]:
 
 
 def _definition(op: Op, names: dict[str, str]) -> str:
-    """The forward with these arguments: written out, or called."""
+    """Return the forward with these arguments as an expression: inlined, or a call."""
     if op.expression is None:
         return f"forward(numpy, {', '.join(names.values())})"
     names["xp"] = "numpy"
@@ -348,7 +348,7 @@ def needs_floating(op: Op) -> bool:
 
 
 def _dtype_test(op: Op, name: str) -> str:
-    """The test that a type needs no conversion and is none that the op refuses."""
+    """Return the test that a dtype needs no conversion and is not refused."""
     if needs_floating(op):
         return " and " + type_test(f"a_{name}", "kind == 'f'")
     if op.dtypes == "bifc":
@@ -357,14 +357,14 @@ def _dtype_test(op: Op, name: str) -> str:
 
 
 def type_test(array: str, test: str) -> str:
-    """A test of an array's type that float32 passes; its name is not looked at: that takes time."""
+    """Return a test of an array's dtype, with a shortcut for float32."""
     if "f" not in test:
         return f"{array}.dtype.{test}"
     return f"({array}.dtype is FLOAT32 or {array}.dtype.{test})"
 
 
 def _unpromoted_input(name: str) -> str:
-    """An input that has a type of its own, and no gradient."""
+    """Return code for an input that is not promoted and has no gradient."""
     return (
         f"a_{name} = n_{name} = None\n"
         f"if {name}.__class__ in TENSORS and {name}._array.__class__ is ndarray:\n"
@@ -397,12 +397,12 @@ def _other_input(op: Op, name: str, first: str) -> str:
 
 
 def scalar_dtype_test(op: Op) -> str:
-    """The test that a number may be converted to this type before the op computes."""
+    """Return the test that a Python number may be converted to a dtype before the op computes."""
     return "char in 'fd'" if op.name in SCALING else "kind == 'f'"
 
 
 def _scalar_test(op: Op, name: str, array: str) -> str:
-    """The test that a Python number takes the type of an array: whole ones that of int64 too."""
+    """Return the test that a Python number takes the dtype of an array."""
     test = type_test(array, scalar_dtype_test(op))
     if needs_floating(op):
         return test
@@ -411,7 +411,7 @@ def _scalar_test(op: Op, name: str, array: str) -> str:
 
 
 def _record(op: Op) -> str:
-    """Make the node. The variables `n_…`, `a_…`, `y` and `output` are in scope."""
+    """Return code that makes the node. `n_…`, `a_…`, `y` and `output` are in scope."""
     if op.variadic:
         edges = "tuple(edges)"
     else:
@@ -435,13 +435,13 @@ def _record(op: Op) -> str:
 
 
 def _new_node(op: Op) -> str:
-    """Write how the node is made: its type has PyTorch's name for the call."""
+    """Return an expression that makes the node, of the type that PyTorch names for the call."""
     return f"{op.node}()" if op.node.isidentifier() else f"({op.node})()"
 
 
 def _scalars(op: Op) -> list[str]:
-    """Keep the Python numbers that the op was given, for whoever draws it: saved is only what a
-    rule needs, and that only until backward has run.
+    """Return code that keeps the Python numbers among the inputs, for pictures: `saved` has only
+    what a rule needs, and only until backward has run.
     """
     name_pairs = [(name, f"if n_{name} is None and {name}.__class__ in NUMBER_TYPES:")
                   for name in op.inputs[1:] if name in op.scalars]  # fmt: skip
@@ -454,13 +454,13 @@ def _scalars(op: Op) -> list[str]:
 
 
 def _report_recorded(op: Op) -> str:
-    """Tell who follows of the result and of what it was made from."""
+    """Return code that reports the result and the operands to the op recorder."""
     operands = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
     return f"\nif mode is not DEFAULT:\n    mode.op_recorder.recorded.extend((output, {operands}))"
 
 
 def _report_unrecorded(op: Op) -> str:
-    """Tell who follows of a result that is not recorded."""
+    """Return code that reports a result that is not recorded to the op recorder."""
     operands = op.inputs[0] if op.variadic else f"({', '.join(op.inputs)},)"
     return f"mode.op_recorder.unrecorded(OP, output, {operands})"
 
@@ -488,7 +488,7 @@ def _saved_value(op: Op, name: str) -> str:
 
 
 def record_source(op: Op) -> str:
-    """`record(output, y, …)`: the same for `apply`, which calls it after any forward."""
+    """Return the source of `record(output, y, …)`, which `apply` calls after any forward."""
     inputs = ", ".join(op.inputs)
     settings = "".join(f", {name}" for name in op.settings)
     outputs = "".join(f", {name}" for name in op.outputs[1:])

@@ -1,8 +1,8 @@
-"""Writes a forward that is one expression into the op's call path: that saves a Python call.
+"""Inlines a forward that is one expression into the op's call path, which saves a Python call.
 
     return input * other        becomes        y = a_input * a_other
 
-A call costs about as much as a quarter of NumPy's work on a small array.
+A call costs about a quarter of NumPy's time for a small array.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def expression_of(forward: Callable[..., Any]) -> ast.expr | None:
         return None
     try:
         module = ast.parse(textwrap.dedent(source_of(forward)))
-    except (OSError, SyntaxError):  # typed at a prompt: there is no file to read
+    except (OSError, SyntaxError):  # entered at a prompt: there is no source file
         return None
     definition = module.body[0]
     if not isinstance(definition, ast.FunctionDef):
@@ -38,9 +38,9 @@ def expression_of(forward: Callable[..., Any]) -> ast.expr | None:
 
 
 def source_of(function: Callable[..., Any]) -> str:
-    """Return the text of a function. Python would keep its whole file: that is given back."""
+    """Return the source of a function, without keeping its file in Python's cache."""
     file = function.__code__.co_filename
-    wanted_by_others = file in linecache.cache  # as the cells of a notebook, which are no files
+    wanted_by_others = file in linecache.cache  # as the cells of a notebook, which are not files
     try:
         return inspect.getsource(function)
     finally:
@@ -53,7 +53,7 @@ def is_text(statement: ast.stmt) -> bool:
 
 
 def free_names(expression: ast.expr, forward: Callable[..., Any]) -> dict[str, Any]:
-    """Return what the expression uses of its module, by name."""
+    """Return the globals that the expression uses, by name."""
     names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
     parameters = inspect.signature(forward).parameters
     outside = forward.__globals__
@@ -67,5 +67,5 @@ class Renamed(ast.NodeTransformer):
         self.names = names
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        """Return the name in its place."""
+        """Return the renamed node."""
         return ast.Name(self.names.get(node.id, node.id), node.ctx)

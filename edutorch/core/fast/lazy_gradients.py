@@ -1,6 +1,6 @@
-"""What arrives at a node or a leaf, and is no array yet.
+"""Lazy gradients: objects that stand for a gradient and are materialized later.
 
-To the engine both are gradients like any other: what is there already is added to.
+The engine treats them as any other gradient: it adds them up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OutputGradients:
-    """The gradients of several outputs of one node, on their way to it together."""
+    """The gradients of several outputs of one node."""
 
     size, base = 1 << 62, None  # so large that the engine adds to it in place
 
@@ -32,30 +32,30 @@ class OutputGradients:
 
     @property
     def _array(self) -> OutputGradients:
-        """Itself; were it kept, the gradients would live on until Python looks for cycles."""
+        """The object itself; as an attribute it would be a reference cycle."""
         return self
 
     def __iadd__(self, other: OutputGradients) -> OutputGradients:
         self.by_output.update(other.by_output)
         return self
 
-    __add__ = __iadd__  # nobody else has it: a copy for each of n outputs would take n² steps
+    __add__ = __iadd__  # not shared: copying for each of n outputs would take n² steps
 
 
 MAX_ROWS = 256
-"""Products of so many rows are computed before more of them are kept: a longer wait takes memory
-for all their factors, and no longer saves time."""
+"""Products are computed once their factors have so many rows: deferring more of them takes memory
+and no longer saves time."""
 
 
 class DeferredMatmulGradient:
     """The gradient of a weight matrix as a sum of products gᵀ x, computed all at once.
 
-    A network over time uses the same weights in each step, and each use sends back a product of
+    A recurrent network uses the same weights in each step, and each use contributes a product of
     few rows: g₁ᵀ x₁ + g₂ᵀ x₂ + … One product of all rows together is the same sum; it takes two
     thirds of the time, and nothing as large as the weights has to be added.
 
     Attributes:
-        dtype: none, so that the engine asks `match_shape_and_dtype`, which keeps only what a leaf waits for.
+        dtype: None, so that the engine calls `match_target`, which defers it only for leaves.
         array_dtype: the dtype of the array to be.
     """
 
@@ -83,7 +83,7 @@ class DeferredMatmulGradient:
         return self
 
     def materialize(self) -> Any:
-        """Return the array, and let go of the factors: before the product, which is large too."""
+        """Return the array. The factors are released before the product, which is large too."""
         if self.gs:
             g, x = (
                 arrays[0] if len(arrays) == 1 else numpy.concatenate(arrays)
@@ -96,13 +96,14 @@ class DeferredMatmulGradient:
 
 
 class OneHotGradient:
-    """A gradient that is 0 but for one number in each row, as that of a loss that looks at the
-    right class. Only an op that `takes_one_hot` gets it so; for all others it becomes an array.
+    """A gradient with one nonzero element in each row, as that of `nll_loss`.
+
+    Only an op that `takes_one_hot` receives it so; for all others it becomes an array.
 
     Attributes:
-        columns: where the number of each row is.
-        values: the numbers.
-        dtype: none, so that the engine asks `match_shape_and_dtype`, as it does for `DeferredMatmulGradient`.
+        columns: the column of the nonzero element of each row.
+        values: the nonzero elements.
+        dtype: None, so that the engine calls `match_target`, as for `DeferredMatmulGradient`.
         array_dtype: the dtype of the array to be.
     """
 
@@ -124,17 +125,17 @@ class OneHotGradient:
         return y
 
     def add_to(self, y: Any) -> None:
-        """Add the numbers to an array, each at its place."""
+        """Add the nonzero elements to an array."""
         y[numpy.arange(len(y)), self.columns] += self.values
 
 
 LAZY = {DeferredMatmulGradient, OneHotGradient}
-"""What arrives in another form than an array, and has to become one in the end."""
+"""The classes of lazy gradients, which have to become arrays in the end."""
 
 ADD, ADD_ONTO, SUM = known_slot("add"), known_slot("add/onto"), known_slot("sum")
 
 SUM_KERNEL_MIN_SIZE = 180_000
-"""From so many numbers on, the sum over the first axes is worth asking the kernel of `sum`."""
+"""From so many elements on, the kernel of `sum` is used for a sum over the first axes."""
 
 
 def add_large(total: Any, partial: Any) -> Any:
@@ -147,14 +148,14 @@ def add_large(total: Any, partial: Any) -> Any:
 
 
 def add_in_place(total: Any, partial: Any) -> None:
-    """Add a gradient to a sum of earlier ones, which is nobody else's."""
+    """Add a gradient in place to the sum of earlier ones, which nothing else shares."""
     large = total.__class__ is numpy.ndarray and total.size >= ADD_ONTO.min_size
     if not large or ADD_ONTO(total, partial) is None:
         total += partial
 
 
 def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
-    """Sum a gradient over the axes that broadcasting stretched: 16-bit floats as float32."""
+    """Sum a gradient over the axes that broadcasting expanded: 16-bit floats as float32."""
     if g.__class__ is not numpy.ndarray:
         return widen(g).sum(axes)
     if g.size >= SUM_KERNEL_MIN_SIZE:
@@ -167,15 +168,15 @@ def sum_over(g: Any, axes: int | tuple[int, ...]) -> Any:
 
 
 def as_array(g: Any) -> Any:
-    """Return a gradient as an array, whatever it was."""
+    """Return a gradient as an array, materialized if it is lazy."""
     return g.materialize() if g.__class__ in LAZY else g
 
 
 def can_defer(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
-    """Return True if what is no array yet may stay so on its way to a node or a leaf.
+    """Return True if a lazy gradient may stay lazy on its way to a node or a leaf.
 
     Args:
-        target: the node, or the leaf's array: what the gradient has to fit.
+        target: the node, or the leaf's array, whose shape and dtype the gradient has to match.
     """
     if later.array_dtype is not target.dtype or later.shape != target.shape:
         return False
@@ -192,7 +193,7 @@ def can_defer(engine: Engine, later: Any, edge: Any, target: Any) -> bool:
 
 
 def takes_one_hot(node: Node) -> bool:
-    """Return True if the rule of a node takes `OneHotGradient`; nodes of users' functions have no such op."""
+    """Return True if the rule of a node takes `OneHotGradient`; nodes of user functions do not."""
     return getattr(node.op, "takes_one_hot", False)
 
 
@@ -200,12 +201,12 @@ _PENDING = threading.local()
 
 
 def register_pending(engine: Engine, edge: Node | Tensor) -> None:
-    """Note that a leaf or a node waits for an array in a backward pass of this thread."""
+    """Register a leaf or a node whose pending gradient is lazy, in this thread."""
     _PENDING.__dict__.setdefault("edges", []).append((ref(engine), edge))
 
 
 def materialize_pending() -> None:
-    """Compute all that is owed: the user's code comes next, and it may write into the factors."""
-    for engine, edge in _PENDING.__dict__.pop("edges", ()):
-        if (owing := engine()) is not None and edge in owing.pending:  # else it failed, or had it
-            owing.pending[edge] = as_array(owing.pending[edge])
+    """Materialize all pending gradients, before user code that may write into their factors."""
+    for reference, edge in _PENDING.__dict__.pop("edges", ()):
+        if (engine := reference()) is not None and edge in engine.pending:  # else it is done
+            engine.pending[edge] = as_array(engine.pending[edge])

@@ -1,0 +1,93 @@
+"""The backward pass of the textbook.
+
+A node turns the gradient of its output into one gradient for each of its inputs: the chain rule.
+Where the gradients of several uses of a tensor meet, they are summed. A node is younger than the
+nodes that it was computed from, so the youngest node has received everything that it will receive:
+visiting nodes from the youngest to the oldest is a correct order.
+
+`engine.py` computes the same with less work. `backends.reference_only()` runs this file instead,
+and a test compares both for every op.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from ..fast.lazy_gradients import OutputGradients, as_array
+from ..precision import SCALING, WideSum, names_to_widen, widen
+from ..shapes import keepdim_shape
+from .engine import Engine, match_shape_and_dtype
+from .graph import Node
+from .saved_tensors import saved_values
+
+
+class ReferenceEngine(Engine):
+    """One backward pass: `pending` maps each node or leaf to the sum of its gradients so far."""
+
+    def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
+        """Send gradients to the roots, then visit every node behind them, the youngest first."""
+        self.send(edges, partials)
+        while nodes := [edge for edge in self.pending if isinstance(edge, Node)]:
+            node = max(nodes, key=lambda node: node._order)
+            _, edges, partials = self.watched_step(node, self.take_gradient(node), node.edges)
+            self.send(edges, partials)
+            if node.holds and not self.retain:
+                node.saved = None  # a second backward pass would need it: see `retain_graph`
+
+    def send(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
+        """Add each gradient to the sum that waits for its node or leaf."""
+        for edge, partial in zip(edges, partials, strict=True):
+            if edge is None or partial is None:
+                continue
+            target = edge if isinstance(edge, Node) else edge._array
+            partial = match_shape_and_dtype(
+                as_array(partial), target.shape, target.dtype, self.recording
+            )
+            held = self.pending.get(edge)
+            if held is None:
+                self.pending[edge] = partial
+                if not isinstance(edge, Node):
+                    self.register_leaf(edge, partial, borrowed=True)
+            elif isinstance(held, WideSum):
+                held += partial
+            elif target.dtype.itemsize == 2 and not isinstance(held, OutputGradients):
+                self.start_float32_sum(edge, held, partial)  # 16-bit floats are summed in float32
+            else:
+                self.pending[edge] = held + partial
+
+    def gradients_of_inputs(self, node: Node, g: Any, edges: tuple[Any, ...]) -> Sequence[Any]:
+        """Apply the derivative rule of each input whose gradient is wanted."""
+        op = node.op
+        if type(node).backward is not getattr(op, "generated_backward", None):
+            return node.backward(g, edges, self.recording)  # a `Function`, or several outputs
+        values = {"g": g, "node": node, **saved_values(node, self.recording)}
+        widen_and_reshape(node, values)
+        if op.variadic:  # its rule returns a gradient for each tensor of the list
+            (rule,) = op.rules.values()
+            return rule.apply(values)
+        if op.joint_vjp is not None:  # one rule returns the gradients of all inputs
+            partials = op.joint_vjp(
+                *(values[name] for name in inspect.signature(op.joint_vjp).parameters)
+            )
+            return [None if edge is None else g for g, edge in zip(partials, edges, strict=True)]
+        rules = [op.rules.get(name) for name in op.inputs]
+        return [
+            None if edge is None or rule is None else rule.apply(values)
+            for rule, edge in zip(rules, edges, strict=True)
+        ]
+
+
+def widen_and_reshape(node: Node, values: dict[str, Any]) -> None:
+    """Let rules that add up compute in float32, and show reduced axes as axes of size 1."""
+    op, dtype = node.op, values["g"].dtype
+    if dtype is not None and dtype.itemsize == 2:
+        numbers = [name for name in op.scalars if isinstance(values.get(name), int | float)]
+        scaled = op.name in SCALING and numbers
+        for name in ("g",) if scaled else names_to_widen(op):
+            values[name] = widen(values[name])
+    if op.family == "reduction":
+        shape = keepdim_shape(values["input_shape"], values["dim"])
+        for name in {"g", "y"} & values.keys():
+            values[name] = values[name].reshape(shape)
