@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = _parser()
     own_process = argv is None
     argv = sys.argv[1:] if argv is None else argv
-    # Behind two dashes everything is the script's; argparse would forget where they stood.
+    # Arguments after "--" belong to the script; argparse would lose its position.
     cut = argv.index("--") if argv[:1] == ["graph"] and "--" in argv else len(argv)
     options, others = parser.parse_known_args(argv[:cut])
     if others and options.command != "lab":
@@ -92,9 +92,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def restart_with_faster_blas() -> None:
-    """Begin anew where OpenBLAS has not recognised the CPU: it is told by the environment.
+    """Restart the process with OpenBLAS settings, if OpenBLAS does not recognise the CPU.
 
-    It looks there while NumPy is imported, and that has happened. What the user has set is kept.
+    OpenBLAS reads the environment while NumPy is imported, which has already happened. The user's
+    own settings are kept.
     """
     settings = faster_blas()
     if settings:

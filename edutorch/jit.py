@@ -1,7 +1,7 @@
-"""`torch.jit`: what is scripted or traced runs as Python.
+"""`torch.jit`: scripted or traced functions run as Python.
 
-Decorated functions and modules give the same results as undecorated ones. What TorchScript
-would add, a program that runs without Python, is not here, and asking for it says so.
+Decorated functions and modules give the same results as undecorated ones. TorchScript programs,
+which run without Python, are not supported; saving or loading them raises an error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _warn_once(name: str) -> None:
 def script(
     obj: T, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
 ) -> T:
-    """Return the function, class or module itself, and say once that it stays Python.
+    """Return the function, class or module itself, and warn once that it stays Python.
 
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
@@ -49,7 +49,7 @@ def script(
 
 
 def trace(func: T, example_inputs: Any = None, *others: Any, **settings: Any) -> T:
-    """Return the function or module itself: it need not be traced in order to run.
+    """Return the function or module itself, and warn once that it stays Python.
 
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
@@ -71,12 +71,12 @@ def script_if_tracing(fn: T) -> T:
 
 
 def export(fn: T) -> T:
-    """Return the method unchanged: every method can be called."""
+    """Return the method unchanged."""
     return fn
 
 
 def ignore(drop: Any = False, **settings: Any) -> Any:
-    """Leave a method as Python, as all are: used as `@ignore` or `@ignore(drop=…)`."""
+    """Return the method unchanged: used as `@ignore` or `@ignore(drop=…)`."""
     return drop if callable(drop) else script_method
 
 
@@ -86,27 +86,27 @@ def unused(fn: T) -> T:
 
 
 def annotate(the_type: Any, the_value: T) -> T:
-    """Return the value; its type is a remark for TorchScript."""
+    """Return the value; its type is an annotation for TorchScript."""
     return the_value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Say whether `obj` is of that class, or of one of a tuple of them."""
+    """Return True if `obj` is an instance of a class, or of one of a tuple of classes."""
     return _isinstance(obj, target_type)
 
 
 def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call the function at once; `wait` hands out the result."""
+    """Call the function at once; `wait` returns the result."""
     return func(*args, **kwargs)
 
 
 def wait(future: T) -> T:
-    """Return what `fork` has computed."""
+    """Return the result of `fork`."""
     return future
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """Return the module, which has to be in eval mode."""
+    """Return the module unchanged; it must be in eval mode."""
     if mod.training:
         raise RuntimeError("freeze: the module is in training mode; call module.eval() first")
     return mod
@@ -119,22 +119,22 @@ def optimize_for_inference(mod: T, other_methods: Any = None) -> T:
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Accept the wish: nothing is done about it."""
+    """Do nothing: there is no optimized execution here."""
     yield
 
 
 def is_scripting() -> bool:
-    """Say whether the code that asks runs as TorchScript: never."""
+    """Return False: nothing runs as TorchScript here."""
     return False
 
 
 def is_tracing() -> bool:
-    """Say whether the code that asks is being traced: never."""
+    """Return False: nothing is traced by `torch.jit` here."""
     return False
 
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
-    """Refuse: there is no TorchScript to be saved.
+    """Raise an error: there is no TorchScript here.
 
     Raises: NotHereError: always.
     """
@@ -146,7 +146,7 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
 
 
 def load(f: Any, map_location: Any = None, *others: Any, **settings: Any) -> Tensor:
-    """Refuse: a TorchScript file holds a program that cannot be run here.
+    """Raise an error: a TorchScript program cannot be run here.
 
     Raises: NotHereError: always.
     """

@@ -1,5 +1,7 @@
-"""Settings of the whole process, by PyTorch's names. Those that cannot change anything here
-are kept and reported, so that scripts which set them run."""
+"""Process-wide settings with PyTorch's names.
+
+Settings without an effect here are stored and returned, so that scripts that use them run.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ __all__ = [
 
 
 class State:
-    """What was set."""
+    """The current settings."""
 
     threads: int | None = None
     interop_threads: int | None = None
@@ -36,11 +38,11 @@ class State:
 # Threads -----------------------------------------------------------------------------------------
 
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
-"""The environment variables by which the libraries of matrix products are told."""
+"""The environment variables that set the number of threads of BLAS libraries."""
 
 
 def get_num_threads() -> int:
-    """Return how many threads one op may use.
+    """Return the number of threads that an op may use.
 
     >>> get_num_threads() >= 1
     True
@@ -51,17 +53,17 @@ def get_num_threads() -> int:
 
 
 def default_num_threads() -> int:
-    """Return what the environment says, else how many processors this process may use."""
-    told = [os.environ[name] for name in THREAD_VARIABLES if os.environ.get(name, "").isdigit()]
-    if told and int(told[0]) > 0:
-        return int(told[0])
+    """Return the number in the environment, or else the number of CPUs of this process."""
+    counts = [os.environ[name] for name in THREAD_VARIABLES if os.environ.get(name, "").isdigit()]
+    if counts and int(counts[0]) > 0:
+        return int(counts[0])
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def set_num_threads(int: int) -> None:
-    """Let one op use at most so many threads: kernels and products of matrices alike.
+    """Set the number of threads that an op may use, in kernels and in BLAS.
 
     Raises: ValueError: less than 1.
 
@@ -80,7 +82,7 @@ def set_num_threads(int: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """Return how many ops may run side by side in PyTorch's compiled code; a number that is kept.
+    """Return the number of ops that may run concurrently in PyTorch: a stored value.
 
     >>> get_num_interop_threads() >= 1
     True
@@ -89,7 +91,7 @@ def get_num_interop_threads() -> int:
 
 
 def set_num_interop_threads(int: int) -> None:
-    """Keep a number for `get_num_interop_threads`: ops run one after the other here.
+    """Store a value for `get_num_interop_threads`: ops are not run concurrently here.
 
     Raises: ValueError: less than 1.
 
@@ -100,11 +102,11 @@ def set_num_interop_threads(int: int) -> None:
     State.interop_threads = int
 
 
-# The same numbers each time -----------------------------------------------------------------------
+# Determinism --------------------------------------------------------------------------------------
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for the same numbers on each run. On the CPU every op gives them anyway.
+    """Require deterministic results. On the CPU all ops are deterministic anyway.
 
     >>> use_deterministic_algorithms(False)
     """
@@ -112,7 +114,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Say whether the same numbers were asked for.
+    """Return True if deterministic results are required.
 
     >>> are_deterministic_algorithms_enabled()
     False
@@ -121,7 +123,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Say whether an op without such numbers shall only warn.
+    """Return True if an op without a deterministic result only warns.
 
     >>> is_deterministic_algorithms_warn_only_enabled()
     False
@@ -130,7 +132,7 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """The same as `use_deterministic_algorithms`: "default" (0), "warn" (1) or "error" (2).
+    """Set `use_deterministic_algorithms` by level: "default" (0), "warn" (1) or "error" (2).
 
     >>> set_deterministic_debug_mode("default")
     """
@@ -145,7 +147,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """Return 0, 1 or 2: see `set_deterministic_debug_mode`.
+    """Return the level 0, 1 or 2: see `set_deterministic_debug_mode`.
 
     >>> get_deterministic_debug_mode()
     0
@@ -157,7 +159,7 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Say how exact products of float32 matrices must be: "highest", "high" or "medium".
+    """Set the precision of float32 matrix products: "highest", "high" or "medium".
 
     They are computed in float32 in any case.
 
@@ -169,7 +171,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Return what `set_float32_matmul_precision` was told.
+    """Return the value of `set_float32_matmul_precision`.
 
     >>> get_float32_matmul_precision()
     'highest'
@@ -178,7 +180,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Ask for the tiniest numbers to become 0; False says that this cannot be switched on here.
+    """Request flushing of denormal numbers to 0; returns False, since it is not supported here.
 
     >>> set_flush_denormal(True)
     False
@@ -187,11 +189,11 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Choose the default dtype and device by a type's name, as `"torch.DoubleTensor"`.
+    """Set the default dtype and device by a tensor type such as `"torch.DoubleTensor"`.
 
-    `set_default_dtype` and `set_default_device` say it more clearly.
+    `set_default_dtype` and `set_default_device` are the modern functions.
 
-    Raises: TypeError: no such floating type.
+    Raises: TypeError: not a floating-point type.
 
     >>> set_default_tensor_type("torch.FloatTensor")
     """
@@ -205,11 +207,11 @@ def set_default_tensor_type(t: Any) -> None:
     set_default_device("cuda" if "cuda" in path else "cpu")
 
 
-# Warnings, and questions about things ------------------------------------------------------------
+# Warnings, and type queries ----------------------------------------------------------------------
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Let warnings that are given once be given each time.
+    """Set whether warnings are shown each time instead of once.
 
     >>> set_warn_always(False)
     """
@@ -219,7 +221,7 @@ def set_warn_always(b: bool, /) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """Say whether each warning is given each time.
+    """Return True if warnings are shown each time.
 
     >>> is_warn_always_enabled()
     False
@@ -228,7 +230,7 @@ def is_warn_always_enabled() -> bool:
 
 
 def typename(obj: Any, /) -> str:
-    """Return the full name of a thing's type; of a tensor, that of its numbers' type.
+    """Return the qualified name of an object's type; of a tensor, its tensor type.
 
     >>> typename(tensor([1.0])), typename([1])
     ('torch.FloatTensor', 'list')
@@ -242,7 +244,7 @@ def typename(obj: Any, /) -> str:
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Say whether it is the memory behind a tensor (`x.storage()`).
+    """Return True for the storage of a tensor (`x.storage()`).
 
     >>> is_storage(tensor([1.0]))
     False
@@ -251,7 +253,7 @@ def is_storage(obj: Any, /) -> bool:
 
 
 def compiled_with_cxx11_abi() -> bool:
-    """Say whether it was compiled with C++11's names: nothing here is compiled.
+    """Return False: there is no compiled C++ code here.
 
     >>> compiled_with_cxx11_abi()
     False
@@ -260,7 +262,7 @@ def compiled_with_cxx11_abi() -> bool:
 
 
 def is_vulkan_available() -> bool:
-    """Say whether Vulkan could compute: never here.
+    """Return False: there is no Vulkan backend here.
 
     >>> is_vulkan_available()
     False

@@ -1,7 +1,7 @@
-"""`python -m edutorch doctor`: what is installed, and what to do about the rest.
+"""`python -m edutorch doctor`: reports what is installed, and how to install the rest.
 
-Libraries are looked up, not imported, so that the answer comes at once and a
-broken one cannot take the doctor down with it.
+Libraries are looked up, not imported, so that the report is fast and a broken library cannot
+crash it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ..errors import DeviceError
 
-# What each extra is for, and the modules (by distribution) that it brings.
+# The purpose of each extra, and its modules by distribution.
 _EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
     "fast": ("fast CPU kernels", {"numba": "numba", "threadpoolctl": "threadpoolctl"}),
     "lab": (
@@ -55,7 +55,7 @@ _AVX512 = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report. `ok` is None for what is optional and absent."""
+    """One line of the report. `ok` is None for an optional component that is absent."""
 
     section: str
     name: str
@@ -65,7 +65,7 @@ class Finding:
 
 
 def doctor(as_json: bool = False) -> int:
-    """Print the report. The exit code is 0 when everything edutorch must have is there."""
+    """Print the report. The exit code is 0 if everything that edutorch needs is installed."""
     findings = examine()
     if as_json:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
@@ -75,12 +75,12 @@ def doctor(as_json: bool = False) -> int:
 
 
 def examine() -> list[Finding]:
-    """Look at everything, in the order of the report."""
+    """Return all findings, in the order of the report."""
     return [*_core(), *_speed(), *_extras(), *_graphviz(), *_devices()]
 
 
 def report(findings: list[Finding]) -> str:
-    """Write the findings as aligned text, the things to do below."""
+    """Format the findings as aligned text, followed by the things to do."""
     lines: list[str] = []
     marks = {True: "ok", False: "MISSING", None: "-"}
     width = max(len(finding.name) for finding in findings)
@@ -99,7 +99,7 @@ def report(findings: list[Finding]) -> str:
 
 
 def _version(distribution: str, module: str) -> str | None:
-    """Return the installed version, "" if it is known to nobody, None if not installed."""
+    """Return the installed version, "" if it is unknown, None if not installed."""
     if importlib.util.find_spec(module) is None:
         return None
     try:
@@ -119,7 +119,7 @@ def _core() -> Iterator[Finding]:
 
 
 def _speed() -> Iterator[Finding]:
-    """Say what makes it fast: the library that multiplies matrices, threads, kernels."""
+    """Report what determines the speed: the BLAS library, threads, kernels."""
     from ..backends.blas import blas
     from ..settings import get_num_threads
 
@@ -140,25 +140,25 @@ def _speed() -> Iterator[Finding]:
 
 
 def _kernels(section: str) -> Finding:
-    """Ask another process which kernels are on the disk: numba may be broken, or slow to load."""
+    """Check in another process which kernels are cached: numba may be broken, or slow to load."""
     if importlib.util.find_spec("numba") is None:
         detail = "none: they are compiled by numba, which is not installed"
         return Finding(section, "kernels", None, detail, 'pip install "edutorch[fast]"')
     command = [sys.executable, "-m", "edutorch", "warmup", "--check"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        told = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-        detail = f"cannot be looked at: {told[-1] if told else error}"
+        stderr_lines = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        detail = f"cannot be looked at: {stderr_lines[-1] if stderr_lines else error}"
         return Finding(section, "kernels", None, detail, "python -m edutorch warmup  says why")
-    states = json.loads(done.stdout)
+    states = json.loads(result.stdout)
     ready = sum(state["state"] == "loaded" for state in states)
     broken = [
         f"{state['name']} ({state['detail']})" for state in states if state["state"] == "failed"
     ]
     failed = f"; failed: {', '.join(broken)}" if broken else ""
-    wish = os.environ.get("EDUTORCH_KERNELS")
-    switch = f"; EDUTORCH_KERNELS={wish}" if wish else ""
+    setting = os.environ.get("EDUTORCH_KERNELS")
+    switch = f"; EDUTORCH_KERNELS={setting}" if setting else ""
     complete = ready + len(broken) == len(states)
     todo = "" if complete else "python -m edutorch warmup  compiles the rest"
     return Finding(
@@ -167,7 +167,7 @@ def _kernels(section: str) -> Finding:
 
 
 def gigaflops(size: int = 512) -> float:
-    """Measure how many billion operations one thread does per second in a product of matrices."""
+    """Measure the GFLOP/s of one thread in a matrix product."""
     import numpy
 
     from ..backends.blas import one_thread
@@ -183,11 +183,11 @@ def gigaflops(size: int = 512) -> float:
 
 
 def faster_blas() -> dict[str, str]:
-    """Return the environment variables with which OpenBLAS would use all of this CPU.
+    """Return the environment variables that make OpenBLAS use the fastest kernels for this CPU.
 
-    OpenBLAS picks its kernels by the name of the CPU. One that is newer than the
-    library gets those of 2013, though it has the wide (AVX-512) registers that
-    double the speed. Empty where there is nothing to gain, or nothing known.
+    OpenBLAS chooses its kernels by the name of the CPU. A CPU that is newer than the library gets
+    those of 2013 (Haswell), although it has AVX-512, which doubles the speed. Returns an empty
+    dict if nothing can be gained, or if the CPU is unknown.
     """
     if "OPENBLAS_CORETYPE" in os.environ or not CPUINFO.exists():
         return {}
@@ -208,7 +208,7 @@ def _extras() -> Iterator[Finding]:
     for extra, (purpose, modules) in _EXTRAS.items():
         versions = {name: _version(name, module) for name, module in modules.items()}
         missing = any(version is None for version in versions.values())
-        # Without a GPU in sight there is no reason to suggest the GPU libraries.
+        # Without a GPU there is no reason to suggest the GPU libraries.
         wanted = missing and (extra != "cuda" or os.path.exists("/proc/driver/nvidia"))
         todo = f'pip install "edutorch[{extra}]"  for {purpose}' if wanted else ""
         for name, version in versions.items():
@@ -219,7 +219,7 @@ def _extras() -> Iterator[Finding]:
 
 
 def _graphviz() -> Iterator[Finding]:
-    """Say which Graphviz can draw, and which of them does: the first that works."""
+    """Report which layout engines are available, and which is used: the first available one."""
     from ..viz.render.graphviz import engines
 
     layout_engines = engines()

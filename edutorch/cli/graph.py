@@ -1,8 +1,8 @@
-"""`python -m edutorch graph SCRIPT`: the picture of a script's graph, without a notebook.
+"""`python -m edutorch graph SCRIPT`: draws a script's graph, without a notebook.
 
-The script runs as with `run`. What its last backward went through is drawn; without a
-backward, all that was computed last, in grey where it has no gradient; after an error, as far
-as it got.
+The script runs as with `run`. The graph of its last backward is drawn; without a backward, all
+that was computed last, in grey where it has no gradient; after an error, what was computed until
+then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ USAGE = "edutorch graph"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `graph`, which may stand before the script or behind it."""
+    """Add the options of `graph`, which may come before or after the script."""
     parser.add_argument("-o", "--output", metavar="FILE", help="write FILE.svg, .png, .html, .dot")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--backward", action="store_true", help="draw the graph of backward")
@@ -34,10 +34,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def graph(options: argparse.Namespace, rest: list[str]) -> int:
-    """Run the script and draw; return the exit code: the script's own, if it has one.
+    """Run the script and draw its graph; return the exit code: the script's own, if not 0.
 
     Args:
-        rest: arguments that are the script's in any case.
+        rest: arguments that belong to the script in any case.
     """
     script_options = argparse.ArgumentParser(prog=USAGE, add_help=False, allow_abbrev=False)
     add_options(script_options)
@@ -60,7 +60,7 @@ def graph(options: argparse.Namespace, rest: list[str]) -> int:
 
 
 def check_output(output: str | None) -> str:
-    """Say what is wrong with the name of a file, before anything runs."""
+    """Return what is wrong with the name of a file, before anything runs."""
     if output is None:
         return ""
     path = Path(output)
@@ -75,7 +75,7 @@ def check_output(output: str | None) -> str:
 
 
 def run_recorded(script: str, arguments: list[str]) -> tuple[Any, int]:
-    """Run a script with a recorder listening; return that, None if it never ran, and the code."""
+    """Run a script with a recorder; return the recorder (None if it did not run) and exit code."""
     from ..events import listening
     from ..viz.graph.names import Names
     from ..viz.live.recorder import Recorder
@@ -102,7 +102,7 @@ def run_recorded(script: str, arguments: list[str]) -> tuple[Any, int]:
 
 
 class ScriptFrame(SimpleNamespace):
-    """The variables of the script, wherever it stands: names are taken from them."""
+    """A frame with the script's current variables, which names in the picture are taken from."""
 
     @property
     def f_locals(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class ScriptFrame(SimpleNamespace):
 
 
 def draw_recorded(recorder: Any, part: Any, groups: list[str], output: str | None) -> int:
-    """Draw what was recorded, into a file or as a table on the terminal."""
+    """Draw the recorded graph, into a file or as a table on the terminal."""
     from ..viz.backward_walk.backward_graph import backward_snapshot
     from ..viz.graph.fold import UnknownGroupError
     from ..viz.render.static import Drawing

@@ -25,8 +25,8 @@ sys.exit(warmup())
 TOUR = "00_five_minute_tour.ipynb"
 _PACKAGE = Path(__file__).resolve().parent.parent
 
-# What JupyterLab would otherwise ask the internet: news, new versions, extensions. The
-# settings in `jupyter/` keep it from asking the user whether it may.
+# Without these, JupyterLab accesses the internet for news, new versions and extensions. The
+# settings in `jupyter/` keep it from asking the user for permission.
 _STAYS_LOCAL = (
     "--LabApp.news_url=None",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -35,7 +35,7 @@ _STAYS_LOCAL = (
 
 
 def lab(arguments: list[str]) -> int:
-    """Start JupyterLab on the tour; `arguments` are JupyterLab's own.
+    """Start JupyterLab with the tour; `arguments` are passed to JupyterLab.
 
     Raises: MissingExtraError: JupyterLab is not installed.
     """
@@ -62,9 +62,9 @@ def lab(arguments: list[str]) -> int:
 
 @contextmanager
 def warm_up_in_background() -> Iterator[None]:
-    """Compile the fast kernels meanwhile, with what the machine has to spare.
+    """Compile the fast kernels in the background, with low priority.
 
-    A notebook compiles what it needs itself, but beside its own steps, in the same process.
+    A notebook compiles the kernels that it needs itself, but concurrently with its own steps.
     """
     if not kernels.is_available():
         yield
@@ -81,9 +81,9 @@ def warm_up_in_background() -> Iterator[None]:
 
 
 def tour_notebook(folder: Path) -> Path:
-    """Return the tour of this checkout; else a copy, in `folder`, of the installed one.
+    """Return the tour of this checkout; otherwise a copy of the installed one in `folder`.
 
-    A copy that exists is left alone: it holds somebody's work.
+    An existing copy is not overwritten: it may contain the user's work.
     """
     in_checkout = _PACKAGE.parent / "notebooks" / TOUR
     if in_checkout.is_file():
@@ -96,5 +96,5 @@ def tour_notebook(folder: Path) -> Path:
 
 
 def _is_root() -> bool:
-    """Say whether this is root's process, as in a container: Jupyter wants to be told."""
+    """Return True if the user is root, as in a container: Jupyter needs an option for that."""
     return hasattr(os, "geteuid") and os.geteuid() == 0

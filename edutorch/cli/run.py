@@ -1,9 +1,8 @@
-"""`python -m edutorch run SCRIPT`: a PyTorch script on edutorch, unmodified.
+"""`python -m edutorch run SCRIPT`: runs an unmodified PyTorch script on edutorch.
 
-The script sees what plain `python SCRIPT` would show it: its own folder first
-on the path, its arguments, `__name__ == "__main__"`. So does a module that is
-named with `-m`, as `python -m MODULE` would run it. An error that is not
-caught is reported with the script's own lines only.
+The environment is that of plain `python SCRIPT`: the script's folder is first on the path,
+`sys.argv` has its arguments, and `__name__ == "__main__"`; with `-m`, that of `python -m MODULE`.
+The traceback of an uncaught exception starts at the script's own code.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _NOT_OURS_YET = re.compile(r"cannot import name '(\w+)' from 'edutorch([\w.]*)'"
 
 
 def run(script: str, arguments: list[str]) -> int:
-    """Run the file `script` with `import torch` meaning edutorch."""
+    """Run the file `script`, with `import torch` importing edutorch."""
     path = os.path.abspath(script)
     if not os.path.isfile(path):
         print(f"edutorch run: there is no file {script!r}", file=sys.stderr)
@@ -65,7 +64,7 @@ def run_module(name: str, arguments: list[str]) -> int:
 
 
 def _find_main_spec(name: str) -> ModuleSpec | None:
-    """Find a module that can be run; a package is run by its `__main__`."""
+    """Return the spec of a module that can be run; of a package, its `__main__`."""
     try:
         spec = find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
@@ -78,7 +77,7 @@ def _find_main_spec(name: str) -> ModuleSpec | None:
 
 
 def _report_for(path: str) -> Callable[..., None]:
-    """Return an excepthook that leaves out the lines that led to the script at `path`."""
+    """Return an excepthook that omits the stack frames before the script at `path`."""
 
     def report(
         exc_type: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -86,8 +85,8 @@ def _report_for(path: str) -> Callable[..., None]:
         while trace is not None and trace.tb_frame.f_code.co_filename != path:
             trace = trace.tb_next
         if missing := _NOT_OURS_YET.match(str(error)):
-            name, place = missing.groups()
-            error.add_note(f"edutorch has no torch{place}.{name} (yet)")
+            name, module_path = missing.groups()
+            error.add_note(f"edutorch has no torch{module_path}.{name} (yet)")
         sys.__excepthook__(exc_type, error.with_traceback(trace), trace)
 
     return report

@@ -1,4 +1,4 @@
-"""`python -m edutorch warmup`: compile all kernels now."""
+"""`python -m edutorch warmup`: compiles all kernels now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..errors import missing_extra
 
 
 def warmup(check: bool = False) -> int:
-    """Compile each kernel, or load it if it is on the disk already, and say what became of it.
+    """Compile each kernel, or load it from the cache, and print its status.
 
     Args:
         check: compile nothing, and print as JSON which kernels are ready.
@@ -27,10 +27,12 @@ def warmup(check: bool = False) -> int:
         print(json.dumps([asdict(kernel) for kernel in kernels.warm_up(compile=False)]))
         return 0
     counts = {"loaded": 0, "compiled": 0, "failed": 0}
-    for made in kernels.warm_up():
-        counts[made.state] += 1
-        print(f"  {made.name:<32}{made.state:<9}{made.seconds:6.2f} s  {made.detail}".rstrip(),
-              flush=True)  # fmt: skip
+    for built in kernels.warm_up():
+        counts[built.state] += 1
+        print(
+            f"  {built.name:<32}{built.state:<9}{built.seconds:6.2f} s  {built.detail}".rstrip(),
+            flush=True,
+        )
     ready = counts["loaded"] + counts["compiled"]
     print(
         f"{ready} kernels ready in {time.perf_counter() - start:.1f} s: "

@@ -1,4 +1,4 @@
-"""`torch.__config__`: what computes."""
+"""`torch.__config__`: the libraries in use."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from edutorch.version import __version__
 
 
 def show() -> str:
-    """Return a text about the libraries that compute."""
+    """Return a description of the libraries in use."""
     return f"edutorch (as PyTorch {__version__}), not compiled\n  - NumPy {np.__version__}\n"
 
 
 def parallel_info() -> str:
-    """Return a text about the threads."""
+    """Return a description of the threads."""
     from edutorch.settings import get_num_threads
 
     return f"at most {get_num_threads()} threads in an op\n"

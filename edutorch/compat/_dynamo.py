@@ -1,4 +1,4 @@
-"""PyTorch's `torch._dynamo`, as far as programs use it: forgetting, limits, what was found out."""
+"""`torch._dynamo`, as far as programs use it: `reset`, `config` and `explain`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = [
 
 
 def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
-    """Return a function that runs `f` once and returns what compiling it found out.
+    """Return a function that runs `f` once and returns a summary of its graph.
 
-    >>> found = edutorch._dynamo.explain(lambda x: (x * 2).relu())(ones(2))
-    >>> found.graph_count, found.op_count, found.break_reasons
+    >>> summary = edutorch._dynamo.explain(lambda x: (x * 2).relu())(ones(2))
+    >>> summary.graph_count, summary.op_count, summary.break_reasons
     (1, 2, [])
     """
 

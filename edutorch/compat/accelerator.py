@@ -1,4 +1,4 @@
-"""`torch.accelerator`: the GPU, whatever its maker. Here it can only be NVIDIA's."""
+"""`torch.accelerator`: the GPU, independent of its vendor. Only NVIDIA's are supported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Say whether there is a GPU that can be used.
+    """Return True if a GPU can be used.
 
     >>> edutorch.accelerator.is_available() == cuda.is_available()
     True
@@ -23,40 +23,40 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """Return how many there are."""
+    """Return the number of GPUs."""
     return cuda.device_count()
 
 
 def current_accelerator(check_available: bool = False) -> device | None:
-    """Return the device to send tensors to, None where there is no GPU."""
+    """Return the GPU device, or None if there is no GPU."""
     return device("cuda") if cuda.is_available() else None
 
 
 def current_device_index() -> int:
-    """Return the number of the GPU in use."""
+    """Return the index of the current GPU."""
     return cuda.current_device()
 
 
 def set_device_index(device: Any, /) -> None:
-    """Choose the GPU that is used from now on."""
+    """Set the current GPU."""
     cuda.set_device(device)
 
 
 def synchronize(device: Any = None, /) -> None:
-    """Wait until the GPU has done what it was told."""
+    """Wait until all work on the GPU is done."""
     cuda.synchronize(device)
 
 
 def empty_cache() -> None:
-    """Give memory that is kept for later tensors back to the GPU; nothing where there is none."""
+    """Release cached memory that is not in use; does nothing without a GPU."""
     cuda.empty_cache()
 
 
 def memory_allocated(device: Any = None, /) -> int:
-    """Return how many bytes tensors use on the GPU."""
+    """Return the bytes that tensors use on the GPU."""
     return cuda.memory_allocated(device)
 
 
 def memory_reserved(device: Any = None, /) -> int:
-    """Return how many bytes are used by tensors or kept for later ones."""
+    """Return the bytes that are in use or cached on the GPU."""
     return cuda.memory_reserved(device)

@@ -1,8 +1,8 @@
-"""Lets a script that says `import torch` run on edutorch, unmodified.
+"""An import hook that makes `import torch` import edutorch.
 
-After `install()` every name under `torch` is the edutorch module in the same
-place: `torch.nn.functional` *is* `edutorch.nn.functional`, not a copy, so a
-class imported under either name is the same class. Only this process changes.
+After `install()` every module under `torch` is the edutorch module with the same path:
+`torch.nn.functional` *is* `edutorch.nn.functional`, not a copy, so a class imported under either
+name is the same class. Only the current process is affected.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OURS = __name__.partition(".")[0]
 
 
 def install() -> None:
-    """Make `import torch` mean edutorch, from now on and in this process.
+    """Make `import torch` import edutorch in this process.
 
     Raises: EdutorchError: PyTorch itself has already been imported.
     """
@@ -36,16 +36,16 @@ def install() -> None:
             hint="install the alias before anything says `import torch`",
         )
     sys.meta_path.insert(0, _Finder())
-    # A script asks `torch.__version__ >= "2.0"`: it is told whose behaviour it gets.
+    # Scripts check `torch.__version__ >= "2.0"`: return the version of PyTorch that we follow.
     vars(sys.modules[_OURS])["__version__"] = version.__version__
     _install_in_children()
 
 
 def _install_in_children() -> None:
-    """Let processes that start afresh (not by fork) know the alias before they run the script.
+    """Install the alias in spawned processes as well, before they import the script.
 
-    Such a process reads what to prepare from its parent, then imports the parent's script.
-    What it reads gets one more entry, which is the call of `install`.
+    A spawned process unpickles preparation data from its parent, then imports the parent's
+    script. One more entry is added to that data, which calls `install` when it is unpickled.
     """
     import multiprocessing
     from multiprocessing import spawn
@@ -56,24 +56,24 @@ def _install_in_children() -> None:
         return {**usual(name), "edutorch": _InstallOnUnpickle()}
 
     spawn.get_preparation_data = get_preparation_data
-    # A fork server would import the script before it has been told.
+    # A fork server would import the script before the alias is installed.
     multiprocessing.set_forkserver_preload([])
 
 
 class _InstallOnUnpickle:
-    """Unpickled, this is a call of `install`."""
+    """An object whose unpickling calls `install`."""
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         return install, ()
 
 
 def our_name(name: str) -> str:
-    """Translate the name of a module: "torch.nn" is "edutorch.nn"."""
+    """Return our name of a module: "edutorch.nn" for "torch.nn"."""
     return _OURS + name.removeprefix("torch")
 
 
 class _Finder(MetaPathFinder):
-    """Answers for `torch` and whatever lies below it."""
+    """Finds `torch` and its submodules."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -86,7 +86,7 @@ class _Finder(MetaPathFinder):
 
 
 class _Loader(Loader):
-    """Hands out a module that exists instead of making one."""
+    """Returns an existing module instead of creating one."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(our_name(spec.name))
@@ -94,13 +94,13 @@ class _Loader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has just marked the module as `torch…`: it stays ours.
+        # The import system has just set `__spec__` to that of `torch…`: restore ours.
         module.__spec__ = self.own_spec
         vars(module)["__getattr__"] = _getattr_with_message(module)
 
 
 def _getattr_with_message(module: ModuleType) -> Callable[[str], Any]:
-    """Return a module `__getattr__` that says in PyTorch's words which name is missing."""
+    """Return a module `__getattr__` whose error names the missing attribute as PyTorch's."""
     inner = vars(module).get("__getattr__")
 
     def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
 """`torch.compile` and `torch.compiler`: functions that are captured once and then replayed.
 
-What runs lives in `compiling/`; it is loaded when something is compiled.
+The implementation is in `compilation/`; it is imported when something is compiled.
 """
 
 from __future__ import annotations
@@ -28,30 +28,29 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """Return the function or module compiled: captured at its first call, replayed after it.
+    """Return the compiled function or module: captured at its first call, replayed after it.
 
-    The first call runs as it is written, and every op in it is noted; backward and optimizer
-    steps inside belong to it. The next calls run the graph that was made of these ops. It
-    is used only while everything it took for granted holds (shapes, types, modes, settings,
-    global names); else the function is captured again. Where it looks at numbers
-    (`if loss > 1`, `loss.item()`) it runs as it is written, and a warning says where. Without
-    `model` it is a decorator.
+    The first call runs eagerly, and every op in it is recorded, including backward and optimizer
+    steps. The next calls run the compiled graph of these ops. It is guarded by everything that it
+    depends on (shapes, dtypes, modes, settings, globals); if a guard fails, the function is
+    captured again. A function that reads values (`if loss > 1`, `loss.item()`) runs eagerly, and
+    a warning names the line. Without `model`, this is a decorator.
 
-    Of a compiled function, `code` is the text that runs, `explain()` says what was fused and why,
-    and `timed(*args)` calls it and says how long each step takes.
+    A compiled function has `code`, the generated source, `explain()`, which says what was fused
+    and why, and `timed(*args)`, which calls it and measures each step.
 
     Args:
-        fullgraph: raise instead of running a function as it is written.
-        dynamic: accepted; each shape gets a version of its own, up to 8 versions.
+        fullgraph: raise an error instead of running a function eagerly.
+        dynamic: accepted for compatibility; each shape gets its own version, up to 8 versions.
         backend: "inductor" (our own, also called "edutorch"), "jax" (XLA, extra `jax`), "eager"
             (op by op, to compare), or a function of (graph_module, example_inputs) that returns
             a function of tensors.
-        mode: accepted: "default", "reduce-overhead", "max-autotune".
-        options: accepted.
+        mode: accepted for compatibility: "default", "reduce-overhead", "max-autotune".
+        options: accepted for compatibility.
         disable: return `model` itself.
 
-    Raises: TypeError: `model` cannot be called. RuntimeError: there is no such backend or mode;
-        with fullgraph, when it is called: it cannot be captured whole.
+    Raises: TypeError: `model` is not callable. RuntimeError: an unknown backend or mode; with
+        fullgraph, when it is called: it cannot be captured completely.
 
     >>> step = compile(lambda x: (x * 2).relu().sum())
     >>> step(tensor([1.0, -1.0])), step(tensor([3.0, -1.0]))
@@ -66,7 +65,7 @@ def compile(
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Keep a function out of graphs: whatever calls it runs as it is written. A decorator too.
+    """Exclude a function from compilation: functions that call it run eagerly. Also a decorator.
 
     >>> @compiler.disable
     ... def careful(x): return x + 1
@@ -89,13 +88,13 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def _tracer() -> Any:
-    """Return what captures in this thread, without loading anything for the question."""
-    watching = sys.modules.get("edutorch.fx.capture_patches")
-    return None if watching is None else watching.current_tracer()
+    """Return the tracer of a capture in this thread, without importing anything."""
+    patches = sys.modules.get("edutorch.fx.capture_patches")
+    return None if patches is None else patches.current_tracer()
 
 
 def allow_in_graph(fn: T) -> T:
-    """Return the function unchanged: every op in it enters the graph anyway."""
+    """Return the function unchanged: all its ops are captured anyway."""
     return fn
 
 
@@ -105,7 +104,7 @@ def assume_constant_result(fn: T) -> T:
 
 
 def is_compiling() -> bool:
-    """Say whether the code that asks is being captured.
+    """Return True during a capture.
 
     >>> compiler.is_compiling()
     False
@@ -114,17 +113,17 @@ def is_compiling() -> bool:
 
 
 def is_dynamo_compiling() -> bool:
-    """Say whether the code that asks is being captured."""
+    """Return True during a capture."""
     return _tracer() is not None
 
 
 def is_exporting() -> bool:
-    """Say whether the code that asks is being exported: never."""
+    """Return False: there is no export here."""
     return False
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """Return the names of the backends that `compile` knows.
+    """Return the names of the backends of `compile`.
 
     >>> compiler.list_backends()
     ['edutorch', 'inductor', 'jax']
@@ -135,7 +134,7 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
 
 
 def reset() -> None:
-    """Forget every graph that was captured: all compiled functions begin anew.
+    """Discard all captured graphs: compiled functions are captured again.
 
     >>> compiler.reset()
     """
@@ -145,4 +144,4 @@ def reset() -> None:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Say that a new step begins, for recorded CUDA graphs: there are none."""
+    """Do nothing: there are no CUDA graphs here."""

@@ -1,6 +1,6 @@
-"""`torch.multiprocessing`: Python's own `multiprocessing`, and `spawn`.
+"""`torch.multiprocessing`: Python's `multiprocessing`, and `spawn`.
 
-Tensors travel between processes as their bytes.
+Tensors are sent between processes by copying their bytes.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class ProcessExitedException(EdutorchError):
 
 
 class ProcessRaisedException(EdutorchError):
-    """A process that `spawn` started raised an error: its own traceback is in the text."""
+    """A process that `spawn` started raised an error: the message contains its traceback."""
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """Return the ways of sharing memory that can be asked for."""
+    """Return the names of the strategies for sharing memory."""
     return set(_STRATEGIES)
 
 
 def get_sharing_strategy() -> str:
-    """Return what `set_sharing_strategy` was told."""
+    """Return the value of `set_sharing_strategy`."""
     return _state["strategy"]
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Keep how tensors should be shared; they travel as bytes whichever it is.
+    """Store the strategy for sharing tensors; they are copied whichever it is.
 
     Raises: ValueError: an unknown strategy.
     """
@@ -61,7 +61,7 @@ def spawn(
     daemon: bool = False,
     start_method: str = "spawn",
 ) -> Any:
-    """Start `nprocs` processes that each call `fn(i, *args)` with their own number `i`.
+    """Start `nprocs` processes that call `fn(i, *args)` with their index `i`.
 
     Args: join: wait for all; otherwise the running processes are returned.
     Raises: ProcessRaisedException, ProcessExitedException: one of them failed; the others
@@ -81,7 +81,7 @@ def spawn(
 
 
 def _call(fn: Callable[..., Any], number: int, args: tuple[Any, ...], errors: Any) -> None:
-    """Run in the new process: the error that ends it is sent home as text."""
+    """Run `fn` in the new process; an exception is sent to the parent as text."""
     try:
         fn(number, *args)
     except Exception:  # noqa: BLE001  (whatever it is, the parent shows it)
@@ -93,21 +93,21 @@ def _call(fn: Callable[..., Any], number: int, args: tuple[Any, ...], errors: An
 
 
 def _wait(running: list[tuple[Any, Any]]) -> None:
-    """Wait for all; at the first failure end the others and say what happened."""
+    """Wait for all processes; at the first failure end the others and raise an error."""
     from multiprocessing.connection import wait
 
-    left = {
+    remaining = {
         process.sentinel: (number, *both)
         for number, both in enumerate(running)
         for process in both[:1]
     }
-    while left:
-        for sentinel in wait(list(left)):
-            number, process, errors = left.pop(sentinel)  # pyright: ignore[reportArgumentType]
+    while remaining:
+        for sentinel in wait(list(remaining)):
+            number, process, errors = remaining.pop(sentinel)  # pyright: ignore[reportArgumentType]
             process.join()
             if process.exitcode == 0:
                 continue
-            for _, other, _ in left.values():
+            for _, other, _ in remaining.values():
                 other.terminate()
                 other.join()
             if not errors.empty():

@@ -1,4 +1,4 @@
-"""`FloatTensor`, `LongTensor`, …: how old PyTorch code makes tensors and asks for their type.
+"""The legacy tensor types of PyTorch: `FloatTensor`, `LongTensor`, …
 
 torch.LongTensor([1, 2])           is        torch.tensor([1, 2], dtype=torch.int64)
 isinstance(x, torch.FloatTensor)   is        x.dtype is torch.float32, on the CPU
@@ -16,14 +16,14 @@ from edutorch.ops.conversion import TYPE_NAMES
 
 
 class TensorTypeMeta(type):
-    """The class of these classes: calling one makes a tensor of its type."""
+    """The metaclass of legacy tensor types: calling one makes a tensor of its dtype."""
 
     dtype: dtypes.dtype
 
     def __call__(cls, *data: Any) -> Tensor:
-        """Make a tensor of given numbers, or an empty one of given sizes.
+        """Make a tensor from data, or an uninitialized one from sizes.
 
-        Raises: DTypeError: given a tensor of another type.
+        Raises: DTypeError: `data` is a tensor of another dtype.
         """
         source = data[0] if data else None
         if isinstance(source, Tensor) and source.dtype is not cls.dtype:
@@ -36,16 +36,16 @@ class TensorTypeMeta(type):
         return empty(data or (0,), dtype=cls.dtype)
 
     def __instancecheck__(cls, value: Any) -> bool:
-        """Say whether a value is a tensor of this type on the CPU."""
+        """Return True for a CPU tensor of this dtype."""
         return isinstance(value, Tensor) and value.dtype is cls.dtype and value.is_cpu
 
 
 def make_tensor_type(dtype: dtypes.dtype) -> TensorTypeMeta:
-    """Make the class for one dtype."""
+    """Return the legacy tensor type of a dtype."""
     short = TYPE_NAMES.get(dtype.name, "BFloat16" if dtype is dtypes.bfloat16 else "Bool")
-    says = f"A tensor of {dtype.name}, as old code writes it."
+    doc = f"A tensor of {dtype.name}, as old code writes it."
     return TensorTypeMeta(
-        f"{short}Tensor", (), {"__doc__": says, "dtype": dtype, "__module__": __name__}
+        f"{short}Tensor", (), {"__doc__": doc, "dtype": dtype, "__module__": __name__}
     )
 
 

@@ -1,15 +1,14 @@
-"""Classes that answer for ops themselves: `__torch_function__` (PyTorch's `torch.overrides`).
+"""`torch.overrides`: the protocol `__torch_function__`, by which classes override ops.
 
-A class that has this method is asked in place of every op that one of its objects is
-given to. A function of your own asks, too, if it begins like this:
+The method of a class is called in place of every op that gets one of its objects as argument. A
+function of your own supports the protocol if it begins like this:
 
     def double(x):
         if overrides.has_torch_function((x,)):
             return overrides.handle_torch_function(double, (x,), x)
         return x * 2
 
-Functions that are composed of ops, such as `nn.functional.mse_loss`, do not ask
-themselves: the ops in them do.
+Composite functions, such as `nn.functional.mse_loss`, do not use it themselves: their ops do.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ __all__ = [
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Say whether one of these has a `__torch_function__` of its own.
+    """Return True if one of the arguments overrides `__torch_function__`.
 
     >>> overrides.has_torch_function((ones(2), 3))
     False
@@ -39,21 +38,21 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(tensor: Any) -> bool:
-    """Say the same of a single argument."""
+    """Return True if the argument overrides `__torch_function__`."""
     return has_torch_function((tensor,))
 
 
 def has_torch_function_variadic(*tensors: Any) -> bool:
-    """Say the same of arguments that are given one by one."""
+    """Return True if one of the arguments overrides `__torch_function__`."""
     return has_torch_function(tensors)
 
 
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Return what the first class that knows `public_api` makes of the call.
+    """Return the result of the first class that implements `public_api`.
 
-    Raises: TypeError: none of them knows it.
+    Raises: TypeError: none of them implements it.
 
     >>> class Five:
     ...     def __torch_function__(self, func, types, args=(), kwargs=None): return 5
@@ -64,7 +63,7 @@ def handle_torch_function(
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Say whether it is a tensor, or something whose class answers for ops.
+    """Return True for a tensor, or an object with `__torch_function__`.
 
     >>> overrides.is_tensor_like(ones(2)), overrides.is_tensor_like(3)
     (True, False)
@@ -73,7 +72,7 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 def wrap_torch_function(dispatcher: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-    """Make a decorator: the function asks the classes of what `dispatcher(*args)` returns first.
+    """Return a decorator: the arguments that `dispatcher(*args)` returns may override the function.
 
     >>> @overrides.wrap_torch_function(lambda x: (x,))
     ... def double(x): return x * 2
@@ -95,7 +94,7 @@ def wrap_torch_function(dispatcher: Callable[..., Sequence[Any]]) -> Callable[..
 
 
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """Return the functions that ask classes with `__torch_function__`: every op.
+    """Return the functions that can be overridden: all ops.
 
     >>> edutorch.exp in overrides.get_overridable_functions()[Tensor]
     True
@@ -104,7 +103,7 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
-    """Return the functions whose results keep their class: none here.
+    """Return the functions whose results are not converted to the subclass: none here.
 
     >>> overrides.get_default_nowrap_functions()
     set()
@@ -113,7 +112,7 @@ def get_default_nowrap_functions() -> set[Callable[..., Any]]:
 
 
 def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
-    """Say whether it is a method of Tensor.
+    """Return True for a method of Tensor.
 
     >>> overrides.is_tensor_method_or_property(Tensor.exp)
     True
@@ -122,7 +121,7 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
 
 
 def resolve_name(f: Callable[..., Any]) -> str | None:
-    """Return the name of an op as a user would write it.
+    """Return the public name of an op.
 
     >>> overrides.resolve_name(edutorch.exp)
     'torch.exp'

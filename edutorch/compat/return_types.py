@@ -1,4 +1,4 @@
-"""`torch.return_types`: the named tuples that ops with several results return."""
+"""`torch.return_types`: the named tuples of ops with several results."""
 
 from __future__ import annotations
 

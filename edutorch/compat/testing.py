@@ -1,4 +1,4 @@
-"""`torch.testing`: comparing what was computed with what was expected."""
+"""`torch.testing`: comparison of actual with expected values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edutorch.ops import tensor
 
 __all__ = ["assert_close"]
 
-# Per type, how far a number may be off: relative to the expected one, and in itself.
+# Default tolerances by dtype: (relative, absolute).
 TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5), dtypes.bfloat16: (1.6e-2, 1e-5), dtypes.float32: (1.3e-6, 1e-5),
     dtypes.float64: (1e-7, 1e-7), dtypes.complex64: (1.3e-6, 1e-5),
@@ -38,18 +38,18 @@ def assert_close(
 ) -> None:
     """Raise AssertionError unless |actual − expected| ≤ atol + rtol · |expected| everywhere.
 
-    Tensors, arrays and numbers are compared; lists and dicts of them part by part.
+    Tensors, arrays and numbers are compared; lists and dicts of them element by element.
 
     Args:
-        rtol: the relative tolerance; by default it follows the type (float32: 1.3e-6).
-        atol: the absolute one (float32: 1e-5). Give both or none.
+        rtol: the relative tolerance; the default depends on the dtype (float32: 1.3e-6).
+        atol: the absolute tolerance (float32: 1e-5). Give both or none.
         equal_nan: whether NaN equals NaN.
-        check_device, check_dtype, check_stride: what else has to be the same.
-        msg: what to say instead, or a function that is given what would be said.
+        check_device, check_dtype, check_stride: which attributes must be equal.
+        msg: a message, or a function from the default message to a message.
     Raises:
-        AssertionError: they differ. The text counts the elements that do and shows the worst.
-        ValueError: one of `rtol` and `atol` is missing.
-        TypeError: things that cannot be compared.
+        AssertionError: they differ. The message has the number of mismatches and the largest.
+        ValueError: only one of `rtol` and `atol` is given.
+        TypeError: values that cannot be compared.
 
     >>> edutorch.testing.assert_close(tensor([1.0, 2.0]), tensor([1.0, 2.0000001]))
     """
@@ -60,32 +60,32 @@ def assert_close(
         "device": check_device, "dtype": check_dtype, "layout": check_layout,
         "stride": check_stride,
     }  # fmt: skip
-    wrong = _describe_difference(
+    message = _describe_difference(
         actual, expected, "", checks, rtol, atol, equal_nan, allow_subclasses
     )
-    if wrong is not None:
-        raise AssertionError(msg(wrong) if callable(msg) else wrong if msg is None else msg)
+    if message is not None:
+        raise AssertionError(msg(message) if callable(msg) else message if msg is None else msg)
 
 
-def _describe_difference(actual: Any, expected: Any, place: str, *how: Any) -> str | None:
-    """Say where and how two things differ; None if they are close."""
+def _describe_difference(actual: Any, expected: Any, path: str, *options: Any) -> str | None:
+    """Return where and how two values differ; None if they are close."""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if actual.keys() != expected.keys():
             return f"The keys do not match: {list(actual)} != {list(expected)}."
-        pairs = [(f"{place}[{key!r}]", actual[key], expected[key]) for key in actual]
+        pairs = [(f"{path}[{key!r}]", actual[key], expected[key]) for key in actual]
     elif _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
             return f"The lengths do not match: {len(actual)} != {len(expected)}."
         pairs = [
-            (f"{place}[{i}]", *both) for i, both in enumerate(zip(actual, expected, strict=True))
+            (f"{path}[{i}]", *both) for i, both in enumerate(zip(actual, expected, strict=True))
         ]
     else:
-        wrong = _describe_leaf_difference(actual, expected, *how)
-        at = f"\n\nThe failure occurred for item {place}" if place else ""
-        return None if wrong is None else wrong + at
+        message = _describe_leaf_difference(actual, expected, *options)
+        at = f"\n\nThe failure occurred for item {path}" if path else ""
+        return None if message is None else message + at
     for inner, one, other in pairs:
-        if (wrong := _describe_difference(one, other, inner, *how)) is not None:
-            return wrong
+        if (message := _describe_difference(one, other, inner, *options)) is not None:
+            return message
     return None
 
 
@@ -103,8 +103,8 @@ def _describe_leaf_difference(
     are_scalars = isinstance(actual, int | float | complex) and isinstance(
         expected, int | float | complex
     )
-    known = isinstance(actual, Tensor | np.ndarray | np.generic)
-    if not (are_scalars or (related and known)):
+    is_array = isinstance(actual, Tensor | np.ndarray | np.generic)
+    if not (are_scalars or (related and is_array)):
         if actual is None and expected is None:
             return None
         raise TypeError(
@@ -117,9 +117,9 @@ def _describe_leaf_difference(
         return _attribute_message("shape", one.shape, other.shape)
     if not are_scalars:
         for name, wanted in checks.items():
-            mine, yours = (_get_property(value, name) for value in (one, other))
-            if wanted and mine != yours:
-                return _attribute_message(name, mine, yours)
+            ours, theirs = (_get_property(value, name) for value in (one, other))
+            if wanted and ours != theirs:
+                return _attribute_message(name, ours, theirs)
     default = [TOLERANCES.get(value.dtype, (0.0, 0.0)) for value in (one, other)]
     relative = max(pair[0] for pair in default) if rtol is None else rtol
     absolute = max(pair[1] for pair in default) if atol is None else atol
@@ -127,7 +127,7 @@ def _describe_leaf_difference(
 
 
 def _as_tensor(value: Any) -> Tensor:
-    """Make a tensor of a number, as wide as Python's, or of an array; a tensor stays."""
+    """Convert a number, in Python's precision, or an array to a tensor."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, complex):
@@ -148,7 +148,7 @@ def _attribute_message(name: str, one: Any, other: Any) -> str:
 def _compare_values(
     actual: Tensor, expected: Tensor, rtol: float, atol: float, equal_nan: bool, are_scalars: bool
 ) -> str | None:
-    """Compare element by element, in float64 where there are fractions."""
+    """Compare element by element, in float64 if one is floating-point."""
     one, other = (value.detach().cpu().resolve_conj().numpy() for value in (actual, expected))
     if actual.is_floating_point() or expected.is_floating_point():
         one, other = one.astype(np.float64), other.astype(np.float64)
@@ -161,20 +161,23 @@ def _compare_values(
     word = "equal" if exactly else "close"
     up_to = ["", ""] if exactly else [f" (up to {limit} allowed)" for limit in (atol, rtol)]
     with np.errstate(all="ignore"):
-        off = np.where(close, 0, np.abs(one - other))
-        part = np.where(close, 0, off / np.abs(other))
+        absolute_error = np.where(close, 0, np.abs(one - other))
+        relative_error = np.where(close, 0, absolute_error / np.abs(other))
     if are_scalars or one.ndim == 0:
         return (
             f"Scalars are not {word}!\n\nExpected {other.item()} but got {one.item()}.\n"
-            f"Absolute difference: {off.item()}{up_to[0]}\n"
-            f"Relative difference: {part.item()}{up_to[1]}"
+            f"Absolute difference: {absolute_error.item()}{up_to[0]}\n"
+            f"Relative difference: {relative_error.item()}{up_to[1]}"
         )
-    count, wrong = math.prod(close.shape), int((~close).sum())
-    said = [
+    count, mismatched = math.prod(close.shape), int((~close).sum())
+    lines = [
         f"Greatest {measure} difference: {worst.flat[at].item()} at index "
         f"{tuple(int(i) for i in np.unravel_index(at, worst.shape))}{limit}"
-        for measure, worst, limit in (("absolute", off, up_to[0]), ("relative", part, up_to[1]))
+        for measure, worst, limit in (
+            ("absolute", absolute_error, up_to[0]),
+            ("relative", relative_error, up_to[1]),
+        )
         for at in [int(np.argmax(worst))]
     ]
-    head = f"Tensor-likes are not {word}!\n\nMismatched elements: {wrong} / {count}"
-    return "\n".join([f"{head} ({wrong / count:.1%})", *said])
+    head = f"Tensor-likes are not {word}!\n\nMismatched elements: {mismatched} / {count}"
+    return "\n".join([f"{head} ({mismatched / count:.1%})", *lines])

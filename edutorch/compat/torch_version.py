@@ -1,4 +1,4 @@
-"""A version that is compared by its numbers: "2.13" is later than "2.9"."""
+"""`TorchVersion`: version strings that are compared by their numbers, so that 2.13 > 2.9."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from typing import Any
 
 PYTORCH = "2.13.0"
-"""The PyTorch whose names and behaviour are followed."""
+"""The version of PyTorch whose names and behaviour edutorch follows."""
 
 
 class TorchVersion(str):
-    """A text such as "2.13.0+cpu" that is ordered by its numbers.
+    """A string such as "2.13.0+cpu" that is ordered by its numbers.
 
-    It is compared with another version, a text or a tuple of numbers; what stands behind
-    the numbers does not count.
+    It can be compared with another version, a string or a tuple of numbers; suffixes after the
+    numbers are ignored.
 
     >>> TorchVersion("2.13.0+cpu") >= "2.9", TorchVersion("2.13.0") >= (3, 0)
     (True, False)
@@ -48,7 +48,7 @@ class TorchVersion(str):
 
 
 def _release_numbers(version: Any) -> list[int]:
-    """Return the leading numbers, without zeros at their end: 2.0 is 2."""
+    """Return the leading numbers, without trailing zeros: 2.0 is 2."""
     if isinstance(version, str):
         match = re.match(r"v?(\d+(?:\.\d+)*)", version)
         if match is None:

@@ -15,16 +15,16 @@ from edutorch.core.tensor import Tensor
 __all__ = ["Device", "FileLike", "Number", "Size", "Storage", "Tensor"]
 
 Number: TypeAlias = builtins.int | builtins.float | builtins.bool
-"""A Python number, real."""
+"""A real Python number."""
 
 Device: TypeAlias = device | str | builtins.int | None
-"""Whatever says where a tensor lies."""
+"""Anything that specifies a device."""
 
 FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
 """A path or an open file."""
 
 Storage: TypeAlias = Any
-"""The memory behind a tensor (`x.untyped_storage()`)."""
+"""The storage of a tensor (`x.untyped_storage()`)."""
 
 _int, _float, _bool, _complex = builtins.int, builtins.float, builtins.bool, builtins.complex
 _dtype = dtypes.dtype

@@ -1,4 +1,4 @@
-"""`torch.version`: what this was built with. Nothing here is compiled, for no GPU."""
+"""`torch.version`: the version and build settings. Nothing here is compiled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ OWN = "0.1.0"
 """edutorch's own version."""
 
 __version__: str = TorchVersion(f"{PYTORCH}+edutorch.{OWN}")
-"""What `torch.__version__` is in a script that runs on edutorch."""
+"""The value of `torch.__version__` in a script that runs on edutorch."""
 
 debug = False
 cuda: str | None = None

@@ -1,15 +1,15 @@
-"""`torch.xpu`: Intel's GPUs, on which nothing runs here. Scripts may ask, and choose the CPU."""
+"""`torch.xpu`: Intel GPUs, which are not supported. Scripts can query them and choose the CPU."""
 
 from __future__ import annotations
 
 
 def is_available() -> bool:
-    """Say whether device="xpu" works: it does not."""
+    """Return False: device="xpu" is not supported."""
     return False
 
 
 def device_count() -> int:
-    """Return how many there are that can be used: none."""
+    """Return 0: no such device is supported."""
     return 0
 
 

@@ -1,7 +1,7 @@
-"""The GPU: is there one, which, and how much memory is in use. PyTorch's names.
+"""`torch.cuda`: availability, device selection and memory statistics of NVIDIA GPUs.
 
-Everything here can be imported and `is_available()` asked on any machine; the
-other functions raise `DeviceError`, which says what is missing.
+The module can be imported, and `is_available()` called, on any machine; the other functions raise
+`DeviceError`, which says what is missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Say whether `device="cuda"` works here. Cheap, and never raises.
+    """Return True if `device="cuda"` works. Cheap, and never raises.
 
     >>> cuda.is_available() in (True, False)
     True
@@ -44,30 +44,30 @@ def is_available() -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Say whether the GPU computes in bfloat16: False where there is none.
+    """Return True if the GPU supports bfloat16; False if there is no GPU.
 
-    Before compute capability 8.0 it is emulated, which counts unless it is excluded.
+    Before compute capability 8.0 it is emulated, which counts if `including_emulation`.
     """
     return is_available() and (including_emulation or get_device_capability() >= (8, 0))
 
 
 def device_count() -> int:
-    """Return how many GPUs can be used here, 0 where CUDA is not available."""
+    """Return the number of GPUs, 0 if CUDA is not available."""
     return _cupy().cuda.runtime.getDeviceCount() if is_available() else 0
 
 
 def current_device() -> int:
-    """Return the number of the GPU that new tensors go to."""
+    """Return the index of the current GPU, which new tensors are created on."""
     return _cupy().cuda.runtime.getDevice()
 
 
 def set_device(device: Any) -> None:
-    """Send new tensors to another GPU: its number, or a device such as "cuda:1"."""
+    """Set the current GPU: an index, or a device such as "cuda:1"."""
     _cupy().cuda.runtime.setDevice(_device_index(device))
 
 
 def get_device_name(device: Any = None) -> str:
-    """Return what the GPU calls itself."""
+    """Return the name of the GPU."""
     return _properties(device)["name"].decode()
 
 
@@ -78,13 +78,13 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 
 def manual_seed(seed: int) -> None:
-    """Restart the GPU's random numbers from `seed`; does nothing where there is no GPU."""
+    """Seed the generator of the GPU; does nothing without a GPU."""
     if is_available():
         default_generator(backends.get("cuda")).manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
-    """Restart the random numbers of every GPU; does nothing where there is none.
+    """Seed the generators of all GPUs; does nothing without a GPU.
 
     >>> cuda.manual_seed_all(0)
     """
@@ -92,14 +92,14 @@ def manual_seed_all(seed: int) -> None:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until the GPU has done everything asked of it."""
+    """Wait until all work on the GPU is done."""
     cupy = _cupy()
     with cupy.cuda.Device(_device_index(device)):
         cupy.cuda.runtime.deviceSynchronize()
 
 
 def empty_cache() -> None:
-    """Give memory that is kept for later tensors, but not in use, back to the GPU, if there is one.
+    """Release cached memory that is not in use; does nothing without a GPU.
 
     >>> cuda.empty_cache()
     """
@@ -108,7 +108,7 @@ def empty_cache() -> None:
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Return how many bytes tensors use on the GPU: 0 where there is none."""
+    """Return the bytes that tensors use on the GPU; 0 without a GPU."""
     if not is_available():
         return 0
     cupy = _cupy()
@@ -117,7 +117,7 @@ def memory_allocated(device: Any = None) -> int:
 
 
 def memory_reserved(device: Any = None) -> int:
-    """Return how many bytes are used by tensors or kept for later ones: 0 without a GPU."""
+    """Return the bytes that are in use or cached on the GPU; 0 without a GPU."""
     if not is_available():
         return 0
     cupy = _cupy()
@@ -126,7 +126,7 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Return the free and the whole memory of the GPU, in bytes."""
+    """Return the free and the total memory of the GPU, in bytes."""
     cupy = _cupy()
     with cupy.cuda.Device(_device_index(device)):
         return cupy.cuda.runtime.memGetInfo()
@@ -137,7 +137,7 @@ def _cupy() -> Any:
 
 
 def _device_index(device: Any) -> int:
-    """Return the GPU meant by None (the current one), a number, or a device."""
+    """Return the index of a device; None is the current one."""
     if device is None:
         return current_device()
     if isinstance(device, int):

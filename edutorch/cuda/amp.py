@@ -1,4 +1,4 @@
-"""The older names of mixed precision on a GPU: say `amp.autocast("cuda")` instead."""
+"""Deprecated names of mixed precision on a GPU: use `amp.autocast("cuda")` instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time and the memory go: per op, module, and step (see README.md)."""
+"""The profiler: time and memory per op, module and step (see README.md)."""
 
 from .key_averages import EventList, FunctionEvent, FunctionEventAvg
 from .profile import profile, supported_activities, tensorboard_trace_handler

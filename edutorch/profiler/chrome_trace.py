@@ -16,7 +16,7 @@ CATEGORIES = {
     "module": "python_function", "data": "user_annotation", "range": "user_annotation",
     "step": "user_annotation",
 }  # fmt: skip
-"""What PyTorch's traces call each kind."""
+"""The category of each kind of span in PyTorch's traces."""
 
 
 def build_trace(
@@ -27,7 +27,7 @@ def build_trace(
     Args:
         origin: the nanosecond that is 0 on the timeline.
         memory: (nanosecond, bytes in use) after each change.
-        about: what stands beside the events: metadata.
+        about: metadata.
     """
     process = os.getpid()
     threads: dict[int, int] = {}
@@ -53,36 +53,36 @@ def build_trace(
 
 
 def complete_event(span: Span, origin: int, process: int, thread: int) -> dict[str, Any]:
-    """Return a span as a complete event: it has its own end."""
-    told: dict[str, Any] = {"kind": span.kind, "without profiler (us)": span.duration / 1000}
+    """Return a span as a complete event ("X"), which has a duration."""
+    args: dict[str, Any] = {"kind": span.kind, "without profiler (us)": span.duration / 1000}
     if span.module:
-        told["Module"] = ".".join(span.module[-1:])
+        args["Module"] = ".".join(span.module[-1:])
     if span.shapes:
-        told |= {"Input Dims": span.shapes, "Input type": span.dtypes}
+        args |= {"Input Dims": span.shapes, "Input type": span.dtypes}
     if span.flops:
-        told["Flops"] = span.flops
+        args["Flops"] = span.flops
     if span.made or span.freed:
-        told |= {"Bytes made": span.made, "Bytes freed": span.freed}
+        args |= {"Bytes made": span.made, "Bytes freed": span.freed}
     if span.kept:
-        told["Bytes saved for backward"] = span.kept
+        args["Bytes saved for backward"] = span.kept
     if span.sequence is not None:
-        told["Sequence number"] = span.sequence
+        args["Sequence number"] = span.sequence
     if span.stack:
-        told["Call stack"] = span.stack
+        args["Call stack"] = span.stack
     if span.device_ns:
-        told["GPU (us)"] = span.device_ns / 1000
+        args["GPU (us)"] = span.device_ns / 1000
     if span.failed:
-        told["raised"] = True
+        args["raised"] = True
     return {
         "ph": "X", "cat": CATEGORIES[span.kind], "name": span.name, "pid": process, "tid": thread,
-        "ts": (span.start - origin) / 1000, "dur": (span.end - span.start) / 1000, "args": told,
+        "ts": (span.start - origin) / 1000, "dur": (span.end - span.start) / 1000, "args": args,
     }  # fmt: skip
 
 
 def make_flow_events(
     spans: Sequence[Span], origin: int, process: int, threads: dict[int, int]
 ) -> list[dict[str, Any]]:
-    """Return an arrow from each op to the node that runs it backward."""
+    """Return flow events: an arrow from each op to its node of backward."""
     makers = {span.sequence: span for span in spans if span.kind == "op" and span.sequence}
     flow_events = []
     for number, node in enumerate(span for span in spans if span.kind == "node"):
@@ -97,7 +97,7 @@ def make_flow_events(
 
 
 def events_trace(events: Sequence[Any]) -> dict[str, Any]:
-    """Return the trace of a list of `FunctionEvent`, of which only names and times are known."""
+    """Return the trace of a list of `FunctionEvent`, with names and times only."""
     trace_events = [
         {"ph": "X", "cat": CATEGORIES.get(event.kind, "cpu_op"), "name": event.trace_name,
          "pid": os.getpid(), "tid": event.thread, "ts": event.time_range.start,

@@ -1,7 +1,7 @@
-"""Clocks on a GPU: an event is put between its work, and read when all is done.
+"""Timing on a GPU: events are recorded in its stream, and read when all work is done.
 
-What the host measures on a GPU is how long it took to ask. The time between two
-events in the stream is how long the GPU worked.
+The host can only measure how long launching kernels takes. The time between two events in the
+stream is how long the GPU worked.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from .. import backends, cuda
 
 
 class CudaClock:
-    """Puts events into the current stream of CuPy, and measures between them."""
+    """Records events in CuPy's current stream, and measures the time between them."""
 
     def __init__(self) -> None:
         self._cuda = backends.get("cuda").xp.cuda
 
     def record_event(self) -> Any:
-        """Put an event into the stream: it happens when all work before it is done."""
+        """Record an event in the stream: it completes when all work before it is done."""
         event = self._cuda.Event()
         event.record()
         return event
@@ -30,5 +30,5 @@ class CudaClock:
 
 
 def device_clock() -> CudaClock | None:
-    """Return the GPU's clock, None where there is no GPU."""
+    """Return the GPU's clock, or None if there is no GPU."""
     return CudaClock() if cuda.is_available() else None

@@ -1,15 +1,14 @@
-"""How much arithmetic an op is, from its shapes. A multiplication and an addition are two.
+"""FLOPs of ops, computed from shapes. A multiplication and an addition count as two.
 
-    matmul     2 · (numbers in the result) · (length of the sums)
-    conv       2 · (numbers in the result) · (numbers in one filter); for a transposed one
-               of the input
-    elementwise and others that compute each number once: numbers in the result
-    reduction  numbers in the input
-    moving numbers around: none
+    matmul       2 · (elements of the result) · (length of the sums)
+    convolution  2 · (elements of the result) · (elements of one filter); for a transposed
+                 convolution: elements of the input
+    elementwise  elements of the result
+    reduction    elements of the input
+    data movement: none
 
-In backward, each gradient of a matmul or a convolution is a sum of the same size, so
-its node counts the forward's once per gradient that it returns. Nodes of other ops
-count nothing.
+In backward, each gradient of a matmul or a convolution is a product of the same size, so its node
+counts the forward's FLOPs once per gradient that it returns. Nodes of other ops count nothing.
 """
 
 from __future__ import annotations
@@ -21,23 +20,25 @@ from typing import Any
 Shapes = Sequence[Sequence[int]]
 
 PRODUCTS = {"matmul", "mm", "bmm", "mv", "dot", "addmm", "linear", "baddbmm", "addmv", "vdot"}
-"""Ops that are a sum of products over one axis: of the last axis of the first matrix."""
+"""Matrix products: sums over the last axis of the first matrix."""
 
 CONVOLUTIONS = {"conv1d", "conv2d", "conv3d", "conv_nd"}
 
 
 def flops_of(op: Any, shapes: Shapes, output: Sequence[int]) -> int:
-    """Return how many operations an op's forward is (see above).
+    """Return the FLOPs of an op's forward (see above).
 
     Args:
-        shapes: of its inputs; () for a number.
+        shapes: the shapes of its inputs; () for a number.
         output: the shape of its result.
     """
     name, family = getattr(op, "name", ""), getattr(op, "family", "")
     if name in PRODUCTS and shapes:
         matrices = shapes[1:] if name.startswith(("addm", "badd")) else shapes
         return 2 * math.prod(output) * (matrices[0][-1] if matrices and matrices[0] else 1)
-    if name == "conv_transpose_nd":  # each number of the input meets each weight of its filter
+    if (
+        name == "conv_transpose_nd"
+    ):  # each element of the input is multiplied by each weight of its filter
         return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
     if name in CONVOLUTIONS:
         return 2 * math.prod(output) * math.prod(shapes[1][1:])
@@ -47,6 +48,6 @@ def flops_of(op: Any, shapes: Shapes, output: Sequence[int]) -> int:
 
 
 def is_product_op(op: Any) -> bool:
-    """Say whether each gradient of the op costs as much as its forward."""
+    """Return True for products, each of whose gradients costs as much as the forward."""
     name = getattr(op, "name", "")
     return name in PRODUCTS or name in CONVOLUTIONS or name == "conv_transpose_nd"

@@ -1,4 +1,4 @@
-"""What a profile says about each call, and about all calls of one name together.
+"""The rows of a profile: single calls, and averages over all calls with one name.
 
 Times are in microseconds, memory in bytes, as in PyTorch.
 """
@@ -15,18 +15,18 @@ from .spans import Span, walk
 
 
 class Interval(NamedTuple):
-    """From when to when, in microseconds since the profile began."""
+    """A time interval, in microseconds since the profile began."""
 
     start: float
     end: float
 
     def elapsed_us(self) -> float:
-        """Return how long that is."""
+        """Return its length."""
         return self.end - self.start
 
 
 class _Row:
-    """What one call and many have in common."""
+    """The base class of single calls and averages."""
 
     key: str
     count: int
@@ -60,13 +60,13 @@ class FunctionEvent(_Row):
     """One call: of an op, a module, a node of backward, …
 
     Attributes:
-        name, kind: what it was (kinds: see `spans.py`); every step is "ProfilerStep*".
-        trace_name: the same with the step's number.
+        name, kind: the name and kind of the span; every step is "ProfilerStep*".
+        trace_name: the name, with the number of the step.
         cpu_time_total, self_cpu_time_total: microseconds, with and without its children.
         device_time_total, self_device_time_total: the same on the GPU.
-        cpu_memory_usage, self_cpu_memory_usage: bytes made minus bytes freed.
-        saved_memory_usage: bytes kept for backward.
-        time_range: when it was, by the clock: what the profiler itself took is in it.
+        cpu_memory_usage, self_cpu_memory_usage: bytes allocated minus bytes freed.
+        saved_memory_usage: bytes saved for backward.
+        time_range: by the wall clock, including the profiler's own time.
         input_shapes, stack, flops, module, thread, sequence_nr: if they were recorded.
     """
 
@@ -113,9 +113,9 @@ SUMMED_FIELDS = (
 
 
 class FunctionEventAvg(_Row):
-    """All calls of one name: sums, and means per call.
+    """All calls with one name: sums, and averages per call.
 
-    A call inside another of the same name counts its time only once in the total.
+    The time of a call inside another one with the same name counts only once in the total.
     """
 
     def __init__(self, key: str = "", span_kind: str = "") -> None:
@@ -128,7 +128,7 @@ class FunctionEventAvg(_Row):
         self.flops = self.count = 0
 
     def add(self, other: Any) -> FunctionEventAvg:
-        """Add a call, or the sum of others."""
+        """Add a call, or an average."""
         inside = isinstance(other, FunctionEvent) and has_ancestor(other)
         for name in SUMMED_FIELDS:
             total = name in ("cpu_time_total", "device_time_total", "cpu_memory_usage")
@@ -148,7 +148,7 @@ class FunctionEventAvg(_Row):
 
 
 def has_ancestor(event: FunctionEvent) -> bool:
-    """Say whether a call runs inside another one of the same name."""
+    """Return True if a call runs inside another one with the same name."""
     above = event.cpu_parent
     while above is not None:
         if above.name == event.name:
@@ -158,7 +158,7 @@ def has_ancestor(event: FunctionEvent) -> bool:
 
 
 class UnknownMetricError(EdutorchError, AttributeError, ValueError):
-    """Rows cannot be sorted, or stacks weighed, by what no row has."""
+    """An unknown metric for sorting rows or weighing stacks."""
 
 
 METRICS = tuple(
@@ -166,11 +166,11 @@ METRICS = tuple(
     for own in ("", "self_")
 ) + ("cpu_time", "device_time", "cuda_time", "cuda_time_total", "count", "flops",
      "saved_memory_usage")  # fmt: skip
-"""What rows can be sorted by."""
+"""The metrics that rows can be sorted by."""
 
 
 def metric(function: str, name: str) -> str:
-    """Return the attribute that a metric's name means; PyTorch says cuda for any device.
+    """Return the attribute for a metric's name; PyTorch uses "cuda" for any device.
 
     Raises: AttributeError (a ValueError too): no row has it.
     """
@@ -187,7 +187,7 @@ class EventList(list[Any]):
     """Calls, or their averages, that can print themselves as a table.
 
     Attributes:
-        with_memory, with_flops, with_stack, with_device: which columns there are.
+        with_memory, with_flops, with_stack, with_device: which columns to show.
         total_us: the time of the whole profile, in microseconds: the sum of all self times.
     """
 
@@ -201,7 +201,7 @@ class EventList(list[Any]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds of all self times together."""
+        """The sum of all self times, in microseconds."""
         return sum(row.self_cpu_time_total for row in self)
 
     def like(self, rows: Iterable[Any]) -> EventList:
@@ -217,7 +217,7 @@ class EventList(list[Any]):
         group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
     ) -> EventList:
-        """Return one row per name (and per shapes of inputs, and per last n lines of stack)."""
+        """Return one row per name (and per input shapes, and per last n lines of the stack)."""
         groups: dict[Any, FunctionEventAvg] = {}
         for event in self:
             shapes = event.input_shapes if group_by_input_shapes else ""
@@ -231,7 +231,7 @@ class EventList(list[Any]):
         return self.like(groups.values())
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all rows, as one named 'Total'."""
+        """Return the sum of all rows, with the name 'Total'."""
         total = FunctionEventAvg("Total")
         for row in self:
             total.add(row)
@@ -243,16 +243,16 @@ class EventList(list[Any]):
         header: str | None = None, top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:  # fmt: skip
-        """Return the rows as a table of text.
+        """Return the rows as a text table.
 
         Args:
-            sort_by: largest first: "self_cpu_time_total", "cpu_memory_usage", "count", …
-            row_limit: so many rows at most; -1 for all.
-            header: a line above.
-            top_level_events_only: leave out what ran inside something else.
-            time_unit: "s", "ms" or "us" for all times; None chooses for each.
+            sort_by: a metric, largest first: "self_cpu_time_total", "cpu_memory_usage", …
+            row_limit: the maximal number of rows; -1 for all.
+            header: a line above the table.
+            top_level_events_only: omit calls inside other calls.
+            time_unit: "s", "ms" or "us" for all times; None chooses one for each.
 
-        Raises: AttributeError: no row has what they are to be sorted by.
+        Raises: AttributeError: an unknown metric.
         """
         from .table import table
 
@@ -263,8 +263,8 @@ class EventList(list[Any]):
         if top_level_events_only:
             rows = [row for row in rows if getattr(row, "cpu_parent", None) is None]
         widths = (max_name_column_width, max_shapes_column_width, max_src_column_width)
-        shown = rows[:row_limit] if row_limit >= 0 else rows
-        return table(self, shown, widths, header, time_unit)
+        limited = rows[:row_limit] if row_limit >= 0 else rows
+        return table(self, limited, widths, header, time_unit)
 
     def export_stacks(self, path: str | os.PathLike[str], metric_name: str) -> None:
         """Write one line per call, "outermost;…;innermost microseconds", for flame tools."""
@@ -278,7 +278,7 @@ class EventList(list[Any]):
                     file.write(f"{';'.join(lines)} {value}\n")
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the calls as a timeline for chrome://tracing (see `profile`, whose is fuller)."""
+        """Write the calls as a timeline for chrome://tracing (`profile` writes a fuller one)."""
         from .chrome_trace import events_trace, write_trace
 
         write_trace(path, events_trace(self))

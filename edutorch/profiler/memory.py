@@ -1,13 +1,12 @@
-"""Arrays made and freed while a profile listens.
+"""Tracking of arrays that are allocated and freed during a profile.
 
-What is counted: the memory of each array that comes out of an op, a creation
-function, a node of backward or an optimizer's state, in bytes, once. A view is not
-memory of its own. It is freed when the last array that shows it is gone; that is
-noticed at once, through a weak reference, and counted where the program then is.
+Counted is the memory of each array that an op, a creation function, a node of backward or an
+optimizer's state returns, in bytes, once. Views have no memory of their own. Memory is freed when
+the last array that uses it is deleted; a weak reference notices that at once, and it is counted
+for the span that is open then.
 
-What is not counted: arrays that live and die within one op, Python's own objects, and
-whatever was made before the profile began (a parameter, a batch): neither how it was
-made nor how it is freed.
+Not counted are temporary arrays within one op, Python objects, and arrays that were allocated
+before the profile began (a parameter, a batch): neither their allocation nor their release.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ..core.tensor import array_of
 
 
 def base_array(array: Any) -> Any:
-    """Return the array that the memory belongs to: the end of the chain of views."""
+    """Return the array that owns the memory: the end of the chain of views."""
     base = getattr(array, "base", None)
     while base is not None and hasattr(base, "nbytes") and hasattr(base, "dtype"):
         array, base = base, getattr(base, "base", None)
@@ -30,7 +29,7 @@ def base_array(array: Any) -> Any:
 
 
 def arrays_in(value: Any) -> Iterator[Any]:
-    """Yield every array in what an op or a node got or made."""
+    """Yield every array in the inputs or results of an op or a node."""
     if isinstance(value, tuple | list):
         for item in value:
             yield from arrays_in(item)
@@ -45,13 +44,13 @@ def arrays_in(value: Any) -> Iterator[Any]:
 
 
 class Memory:
-    """Which blocks of memory are in use that were made while it watched.
+    """Tracks the blocks of memory that are allocated while it is active.
 
     Args:
-        freed: called with the bytes of a block when it is gone.
+        freed: called with the bytes of a block when it is freed.
 
     Attributes:
-        live, peak: bytes in use now, and at most so far.
+        live, peak: bytes in use now, and the maximum so far.
         history: (nanoseconds, bytes in use) after each change.
     """
 
@@ -59,20 +58,20 @@ class Memory:
         self.live = self.peak = self.made = self.freed = 0
         self.history: list[tuple[int, int]] = []
         self._blocks: dict[int, tuple[Any, int]] = {}
-        self._foreign: dict[int, Any] = {}  # seen as an input, made before we watched
+        self._foreign: dict[int, Any] = {}  # inputs that were allocated before
         self._kept: set[int] = set()
         self._on_freed = freed
 
     def is_known(self, block: Any) -> bool:
-        """Say whether a block was seen before (an id alone may be used again)."""
-        held = self._blocks.get(id(block))
-        if held is not None and held[0]() is block:
+        """Return True if a block was seen before (comparing objects, as ids may be reused)."""
+        known = self._blocks.get(id(block))
+        if known is not None and known[0]() is block:
             return True
         foreign = self._foreign.get(id(block))
         return foreign is not None and foreign() is block
 
     def mark_foreign(self, values: Iterable[Any]) -> None:
-        """Note arrays that were there before: not made by what comes now."""
+        """Mark arrays that existed before, so that they do not count as new."""
         for array in arrays_in(tuple(values)):
             block = base_array(array)
             if not self.is_known(block):
@@ -82,7 +81,7 @@ class Memory:
                     self._foreign[key] = reference
 
     def record_allocations(self, value: Any) -> int:
-        """Note what was made, and return the bytes of those blocks that are new."""
+        """Record the arrays in a result, and return the bytes of new blocks."""
         total = 0
         for array in arrays_in(value):
             block = base_array(array)
@@ -116,9 +115,9 @@ class Memory:
         return size
 
     def record_saved(self, value: Any) -> int:
-        """Return the bytes that are now saved for backward and were not before.
+        """Return the bytes that are newly saved for backward.
 
-        Blocks that were not made while we watched (a parameter) do not count.
+        Blocks that were allocated before (a parameter) do not count.
         """
         blocks = {id(base_array(array)) for array in arrays_in(value)} & self._blocks.keys()
         new = blocks - self._kept
@@ -126,14 +125,14 @@ class Memory:
         return sum(self._blocks[address][1] for address in new)
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop tracking."""
         self._blocks.clear()
         self._foreign.clear()
         self._kept.clear()
 
 
 def reference_to(block: Any, callback: Callable[[Any], None] | None) -> Any:
-    """Return a weak reference, None to what cannot have one (it is then not counted)."""
+    """Return a weak reference, or None if unsupported (the block is then not counted)."""
     try:
         return ref(block, callback)
     except TypeError:

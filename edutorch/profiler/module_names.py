@@ -1,4 +1,4 @@
-"""What a module is called: by its path in the model that was called first."""
+"""Names of modules: their paths in the outermost module that was called first."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from weakref import WeakKeyDictionary
 
 
 class ModuleNames:
-    """Names of modules, found when one is first entered. No module is kept alive."""
+    """Names of modules, computed when one is first entered. No module is kept alive."""
 
     def __init__(self) -> None:
         self._paths: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
     def name(self, module: Any) -> str:
-        """Return such as 'features.0 (Conv2d)', or 'Net' for the outermost."""
+        """Return a name such as 'features.0 (Conv2d)', or 'Net' for the outermost."""
         path = self._paths.get(module)
         if path is None:
             for below, submodule in module.named_modules():

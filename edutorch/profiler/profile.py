@@ -1,4 +1,4 @@
-"""What the user enters, steps through and asks afterwards."""
+"""The class `profile`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .. import cuda
 from ..errors import EdutorchError, warn
 from . import chrome_trace, device
 from .key_averages import EventList, events
-from .recording import RecordingOptions, Recording, cost_per_span
+from .recording import Recording, RecordingOptions, cost_per_span
 from .schedule import ProfilerAction, ProfilerActivity, ScheduleError, always
 from .spans import Span, walk
-from .tree import Frame, format_tree, build_tree
+from .tree import Frame, build_tree, format_tree
 
 RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
 class ProfileError(EdutorchError, AssertionError, RuntimeError):
-    """A profile was asked before there was anything to tell, or used in the wrong order."""
+    """A profile has no results yet, or its methods are called in the wrong order."""
 
 
 class MemoryUse(NamedTuple):
-    """Bytes of arrays that were made while recording (what counts: see `memory.py`)."""
+    """Bytes of arrays that were allocated during the recording (see `memory.py`)."""
 
     made: int
     freed: int
@@ -36,11 +36,11 @@ class MemoryUse(NamedTuple):
 
 
 class Overhead(NamedTuple):
-    """What the profiler itself cost.
+    """The overhead of the profiler.
 
-    `events` is how many it heard; `seconds` how long it dealt with them, which is left
-    out of all times; `per_span` what it adds to each span as measured on this machine
-    just now, inside and outside: the upper bound of what the times are too long by.
+    `events` is the number of events; `seconds` the time that it took to handle them, which is
+    excluded from all times; `per_span` the time that recording adds to each span, as measured on
+    this machine just now: an upper bound of the error of the times.
     """
 
     events: int
@@ -49,24 +49,24 @@ class Overhead(NamedTuple):
 
 
 class profile:
-    """Measure where the time and the memory of a program go.
+    """Measures the time and the memory of a program.
 
-    It hears of every op, module, node of backward, optimizer step and `record_function`
-    in the thread that entered it. The time it needs for itself is measured at each event
-    and left out of all times. What remains in them: an op that is listened to takes its
-    general path instead of the one written for it. On a busy two-core machine an op on one
-    number took 1 microsecond unheard and showed as 20 to 25; the time from a millisecond on
-    is what it is. A span adds 4 to 5 microseconds to the program, most of them left out;
-    `overhead()` measures both where you are.
+    It records every op, module, node of backward, optimizer step and `record_function` in the
+    thread that entered it. Its own time is measured at each event and excluded from all times.
+    What remains in them: a profiled op takes the general code path instead of its generated one.
+    On a busy two-core machine an op on one element took 1 microsecond without a profile and was
+    reported with 20 to 25; times above a millisecond are accurate. A span adds 4 to 5
+    microseconds to the program, most of which are excluded; `overhead()` measures both.
 
     Args:
-        activities: `ProfilerActivity.CPU`, and `CUDA` for the time of a GPU. All there are.
+        activities: `ProfilerActivity.CPU`, and `CUDA` for the time of a GPU. By default all
+            that are available.
         schedule: which steps are recorded (see `schedule`); then call `step()` in the loop.
-        on_trace_ready: called with the profile whenever a recorded cycle is over.
-        record_shapes: keep the shapes of inputs.
-        profile_memory: count bytes made and freed (see `profiler/memory.py`).
-        with_stack: keep the user's lines that led to each op.
-        with_flops: estimate operations from shapes (see `profiler/flops.py`).
+        on_trace_ready: called with the profile after each recorded cycle.
+        record_shapes: record the shapes of inputs.
+        profile_memory: count bytes allocated and freed (see `profiler/memory.py`).
+        with_stack: record the user's stack for each op.
+        with_flops: estimate FLOPs from shapes (see `profiler/flops.py`).
         acc_events: keep earlier cycles too, instead of only the last one.
         with_modules, experimental_config, execution_trace_observer, use_cuda,
             custom_trace_id_callback, post_processing_timeout_s: accepted, without effect:
@@ -110,7 +110,7 @@ class profile:
         self._step_name: str | None = None
         self._done: list[Recording] = []
 
-    # On and off -------------------------------------------------------------------------
+    # Start, step and stop ---------------------------------------------------------------
 
     def __enter__(self) -> profile:
         self.start()
@@ -131,7 +131,7 @@ class profile:
         self._begin_step()
 
     def stop(self) -> None:
-        """End recording. What is still open ends now; nothing listens from here on."""
+        """Stop recording. Open spans end now."""
         if not self._running:
             return
         self._running = False
@@ -142,7 +142,7 @@ class profile:
         self._discard()
 
     def step(self) -> None:
-        """Say that a step of the training loop is over, and the next one begins."""
+        """Mark the end of a step of the training loop, and the beginning of the next one."""
         if not self._running:
             return
         self._end_step()
@@ -153,8 +153,8 @@ class profile:
         self._begin_step()
 
     def _transition(self, before: ProfilerAction, after: ProfilerAction) -> None:
-        going_on = before is ProfilerAction.RECORD and after in RECORDING
-        if before in RECORDING and not going_on:
+        continues = before is ProfilerAction.RECORD and after in RECORDING
+        if before in RECORDING and not continues:
             if before is ProfilerAction.RECORD:
                 warn(f"profile.step: the schedule goes from RECORD to {after.name}: not saved")
             self._finish()
@@ -162,7 +162,7 @@ class profile:
                 self._call_trace_ready()
         if after is ProfilerAction.NONE:
             self._discard()
-        elif not going_on and not (before is after is ProfilerAction.WARMUP):
+        elif not continues and not (before is after is ProfilerAction.WARMUP):
             self._discard()
             self._begin()
 
@@ -201,7 +201,7 @@ class profile:
             self._recording.end(self._step_name)
         self._step_name = None
 
-    # What was found ---------------------------------------------------------------------
+    # Results ----------------------------------------------------------------------------
 
     def _finished_recordings(self, function: str) -> list[Recording]:
         if not self._done:
@@ -259,9 +259,9 @@ class profile:
         return self.events().total_average()
 
     def memory(self) -> MemoryUse:
-        """Return the bytes made, freed, at most in use at once, and saved for backward.
+        """Return the bytes allocated, freed, at most in use at once, and saved for backward.
 
-        Raises: AssertionError: it was not asked to `profile_memory`.
+        Raises: AssertionError: `profile_memory` is False.
         """
         memories = [
             recording.memory
@@ -281,17 +281,17 @@ class profile:
         )
 
     def overhead(self) -> Overhead:
-        """Return what the profiler itself cost."""
-        done = self._finished_recordings("overhead")
-        seconds = sum(recording.overhead_ns for recording in done) / 1e9
-        return Overhead(sum(recording.events for recording in done), seconds, cost_per_span())
+        """Return the overhead of the profiler."""
+        recordings = self._finished_recordings("overhead")
+        seconds = sum(recording.overhead_ns for recording in recordings) / 1e9
+        return Overhead(sum(recording.events for recording in recordings), seconds, cost_per_span())
 
     def tree(self) -> Frame:
-        """Return everything as a tree: modules, the ops in them, backward, optimizer."""
+        """Return all spans as a tree: modules, the ops in them, backward, optimizer."""
         return build_tree(self.spans)
 
     def text(self, limit: int = 60) -> str:
-        """Return the tree as text, of so many lines at most."""
+        """Return the tree as text of at most `limit` lines."""
         return format_tree(self.tree(), limit)
 
     # Files ------------------------------------------------------------------------------
@@ -324,24 +324,24 @@ class profile:
         self.events().export_stacks(path, metric)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Put a text beside the events of the trace."""
+        """Add a string to the metadata of the trace."""
         self._metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Put a value, given as JSON, beside the events of the trace."""
+        """Add a value, given as JSON, to the metadata of the trace."""
         import json
 
         self._metadata[key] = json.loads(value)
 
     preset_metadata_json = add_metadata_json
 
-    # Showing ----------------------------------------------------------------------------
+    # Display ----------------------------------------------------------------------------
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Give a notebook the flame, and the tree as text."""
+        """Return the flame graph for a notebook, and the tree as text."""
         if not self._done:
             return {"text/plain": repr(self)}
-        # What draws lies above: it is asked for through the public face, and only here.
+        # viz is a higher layer: it is accessed through the public package, and only here.
         return sys.modules["edutorch"].viz.flame(self)._repr_mimebundle_()
 
     def __repr__(self) -> str:
@@ -353,7 +353,7 @@ class profile:
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """Return what can be measured on this machine.
+    """Return the activities that can be measured on this machine.
 
     >>> profiler.ProfilerActivity.CPU in profiler.supported_activities()
     True
@@ -371,10 +371,10 @@ def tensorboard_trace_handler(
     """Return a function for `on_trace_ready` that writes each trace into a folder.
 
     Args:
-        dir_name: the folder; it is made if it is not there.
-        worker_name: how its files begin; by default the machine's name and the process.
-        use_gzip: compress them.
-        use_python_export: accepted; there is only one way to write them here.
+        dir_name: the folder; it is created if it does not exist.
+        worker_name: the prefix of the files; by default the host name and the process id.
+        use_gzip: compress the files.
+        use_python_export: accepted for compatibility.
     """
 
     def handler(prof: profile) -> None:

@@ -1,4 +1,4 @@
-"""Names for stretches of a program."""
+"""`record_function`: named ranges of a program."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..modes import current
 
 
 class record_function:
-    """Give a stretch of the program a name in profiles: a `with` block, or a decorator.
+    """Names a range of the program in profiles: a context manager or a decorator.
 
-    With nobody listening it does nothing.
+    Without an active profile it does nothing.
 
     Args:
-        name: what the row is called.
-        args: text that is put behind the name, in brackets.
+        name: the name of the row.
+        args: text in parentheses after the name.
 
-    Raises: TypeError: the name is not text.
+    Raises: TypeError: the name is not a string.
 
     >>> with profiler.profile() as prof, profiler.record_function("my part"):
     ...     y = ones(3) + 1
@@ -54,7 +54,7 @@ class record_function:
             emit(WorkEnded("range", label))
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate `function`: each call of it is one range."""
+        """Decorate `function`: each call is one range."""
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)

@@ -1,9 +1,9 @@
-"""The listener behind a profile: it turns events into spans.
+"""The listener of a profile, which turns events into spans.
 
-Each thread has a stack of the spans that are open. The time that the listener itself
-takes is measured at each event and left out of every span that is open then (`aside`).
-What remains inside the spans is the cost of making an event and of calling us, some
-tenths of a microsecond per event; `cost_per_span` measures it on this machine.
+Each thread has a stack of open spans. The time that the listener itself takes is measured at each
+event and excluded from all open spans (`aside`). What remains in the spans is the cost of creating
+an event and of calling the listener, some tenths of a microsecond per event; `cost_per_span`
+measures it on this machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ now = time.perf_counter_ns
 
 @dataclass(frozen=True)
 class RecordingOptions:
-    """What is recorded besides times (see `profile`)."""
+    """What to record besides times (see `profile`)."""
 
     shapes: bool = False
     memory: bool = False
@@ -47,7 +47,7 @@ class RecordingOptions:
 
 
 class ThreadState:
-    """What is open in one thread, innermost last: (what it belongs to, its span)."""
+    """The open spans of one thread, innermost last: (subject, span)."""
 
     __slots__ = ("aside", "modules", "number", "open")
 
@@ -55,16 +55,16 @@ class ThreadState:
         self.number = number
         self.open: list[tuple[Any, Span]] = []
         self.modules: tuple[str, ...] = ()
-        self.aside = 0  # nanoseconds ever spent here
+        self.aside = 0  # nanoseconds spent in the listener so far
 
 
 class Recording:
-    """Listens from `start` to `stop`, and has then `roots`, the outermost spans.
+    """Listens from `start` to `stop`, and collects `roots`, the outermost spans.
 
     Args:
         options: what to record.
-        device: the clock of a GPU (see `backends/device.py`), None for the host's time only.
-        counted: says of an op whether its operations count, None for all.
+        device: the clock of a GPU (see `device.py`), None for the host's time only.
+        counted: returns True for an op whose FLOPs count, None for all.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Recording:
         self.memory = Memory(self._freed) if options.memory else None
         self._names = ModuleNames()
         self._threads: dict[int, ThreadState] = {}
-        self._op_spans: dict[int, Span] = {}  # number of a node -> the span of its op
+        self._op_spans: dict[int, Span] = {}  # sequence number -> the span of the op
         self._stopped = False
         self._handlers: dict[type, Callable[[ThreadState, Any, int], Span | None]] = {
             WorkStarted: self._work_started,
@@ -91,26 +91,26 @@ class Recording:
             GradientAccumulated: self._gradient_accumulated,
         }
 
-    # On and off -------------------------------------------------------------------------
+    # Start and stop ---------------------------------------------------------------------
 
     def start(self) -> None:
-        """Listen in this thread, and in what runs in a copy of its context."""
+        """Listen in this thread, and in code that runs in a copy of its context."""
         self.resume()
         self.began = now()
 
     def resume(self) -> None:
-        """Listen again, if a block that has ended took the modes back to before `start`."""
+        """Listen again, if leaving a block has restored the modes from before `start`."""
         modes = current()
         if self not in modes.listeners:
             switch(modes, listeners=(*modes.listeners, self))
 
     @property
     def overhead_ns(self) -> int:
-        """Nanoseconds that the listener itself took."""
+        """Nanoseconds that the listener itself has taken."""
         return sum(thread.aside for thread in self._threads.values())
 
     def stop(self) -> None:
-        """Listen no longer. What is still open ends now."""
+        """Stop listening. Open spans end now."""
         at = self.ended = now()
         self._stopped = True
         self._stop_listening()
@@ -139,9 +139,9 @@ class Recording:
     # Events -----------------------------------------------------------------------------
 
     def __call__(self, event: Any) -> None:
-        """Take one event."""
+        """Handle one event."""
         at = now()
-        if self._stopped:  # a block that was open when we stopped has brought us back
+        if self._stopped:  # leaving a block has restored the modes from before `stop`
             self._stop_listening()
             return
         handler = self._handlers.get(event.__class__)
@@ -163,13 +163,13 @@ class Recording:
         return thread
 
     def begin(self, kind: str, name: str) -> None:
-        """Open a span by hand: its name is what `end` knows it by."""
+        """Open a span explicitly; `end` closes it by its name."""
         thread = self._thread()
         span = self._open(thread, kind, name, name)
         span.start, span.aside = now(), -thread.aside
 
     def end(self, name: str) -> None:
-        """Close a span that `begin` opened, and all that is still open in it."""
+        """Close a span that `begin` opened, and all open spans inside it."""
         self._finish(self._thread(), name, now())
 
     def _open(self, thread: ThreadState, kind: str, name: str, key: Any) -> Span:
@@ -182,12 +182,12 @@ class Recording:
         return span
 
     def _finish(self, thread: ThreadState, key: Any, at: int) -> Span | None:
-        """Close the innermost span of `key`, and what an exception left open inside it."""
+        """Close the innermost span of `key`, and spans that an exception left open inside it."""
         for depth in range(len(thread.open) - 1, -1, -1):
             if thread.open[depth][0] is key:
                 break
         else:
-            return None  # it began before we listened
+            return None  # it began before `start`
         span = None
         while len(thread.open) > depth:
             span = thread.open.pop()[1]
@@ -201,7 +201,7 @@ class Recording:
                 thread.modules = span.module
         return span
 
-    # What each event means --------------------------------------------------------------
+    # Handlers of events -----------------------------------------------------------------
 
     def _work_started(self, thread: ThreadState, event: WorkStarted, at: int) -> Span:
         span_kind, subject = event.kind, event.subject
@@ -217,7 +217,7 @@ class Recording:
         if options.stack:
             span.stack = user_stack()
         if self.memory is not None:
-            if span_kind == "node" and len(thread.open) > 1:  # sums and fits of the engine
+            if span_kind == "node" and len(thread.open) > 1:  # sums and broadcasts of the engine
                 thread.open[-2][1].made += self.memory.record_allocations(event.inputs)
             else:
                 self.memory.mark_foreign(event.inputs)
@@ -236,10 +236,10 @@ class Recording:
         elif event.kind == "node" and self.options.flops:
             maker = self._op_spans.get(span.sequence or 0)
             if maker is not None and is_product_op(event.subject.op):
-                wanted = [
+                computed = [
                     gradient is not None for gradient in (result or ())[:2]
                 ]  # a bias is only a sum
-                span.flops = maker.flops * sum(wanted)
+                span.flops = maker.flops * sum(computed)
         if self.memory is not None:
             if event.kind == "optimizer":
                 span.made += self.memory.record_allocations(optimizer_state(event.subject))
@@ -292,13 +292,13 @@ class Recording:
             thread.open[-1][1].made += made
 
     def _freed(self, size: int) -> None:
-        """Count memory that is gone where the program is now."""
+        """Count freed memory for the innermost open span."""
         thread = self._threads.get(threading.get_ident())
         if thread is not None and thread.open:
             thread.open[-1][1].freed += size
 
 
-# Plain data out of live objects ----------------------------------------------------------
+# Plain data of live objects --------------------------------------------------------------
 
 
 def span_name(event: WorkStarted) -> str:
@@ -329,12 +329,12 @@ def dtype_of(value: Any) -> str:
 
 
 def optimizer_state(optimizer: Any) -> list[Any]:
-    """Return every tensor and array that an optimizer remembers."""
+    """Return all tensors and arrays in the state of an optimizer."""
     return [value for held in list(optimizer.state.values()) for value in held.values()]
 
 
 def user_stack() -> list[str]:
-    """Return the user's calls that led here, the innermost first."""
+    """Return the user's stack frames, the innermost first."""
     lines, frame = [], user_frame(2)
     while frame is not None:
         if not frame.f_globals.get("__name__", "").startswith("edutorch."):
@@ -347,7 +347,7 @@ def user_stack() -> list[str]:
 def cost_per_span(repeat: int = 200) -> float:
     """Measure how much time recording adds to a program, in seconds per span.
 
-    That part of it which happens inside the listener is kept out of the spans.
+    The part of it that is spent inside the listener is excluded from the spans.
 
     >>> 0 < cost_per_span(20) < 1
     True

@@ -1,4 +1,4 @@
-"""Which steps of a training loop are recorded."""
+"""Schedules: which steps of a training loop are recorded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..errors import EdutorchError, warn
 
 
 class ProfilerActivity(Enum):
-    """Whose time is measured: the host's, a GPU's."""
+    """The devices whose time is measured."""
 
     CPU = 0
     XPU = 1
@@ -20,7 +20,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What a profile does in a step."""
+    """The action of a profile in a step."""
 
     NONE = 0
     WARMUP = 1
@@ -29,7 +29,7 @@ class ProfilerAction(Enum):
 
 
 class ScheduleError(EdutorchError, AssertionError, ValueError):
-    """The numbers of a schedule, or of a profile's activities, make no sense."""
+    """The arguments of a schedule, or the activities of a profile, are invalid."""
 
 
 def schedule(
@@ -41,17 +41,17 @@ def schedule(
     skip_first: int = 0,
     skip_first_wait: int = 0,
 ) -> Callable[[int], ProfilerAction]:
-    """Make a schedule: skip some steps, then in turn wait, warm up, record.
+    """Return a schedule: skip some steps, then repeatedly wait, warm up and record.
 
     Args:
-        wait: steps of each cycle in which nothing listens.
-        warmup: steps in which the profile listens and forgets.
+        wait: steps of each cycle without profiling.
+        warmup: steps in which the profile runs and its results are discarded.
         active: steps that are recorded; after the last one the trace is ready.
-        repeat: how many cycles there are; 0 for no end.
+        repeat: the number of cycles; 0 for no limit.
         skip_first: steps before the first cycle.
-        skip_first_wait: not 0: the first cycle does not wait.
+        skip_first_wait: if not 0, the first cycle does not wait.
 
-    Raises: AssertionError (a ValueError too): a number is negative, or nothing is active.
+    Raises: AssertionError (a ValueError too): an argument is negative, or `active` is 0.
 
     >>> plan = profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
     >>> [plan(step).name for step in range(5)]
@@ -79,16 +79,16 @@ def schedule(
             step += wait
         if repeat and step >= repeat * length:
             return ProfilerAction.NONE
-        place = step % length
-        if place < wait:
+        position = step % length
+        if position < wait:
             return ProfilerAction.NONE
-        if place < wait + warmup:
+        if position < wait + warmup:
             return ProfilerAction.WARMUP
-        return ProfilerAction.RECORD_AND_SAVE if place == length - 1 else ProfilerAction.RECORD
+        return ProfilerAction.RECORD_AND_SAVE if position == length - 1 else ProfilerAction.RECORD
 
     return action
 
 
 def always(step: int) -> ProfilerAction:
-    """Record every step: what a profile without a schedule does."""
+    """Record every step: the default schedule."""
     return ProfilerAction.RECORD

@@ -1,4 +1,4 @@
-"""One piece of work: what it was, from when to when, and what was made in it."""
+"""Spans: pieces of work with start, end and measured memory."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any
 
 
 class Span:
-    """A piece of work as plain data; no tensor is kept.
+    """A piece of work as plain data, without references to tensors.
 
     Attributes:
         kind: "op", "node", "backward", "optimizer", "module", "data", "range" or "step".
         start, end: on the clock of `time.perf_counter_ns`, in nanoseconds.
-        aside: nanoseconds between them that the profiler needed for itself.
-        module: the modules that it ran in, the outermost first. A node of backward has
-            those of the op that recorded it.
-        made, freed: bytes of arrays, here and not in a child (see `memory.py`).
+        aside: nanoseconds between them that the profiler itself took.
+        module: the modules around it, the outermost first. A node of backward has those of
+            the op that recorded it.
+        made, freed: bytes of arrays, without children (see `memory.py`).
         kept: bytes of arrays that the op saved for backward.
-        sequence: the number that an op and its node of backward have in common, or None.
-        marks: the GPU's events at start and end, until `device_ns` is known.
+        sequence: the number that an op and its node of backward share, or None.
+        marks: the GPU events at start and end, until `device_ns` is known.
     """
 
     __slots__ = (
@@ -41,12 +41,12 @@ class Span:
 
     @property
     def duration(self) -> int:
-        """Nanoseconds from start to end, without the profiler's own."""
+        """Nanoseconds from start to end, without the profiler's own time."""
         return self.end - self.start - self.aside
 
     @property
     def own(self) -> int:
-        """Nanoseconds that no child accounts for."""
+        """Nanoseconds without those of the children."""
         return self.duration - sum(child.duration for child in self.children)
 
     @property
@@ -59,7 +59,7 @@ class Span:
 
 
 def walk(roots: list[Span]) -> list[Span]:
-    """Return all spans, a parent before its children, in the order in which they began."""
+    """Return all spans in the order in which they began, parents before their children."""
     spans, waiting = [], list(reversed(roots))
     while waiting:
         span = waiting.pop()

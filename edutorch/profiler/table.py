@@ -1,4 +1,4 @@
-"""Rows of a profile as a table of text, with PyTorch's columns."""
+"""Rows of a profile as a text table, with PyTorch's columns."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 class UnitError(EdutorchError, ValueError):
-    """A time was asked for in a unit that is not known."""
+    """An unknown unit of time."""
 
 
 def time_text(us: float, unit: str | None = None) -> str:
-    """Write microseconds in a unit that suits them, or in the given one.
+    """Format microseconds in a suitable unit, or in the given one.
 
     >>> time_text(12.5), time_text(43112.0), time_text(43112.0, "s")
     ('12.500us', '43.112ms', '0.043s')
@@ -29,7 +29,7 @@ def time_text(us: float, unit: str | None = None) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """Write bytes in a unit that suits them.
+    """Format bytes in a suitable unit.
 
     >>> bytes_text(320), bytes_text(-1712), bytes_text(3 * 2**20)
     ('320 B', '-1.67 KB', '3.00 MB')
@@ -60,24 +60,24 @@ Column = tuple[str, Callable[[Any], str]]
 
 
 def make_columns(
-    about: Any, rows: Sequence[Any], unit: str | None, whole: float, device: float
+    events: Any, rows: Sequence[Any], unit: str | None, total: float, device: float
 ) -> list[Column]:
-    """Return each column's title and what it says of a row."""
+    """Return the title of each column, and a function from a row to its text."""
     table_columns: list[Column] = [
-        ("Self CPU %", lambda row: share(row.self_cpu_time_total, whole)),
+        ("Self CPU %", lambda row: share(row.self_cpu_time_total, total)),
         ("Self CPU", lambda row: time_text(row.self_cpu_time_total, unit)),
-        ("CPU total %", lambda row: share(row.cpu_time_total, whole)),
+        ("CPU total %", lambda row: share(row.cpu_time_total, total)),
         ("CPU total", lambda row: time_text(row.cpu_time_total, unit)),
         ("CPU time avg", lambda row: time_text(row.cpu_time, unit)),
     ]
-    if about.with_device:
+    if events.with_device:
         table_columns += [
             ("Self CUDA", lambda row: time_text(row.self_device_time_total, unit)),
             ("Self CUDA %", lambda row: share(row.self_device_time_total, device)),
             ("CUDA total", lambda row: time_text(row.device_time_total, unit)),
             ("CUDA time avg", lambda row: time_text(row.device_time, unit)),
         ]
-    if about.with_memory:
+    if events.with_memory:
         table_columns += [
             ("CPU Mem", lambda row: bytes_text(row.cpu_memory_usage)),
             ("Self CPU Mem", lambda row: bytes_text(row.self_cpu_memory_usage)),
@@ -87,37 +87,37 @@ def make_columns(
 
 
 def table(
-    about: Any,
+    events: Any,
     rows: Sequence[Any],
     widths: tuple[int, int, int],
     header: str | None,
     unit: str | None,
 ) -> str:
-    """Write rows as text (see `EventList.table`).
+    """Format rows as text (see `EventList.table`).
 
     Args:
-        widths: the most that names, shapes and source lines may take.
+        widths: the maximal widths of names, shapes and source lines.
     """
-    if not about:
+    if not events:
         return ""
-    whole = about.total_us or about.self_cpu_time_total
-    device = sum(row.self_device_time_total for row in about)
-    name_width = min(max(len(row.key) for row in about) + 4, max(widths[0], 4))
+    total = events.total_us or events.self_cpu_time_total
+    device = sum(row.self_device_time_total for row in events)
+    name_width = min(max(len(row.key) for row in events) + 4, max(widths[0], 4))
     layout: list[tuple[str, Callable[[Any], str], int]] = [
         ("Name", lambda row: shorten(row.key, name_width), name_width)
     ]
-    for title, text in make_columns(about, rows, unit, whole, device):
+    for title, text in make_columns(events, rows, unit, total, device):
         layout.append((title, text, max(WIDTH, len(title))))
-    shapes = max(len(row.input_shapes) for row in about)
-    if shapes:
-        width = min(shapes + 4, max(widths[1], 12))
+    shape_width = max(len(row.input_shapes) for row in events)
+    if shape_width:
+        width = min(shape_width + 4, max(widths[1], 12))
         layout.append(("Input Shapes", lambda row: shorten(row.input_shapes, width), width))
-    source = max((len(row.stack[0]) for row in about if row.stack), default=0)
-    if about.with_stack and source:
-        wide = min(source + 4, widths[2])
-        place = lambda row: row.stack[0][-wide:] if row.stack else ""  # noqa: E731
-        layout.append(("Source Location", place, wide))
-    if about.with_flops:
+    source = max((len(row.stack[0]) for row in events if row.stack), default=0)
+    if events.with_stack and source:
+        source_width = min(source + 4, widths[2])
+        source_of = lambda row: row.stack[0][-source_width:] if row.stack else ""  # noqa: E731
+        layout.append(("Source Location", source_of, source_width))
+    if events.with_flops:
         title, size = flops_unit(rows)
         count = lambda row: f"{row.flops / size:.3f}" if row.flops else "--"  # noqa: E731
         layout.append((title, count, max(WIDTH, len(title))))
@@ -130,7 +130,7 @@ def table(
     head = ["=" * len(rule), header] if header else []
     lines = [*head, rule, line([title for title, _, _ in layout]), rule]
     lines += [line([text(row) for _, text, _ in layout]) for row in rows]
-    lines += [rule, f"Self CPU time total: {time_text(whole, unit)}"]
-    if about.with_device:
+    lines += [rule, f"Self CPU time total: {time_text(total, unit)}"]
+    if events.with_device:
         lines.append(f"Self CUDA time total: {time_text(device, unit)}")
     return "\n".join([*lines, ""])

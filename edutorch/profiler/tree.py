@@ -1,10 +1,10 @@
-"""A profile as a tree: all calls of one thing at one place together, widest first to be seen.
+"""A profile as a tree, in which calls with the same name and parents are merged.
 
     profile ─ Net ─ features.0 (Conv2d) ─ conv2d
             ─ backward ─ Net ─ features.0 (Conv2d) ─ ConvolutionBackward0
             ─ Optimizer.step#Adam.step
 
-A node of backward stands under the modules whose op it belongs to.
+A node of backward is placed below the modules of its op.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from .table import bytes_text, time_text
 
 
 class Frame:
-    """Calls of one thing at one place.
+    """All calls of one op or module with the same parents.
 
     Attributes:
         within: the path of the module around it, with a dot.
-        ns: nanoseconds of all calls together, with what is inside.
-        calls: how many.
-        children: by (kind, name), in the order in which they were first seen.
-        shapes: the shapes of the inputs that occurred, as text.
-        made, kept, flops: bytes made and saved for backward, operations; sums.
+        ns: the total nanoseconds of all calls, with their children.
+        calls: the number of calls.
+        children: by (kind, name), in the order of the first calls.
+        shapes: the shapes of inputs that occurred, as text.
+        made, kept, flops: sums of bytes allocated, of bytes saved for backward, of FLOPs.
     """
 
     __slots__ = (
@@ -39,7 +39,7 @@ class Frame:
         self.shapes: dict[str, None] = {}
 
     def child(self, kind: str, name: str) -> Frame:
-        """Return the frame of something inside of this one; it is made if it is new."""
+        """Return the child with this kind and name; it is created if it is new."""
         frame = self.children.get((kind, name))
         if frame is None:
             within = self.within
@@ -50,7 +50,7 @@ class Frame:
 
     @property
     def label(self) -> str:
-        """A short name: of a module only what the module around it does not say."""
+        """A short name: of a module, its path relative to the module around it."""
         if self.kind != "module":
             return self.name.removeprefix("Optimizer.").partition("#")[0] + self._of()
         return self.name.removeprefix(self.within)
@@ -60,15 +60,15 @@ class Frame:
 
     @property
     def own(self) -> int:
-        """Nanoseconds that no child accounts for."""
+        """Nanoseconds without those of the children."""
         return self.ns - sum(child.ns for child in self.children.values())
 
     def depth(self) -> int:
-        """Return how many frames lie above one another, this one included."""
+        """Return the height of the tree, this frame included."""
         return 1 + max((child.depth() for child in self.children.values()), default=0)
 
     def add(self, span: Span) -> None:
-        """Add one call of this frame, and what was inside it."""
+        """Add one call of this frame, with its children."""
         self.ns += span.duration
         self.calls += 1
         self.made, self.kept, self.flops = (
@@ -76,20 +76,20 @@ class Frame:
         )  # fmt: skip
         if span.shapes and len(self.shapes) < 4:
             self.shapes[shapes_text(span.shapes)] = None
-        counted = set()  # modules that this call has gone through already
+        visited = set()  # modules that are already counted for this call
         for below in sorted(span.children, key=lambda child: child.start):
-            place = self
+            frame = self
             if below.kind == "node":
                 for module in below.module:
-                    place = place.child("module", module)
-                    place.ns += below.duration
-                    place.calls += place not in counted
-                    counted.add(place)
-            place.child(below.kind, plain_name(below)).add(below)
+                    frame = frame.child("module", module)
+                    frame.ns += below.duration
+                    frame.calls += frame not in visited
+                    visited.add(frame)
+            frame.child(below.kind, plain_name(below)).add(below)
 
 
 def plain_name(span: Span) -> str:
-    """Return the name without what makes each call different."""
+    """Return the name without the parts that differ from call to call."""
     if span.kind == "step":
         return span.name.partition("#")[0]
     return span.name.removeprefix("nn.Module: ")
@@ -103,7 +103,7 @@ def shapes_text(shapes: list[Any]) -> str:
 
 
 def build_tree(roots: list[Span], name: str = "profile") -> Frame:
-    """Return the tree of all that was recorded."""
+    """Return the tree of all spans."""
     top = Frame("profile", name)
     top.calls = 1
     for span in sorted(roots, key=lambda root: root.start):
@@ -113,7 +113,7 @@ def build_tree(roots: list[Span], name: str = "profile") -> Frame:
 
 
 def describe(frame: Frame, whole: int) -> list[str]:
-    """Return what there is to say about a frame, line by line: for a title, or a voice."""
+    """Return a description of a frame as lines: for a tooltip, or a screen reader."""
     lines = [
         f"{KINDS[frame.kind]} {frame.name}",
         f"{time_text(frame.ns / 1000)}, {100 * frame.ns / max(whole, 1):.1f} % of all",
@@ -139,11 +139,11 @@ KINDS = {
 
 
 def format_tree(top: Frame, limit: int = 60, smallest: float = 0.005) -> str:
-    """Return the tree as text, one line per frame: time, share of all, calls, name.
+    """Return the tree as text, one line per frame: time, share of the total, calls, name.
 
     Args:
-        limit: so many lines at most.
-        smallest: leave out what is less than this share of all, and say how many those are.
+        limit: the maximal number of lines.
+        smallest: omit frames below this share of the total, and print their number.
     """
     lines = [f"{'time':>10}  {'share':>6}  {'calls':>5}"]
     for prefix, frame, left_out in iter_lines(top, "", "", top.ns * smallest):
@@ -162,20 +162,20 @@ def format_tree(top: Frame, limit: int = 60, smallest: float = 0.005) -> str:
 
 
 def iter_lines(
-    frame: Frame, here: str, below: str, smallest: float
+    frame: Frame, prefix: str, child_prefix: str, smallest: float
 ) -> Iterator[tuple[str, Frame | None, int]]:
-    """Yield the lines of a frame and of all in it that is large enough."""
-    yield here, frame, 0
+    """Yield the lines of a frame and of all its descendants that are large enough."""
+    yield prefix, frame, 0
     large = [child for child in frame.children.values() if child.ns >= smallest]
     left_out = len(frame.children) - len(large)
     for number, child in enumerate(large):
         last = number == len(large) - 1 and not left_out
         mark, rest = ("└─ ", "   ") if last else ("├─ ", "│  ")
-        yield from iter_lines(child, below + mark, below + rest, smallest)
+        yield from iter_lines(child, child_prefix + mark, child_prefix + rest, smallest)
     if left_out:
-        yield below + "└─ ", None, left_out
+        yield child_prefix + "└─ ", None, left_out
 
 
 def replace_unprintable(name: str) -> str:
-    """Return a name that cannot move the cursor of a terminal."""
+    """Replace unprintable characters, which could move the cursor of a terminal."""
     return "".join(character if character.isprintable() else "�" for character in name)

@@ -1,5 +1,8 @@
-"""`torch.backends.cuda`: switches of matrix products and attention, kept so that scripts can
-set them. Attention has one definition here, whichever kernels are allowed."""
+"""`torch.backends.cuda`: switches of matrix products and attention.
+
+They are stored so that scripts can set them. Attention has one implementation here, whichever
+kernels are allowed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ PRECISIONS = ("highest", "high", "medium")
 
 
 class MatmulSettings:
-    """How exact matrix products have to be: `torch.backends.cuda.matmul`."""
+    """The precision of matrix products: `torch.backends.cuda.matmul`."""
 
     precision = "highest"
     allow_fp16_reduced_precision_reduction = True
@@ -20,7 +23,7 @@ class MatmulSettings:
 
     @property
     def allow_tf32(self) -> bool:
-        """Whether a float32 product may use TensorFloat-32: any precision but "highest"."""
+        """Whether float32 products may use TensorFloat-32: any precision but "highest"."""
         return self.precision != "highest"
 
     @allow_tf32.setter
@@ -33,37 +36,37 @@ _allowed = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def is_built() -> bool:
-    """Say whether the parts for NVIDIA GPUs are installed; a GPU need not be there."""
+    """Return True if the libraries for NVIDIA GPUs are installed, with or without a GPU."""
     return find_spec("cupy") is not None
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Allow attention by the kernel called flash."""
+    """Allow flash attention."""
     _allowed["flash"] = bool(enabled)
 
 
 def flash_sdp_enabled() -> bool:
-    """Say whether it is allowed."""
+    """Return True if it is allowed."""
     return _allowed["flash"]
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allow attention by the kernel that saves memory."""
+    """Allow memory-efficient attention."""
     _allowed["mem_efficient"] = bool(enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """Say whether it is allowed."""
+    """Return True if it is allowed."""
     return _allowed["mem_efficient"]
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Allow attention by its formula."""
+    """Allow attention by matrix products."""
     _allowed["math"] = bool(enabled)
 
 
 def math_sdp_enabled() -> bool:
-    """Say whether it is allowed."""
+    """Return True if it is allowed."""
     return _allowed["math"]
 
 
@@ -73,7 +76,7 @@ def enable_cudnn_sdp(enabled: bool) -> None:
 
 
 def cudnn_sdp_enabled() -> bool:
-    """Say whether it is allowed."""
+    """Return True if it is allowed."""
     return _allowed["cudnn"]
 
 
@@ -84,7 +87,7 @@ def sdp_kernel(
     enable_mem_efficient: bool = True,
     enable_cudnn: bool = True,
 ) -> Iterator[None]:
-    """Allow some kinds of attention only, inside a `with` block."""
+    """Allow only some attention kernels inside a `with` block."""
     before = dict(_allowed)
     _allowed.update(
         flash=enable_flash,

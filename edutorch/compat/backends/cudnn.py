@@ -1,4 +1,4 @@
-"""`torch.backends.cudnn`: switches that scripts set. They are kept, and change nothing here."""
+"""`torch.backends.cudnn`: switches that scripts set. They are stored, and have no effect."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ allow_tf32 = True
 
 
 def is_available() -> bool:
-    """Say whether convolutions go through cuDNN: not here."""
+    """Return False: convolutions do not use cuDNN."""
     return False
 
 
 def version() -> int | None:
-    """Return the version of cuDNN, None where it is not used."""
+    """Return None: cuDNN is not used."""
     return None
 
 

@@ -1,8 +1,8 @@
-"""`torch.backends.mkl`: a library that PyTorch's compiled code may use; none of it is here."""
+"""`torch.backends.mkl`: Intel's BLAS library, which is not used."""
 
 from __future__ import annotations
 
 
 def is_available() -> bool:
-    """Say whether it is used: it is not."""
+    """Return False: it is not used."""
     return False

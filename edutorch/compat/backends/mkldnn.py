@@ -1,4 +1,4 @@
-"""`torch.backends.mkldnn`: a library that PyTorch's compiled code may use; none of it is here."""
+"""`torch.backends.mkldnn`: oneDNN, Intel's library of deep learning kernels, which is not used."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ enabled = True
 
 
 def is_available() -> bool:
-    """Say whether it is used: it is not."""
+    """Return False: it is not used."""
     return False

@@ -1,13 +1,13 @@
-"""`torch.backends.mps`: Apple's GPUs, on which nothing runs here."""
+"""`torch.backends.mps`: Apple GPUs, which are not supported."""
 
 from __future__ import annotations
 
 
 def is_available() -> bool:
-    """Say whether device="mps" works: it does not."""
+    """Return False: device="mps" is not supported."""
     return False
 
 
 def is_built() -> bool:
-    """Say whether it could work on another machine: it could not."""
+    """Return False: it is not supported on any machine."""
     return False

@@ -1,8 +1,8 @@
-"""`torch.backends.openmp`: a library that PyTorch's compiled code may use; none of it is here."""
+"""`torch.backends.openmp`: a library for threads, which is not used."""
 
 from __future__ import annotations
 
 
 def is_available() -> bool:
-    """Say whether it is used: it is not."""
+    """Return False: it is not used."""
     return False

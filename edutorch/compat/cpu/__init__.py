@@ -1,4 +1,4 @@
-"""The CPU, with the functions that PyTorch has for every kind of device."""
+"""`torch.cpu`: the CPU, with the functions that PyTorch has for every device type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Say whether there is a CPU.
+    """Return True: there is always a CPU.
 
     >>> cpu.is_available()
     True
@@ -22,12 +22,12 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Say whether the CPU can be used already: always."""
+    """Return True: the CPU needs no initialization."""
     return True
 
 
 def device_count() -> int:
-    """Return how many CPUs there are for tensors: one, whatever its cores.
+    """Return 1: all cores are one device.
 
     >>> cpu.device_count()
     1
@@ -45,8 +45,8 @@ def current_device() -> str:
 
 
 def set_device(device: Any) -> None:
-    """Do nothing: there is only one CPU."""
+    """Do nothing: there is only one CPU device."""
 
 
 def synchronize(device: Any = None) -> None:
-    """Do nothing: a CPU has done what it was asked for."""
+    """Do nothing: work on the CPU is synchronous."""

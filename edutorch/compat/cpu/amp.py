@@ -1,4 +1,4 @@
-"""The older names of mixed precision on a CPU: say `amp.autocast("cpu")` instead."""
+"""Deprecated names of mixed precision on a CPU: use `amp.autocast("cpu")` instead."""
 
 from __future__ import annotations
 
