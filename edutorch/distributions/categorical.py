@@ -164,8 +164,8 @@ class OneHotCategorical(CategoricalBased):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        drawn = self._categorical.sample(sample_shape)
-        return one_hot(drawn, self.event_shape[0]).to(self.probs.dtype)
+        indices = self._categorical.sample(sample_shape)
+        return one_hot(indices, self.event_shape[0]).to(self.probs.dtype)
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
@@ -243,16 +243,16 @@ class Multinomial(CategoricalBased):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Any:
-        drawn = self._categorical.sample((self.total_count, *sample_shape))
-        return one_hot(drawn, self.event_shape[0]).sum(0).to(self.probs.dtype)
+        indices = self._categorical.sample((self.total_count, *sample_shape))
+        return one_hot(indices, self.event_shape[0]).sum(0).to(self.probs.dtype)
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         logits = where((value == 0) & (logits == -math.inf), 0.0, logits)
-        ways = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
-        result = ways + (logits * value).sum(-1)
+        log_coefficient = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
+        result = log_coefficient + (logits * value).sum(-1)
         if self._validate_args:
             return result
         is_count = ((value == value.floor()).all(-1)) & (value.sum(-1) == self.total_count)

@@ -275,9 +275,9 @@ class Binomial(BernoulliBased):
         if self._validate_args:
             self._validate_sample(value)
         n = self.total_count
-        ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
+        log_coefficient = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
         # log(1 - p) = -softplus(logits), without cancellation
-        return ways + value * self.logits - n * softplus(self.logits)
+        return log_coefficient + value * self.logits - n * softplus(self.logits)
 
     def entropy(self) -> Any:
         count = int(self.total_count.max())
@@ -341,6 +341,8 @@ class NegativeBinomial(BernoulliBased):
         if self._validate_args:
             self._validate_sample(value)
         r = self.total_count
-        kept = r * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
-        ways = -(r + value).lgamma() + (1 + value).lgamma() + r.lgamma()
-        return kept - where(r + value == 0, full_like(ways, 0), ways)
+        log_unnormalized = r * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
+        log_coefficient = -(r + value).lgamma() + (1 + value).lgamma() + r.lgamma()
+        return log_unnormalized - where(
+            r + value == 0, full_like(log_coefficient, 0), log_coefficient
+        )

@@ -212,8 +212,8 @@ class Dirichlet(ExponentialFamily):
     def entropy(self) -> Any:
         a = self.concentration
         k, total = a.shape[-1], a.sum(-1)
-        spread = (k - total) * total.digamma() + ((a - 1) * a.digamma()).sum(-1)
-        return a.lgamma().sum(-1) - total.lgamma() - spread
+        digamma_terms = (k - total) * total.digamma() + ((a - 1) * a.digamma()).sum(-1)
+        return a.lgamma().sum(-1) - total.lgamma() - digamma_terms
 
     @property
     def _natural_params(self) -> tuple[Any]:

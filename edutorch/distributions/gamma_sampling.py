@@ -127,19 +127,19 @@ class LogGammaSample(Function):
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
         backend = backends.of(concentration._array)
         alpha = np.asarray(backend.to_numpy(concentration._array)).astype(np.float64)
-        drawn = draw_log_gamma(alpha.reshape(-1)).reshape(alpha.shape)
-        ctx.save_for_backward(concentration, wrap(backend.from_numpy(drawn)))
-        return wrap(backend.from_numpy(drawn.astype(concentration._array.dtype)))
+        log_z = draw_log_gamma(alpha.reshape(-1)).reshape(alpha.shape)
+        ctx.save_for_backward(concentration, wrap(backend.from_numpy(log_z)))
+        return wrap(backend.from_numpy(log_z.astype(concentration._array.dtype)))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        concentration, drawn = ctx.saved_tensors
-        backend = backends.of(drawn._array)
-        slope = log_gamma_derivative(
-            backend.xp, concentration._array.astype("float64"), drawn._array
+        concentration, log_z = ctx.saved_tensors
+        backend = backends.of(log_z._array)
+        derivative = log_gamma_derivative(
+            backend.xp, concentration._array.astype("float64"), log_z._array
         )
-        return grads[0] * wrap(slope.astype(concentration._array.dtype))
+        return grads[0] * wrap(derivative.astype(concentration._array.dtype))
 
 
 def log_gamma_sample(concentration: Tensor, shape: tuple[int, ...]) -> Tensor:

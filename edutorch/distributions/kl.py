@@ -88,7 +88,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Any:
 
 
 @register_kl(Bernoulli, Bernoulli)
-def _bernoulli(p: Any, q: Any) -> Any:
+def _kl_bernoulli(p: Any, q: Any) -> Any:
     ones = p.probs * (softplus(-q.logits) - softplus(-p.logits))
     zeros = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
     ones = where(p.probs == 0, 0.0, where(q.probs == 0, math.inf, ones))
@@ -96,7 +96,7 @@ def _bernoulli(p: Any, q: Any) -> Any:
 
 
 @register_kl(Binomial, Binomial)
-def _binomial(p: Any, q: Any) -> Any:
+def _kl_binomial(p: Any, q: Any) -> Any:
     if bool((p.total_count < q.total_count).any()):
         raise NotImplementedError(
             "KL between Binomials where q.total_count > p.total_count is not implemented"
@@ -106,28 +106,28 @@ def _binomial(p: Any, q: Any) -> Any:
 
 
 @register_kl(Categorical, Categorical)
-def _categorical(p: Any, q: Any) -> Any:
+def _kl_categorical(p: Any, q: Any) -> Any:
     terms = p.probs * (p.logits - q.logits)
     return where(p.probs == 0, 0.0, where(q.probs == 0, math.inf, terms)).sum(-1)
 
 
 @register_kl(OneHotCategorical, OneHotCategorical)
-def _one_hot(p: Any, q: Any) -> Any:
-    return _categorical(p._categorical, q._categorical)
+def _kl_one_hot(p: Any, q: Any) -> Any:
+    return _kl_categorical(p._categorical, q._categorical)
 
 
 @register_kl(Geometric, Geometric)
-def _geometric(p: Any, q: Any) -> Any:
+def _kl_geometric(p: Any, q: Any) -> Any:
     return -p.entropy() - (-q.probs).log1p() / p.probs - q.logits
 
 
 @register_kl(Poisson, Poisson)
-def _poisson(p: Any, q: Any) -> Any:
+def _kl_poisson(p: Any, q: Any) -> Any:
     return p.rate * (p.rate.log() - q.rate.log()) - (p.rate - q.rate)
 
 
 @register_kl(ContinuousBernoulli, ContinuousBernoulli)
-def _continuous_bernoulli(p: Any, q: Any) -> Any:
+def _kl_continuous_bernoulli(p: Any, q: Any) -> Any:
     p_term = p._cont_bern_log_norm() + (-p.probs).log1p()
     q_term = q._cont_bern_log_norm() + (-q.probs).log1p()
     # Rounding may give a negative value for nearly equal distributions.
@@ -135,58 +135,58 @@ def _continuous_bernoulli(p: Any, q: Any) -> Any:
 
 
 @register_kl(Beta, Beta)
-def _beta(p: Any, q: Any) -> Any:
-    return _dirichlet(p._dirichlet, q._dirichlet)
+def _kl_beta(p: Any, q: Any) -> Any:
+    return _kl_dirichlet(p._dirichlet, q._dirichlet)
 
 
 @register_kl(Dirichlet, Dirichlet)
-def _dirichlet(p: Any, q: Any) -> Any:
+def _kl_dirichlet(p: Any, q: Any) -> Any:
     a, b = p.concentration, q.concentration
-    size = a.sum(-1).lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
-    slopes = a.digamma() - a.sum(-1, keepdim=True).digamma()
-    return size + ((a - b) * slopes).sum(-1)
+    log_norm = a.sum(-1).lgamma() - b.sum(-1).lgamma() - (a.lgamma() - b.lgamma()).sum(-1)
+    digamma_difference = a.digamma() - a.sum(-1, keepdim=True).digamma()
+    return log_norm + ((a - b) * digamma_difference).sum(-1)
 
 
 @register_kl(Exponential, Exponential)
-def _exponential(p: Any, q: Any) -> Any:
+def _kl_exponential(p: Any, q: Any) -> Any:
     ratio = q.rate / p.rate
     return ratio - 1 - ratio.log()
 
 
 @register_kl(Gamma, Gamma)
-def _gamma(p: Any, q: Any) -> Any:
+def _kl_gamma(p: Any, q: Any) -> Any:
     a, b = p.concentration, q.concentration
-    size = b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma()
-    return size + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
+    log_norm = b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma()
+    return log_norm + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
 
 
 @register_kl(Gumbel, Gumbel)
-def _gumbel(p: Any, q: Any) -> Any:
+def _kl_gumbel(p: Any, q: Any) -> Any:
     ratio, shift = p.scale / q.scale, (q.loc - p.loc) / q.scale
     moment = (shift + (1 + ratio).lgamma()).exp()
     return -ratio.log() - shift + ratio * EULER + moment - (1 + EULER)
 
 
 @register_kl(Normal, Normal)
-def _normal(p: Any, q: Any) -> Any:
+def _kl_normal(p: Any, q: Any) -> Any:
     ratio = (p.scale / q.scale).square()
     squared_distance = ((p.loc - q.loc) / q.scale).square()
     return 0.5 * (ratio + squared_distance - 1 - ratio.log())
 
 
 @register_kl(HalfNormal, HalfNormal)
-def _half_normal(p: Any, q: Any) -> Any:
-    return _normal(p.base_dist, q.base_dist)
+def _kl_half_normal(p: Any, q: Any) -> Any:
+    return _kl_normal(p.base_dist, q.base_dist)
 
 
 @register_kl(Laplace, Laplace)
-def _laplace(p: Any, q: Any) -> Any:
+def _kl_laplace(p: Any, q: Any) -> Any:
     ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
     return -ratio.log() + distance / q.scale + ratio * (-distance / p.scale).exp() - 1
 
 
 @register_kl(Cauchy, Cauchy)
-def _cauchy(p: Any, q: Any) -> Any:
+def _kl_cauchy(p: Any, q: Any) -> Any:
     """Paper: F. Chyzak and F. Nielsen, A closed-form formula for the Kullback-Leibler divergence
     between Cauchy distributions, 2019."""
     numerator = (p.scale + q.scale).square() + (p.loc - q.loc).square()
@@ -194,20 +194,20 @@ def _cauchy(p: Any, q: Any) -> Any:
 
 
 @register_kl(Pareto, Pareto)
-def _pareto(p: Any, q: Any) -> Any:
+def _kl_pareto(p: Any, q: Any) -> Any:
     ratio = q.alpha / p.alpha
     kl = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
     return where(p.scale < q.scale, math.inf, kl)
 
 
 @register_kl(Uniform, Uniform)
-def _uniform(p: Any, q: Any) -> Any:
+def _kl_uniform(p: Any, q: Any) -> Any:
     kl = ((q.high - q.low) / (p.high - p.low)).log()
     return where((q.low > p.low) | (q.high < p.high), math.inf, kl)
 
 
 @register_kl(ExponentialFamily, ExponentialFamily)
-def _exponential_family(p: Any, q: Any) -> Any:
+def _kl_exponential_family(p: Any, q: Any) -> Any:
     """By the Bregman divergence of the log normalizer: F(θq) - F(θp) - (θq - θp) · F'(θp)."""
     from ..autograd import grad
 
@@ -217,12 +217,12 @@ def _exponential_family(p: Any, q: Any) -> Any:
             "using Bregman divergences"
         )
     with enable_grad():
-        own = [natural_param.detach().requires_grad_() for natural_param in p._natural_params]
-        normalizer = p._log_normalizer(*own)
-    slopes = grad(normalizer.sum(), own, create_graph=True)
+        p_params = [natural_param.detach().requires_grad_() for natural_param in p._natural_params]
+        normalizer = p._log_normalizer(*p_params)
+    means = grad(normalizer.sum(), p_params, create_graph=True)
     result = q._log_normalizer(*q._natural_params) - normalizer
-    for theta, other, slope in zip(own, q._natural_params, slopes, strict=True):
-        result = result - sum_rightmost((other - theta) * slope, len(q.event_shape))
+    for p_param, q_param, mean in zip(p_params, q._natural_params, means, strict=True):
+        result = result - sum_rightmost((q_param - p_param) * mean, len(q.event_shape))
     return result
 
 
@@ -250,7 +250,7 @@ def log_determinant(normal: Any) -> Any:
 
 @register_kl(MultivariateNormal, MultivariateNormal)
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
-def _onto_multivariate(p: Any, q: Any) -> Any:
+def _kl_to_multivariate(p: Any, q: Any) -> Any:
     """(log det Σq - log det Σp + tr(Σq⁻¹ Σp) + distance² - n) / 2."""
     check_same_event(p, q)
     n = p.event_shape[0]
@@ -270,7 +270,7 @@ def _onto_multivariate(p: Any, q: Any) -> Any:
 
 @register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
-def _onto_low_rank(p: Any, q: Any) -> Any:
+def _kl_to_low_rank(p: Any, q: Any) -> Any:
     """As above, with Σq⁻¹ = D⁻¹ - AᵀA by Woodbury's identity, A = C⁻¹ᐟ² Wᵀ D⁻¹."""
     check_same_event(p, q)
     scaled = q.cov_factor.mT / q.cov_diag.unsqueeze(-2)
@@ -293,14 +293,14 @@ def _onto_low_rank(p: Any, q: Any) -> Any:
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
-def _transformed(p: Any, q: Any) -> Any:
+def _kl_transformed(p: Any, q: Any) -> Any:
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError("the transforms of p and q are not the same")
     return kl_divergence(p.base_dist, q.base_dist)
 
 
 @register_kl(Independent, Independent)
-def _independent(p: Any, q: Any) -> Any:
+def _kl_independent(p: Any, q: Any) -> Any:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
         raise NotImplementedError("p and q take other numbers of dimensions together")
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)

@@ -149,10 +149,10 @@ class ExpRelaxedCategorical(CategoricalBased):
             self._validate_sample(value)
         count = self.event_shape[0]
         logits, value = broadcast_all(self.logits, value)
-        size = full_like(self.temperature, float(count)).lgamma()
-        size = size + (count - 1) * self.temperature.log()
+        log_norm = full_like(self.temperature, float(count)).lgamma()
+        log_norm = log_norm + (count - 1) * self.temperature.log()
         score = logits - value * self.temperature
-        return (score - score.logsumexp(-1, keepdim=True)).sum(-1) + size
+        return (score - score.logsumexp(-1, keepdim=True)).sum(-1) + log_norm
 
 
 class RelaxedOneHotCategorical(RelaxedDistribution):

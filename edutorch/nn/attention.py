@@ -39,17 +39,17 @@ def sdpa_kernel(
     ...     nn.functional.scaled_dot_product_attention(*ones(3, 1, 2, 4)).shape
     torch.Size([1, 2, 4])
     """
-    chosen = {backends} if isinstance(backends, SDPBackend) else set(backends)
-    invalid = [backend for backend in chosen if not isinstance(backend, SDPBackend)]
+    enabled = {backends} if isinstance(backends, SDPBackend) else set(backends)
+    invalid = [backend for backend in enabled if not isinstance(backend, SDPBackend)]
     if invalid:
         raise ArgumentError(
             "sdpa_kernel", f"argument `backends` must hold SDPBackend values, got {invalid[0]!r}",
             hint="for instance nn.attention.SDPBackend.MATH",
         )  # fmt: skip
     with cuda.sdp_kernel(
-        enable_flash=SDPBackend.FLASH_ATTENTION in chosen,
-        enable_math=SDPBackend.MATH in chosen,
-        enable_mem_efficient=SDPBackend.EFFICIENT_ATTENTION in chosen,
-        enable_cudnn=SDPBackend.CUDNN_ATTENTION in chosen,
+        enable_flash=SDPBackend.FLASH_ATTENTION in enabled,
+        enable_math=SDPBackend.MATH in enabled,
+        enable_mem_efficient=SDPBackend.EFFICIENT_ATTENTION in enabled,
+        enable_cudnn=SDPBackend.CUDNN_ATTENTION in enabled,
     ):
         yield

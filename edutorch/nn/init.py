@@ -97,8 +97,8 @@ def trunc_normal_(
         tries += 1
         if tries > 1000:
             raise ValueError(f"trunc_normal_: almost no normal number lies from {a} to {b}")
-        again = zeros(*tensor.shape, dtype=tensor.dtype, device=tensor.device)
-        tensor.copy_(where(outside, again.normal_(mean, std, generator=generator), tensor))
+        redrawn = zeros(*tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        tensor.copy_(where(outside, redrawn.normal_(mean, std, generator=generator), tensor))
         outside = (tensor < a).logical_or(tensor > b)
     return tensor
 

@@ -262,7 +262,7 @@ def test_ctc_loss_sums_over_all_alignments():
     ({"targets": edutorch.tensor([1, 2])}, RuntimeError, "target_lengths"),
     ({"input_lengths": edutorch.ones(4)}, RuntimeError, "integral"),
     ({"log_probs": edutorch.ones(4)}, RuntimeError, r"\(t n c\)"),
-    ({"log_probs": edutorch.ones(8, 4, 5).half()}, RuntimeError, "16 bits"),
+    ({"log_probs": edutorch.ones(8, 4, 5).half()}, RuntimeError, "16-bit floats"),
     ({"reduction": "all"}, ValueError, "not a valid"),
 ], ids=str)  # fmt: skip
 def test_mistakes_of_ctc_loss(change, error, text):

@@ -129,7 +129,7 @@ def max_of_windows(input: Tensor, window_positions: Sequence[Tensor]) -> tuple[T
             Shorter windows repeat their last position.
     """
     rank = len(window_positions)
-    lead, sizes = input.shape[:-rank], input.shape[-rank:]
+    leading, sizes = input.shape[:-rank], input.shape[-rank:]
     counts = tuple(positions.shape[-2] for positions in window_positions)
     position: Any = 0
     for axis, positions in enumerate(window_positions):
@@ -140,19 +140,19 @@ def max_of_windows(input: Tensor, window_positions: Sequence[Tensor]) -> tuple[T
         math.prod(counts),
         math.prod(positions.shape[-1] for positions in window_positions),
     )
-    flat = reshape(input, (*lead, math.prod(sizes)))
+    flat = reshape(input, (*leading, math.prod(sizes)))
     position = reshape(position, (*position.shape[: -2 * rank], count, taps))
-    position = position.expand(*lead, count, taps)
+    position = position.expand(*leading, count, taps)
     with no_grad():
-        values_in_windows = gather(flat, -1, reshape(position, (*lead, count * taps)))
+        values_in_windows = gather(flat, -1, reshape(position, (*leading, count * taps)))
         values_in_windows = reshape(values_in_windows, position.shape)
         max_index = gather(position, -1, argmax(values_in_windows, -1, keepdim=True))
-    values = gather(flat, -1, reshape(max_index, (*lead, count)))
+    values = gather(flat, -1, reshape(max_index, (*leading, count)))
     if values.is_floating_point() and not is_free_of_nan(values):
         with no_grad():
             max_index = gather(position, -1, argmax_or_last_nan(values_in_windows))
-        values = gather(flat, -1, reshape(max_index, (*lead, count)))
-    return reshape(values, (*lead, *counts)), reshape(max_index, (*lead, *counts))
+        values = gather(flat, -1, reshape(max_index, (*leading, count)))
+    return reshape(values, (*leading, *counts)), reshape(max_index, (*leading, *counts))
 
 
 def argmax_or_last_nan(values: Tensor) -> Tensor:

@@ -200,8 +200,8 @@ def conv_transpose_nd(
 ) -> Array:
     """Transposed convolution: the gradient of `conv2d` by its input, of spatial shape `size`."""
     if is_half_array(input):
-        again = conv_transpose_nd.op.forward
-        return compute_in_float32(again, xp, input, weight, size, stride, pads, dilation, groups)
+        forward = conv_transpose_nd.op.forward
+        return compute_in_float32(forward, xp, input, weight, size, stride, pads, dilation, groups)
     kernel, count = weight.shape[2:], input.shape[2:]
     n, o, per_group = input.shape[0], weight.shape[0], weight.shape[1]
     sizes = (s + sum(p) for s, p in zip(size, pads, strict=True))
@@ -210,12 +210,12 @@ def conv_transpose_nd(
     input = xp.ascontiguousarray(input)  # a gradient may be a broadcast scalar
     y = xp.zeros((n, groups * per_group, *sizes), input.dtype)
     for part in split_batch(input, groups * window * math.prod(count)):
-        answer = input[part].reshape(-1, groups, o // groups, math.prod(count))
-        spread = xp.matmul(filters, answer)
+        gradient = input[part].reshape(-1, groups, o // groups, math.prod(count))
+        spread = xp.matmul(filters, gradient)
         spread = spread.reshape(-1, groups * per_group, math.prod(kernel), *count)
         image = y[part]
-        for number, place in enumerate(tap_slices(kernel, stride, dilation, count)):
-            image[place] += spread[:, :, number]
+        for index, tap in enumerate(tap_slices(kernel, stride, dilation, count)):
+            image[tap] += spread[:, :, index]
     return y[interior(pads, size)]
 
 
@@ -235,9 +235,9 @@ def conv_weight_grad(
 ) -> Array:
     """The gradient of `conv2d` by its filters."""
     if is_half_array(input):
-        again = conv_weight_grad.op.forward
+        forward = conv_weight_grad.op.forward
         return compute_in_float32(
-            again, xp, input, response, kernel, stride, pads, dilation, groups
+            forward, xp, input, response, kernel, stride, pads, dilation, groups
         )
     o, count = response.shape[1], response.shape[2:]
     size = input.shape[1] // groups * math.prod(kernel)
@@ -245,10 +245,10 @@ def conv_weight_grad(
     y = xp.zeros((groups, o // groups, size), input.dtype)
     for part in split_batch(input, groups * size * math.prod(count)):
         image = pad_array(xp, input[part], pads)
-        seen = im2col(xp, image, kernel, stride, dilation, count)
-        seen = seen.reshape(-1, groups, size, seen.shape[2])
-        answer = response[part].reshape(-1, groups, o // groups, seen.shape[3])
-        y += xp.matmul(answer, seen.swapaxes(2, 3)).sum(0)
+        cols = im2col(xp, image, kernel, stride, dilation, count)
+        cols = cols.reshape(-1, groups, size, cols.shape[2])
+        gradient = response[part].reshape(-1, groups, o // groups, cols.shape[3])
+        y += xp.matmul(gradient, cols.swapaxes(2, 3)).sum(0)
     return y.reshape(o, input.shape[1] // groups, *kernel)
 
 

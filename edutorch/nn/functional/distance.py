@@ -79,8 +79,10 @@ def is_extreme(lengths: Tensor, p: float = 2.0) -> bool:
         return True
     if not array.size:
         return False
-    least, most = safe_norm_range(array.itemsize == 8, p)  # 16-bit lengths are computed in float32
-    return not (array.min() > least and array.max() < most)  # with NaN, too
+    minimum, maximum_norm = safe_norm_range(
+        array.itemsize == 8, p
+    )  # 16-bit lengths are computed in float32
+    return not (array.min() > minimum and array.max() < maximum_norm)  # with NaN, too
 
 
 @functools.cache
@@ -90,10 +92,10 @@ def safe_norm_range(is_double: bool, p: float) -> tuple[float, float]:
     return float((limits.tiny / limits.eps) ** (1 / p)), float(limits.max ** (1 / p))
 
 
-def max_abs(x: Tensor, dim: Any, least: float = 0.0) -> Tensor:
-    """Return the largest |x| along `dim`, at least `least`, as a constant to divide by."""
+def max_abs(x: Tensor, dim: Any, minimum: float = 0.0) -> Tensor:
+    """Return the largest |x| along `dim`, at least `minimum`, as a constant to divide by."""
     with no_grad():
-        largest = clamp(amax(abs_(x), dim, True), min=least)
+        largest = clamp(amax(abs_(x), dim, True), min=minimum)
         return where((largest > 0) & (largest < float("inf")), largest, 1.0)
 
 

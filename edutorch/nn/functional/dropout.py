@@ -31,8 +31,8 @@ def apply_dropout(
     if not training or p == 0 or not input.numel():
         return input
     with no_grad():
-        kept = rand(*shape, device=input.device) >= p
-        mask = kept.to(input.dtype) * (1 / (1 - p) if p < 1 else 0)
+        keep_mask = rand(*shape, device=input.device) >= p
+        mask = keep_mask.to(input.dtype) * (1 / (1 - p) if p < 1 else 0)
     return input.mul_(mask) if inplace else input * mask
 
 
@@ -174,10 +174,10 @@ def apply_alpha_dropout(
     if not training or p == 0:
         return input
     with no_grad():
-        kept = rand(*shape, device=input.device) >= p
+        keep_mask = rand(*shape, device=input.device) >= p
     scale = 1 / math.sqrt((1 - p) * (1 + p * ALPHA**2)) if p < 1 else 0.0
 
     def drop(x: Tensor) -> Tensor:
-        return where(kept, x, ALPHA) * scale - scale * p * ALPHA
+        return where(keep_mask, x, ALPHA) * scale - scale * p * ALPHA
 
     return apply_in_place(input, name, drop) if inplace else drop(input)

@@ -212,10 +212,10 @@ def embedding_bag(
     bag = searchsorted(starts.long(), positions, right=True) - 1
     vectors = select_rows(weight, indices, scale_grad_by_freq)
     if padding_idx is not None:
-        kept = (indices != resolve_padding_idx(weight, padding_idx)).nonzero()[:, 0]
-        vectors, bag = index_select(vectors, 0, kept), index_select(bag, 0, kept)
+        not_padding = (indices != resolve_padding_idx(weight, padding_idx)).nonzero()[:, 0]
+        vectors, bag = index_select(vectors, 0, not_padding), index_select(bag, 0, not_padding)
         if per_sample_weights is not None:
-            per_sample_weights = index_select(reshape(per_sample_weights, (-1,)), 0, kept)
+            per_sample_weights = index_select(reshape(per_sample_weights, (-1,)), 0, not_padding)
     if per_sample_weights is not None:
         per_sample_weights = reshape(per_sample_weights, (-1, 1))
     return reduce_bags(vectors, bag, starts.numel(), mode, per_sample_weights)

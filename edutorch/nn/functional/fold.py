@@ -42,11 +42,11 @@ def fold_forward(
     """col2im: each column is added at its window; see `fold`."""
     n, channels = input.shape[0], input.shape[1] // math.prod(kernel)
     count = output_shape("fold", (n, channels, *size), kernel, stride, pads, dilation)
-    seen = input.reshape(n, channels, math.prod(kernel), *count)
+    values = input.reshape(n, channels, math.prod(kernel), *count)
     sizes = (s + sum(p) for s, p in zip(size, pads, strict=True))
     y = xp.zeros((n, channels, *sizes), input.dtype)
-    for number, place in enumerate(tap_slices(kernel, stride, dilation, count)):
-        y[place] += seen[:, :, number]
+    for index, tap in enumerate(tap_slices(kernel, stride, dilation, count)):
+        y[tap] += values[:, :, index]
     return y[interior(pads, size)]
 
 

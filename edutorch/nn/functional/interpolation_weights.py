@@ -65,12 +65,12 @@ def resample(input: Tensor, axis: int, table: TapTable) -> Tensor:
     positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
     if table.is_gather:
         return index_select(input, axis, tensor(positions, device=device))
-    lead, rest = input.shape[:axis], input.shape[axis + 1 :]
+    leading, trailing = input.shape[:axis], input.shape[axis + 1 :]
     weights = tensor(table.weights, dtype=input.dtype, device=device)
-    weights = reshape(weights, (outputs, width) + (1,) * len(rest))
+    weights = reshape(weights, (outputs, width) + (1,) * len(trailing))
     if width > FEW_TAPS or input.element_size() < 4:
         values = index_select(input, axis, tensor(positions, device=device))
-        return total(reshape(values, (*lead, outputs, width, *rest)) * weights, axis + 1)
+        return total(reshape(values, (*leading, outputs, width, *trailing)) * weights, axis + 1)
     y = index_select(input, axis, tensor(positions[::width], device=device)) * weights[:, 0]
     for tap in range(1, width):
         values = index_select(input, axis, tensor(positions[tap::width], device=device))
@@ -120,25 +120,27 @@ def cubic_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
     for i in range(count):
         coordinate = i * step if align_corners else (i + 0.5) * step - 0.5
         low = math.floor(coordinate)
-        around = range(low - 1, low + 3)
-        taps.append([(min(max(j, 0), n - 1), cubic_weight(coordinate - j, -0.75)) for j in around])
+        neighbours = range(low - 1, low + 3)
+        taps.append(
+            [(min(max(j, 0), n - 1), cubic_weight(coordinate - j, -0.75)) for j in neighbours]
+        )
     return taps
 
 
 def antialiased_taps(
-    n: int, count: int, step: float, reach: float, weight: Callable[[float], float]
+    n: int, count: int, step: float, radius: float, weight: Callable[[float], float]
 ) -> Taps:
     """All elements in the support of the filter `weight`, which is widened when shrinking."""
-    wide = max(step, 1.0)
+    scale = max(step, 1.0)
     taps: Taps = []
     for i in range(count):
         centre = step * (i + 0.5)
-        start = max(int(centre - reach * wide + 0.5), 0)
-        end = min(int(centre + reach * wide + 0.5), n)
-        shares = [weight((j - centre + 0.5) / wide) for j in range(start, end)]
-        whole = sum(shares) or 1.0
+        start = max(int(centre - radius * scale + 0.5), 0)
+        end = min(int(centre + radius * scale + 0.5), n)
+        shares = [weight((j - centre + 0.5) / scale) for j in range(start, end)]
+        total_weight = sum(shares) or 1.0
         taps.append(
-            [(j, share / whole) for j, share in zip(range(start, end), shares, strict=True)]
+            [(j, share / total_weight) for j, share in zip(range(start, end), shares, strict=True)]
         )
     return taps
 

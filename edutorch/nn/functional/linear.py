@@ -83,11 +83,11 @@ linear.op.composed = one_output
 def compute_in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array:
     """Compute on 16-bit floats as processors do: in float32, rounded once at the end."""
     dtype = next(argument.dtype for argument in arguments if hasattr(argument, "dtype"))
-    wide = (
+    operands = (
         argument.astype("float32") if hasattr(argument, "dtype") else argument
         for argument in arguments
     )
-    return forward(xp, *wide).astype(dtype)
+    return forward(xp, *operands).astype(dtype)
 
 
 def flatten_batch(x: Any) -> Any:

@@ -98,12 +98,12 @@ def pad(
 
 def check_border(mode: str, size: int, before: int, behind: int) -> None:
     """Raise ShapeError unless an axis is long enough for the padding."""
-    far = max(before, behind)
+    width = max(before, behind)
     if size + before + behind < (mode != "circular"):
         raise ShapeError("pad", f"cuts off more than there is: {size} numbers")
-    if mode == "reflect" and far >= size:
+    if mode == "reflect" and width >= size:
         raise ShapeError("pad", f"reflected padding must be less than the size, {size}")
-    if mode == "circular" and far > size:
+    if mode == "circular" and width > size:
         raise ShapeError("pad", f"circular padding of more than the size, {size}")
 
 

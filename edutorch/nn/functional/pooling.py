@@ -49,8 +49,8 @@ def max_pool(
     image = pad_array(xp, input, windows.pads, lowest_value(xp, input))
     first, *others = windows.taps
     y = image[first].copy()
-    for place in others:
-        xp.maximum(y, image[place], out=y)
+    for tap in others:
+        xp.maximum(y, image[tap], out=y)
     return y
 
 
@@ -77,13 +77,13 @@ def max_pool_indices(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
     tap = xp.zeros(shape, "int8" if len(windows.taps) < 128 else "int32")
     if any(map(max, windows.pads)):
         tap += first_inner_tap(xp, windows).astype(tap.dtype)
-    for number, place in enumerate(windows.taps):
-        seen = image[place]
-        wins = seen > best
+    for index, tap_slice in enumerate(windows.taps):
+        values = image[tap_slice]
+        wins = values > best
         if is_floating:
-            wins |= seen != seen
-        xp.copyto(best, seen, where=wins)
-        xp.copyto(tap, number, where=wins)
+            wins |= values != values
+        xp.copyto(best, values, where=wins)
+        xp.copyto(tap, index, where=wins)
     return tap
 
 
@@ -102,15 +102,15 @@ def first_maximal_tap(xp: Any, image: Array, largest: Array, windows: Windows) -
 
 def first_inner_tap(xp: Any, windows: Windows) -> Array:
     """Return the first tap of each window that lies in the image, or -1."""
-    first, is_blind = xp.zeros((), int), xp.zeros((), bool)
+    first, misses_image = xp.zeros((), int), xp.zeros((), bool)
     for axis in range(windows.rank):
         dilation, kernel = windows.dilation[axis], windows.kernel[axis]
         start = xp.arange(windows.count[axis]) * windows.stride[axis] - windows.padding[axis]
-        along = xp.maximum(-(start // dilation), 0)
-        is_outside = (start + along * dilation >= windows.sizes[axis]) | (along >= kernel)
-        first = first[..., None] * kernel + along
-        is_blind = is_blind[..., None] | is_outside
-    return xp.where(is_blind, -1, first)
+        tap = xp.maximum(-(start // dilation), 0)
+        is_outside = (start + tap * dilation >= windows.sizes[axis]) | (tap >= kernel)
+        first = first[..., None] * kernel + tap
+        misses_image = misses_image[..., None] | is_outside
+    return xp.where(misses_image, -1, first)
 
 
 @layer(
@@ -124,12 +124,12 @@ def max_pool_scatter(
     """Scatter each element to the tap that it was taken from."""
     windows = get_windows("max_pool", shape, *settings)
     y = pad_array(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
-    for number, place in enumerate(windows.taps):
+    for index, tap_slice in enumerate(windows.taps):
         if windows.disjoint:
-            xp.copyto(y[place], input, where=tap == number)
+            xp.copyto(y[tap_slice], input, where=tap == index)
         else:
-            y[place] += xp.where(tap == number, input, 0)  # ∞ · 0 would be NaN
-    return windows.inside(y)
+            y[tap_slice] += xp.where(tap == index, input, 0)  # ∞ · 0 would be NaN
+    return windows.crop(y)
 
 
 @layer(public="max_pool2d max_pool1d max_pool3d", node="GatherBackward0")
@@ -138,8 +138,8 @@ def max_pool_gather(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]
     windows = get_windows("max_pool", input.shape, *settings)
     image = pad_array(xp, input, windows.pads)
     y = xp.zeros(tap.shape, input.dtype)
-    for number, place in enumerate(windows.taps):
-        xp.copyto(y, image[place], where=tap == number)
+    for index, tap_slice in enumerate(windows.taps):
+        xp.copyto(y, image[tap_slice], where=tap == index)
     return y
 
 
@@ -330,8 +330,8 @@ def avg_pool(
     windows = get_windows("avg_pool", input.shape, kernel_size, stride, padding, ones, ceil_mode)
     image = pad_array(xp, input, windows.pads)
     total = xp.zeros((*input.shape[: -windows.rank], *windows.count), input.dtype)
-    for place in windows.taps:
-        total += image[place]
+    for tap in windows.taps:
+        total += image[tap]
     return total / pool_divisors(xp, windows, count_include_pad, divisor_override, input.dtype)
 
 
@@ -347,12 +347,12 @@ def avg_pool_grad(xp: Any, input: Array, shape: Sequence[int], settings: tuple[A
     windows = get_windows("avg_pool", shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
     share = input / pool_divisors(xp, windows, include, override, input.dtype)
     y = pad_array(xp, xp.zeros(tuple(shape), input.dtype), windows.pads)
-    for place in windows.taps:
+    for tap in windows.taps:
         if windows.disjoint:
-            y[place] = share
+            y[tap] = share
         else:
-            y[place] += share
-    return windows.inside(y)
+            y[tap] += share
+    return windows.crop(y)
 
 
 avg_pool.vjp(

@@ -150,9 +150,9 @@ def run_recurrent(
         params: for each layer and direction w_ih, w_hh, b_ih, b_hh (and w_hr).
     """
     directions = (False, True) if bidirectional else (False,)
-    runs = num_layers * len(directions)
-    check_states(states, params, runs, sizes)
-    per_run = len(params) // runs
+    count = num_layers * len(directions)
+    check_states(states, params, count, sizes)
+    per_run = len(params) // count
     last = []
     for layer in range(num_layers):
         layer_outputs = []
@@ -170,16 +170,16 @@ def run_recurrent(
     return x, tuple(stack(tensors) for tensors in zip(*last, strict=True))
 
 
-def check_states(states: State, params: Sequence[Tensor], runs: int, sizes: Sequence[int]) -> None:
+def check_states(states: State, params: Sequence[Tensor], count: int, sizes: Sequence[int]) -> None:
     """Raise ShapeError unless there is an initial state for each layer, direction and sample."""
     for state in states:
-        if state.ndim != 3 or tuple(state.shape[:2]) != (runs, sizes[0]):
+        if state.ndim != 3 or tuple(state.shape[:2]) != (count, sizes[0]):
             raise ShapeError(
-                "rnn", f"Expected hidden size ({runs}, {sizes[0]}, …), one state for each layer "
+                "rnn", f"Expected hidden size ({count}, {sizes[0]}, …), one state for each layer "
                 "(and direction) and sample", {"hx": tuple(state.shape)},
             )  # fmt: skip
-    if not params or len(params) % runs:
+    if not params or len(params) % count:
         raise ShapeError(
-            "rnn", f"expected the weights of {runs} layers (and directions)",
+            "rnn", f"expected the weights of {count} layers (and directions)",
             {"params": f"{len(params)} tensors"},
         )  # fmt: skip

@@ -101,11 +101,11 @@ def output_shape(
         for settings in zip(sizes, kernel, stride, pads, dilation, strict=True)
     )
     if min(count) < 1:
-        reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+        extent = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
         raise ShapeError(
             op,
             "Kernel size can't be greater than actual input size",
-            {"input": tuple(shape), "window": reach, "padding": pads},
+            {"input": tuple(shape), "window": extent, "padding": pads},
             "the image has become too small: use fewer poolings and strides, or padding",
         )
     return count
@@ -115,8 +115,8 @@ def pad_array(xp: Any, input: Array, pads: Pads, value: float = 0) -> Array:
     """Return the image padded with a constant."""
     if not any(map(max, pads)):
         return input
-    lead, sizes = input.shape[: -len(pads)], input.shape[-len(pads) :]
-    shape = (*lead, *(a + n + b for n, (a, b) in zip(sizes, pads, strict=True)))
+    leading, sizes = input.shape[: -len(pads)], input.shape[-len(pads) :]
+    shape = (*leading, *(a + n + b for n, (a, b) in zip(sizes, pads, strict=True)))
     y = xp.full(shape, value, input.dtype) if value else xp.zeros(shape, input.dtype)
     y[interior(pads, sizes)] = input
     return y
@@ -166,26 +166,26 @@ class Windows:
                 f"{op}{self.rank}d", "only the batch may be empty", {"input": tuple(shape)}
             )
         self.kernel, self.stride, self.padding, self.dilation = kernel, stride, padding, dilation
-        reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
-        if any(p < 0 or 2 * p > r for p, r in zip(padding, reach, strict=True)):
+        extent = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
+        if any(p < 0 or 2 * p > r for p, r in zip(padding, extent, strict=True)):
             raise ShapeError(
                 op, "pad should be at most half of effective kernel size",
                 {"padding": padding, "kernel_size": kernel},
             )  # fmt: skip
-        self.count = self._count(op, shape, ceil_mode)
-        settings = zip(self.sizes, stride, padding, reach, self.count, strict=True)
+        self.count = self._count_positions(op, shape, ceil_mode)
+        settings = zip(self.sizes, stride, padding, extent, self.count, strict=True)
         self.pads = tuple((p, max(p, r + s * (c - 1) - n - p)) for n, s, p, r, c in settings)
-        self.disjoint = all(s >= r for s, r in zip(stride, reach, strict=True))
+        self.disjoint = all(s >= r for s, r in zip(stride, extent, strict=True))
         self.may_miss_image = max(dilation) > 1 and any(map(max, self.pads))
         self.taps = list(tap_slices(kernel, stride, dilation, self.count))
 
-    def _count(self, op: str, shape: Sequence[int], ceil_mode: bool) -> Counts:
+    def _count_positions(self, op: str, shape: Sequence[int], ceil_mode: bool) -> Counts:
         counts, settings = [], (self.sizes, self.kernel, self.stride, self.padding, self.dilation)
         for n, k, s, p, d in zip(*settings, strict=True):
-            number = count_positions(n + (s - 1 if ceil_mode else 0), k, s, (p, p), d)
-            if ceil_mode and (number - 1) * s >= n + p:
-                number -= 1  # a window must begin inside the image or its left border
-            counts.append(number)
+            positions = count_positions(n + (s - 1 if ceil_mode else 0), k, s, (p, p), d)
+            if ceil_mode and (positions - 1) * s >= n + p:
+                positions -= 1  # a window must begin inside the image or its left border
+            counts.append(positions)
         if min(counts) < 1:
             raise ShapeError(
                 op, "the window is larger than the image: the output would be empty",
@@ -194,7 +194,7 @@ class Windows:
             )  # fmt: skip
         return tuple(counts)
 
-    def inside(self, y: Array) -> Array:
+    def crop(self, y: Array) -> Array:
         """Crop the padding."""
         return y[interior(self.pads, self.sizes)]
 

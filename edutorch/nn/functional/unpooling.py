@@ -37,13 +37,13 @@ def max_unpool_nd(
     if input.shape != indices.shape:
         raise ShapeError(op, "each number needs an index: the shapes should be the same", shapes)
     size = unpooled_size(op, rank, input, kernel_size, stride, padding, output_size)
-    lead, size_flat = input.shape[:-rank], math.prod(size)
-    rows = (*lead, math.prod(input.shape[-rank:]))
+    leading, size_flat = input.shape[:-rank], math.prod(size)
+    rows = (*leading, math.prod(input.shape[-rank:]))
     flat = reshape(indices, rows)
     if flat.numel() and not bool(((flat >= 0) & (flat < size_flat)).all()):
         raise ShapeError(op, f"an index lies outside an image of {size}", shapes)
-    output = zeros(*lead, size_flat, dtype=input.dtype, device=input.device)
-    return reshape(scatter(output, -1, flat, reshape(input, rows)), (*lead, *size))
+    output = zeros(*leading, size_flat, dtype=input.dtype, device=input.device)
+    return reshape(scatter(output, -1, flat, reshape(input, rows)), (*leading, *size))
 
 
 def unpooled_size(
@@ -201,15 +201,19 @@ def fractional_max_pool_nd(
             op, "the windows do not fit", {"input": tuple(input.shape), "kernel_size": kernel,
             "output_size": counts}, "needed along each axis: output + kernel - 1 ≤ input",
         )  # fmt: skip
-    lead = (1, *input.shape[:1]) if input.ndim == rank + 1 else input.shape[:2]
+    leading = (1, *input.shape[:1]) if input.ndim == rank + 1 else input.shape[:2]
     if samples is None:
-        samples = rand(*lead, rank, dtype=input.dtype, device=input.device)
-    if samples.ndim != 3 or samples.shape[0] < lead[0] or samples.shape[1:] != (lead[1], rank):
+        samples = rand(*leading, rank, dtype=input.dtype, device=input.device)
+    if (
+        samples.ndim != 3
+        or samples.shape[0] < leading[0]
+        or samples.shape[1:] != (leading[1], rank)
+    ):
         raise ShapeError(
-            op, f"expected _random_samples of the shape {(*lead, rank)}",
+            op, f"expected _random_samples of the shape {(*leading, rank)}",
             {"input": tuple(input.shape), "_random_samples": tuple(samples.shape)},
         )  # fmt: skip
-    sample = reshape(samples[: lead[0]], (*input.shape[:-rank], rank))
+    sample = reshape(samples[: leading[0]], (*input.shape[:-rank], rank))
     order = (1, 0) if rank == 2 else (0, 1, 2)  # for images PyTorch draws the width first
     window_positions = [
         unsqueeze(window_starts(sample[..., index], n, m, k), -1) + arange(k, device=input.device)

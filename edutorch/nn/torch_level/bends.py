@@ -45,8 +45,8 @@ def rrelu(
     if generator is None or not training:
         return F.rrelu(input, lower, upper, training)
     with no_grad():
-        drawn = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return where(input > 0, input, (lower + (upper - lower) * drawn) * input)
+        uniform = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
+    return where(input > 0, input, (lower + (upper - lower) * uniform) * input)
 
 
 def rrelu_(
@@ -155,9 +155,9 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     """
     check_probability(p)
     with no_grad():
-        kept = ones_like(input) != 0
+        keep_mask = ones_like(input) != 0
         if train is not False:
-            kept = rand(*input.shape, device=input.device) >= p
+            keep_mask = rand(*input.shape, device=input.device) >= p
     if train is False:
-        return input.clone(), kept
-    return input * kept.to(input.dtype) * (1 / (1 - p) if p < 1 else 0), kept
+        return input.clone(), keep_mask
+    return input * keep_mask.to(input.dtype) * (1 / (1 - p) if p < 1 else 0), keep_mask

@@ -87,22 +87,22 @@ def rnn_relu_cell(
 
 
 def run_sequences(
-    step: Step, packed: bool, arguments: tuple[Any, ...], states_of: Callable[[Any], State]
+    step: Step, packed: bool, arguments: tuple[Any, ...], to_states: Callable[[Any], State]
 ) -> tuple[Tensor, State]:
     """Read either of PyTorch's two argument lists, and run the network."""
     if packed:
         data, batch_sizes, hx, *settings = arguments
-        return run_recurrent(step, data, batch_sizes.tolist(), states_of(hx), *settings)
+        return run_recurrent(step, data, batch_sizes.tolist(), to_states(hx), *settings)
     input, hx, *settings, batch_first = arguments
     x = transpose(input, 0, 1) if batch_first else input
     if x.ndim != 3:
         raise ShapeError("rnn", "expected (time, n, k)", {"input": tuple(input.shape)})
-    times, batch, features = x.shape
-    if not times:
+    steps, batch, features = x.shape
+    if not steps:
         raise ShapeError("rnn", "Expected sequence length to be larger than 0 in RNN")
-    flat = reshape(x, (times * batch, features))
-    y, last = run_recurrent(step, flat, [batch] * times, states_of(hx), *settings)
-    y = reshape(y, (times, batch, y.shape[-1]))
+    flat = reshape(x, (steps * batch, features))
+    y, last = run_recurrent(step, flat, [batch] * steps, to_states(hx), *settings)
+    y = reshape(y, (steps, batch, y.shape[-1]))
     return (transpose(y, 0, 1) if batch_first else y), last
 
 

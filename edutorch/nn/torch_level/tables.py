@@ -82,6 +82,6 @@ def argmax_rows(y: Tensor, weight: Tensor, indices: Tensor, bag: Tensor) -> Tens
         equal = (rows == largest) & (bag == bag_index).unsqueeze(1)
         if not indices.numel():
             return zeros(*y.shape, dtype=indices.dtype, device=indices.device)
-        chosen = indices[argmax(equal.long(), 0)]
-        result.append(chosen * equal.any(0).to(indices.dtype))
+        rows_of_maximum = indices[argmax(equal.long(), 0)]
+        result.append(rows_of_maximum * equal.any(0).to(indices.dtype))
     return stack(result)

@@ -44,13 +44,13 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec)}")
-    begin = 0
+    start = 0
     for parameter in parameters:
-        part = vec[begin : begin + parameter.numel()]
+        part = vec[start : start + parameter.numel()]
         if part.numel() != parameter.numel():
             raise ShapeError(
                 "vector_to_parameters", f"the vector ends before the parameters: {vec.numel()} "
                 "numbers are too few", {"vec": tuple(vec.shape)},
             )  # fmt: skip
         parameter.data = reshape(part, parameter.shape).detach()
-        begin += parameter.numel()
+        start += parameter.numel()

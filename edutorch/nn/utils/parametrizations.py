@@ -189,8 +189,8 @@ class _Orthogonal(Module):
         A = X - X.mH
         if self.orthogonal_map == "matrix_exp":
             return matrix_exp(A)[..., :k]
-        one = eye(n, dtype=A.dtype, device=A.device)
-        return solve(one - A / 2, one + A / 2)[..., :k]
+        identity = eye(n, dtype=A.dtype, device=A.device)
+        return solve(identity - A / 2, identity + A / 2)[..., :k]
 
     def right_inverse(self, Q: Tensor) -> Tensor:
         """Return an X for which `forward` gives Q (or an orthogonal matrix near it)."""
@@ -205,8 +205,8 @@ class _Orthogonal(Module):
             if self.with_base:
                 self.base = complete_basis(tall)
                 rows, columns = Q.shape[-2:]
-                one = eye(rows, columns, dtype=Q.dtype, device=Q.device)
-                return zeros_like(Q) - one
+                identity = eye(rows, columns, dtype=Q.dtype, device=Q.device)
+                return zeros_like(Q) - identity
             if self.orthogonal_map != "householder":
                 raise NotImplementedError(
                     "It is not possible to assign to the matrix exponential or the Cayley "
@@ -233,9 +233,9 @@ def complete_basis(Q: Tensor) -> Tensor:
 def is_orthogonal(Q: Tensor) -> bool:
     """Return True if the columns are orthonormal, up to rounding."""
     n, k = Q.shape[-2:]
-    one = eye(k, dtype=Q.dtype, device=Q.device)
+    identity = eye(k, dtype=Q.dtype, device=Q.device)
     product = matmul(Q.mH, Q)
-    return bool(allclose(product, one.expand(product.shape), atol=10 * n * finfo(Q.dtype).eps))
+    return bool(allclose(product, identity.expand(product.shape), atol=10 * n * finfo(Q.dtype).eps))
 
 
 def orthogonal(

@@ -161,7 +161,7 @@ def ctc_loss_forward(xp: Any, input: Array, labels: Any, times: Any, counts: Any
     """Minus the log-probability of each target: y = -log Σ α over the last states."""
     if input.dtype.itemsize < 4:
         raise DTypeError(
-            "ctc_loss_forward", "not implemented for numbers of 16 bits",
+            "ctc_loss", "not implemented for 16-bit floats",
             {"log_probs": dtypes.of(input.dtype)}, "use log_probs.float()",
         )  # fmt: skip
     return Alignments(input, labels, times, counts).losses()

@@ -103,8 +103,8 @@ def multi_margin_loss(
     losses = margins if p == 1 else margins * margins
     if weight is not None:
         losses = losses * unsqueeze(index_select(weight, 0, reshape(target, (-1,))), 1)
-    others = scatter_add(zeros_like(scores), 1, classes, zeros_like(scores) + 1) == 0
-    losses = mean(where(others, losses, 0.0), 1)
+    is_other = scatter_add(zeros_like(scores), 1, classes, zeros_like(scores) + 1) == 0
+    losses = mean(where(is_other, losses, 0.0), 1)
     return reduce_losses(reshape(losses, target.shape) if input.ndim < 2 else losses, reduction)
 
 

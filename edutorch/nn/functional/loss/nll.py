@@ -128,9 +128,9 @@ def resolve_classes(
     outside = ((target < 0) | (target >= classes)) & ~ignored
     if on_host and outside.any():
         raise class_error(target[outside].reshape(-1)[0], shape, classes)
-    inside = xp.where(ignored | outside, 0, target)
-    factor = xp.ones(target.shape, "float32") if weight is None else weight[inside]
-    return inside, xp.where(outside, float("nan"), xp.where(ignored, 0, factor))
+    valid = xp.where(ignored | outside, 0, target)
+    factor = xp.ones(target.shape, "float32") if weight is None else weight[valid]
+    return valid, xp.where(outside, float("nan"), xp.where(ignored, 0, factor))
 
 
 def are_classes(target: Array, classes: int) -> bool:

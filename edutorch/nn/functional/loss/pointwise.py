@@ -139,10 +139,10 @@ def reduce_array(xp: Any, losses: Array, reduction: str) -> Array:
         return losses
     if reduction not in REDUCTIONS:
         raise reduction_error(reduction)
-    short = losses.itemsize == 2  # 16-bit floats are accumulated in float32
-    total = xp.sum(losses, dtype="float32") if short else xp.sum(losses)
+    is_half = losses.itemsize == 2  # 16-bit floats are accumulated in float32
+    total = xp.sum(losses, dtype="float32") if is_half else xp.sum(losses)
     total = total if reduction == "sum" else total / (losses.size or float("nan"))
-    return total.astype(losses.dtype) if short else total
+    return total.astype(losses.dtype) if is_half else total
 
 
 def mean_divisor(losses: Any, reduction: str) -> int:

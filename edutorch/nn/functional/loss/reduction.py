@@ -36,11 +36,9 @@ def resolve_reduction(size_average: bool | None, reduce: bool | None, reduction:
         return (
             translate_elementwise_mean(reduction) if reduction == "elementwise_mean" else reduction
         )
-    chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead."
-    )
-    return chosen
+    name = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.")
+    return name
 
 
 def translate_elementwise_mean(reduction: str) -> str:
