@@ -113,9 +113,9 @@ import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from kernel import double
-from edutorch.kernels.cpu.blas import addresses
+from edutorch.kernels.cpu.blas import gemm_addresses
 a = np.ones((3, 3))
-double(addresses().dgemm, a)
+double(gemm_addresses().dgemm, a)
 print(int(a[0, 0]), sum(double.stats.cache_hits.values()), sum(double.stats.cache_misses.values()))
 """
 

@@ -144,7 +144,7 @@ def test_nothing_beside_the_images_is_read(n, bare):
     """Six images of 4 x 4 are handled together; of eleven, five are left over."""
     plan, _ = plan_convolution("conv2d", (n, 3, 4, 4), (8, 3, 1, 1), 1, 0, 1)
     assert plan.frame.unpadded is bare
-    last = plan.positions.max() + plan.offsets.max()
+    last = plan.starts.max() + plan.offsets.max()
     assert last < plan.images * 3 * 4 * 4
     assert n % plan.images == 0 or not bare
 

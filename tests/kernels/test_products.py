@@ -69,7 +69,7 @@ def matrices(draw, rows, columns, dtype):
 def by(way):
     """However small a product is, let it be computed by one way of two."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("LEAST", "LEAST_TILED", "LEAST_TURNED"):
+        for name in ("MIN_PRODUCTS_BLAS", "MIN_PRODUCTS_TILED", "MIN_PRODUCTS_TRANSPOSED"):
             patch.setattr(products, name, 0)
         patch.setattr(parts, "MIN_WORK_PER_THREAD", 1)
         patch.setattr(products, "prefers_tiles", lambda *sizes: way == "tiles")

@@ -151,9 +151,9 @@ def test_a_layer_with_and_without_kernels(network, monkeypatch):
 
 def test_several_threads_give_the_same(kernels, monkeypatch):
     x, h, weight = random_arrays(0, np.float32, (3, 30, 210), (30, 70), (210, 70))
-    monkeypatch.setattr(edutorch.settings.Kept, "threads", 1)
+    monkeypatch.setattr(edutorch.settings.State, "threads", 1)
     one = kernels["gru_sequence"](x, h, weight / 8)
-    monkeypatch.setattr(edutorch.settings.Kept, "threads", 3)
+    monkeypatch.setattr(edutorch.settings.State, "threads", 3)
     monkeypatch.setattr("edutorch.kernels.cpu.parallel.MIN_WORK_PER_THREAD", 1)
     close(kernels["gru_sequence"](x, h, weight / 8), one, np.float32)
 

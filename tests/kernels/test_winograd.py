@@ -47,7 +47,7 @@ def test_tiles_cover_every_place_once():
     assert (tiling.tiles, tiling.row) == (6, 2)
     positions = tiling.targets[tiling.targets >= 0]
     assert sorted(positions) == list(range(15))
-    first = tiling.seen[:16].reshape(4, 4)
+    first = tiling.image_positions[:16].reshape(4, 4)
     assert first.tolist() == [[-1] * 4, [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
 
 
@@ -63,11 +63,11 @@ def test_the_three_faces(used_winograd, n, channels, count, size, pads, bias):
     b = random(count, 2) if bias else None
     expected = definition(conv2d, x, w, b, 1, pads, 1, 1)
     y = np.full(expected.shape, np.nan, "f")
-    assert respond(x, w, b, pads, y, turn=False)
+    assert respond(x, w, b, pads, y, flip_filters=False)
     assert error(y, expected) < 2e-6
     both, g = tuple((p, p) for p in pads), random(y.shape, 3)
     back = np.full(x.shape, np.nan, "f")
-    assert respond(g, w, None, tuple(2 - p for p in pads), back, turn=True)
+    assert respond(g, w, None, tuple(2 - p for p in pads), back, flip_filters=True)
     assert error(back, definition(conv_transpose_nd, g, w, size, (1, 1), both, (1, 1), 1)) < 2e-6
     by_filters = np.full(w.shape, np.nan, "f")
     assert sum_weight_gradients(x, g, pads, by_filters)
@@ -83,7 +83,7 @@ def test_as_accurate_as_is_said(used_winograd, case):
     n, channels, size = case
     x, w = random((n, channels, size, size)), random((channels, channels, 3, 3), 1)
     y = np.empty_like(x)
-    used_winograd[0](x, w, None, (1, 1), y, turn=False)
+    used_winograd[0](x, w, None, (1, 1), y, flip_filters=False)
     assert error(y, definition(conv2d, x, w, None, 1, 1, 1, 1)) < 1e-6
 
 
@@ -101,7 +101,7 @@ def test_cut_among_threads(used_winograd, n, channels, count, size, threads):
     try:
         y, by_filters = np.empty_like(g), np.empty_like(w)
         for _ in range(2):
-            assert used_winograd[0](x, w, None, (1, 1), y, turn=False)
+            assert used_winograd[0](x, w, None, (1, 1), y, flip_filters=False)
             assert used_winograd[1](x, g, (1, 1), by_filters)
             again = y.copy(), by_filters.copy()
         np.testing.assert_array_equal(again[0], y)

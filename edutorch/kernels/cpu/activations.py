@@ -221,7 +221,7 @@ def gelu_input() -> Run:
     return lambda g, input, approximate: forms[approximate](g, input)
 
 
-def leaky_relu() -> Run:
+def leaky_relu_forward() -> Run:
     """Make the forward of `leaky_relu`."""
     return parametric_kernel(scalar_functions.leaky_relu)
 
@@ -241,7 +241,7 @@ def elu_forward_input() -> Run:
     return parametric_gradient_kernel(scalar_functions.elu_gradient)
 
 
-def hardtanh() -> Run:
+def hardtanh_forward() -> Run:
     """Make the forward of `hardtanh`."""
     return parametric_kernel(scalar_functions.hardtanh)
 

@@ -38,7 +38,7 @@ class Frame(NamedTuple):
     sizes: tuple[int, int, int, int]
     outer: tuple[int, int, int]
     before: tuple[int, int, int]
-    bare: bool
+    unpadded: bool
 
     @property
     def plane(self) -> int:
@@ -116,7 +116,7 @@ def make_plan(
     out_size = len(starts)
     images = images_per_group(n, out_size)
     if n % images:  # the last group is incomplete: its missing images still need memory
-        frame = frame._replace(bare=False)
+        frame = frame._replace(unpadded=False)
     tiles = max(1, round(images * out_size / POSITIONS_PER_TILE))
     tile = -(-images * out_size // tiles)
     positions = outer_sum(np.arange(images) * (frame.sizes[0] * frame.plane), starts)

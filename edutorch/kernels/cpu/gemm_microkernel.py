@@ -77,7 +77,7 @@ class MaskedWriter(Writer):
         index_vector = ir.VectorType(INDEX, lane)
         undefined = ir.Constant(index_vector, ir.Undefined)
         first_lane = self.builder.insert_element(undefined, count, LANE(0))
-        counts = self.pick(first_lane, undefined, [0] * lane)
+        counts = self.shuffle(first_lane, undefined, [0] * lane)
         positions = ir.Constant(index_vector, [first + i for i in range(lane)])
         return self.builder.icmp_signed("<", positions, counts)
 
@@ -118,7 +118,7 @@ class MaskedWriter(Writer):
             is_row = builder.icmp_signed("<", INDEX(i), rows_left)
             mask = self.mask(builder.select(is_row, width_left, zero))
             step = builder.select(is_row, self.times(x_row, i), zero)
-            rows.append(self.load_masked(mask, self.ahead(x, step)))
+            rows.append(self.load_masked(mask, self.advance(x, step)))
         self.transpose(rows)
         return rows
 
@@ -139,32 +139,32 @@ def write_tile(w: MaskedWriter, rows: int, width: int, prefetch: bool) -> Any:
         for accumulator in accumulators:
             builder.store(ir.Constant(w.vector, [0.0] * lane), accumulator)
     for step in steps:  # the target is prefetched while the tile is computed
-        target = w.ahead(y, builder.mul(y_row, step))
+        target = w.advance(y, builder.mul(y_row, step))
         for v in range(width):
-            w.prefetch(w.ahead(target, v * lane))
-    row_pointers = [w.ahead(a, builder.mul(a_row, t)) for t in steps]
+            w.prefetch(w.advance(target, v * lane))
+    row_pointers = [w.advance(a, builder.mul(a_row, t)) for t in steps]
     masks = [w.mask(width_left, v * lane) for v in range(width)]
     with cgutils.for_range(builder, count) as loop:
-        line = w.ahead(b, builder.mul(loop.index, b_row))
-        vectors = [w.load(w.ahead(line, v * lane)) for v in range(width)]
+        line = w.advance(b, builder.mul(loop.index, b_row))
+        vectors = [w.load(w.advance(line, v * lane)) for v in range(width)]
         offset = builder.mul(loop.index, a_step)
         for accumulator, accumulators in zip(row_pointers, sums, strict=True):
-            position = w.ahead(accumulator, offset)
+            position = w.advance(accumulator, offset)
             if prefetch:
-                w.prefetch(w.ahead(position, next_offset), 0)
-            element = w.everywhere(builder.load(position))
+                w.prefetch(w.advance(position, next_offset), 0)
+            element = w.broadcast(builder.load(position))
             for vector, sum in zip(vectors, accumulators, strict=True):
                 term = builder.fmul(element, vector, flags=("contract",))
                 builder.store(builder.fadd(builder.load(sum), term, flags=("contract",)), sum)
     for t, step, accumulators in zip(is_row, steps, sums, strict=True):
         with builder.if_then(t):
             initial, target = (
-                w.ahead(x, builder.mul(row, step)) for x, row in ((s, s_row), (y, y_row))
+                w.advance(x, builder.mul(row, step)) for x, row in ((s, s_row), (y, y_row))
             )
             for v, (sum, mask) in enumerate(zip(accumulators, masks, strict=True)):
-                start = w.load_masked(mask, w.ahead(initial, v * lane))
+                start = w.load_masked(mask, w.advance(initial, v * lane))
                 value = builder.fadd(start, builder.load(sum))
-                w.store_masked(mask, value, w.ahead(target, v * lane))
+                w.store_masked(mask, value, w.advance(target, v * lane))
     return w.context.get_dummy_value()
 
 
@@ -233,7 +233,7 @@ def transpose_square(typing, like, x, x_row, rows_left, width_left, y, y_row):
         y = w.pointer_at(y)
         for j, row in enumerate(rows):
             with builder.if_then(builder.icmp_signed("<", INDEX(j), width_left)):
-                w.store(row, w.ahead(y, w.times(y_row, j)))
+                w.store(row, w.advance(y, w.times(y_row, j)))
         return context.get_dummy_value()
 
     return types.void(like, *[Address] * 6), write
@@ -253,8 +253,8 @@ def transpose_square_back(typing, like, x, x_row, rows_left, width_left, s, s_ro
         s, y = w.pointer_at(s), w.pointer_at(y)
         for j, row in enumerate(rows):
             with builder.if_then(builder.icmp_signed("<", INDEX(j), width_left)):
-                begin = w.load_masked(mask, w.ahead(s, w.times(s_row, j)))
-                w.store_masked(mask, builder.fadd(begin, row), w.ahead(y, w.times(y_row, j)))
+                begin = w.load_masked(mask, w.advance(s, w.times(s_row, j)))
+                w.store_masked(mask, builder.fadd(begin, row), w.advance(y, w.times(y_row, j)))
         return context.get_dummy_value()
 
     return types.void(like, *[Address] * 8), write
@@ -423,7 +423,7 @@ def matmul_into(at, workspace, m, n, k, a, a_row, a_step, b, b_row, b_step, y, y
     """y = a b, or y += a b with `more`: in tiles, or by BLAS where they are not faster.
 
     Args:
-        at: where BLAS is in memory (see `blas.address`); the others are those of `multiply`.
+        at: where BLAS is in memory (see `blas.gemm_address`); the others are those of `multiply`.
     """
     if TILES_ARE_FASTER:
         multiply(
