@@ -1,6 +1,6 @@
 // What a box is, and how large a gradient is. The hues themselves are in live.css, where dark mode
 // can change them; `edutorch/viz/render/style.py` has the same tables: tests/golden/style.json.
-import { setAttribute } from "./writing.js";
+import { setAttribute } from "./dom.js";
 
 /** @typedef {import("./protocol.js").PictureNode} PictureNode */
 

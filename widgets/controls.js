@@ -1,7 +1,7 @@
 // State, step counter and the buttons. A click only asks: what is shown is what
 // Python last said, so the page can never claim a pause that did not happen.
 import { svgElement } from "./picture.js";
-import { setAttribute, write } from "./writing.js";
+import { setAttribute, write } from "./dom.js";
 
 /** @typedef {import("./protocol.js").Patch} Patch */
 /** @typedef {import("./protocol.js").Command} Command */

@@ -1,7 +1,7 @@
 // Small charts of the scalars (loss, accuracy …), one per name, as inline SVG.
 import { formatNumber } from "./numbers.js";
 import { svgElement } from "./picture.js";
-import { setAttribute, write } from "./writing.js";
+import { setAttribute, write } from "./dom.js";
 
 const WIDTH = 320;
 const HEIGHT = 84;

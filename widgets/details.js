@@ -1,7 +1,7 @@
 // What is known about the chosen node: its numbers and its derivative formulas.
 import { formatNumber, formatSize, formatWhole, sizeOf } from "./numbers.js";
 import { formula } from "./formula.js";
-import { write } from "./writing.js";
+import { write } from "./dom.js";
 
 /** @typedef {import("./protocol.js").PictureNode} PictureNode */
 /** @typedef {import("./numbers.js").NodeNumbers} NodeNumbers */

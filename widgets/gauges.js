@@ -1,6 +1,6 @@
 // Gradients and updates by layer, units that are off, learning rates: the health of the loop.
 import { formatSize } from "./numbers.js";
-import { setAttribute, setStyle, write } from "./writing.js";
+import { setAttribute, setStyle, write } from "./dom.js";
 
 /** @typedef {import("./protocol.js").GaugesData} GaugesData */
 /** @typedef {import("./panels.js").Around} Around */

@@ -2,7 +2,7 @@
 // The training goes on meanwhile: here only what is shown is chosen.
 import { button } from "./controls.js";
 import { formatGeneral } from "./numbers.js";
-import { setAttribute, setStyle, write } from "./writing.js";
+import { setAttribute, setStyle, write } from "./dom.js";
 
 /** @typedef {import("./protocol.js").HistoryData} HistoryData */
 /** @typedef {import("./protocol.js").Patch} Patch */

@@ -11,8 +11,8 @@ import { boxOfGroup, makeFoldable, tween } from "./folds.js";
 import { Toolbar } from "./toolbar.js";
 import { Connection, SENTENCES, interruptedIn } from "./connection.js";
 import { Panels } from "./panels.js";
-import { write } from "./writing.js";
-import { laidOut } from "./layout.js";
+import { write } from "./dom.js";
+import { laidOut } from "./graphviz.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 /** @typedef {import("./protocol.js").Patch} Patch */

@@ -1,6 +1,6 @@
 // The whole graph in a corner, with a frame around what the window shows: to see where one is, and to go elsewhere.
 import { svgElement } from "./picture.js";
-import { setAttribute } from "./writing.js";
+import { setAttribute } from "./dom.js";
 
 /** @typedef {import("./picture.js").Graph} Graph */
 /** @typedef {import("./picture.js").Box} Box */

@@ -3,9 +3,9 @@
 import { WalkPanel } from "./walk.js";
 import { GaugesPanel } from "./gauges.js";
 import { HistoryPanel } from "./history.js";
-import { TroublePanel } from "./trouble.js";
-import { TouchPanel } from "./touch.js";
-import { ToyPanel } from "./toy.js";
+import { TroublePanel } from "./diagnostics.js";
+import { TouchPanel } from "./tensor_editor.js";
+import { ToyPanel } from "./playground.js";
 
 /** @typedef {import("./protocol.js").Patch} Patch */
 /** @typedef {import("./protocol.js").Command} Command */

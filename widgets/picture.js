@@ -1,7 +1,7 @@
 // The graph: Graphviz's SVG made safe, and the numbers of each step written into it.
 import { formatNumber, formatSize, formatWhole, isFew, sizeOf } from "./numbers.js";
 import { CUT, MARK_SHAPES, lineWidth, roleOf, tint } from "./colours.js";
-import { setStyle, write } from "./writing.js";
+import { setStyle, write } from "./dom.js";
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 /** @typedef {import("./protocol.js").PictureNode} PictureNode */

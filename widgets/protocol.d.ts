@@ -75,7 +75,7 @@ export interface Picture {
    * are very many. Lines are wide enough for every text described at `Patch`.
    */
   svg: string;
-  /** Where Python has no Graphviz: the same as DOT text, `svg` is then empty (layout.js). Else empty. */
+  /** Where Python has no Graphviz: the same as DOT text, `svg` is then empty (graphviz.js). Else empty. */
   dot: string;
 }
 

@@ -1,7 +1,7 @@
 // Above the graph: which backward pass is shown, search by name, everything open or closed. As everywhere,
 // a press only asks: Python looks for names, for it alone knows what is in closed groups.
 import { button } from "./controls.js";
-import { setAttribute, write } from "./writing.js";
+import { setAttribute, write } from "./dom.js";
 
 /** @typedef {import("./protocol.js").Patch} Patch */
 /** @typedef {import("./protocol.js").Command} Command */

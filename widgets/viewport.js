@@ -2,7 +2,7 @@
 import { button } from "./controls.js";
 import { Minimap } from "./minimap.js";
 import { overlaps } from "./picture.js";
-import { setAttribute } from "./writing.js";
+import { setAttribute } from "./dom.js";
 
 /** @typedef {import("./protocol.js").Command} Command */
 /** @typedef {import("./picture.js").Graph} Graph */

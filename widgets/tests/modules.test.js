@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 
 const WIDGETS = join(dirname(fileURLToPath(import.meta.url)), "..");
-const python = readFileSync(join(WIDGETS, "..", "edutorch", "viz", "widget.py"), "utf8");
+const python = readFileSync(join(WIDGETS, "..", "edutorch", "viz", "live", "widget.py"), "utf8");
 const order = [...(python.match(/MODULES = \(([^)]*)\)/s)?.[1] ?? "").matchAll(/"(\w+)"/g)].map((match) => match[1]);
 const texts = order.map((name) => readFileSync(join(WIDGETS, `${name}.js`), "utf8"));
 

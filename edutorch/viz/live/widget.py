@@ -19,14 +19,14 @@ from .iopub_sender import FastSender
 from .thread_affinity import ThreadAffinity, sending_thread
 
 MODULES = (
-    "writing", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
+    "dom", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
     "curve", "controls", "details",
     "minimap", "viewport", "toolbar", "connection",
-    "history", "trouble", "touch", "toy", "gauges", "walk", "panels", "layout", "live",
+    "history", "diagnostics", "tensor_editor", "playground", "gauges", "walk", "panels", "graphviz", "live",
 )  # fmt: skip
 """The browser code, in the order in which it is joined."""
 
-STYLES = ("live", "toolbar", "gauges", "history", "trouble", "touch", "walk")
+STYLES = ("live", "toolbar", "gauges", "history", "diagnostics", "tensor_editor", "walk")
 
 
 @functools.cache

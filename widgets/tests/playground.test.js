@@ -1,6 +1,6 @@
 // A toy fit: where its points, its line and its hills are drawn, and what a hand on them asks for.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ToyPanel } from "../toy.js";
+import { ToyPanel } from "../playground.js";
 
 beforeEach(() => {
   vi.useFakeTimers();

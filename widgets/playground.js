@@ -2,7 +2,7 @@
 // that the optimizer has gone and an arrow to where it goes next.
 import { button } from "./controls.js";
 import { svgElement } from "./picture.js";
-import { undoButtons, undoKey } from "./touch.js";
+import { undoButtons, undoKey } from "./tensor_editor.js";
 
 /** @typedef {import("./protocol.js").ToyData} ToyData */
 /** @typedef {import("./panels.js").Around} Around */

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { namedNumbers } from "../numbers.js";
 import { Graph } from "../picture.js";
-import { TouchPanel, Wave, placeOf, plainNumber, undoKey } from "../touch.js";
+import { TouchPanel, Wave, placeOf, plainNumber, undoKey } from "../tensor_editor.js";
 import { NUMBERS, dataView, samplePatch, samplePicture } from "./samples.js";
 
 beforeEach(() => {

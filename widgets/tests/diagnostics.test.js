@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { TroublePanel } from "../trouble.js";
+import { TroublePanel } from "../diagnostics.js";
 
 const finding = (more = {}) => ({
   kind: "nan", says: "The first NaN is made by log", do: "Clamp it", line: "a.py:3  x.log()",

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { setAttribute, setStyle, write } from "../writing.js";
+import { setAttribute, setStyle, write } from "../dom.js";
 
 /** What the browser is told of while `act` runs. @param {Element} element @param {() => void} act */
 function told(element, act) {
