@@ -6,7 +6,7 @@ range reduction: map x into a small range by an identity, evaluate a short power
 reconstruct the result.
 
 Each is written once for float32 and float64; NaN, infinities and values near 0 are handled as
-usual. Results are within 2 units in the last place (tests/kernels/test_mathematics.py).
+usual. Results are within 2 units in the last place (tests/kernels/test_vector_math.py).
 
 Kernels contain copies of these functions, and numba checks only the kernel's own file to decide
 whether its cached copy is up to date: after a change here, delete the files in `__pycache__`.

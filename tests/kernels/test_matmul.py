@@ -119,11 +119,11 @@ def test_numbers_that_lie_askew_are_left_to_numpy():
 
 
 def test_how_a_product_is_cut():
-    assert products.cut(768, 384, 64, 2) == (True, 128)
-    assert products.cut(256, 1024, 64, 2) == (False, 16)
-    assert products.cut(768, 65, 64, 2) == (True, 128)
-    assert products.cut(32, 512, 64, 3) == (False, 8)
-    assert products.cut(600, 10, 64, 4) == (True, 100)
+    assert products.choose_cut(768, 384, 64, 2) == (True, 128)
+    assert products.choose_cut(256, 1024, 64, 2) == (False, 16)
+    assert products.choose_cut(768, 65, 64, 2) == (True, 128)
+    assert products.choose_cut(32, 512, 64, 3) == (False, 8)
+    assert products.choose_cut(600, 10, 64, 4) == (True, 100)
 
 
 def test_a_bias_is_added():

@@ -38,7 +38,7 @@ from edutorch.backends.reference_mode import slots
 w = edutorch.zeros(10_000, requires_grad=True)
 w.grad = edutorch.ones(10_000)
 edutorch.optim.Adam([w]).step()
-wanted = [each for each in slots() if each.asked]
+wanted = [each for each in slots() if each.requested]
 print(*(each.run is not None for each in wanted))
 end = time.monotonic() + 120
 while not all(each.run for each in wanted) and time.monotonic() < end:
@@ -198,11 +198,11 @@ def maker_of(slot):
     return maker
 kernels.kernel_maker = maker_of
 slow, other = (reference_mode.Slot(name, 0) for name in ("some.slow", "some.other"))
-slow.ask()
+slow.request()
 begun.wait(60)
 child = os.fork()
 if not child:
-    other.ask()  # waits for nothing
+    other.request()  # waits for nothing
     os._exit(0 if other.run is None and kernels.compiler.broken else 1)
 print(os.waitpid(child, 0)[1])
 ended.set()

@@ -14,7 +14,7 @@ from edutorch import nn
 from edutorch.backends.reference_mode import slots
 from edutorch.kernels.cpu.blas import gemm_address
 from edutorch.nn import functional as F
-from tests.kernels.test_parts import LAYERS, sequence
+from tests.kernels.test_parallel import LAYERS, sequence
 
 MORE = {
     "rms_norm with a weight": lambda x: F.rms_norm(x, (50,), x.detach()[0, 0, 0]),
