@@ -1,4 +1,4 @@
-"""What a type checker and an editor should know of Tensor.
+"""Type hints of Tensor for type checkers and editors.
 
 The operators and the ops' methods are attached when the ops are defined (see
 `tensor_methods.py`), where a checker cannot see them. At run time this class is empty.

@@ -1,4 +1,4 @@
-"""`out=` and the in-place twin of functions composed of ops; an op with a block has its own."""
+"""The `out=` and in-place forms of functions composed of ops; an op has its own."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ CASTING = set(
     cholesky cholesky_inverse cholesky_solve geqrf lu normalize cond householder_product lstsq
     matrix_rank pinv tensorinv tensorsolve""".split()
 )
-"""The composed functions that cast their result to the type of `out`, as PyTorch's do."""
+"""The composed functions that cast their result to the dtype of `out`, as in PyTorch."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_out(function: F) -> F:
-    """Let a function write its result into `out=`: a tensor, or a tuple of them for several.
+    """Add an `out=` argument to a function: a tensor, or a tuple of them for several results.
 
     Raises: GradientError, DTypeError, ShapeError: the result cannot be written there.
     """
@@ -49,7 +49,7 @@ def takes_out(function: F) -> F:
 
 
 def write_into(name: str, out: Any, result: Any) -> Any:
-    """Write one result, or each of several, into the tensors given for them."""
+    """Write one result, or each of several, into the tensors of `out`."""
     op: Any = SimpleNamespace(name=name, title=name, casts_out=name in CASTING)
     if not isinstance(result, tuple):
         return write_out(op, out, result)
@@ -61,16 +61,16 @@ def write_into(name: str, out: Any, result: Any) -> Any:
 
 
 def with_twin(function: F) -> F:
-    """Give Tensor the in-place form of a composed function too, as `x.ldexp_(other)`."""
+    """Add the in-place form of a composed function to Tensor, as `x.ldexp_(other)`."""
     name = f"{function.__name__}_"
 
     def twin(self: Tensor, *args: Any, **named: Any) -> Tensor:
-        if current().autocast is not None:  # what is written into has a type already
+        if current().autocast is not None:  # the tensor that is written into has its dtype already
             with override_modes(autocast=None):
                 return twin(self, *args, **named)
         refuse_leaf(self, name)
         before = alias_with_history(self)
-        if current().grad:  # the ops inside may have saved the numbers as they were
+        if current().grad:  # the ops inside may have saved the elements as they were
             before._array, before._writes = self._array.copy(), None
         args = tuple(before if argument is self else argument for argument in args)
         overwrite(self, call_as(name, function, (before, *args), named), before, name)

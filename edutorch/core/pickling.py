@@ -1,7 +1,7 @@
 """Copies of whole tensors: `copy.copy`, `copy.deepcopy`, pickle.
 
 Tensors that share memory still share it among their copies, if they are copied or
-pickled together. What a tensor is part of, its graph and its hooks, stays behind.
+pickled together. Its graph and its hooks are not copied.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .operator_types import OperatorTypes
 
 
 class Pickling(OperatorTypes):
-    """The part of `Tensor` that makes copies of it, in this process or for another one."""
+    """The members of `Tensor` for copies, in this process or for another one."""
 
     __slots__ = ()
 
@@ -40,9 +40,9 @@ class Pickling(OperatorTypes):
         return copied
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Return a tensor with numbers and attributes of its own.
+        """Return a tensor with its own copy of the elements and attributes.
 
-        Raises: GradientError: it was computed, and its past cannot be copied.
+        Raises: GradientError: it was computed, and its history cannot be copied.
         """
         if id(self) in memo:
             return memo[id(self)]
@@ -60,7 +60,7 @@ class Pickling(OperatorTypes):
         return copied
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Say how to make the tensor again: it arrives as a leaf, without hooks."""
+        """Return how to rebuild the tensor: as a leaf, without hooks."""
         if self._hooks is not None and any(
             getattr(self._hooks, slot) for slot in self._hooks.__slots__
         ):
@@ -83,9 +83,9 @@ def attributes(tensor: Any) -> dict[str, Any]:
 
 
 def storage_of(tensor: Any) -> np.ndarray:
-    """Return the one array that stands for the memory which tensors share.
+    """Return the array that represents the memory which tensors share.
 
-    Of memory from outside it is the part that was handed over, not all that lies around it.
+    Of memory from outside it is the part that was passed in, not the whole allocation.
     """
     array = tensor._array
     if array.__class__ is Shared:
@@ -95,7 +95,7 @@ def storage_of(tensor: Any) -> np.ndarray:
 
 
 def lies_within(array: np.ndarray, whole: np.ndarray) -> bool:
-    """Return True if all of an array lies in another one."""
+    """Return True if the memory of an array is part of that of another one."""
     low, high = np.lib.array_utils.byte_bounds(array)
     start, end = np.lib.array_utils.byte_bounds(whole)
     return start <= low and high <= end
@@ -135,14 +135,14 @@ def copy_device_array(backend: Any, array: Any, memo: dict[int, Any]) -> Any:
 
 
 def rebuild_part(cls: type, whole: Any, dtype: Any, region: Any, requires_grad: bool) -> Any:
-    """Make a tensor again that lies somewhere in an array, which other tensors may share."""
+    """Rebuild a tensor that is a view of an array, which other tensors may share."""
     shape, strides, offset = region
     flat = whole.reshape(-1).view(np.uint8)
     return rebuild(cls, np.ndarray(shape, dtype, flat, offset, strides), requires_grad, None)
 
 
 def rebuild(cls: type, array: Any, requires_grad: bool, device: str | None) -> Any:
-    """Make a tensor of class `cls` again from what `copy` and `pickle` keep of it."""
+    """Rebuild a tensor of class `cls` from what `copy` and `pickle` keep of it."""
     from .tensor import fill
 
     if device is not None:

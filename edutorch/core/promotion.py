@@ -1,4 +1,4 @@
-"""The one type that an op computes in: its operands are brought to it, or refused."""
+"""Dtype promotion: the operands of an op are converted to one dtype, or refused."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 EXTENSION_DTYPES = {dtypes.bfloat16.numpy}
-"""Types that NumPy does not know by itself: a Python number next to them becomes float64."""
+"""Dtypes that NumPy does not know by itself: a Python number next to them becomes float64."""
 
 
 NEGATIVE_EXPONENTS = {"pow"}
-"""Ops whose last operand may be a negative int that is not what a tensor of it is: x ** -1 is
+"""Ops whose last operand may be a negative int, which differs from a tensor of it: x ** -1 is
 refused for integers."""
 
 NO_BOOLS = {"sub"}
-"""Ops that refuse a bool as any of their operands, as in PyTorch, whatever the common type."""
+"""Ops that refuse a bool as any of their operands, as in PyTorch, whatever the common dtype."""
 
 
 def refuse_bools(op: Op, operands: Sequence[Any]) -> None:
@@ -47,7 +47,7 @@ def refuse_bools(op: Op, operands: Sequence[Any]) -> None:
 def promote(
     op: Op, operands: list[Any], settings: dict[str, Any], backend: backends.Backend
 ) -> list[Any]:
-    """Bring the operands to the one type in which the op computes."""
+    """Convert the operands to the one dtype in which the op computes."""
     promotion = op.promotion(settings) if callable(op.promotion) else op.promotion
     if promotion == "none":
         return operands
@@ -70,7 +70,7 @@ def promote(
     if promotion == "float" and dtype.category < 2:
         dtype = dtypes.get_default_dtype()
 
-    scales = op.name in SCALING and is_half(dtype.numpy)  # by numbers that need not be halves
+    scales = op.name in SCALING and is_half(dtype.numpy)  # by full-precision numbers
     scales = scales and any(array.dtype == dtype.numpy for array in arrays)
     following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_DTYPES
     wraps = dtype.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch
@@ -84,7 +84,7 @@ def promote(
             return backend.asarray(operand).astype("float32")
         if hasattr(operand, "dtype"):
             return operand.astype(dtype.numpy) if operand.dtype != dtype.numpy else operand
-        # Python numbers follow the arrays, except where they decide the type themselves
+        # Python numbers follow the arrays, except where they decide the dtype themselves
         # and NumPy would decide otherwise.
         follows = operand is None or (arrays and dtype.numpy in following and not wraps)
         if (
@@ -119,7 +119,7 @@ REFUSED = {
 
 
 def refuse_dtypes(op: Op, operands: Sequence[Any]) -> None:
-    """Raise DTypeError if the op is not defined for these numbers."""
+    """Raise DTypeError if the op is not defined for these dtypes."""
     array_dtypes = [dtypes.of(operand.dtype) for operand in operands if hasattr(operand, "dtype")]
     dtype = (
         max(array_dtypes, key=lambda dtype: dtype.category)
@@ -137,7 +137,7 @@ def refuse_dtypes(op: Op, operands: Sequence[Any]) -> None:
 
 
 def check_same_dtype(op: Op, operands: list[Any]) -> None:
-    """Raise DTypeError unless all operands have one type: products do not convert."""
+    """Raise DTypeError unless all operands have one dtype: products do not convert."""
     pairs = zip(operand_names(op, operands), operands, strict=True)
     arrays = {name: operand for name, operand in pairs if hasattr(operand, "dtype")}
     if len({array.dtype for array in arrays.values()}) > 1:

@@ -1,4 +1,4 @@
-"""Every op by its name: how the core finds the ops, which are defined above it."""
+"""The registry of all ops by name, for the core, which cannot import the ops."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class ValuesIndices(NamedTuple):
-    """What was found, and where."""
+    """Values and their indices."""
 
     values: Any
     indices: Any
@@ -29,7 +29,7 @@ class ValuesIndices(NamedTuple):
 
 
 class SmallestLargest(NamedTuple):
-    """Both ends of a range of numbers."""
+    """The smallest and the largest element."""
 
     min: Any
     max: Any
@@ -39,7 +39,7 @@ class SmallestLargest(NamedTuple):
 
 
 def format_result(result: Any) -> str:
-    """Write the parts of a named tuple below each other, each with its name."""
+    """Format the fields of a named tuple, one per line."""
     parts = ",\n".join(
         f"{name}={part!r}" for name, part in zip(result._fields, result, strict=True)
     )
@@ -219,7 +219,7 @@ class svd(NamedTuple):
 
 
 class linalg_lstsq(NamedTuple):
-    """The best X, and how good it is."""
+    """The least-squares solution X, and its residuals."""
 
     solution: Any
     residuals: Any
@@ -323,7 +323,7 @@ class triangular_solve(NamedTuple):
 
 
 PUBLIC_MODULE = "edutorch.return_types"
-"""Where PyTorch's code finds these classes: what a checkpoint names."""
+"""The module under which PyTorch's code and checkpoints find these classes."""
 
 for _class in list(vars().values()):
     if isinstance(_class, type) and _class.__module__ == __name__:

@@ -1,12 +1,12 @@
-"""Shapes: contracts, dims, broadcasting, and errors that explain a misfit.
+"""Shapes: contracts, dims, broadcasting, and errors that explain a mismatch.
 
 A contract names the axes of each tensor argument and of the result:
 
     n c h w, o c/groups i j, o -> n o p q
 
 An axis with the same name has the same size everywhere. `c/groups` is that size
-divided by a setting; `...` stands for any number of leading axes; an argument
-that may be None is checked only when it is there.
+divided by a setting; `...` stands for any number of leading axes; an optional
+argument is checked only if it is present.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def numel(self) -> int:
-        """Return how many numbers a tensor of this shape holds."""
+        """Return the number of elements of a tensor of this shape."""
         count = 1
         for size in self:
             count *= size
@@ -106,7 +106,7 @@ class Contract:
 def hint_for(
     names: Sequence[str], terms: Sequence[Sequence[str]], arrays: Sequence[Any]
 ) -> str | None:
-    """Recognise the usual mistakes behind a misfit."""
+    """Return a hint for the usual mistakes behind a mismatch."""
     first, second = (shape_of(array) for array in (*arrays, (), ())[:2])
     images = terms[0] == ["n", "c", "h", "w"]
     if images and len(first) == 4 and len(second) == 4 and first[3] == second[1]:
@@ -153,7 +153,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Size:
 
 
 def normal_dim(op: str, dim: int, ndim: int) -> int:
-    """Count a dim from the front: -1 is the last. A 0-d tensor has, by custom, one.
+    """Return a dim counted from the front: -1 is the last. A 0-d tensor counts as having one.
 
     Raises: DimError: there is no such dim. TypeError: not an integer.
     """
@@ -167,7 +167,7 @@ def normal_dim(op: str, dim: int, ndim: int) -> int:
 
 
 def as_int(op: str, value: Any, name: str = "dim") -> int:
-    """Return a dim, or another setting, as Python's integer; True and False are none.
+    """Return a dim, or another setting, as a Python int; True and False are refused.
 
     Raises: ArgumentError: it is no integer.
     """
@@ -181,7 +181,7 @@ def as_int(op: str, value: Any, name: str = "dim") -> int:
 
 
 def distinct_dims(op: str, dims: Any, ndim: int) -> tuple[int, ...]:
-    """Count dims from the front, an int or several.
+    """Return dims counted from the front, from an int or several.
 
     Raises: DimError: there is no such dim. NamedTwiceError: a dim is repeated.
     """
@@ -193,7 +193,7 @@ def distinct_dims(op: str, dims: Any, ndim: int) -> tuple[int, ...]:
 
 
 def missing_dim(op: str, dim: Any, ndim: int) -> DimError:
-    """Make the error for a dim whose size or step is asked for: a 0-d tensor has none.
+    """Make the error for a missing dim of `size` or `stride`: a 0-d tensor has none.
 
     Raises: ArgumentError: it is no integer.
     """
@@ -204,7 +204,7 @@ def missing_dim(op: str, dim: Any, ndim: int) -> DimError:
 
 
 class RepeatedDimError(DimError, RuntimeError):
-    """A dim is named twice. (PyTorch raises a RuntimeError here.)"""
+    """A dim is repeated. (PyTorch raises a RuntimeError here.)"""
 
 
 def no_such_dim(op: str, dim: int, ndim: int) -> DimError:
@@ -217,11 +217,11 @@ def no_such_dim(op: str, dim: int, ndim: int) -> DimError:
 
 
 EMPTY_DIM_REDUCES_NOTHING = {"all", "any"}
-"""Reductions that reduce nothing over `dim=()`, which means all dims to others: as in PyTorch."""
+"""Reductions that reduce nothing over `dim=()`, which for others means all dims: as in PyTorch."""
 
 
 def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
-    """Bring the `dim` of a reduction into one form: None (all), an int, or a tuple."""
+    """Normalize the `dim` of a reduction to None (all), an int, or a tuple."""
     if dim is None:
         return None
     if dim.__class__ is int:
@@ -231,7 +231,7 @@ def reduced_dims(op: Op, dim: Any, ndim: int) -> int | tuple[int, ...] | None:
     if not isinstance(dim, tuple | list | range):
         return reduced_dims(op, as_int(op.title, dim), ndim)
     dims = tuple(axis % ndim for axis in dim) if are_in_range(dim, ndim) else ()
-    if len(dims) != len(dim) or len(set(dims)) != len(dims):  # to ask for a title takes time
+    if len(dims) != len(dim) or len(set(dims)) != len(dims):  # computing the title takes time
         dims = distinct_dims(op.title, dim, ndim)
     if not dims and op.name in EMPTY_DIM_REDUCES_NOTHING:
         return ()

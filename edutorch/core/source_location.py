@@ -1,7 +1,7 @@
-"""Lines of the user's code: which one led here.
+"""Source locations: the line of the user's code that led to a call.
 
-Errors, pictures and anomaly mode all want it. Finding the place is cheap and reading its
-text is not. So places are kept, and read only if somebody asks.
+Errors, pictures and anomaly mode show it. Finding the location is cheap, reading its text is not.
+So locations are kept, and their text is read only on demand.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import CodeType, FrameType
 from typing import NamedTuple
 
 CodeLocation = tuple[CodeType, int]
-"""Compiled code and the number of an instruction in it; `read_line` says which line it is."""
+"""A code object and the index of an instruction in it; `read_line` returns its line."""
 
 
 class Source(NamedTuple):
@@ -39,13 +39,13 @@ def user_frame(depth: int = 1) -> FrameType:
 
 
 def user_location() -> CodeLocation:
-    """Return where the user's code called us."""
+    """Return the location in the user's code of the current call."""
     frame = user_frame(2)
     return frame.f_code, frame.f_lasti
 
 
 def read_line(location: CodeLocation) -> Source:
-    """Return the line of a place, with its text if the file can still be read.
+    """Return the line of a location, with its text if the file can still be read.
 
     >>> read_line(user_location()).line > 0
     True

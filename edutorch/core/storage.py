@@ -1,4 +1,4 @@
-"""The memory behind tensors, as something that can be asked: whose is it, how big is it?"""
+"""Storages: the memory behind tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..backends.device import Device
 
 
 class UntypedStorage:
-    """The bytes that one or several tensors lie in.
+    """The bytes that one or several tensors share.
 
     Two storages are equal if they are the same memory.
 
@@ -24,7 +24,7 @@ class UntypedStorage:
         self._backend = backends.of(array)
 
     def nbytes(self) -> int:
-        """Return how many bytes there are."""
+        """Return the number of bytes."""
         return self._backend.storage(self._array)[1]
 
     def data_ptr(self) -> int:
@@ -36,7 +36,7 @@ class UntypedStorage:
         return 1
 
     def size(self) -> int:
-        """Return how many elements there are."""
+        """Return the number of elements."""
         return self.nbytes() // self.element_size()
 
     def tolist(self) -> list[Any]:
@@ -48,16 +48,16 @@ class UntypedStorage:
         return self._backend.memory(self._array)
 
     def is_pinned(self) -> bool:
-        """Return True if the memory is kept from being swapped out: never here."""
+        """Return True if the memory is page-locked: never here."""
         return False
 
     def is_shared(self) -> bool:
-        """Return True if other processes can see the memory."""
+        """Return True if other processes can access the memory."""
         return self.is_cuda
 
     @property
     def device(self) -> Device:
-        """Where the memory is."""
+        """The device of the memory."""
         return Device(self._backend.device_name)
 
     @property
@@ -92,7 +92,7 @@ class UntypedStorage:
 
 
 class TypedStorage(UntypedStorage):
-    """The same memory as numbers of a tensor's type.
+    """The same memory as elements of a tensor's dtype.
 
     >>> tensor([1.0, 2.0]).storage().tolist()
     [1.0, 2.0]
@@ -100,14 +100,14 @@ class TypedStorage(UntypedStorage):
 
     @property
     def dtype(self) -> dtypes.dtype:
-        """The type of the numbers."""
+        """The dtype of the elements."""
         return dtypes.of(self._array.dtype)
 
     def element_size(self) -> int:
-        """Return the bytes of one number."""
+        """Return the bytes of one element."""
         return self._array.dtype.itemsize
 
     def elements(self) -> Any:
-        """Return the numbers as an array of the device."""
+        """Return the elements as an array of the device."""
         memory = self._backend.memory(self._array)
         return memory[: self.size() * self.element_size()].view(self._array.dtype)

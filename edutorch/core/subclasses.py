@@ -1,4 +1,4 @@
-"""Classes derived from Tensor: what is computed from them, and who may have a say in it.
+"""Subclasses of Tensor: the classes of results, and `__torch_function__`.
 
     class Tagged(edutorch.Tensor):
         pass
@@ -6,9 +6,9 @@
     x = ones(2).as_subclass(Tagged)
     x + 1                           # a Tagged again
 
-A class with a `__torch_function__` of its own is asked instead of the op, whether it
-derives from Tensor or only behaves like one. `super().__torch_function__` then computes.
-Ordinary tensors pay nothing for this: others never take an op's fast path.
+A class with a `__torch_function__` of its own, whether it derives from Tensor or not, is called
+instead of the op. `super().__torch_function__` then computes. Ordinary tensors pay nothing for
+this: only others leave an op's fast path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STATE = threading.local()
 
 
 class DisableTorchFunctionSubclass:
-    """While it is on, no `__torch_function__` is asked, and results are plain tensors.
+    """While it is on, no `__torch_function__` is called, and results are plain tensors.
 
     >>> class Tagged(Tensor): pass
     >>> x = ones(2).as_subclass(Tagged)
@@ -47,7 +47,7 @@ def is_disabled() -> bool:
     return getattr(_STATE, "depth", 0) > 0
 
 
-# Who is asked ---------------------------------------------------------------------------
+# Overrides -----------------------------------------------------------------------------------
 
 
 def has_override(cls: type) -> bool:
@@ -57,7 +57,7 @@ def has_override(cls: type) -> bool:
 
 
 def find_overrides(values: Iterable[Any]) -> list[Any]:
-    """Return those to ask, one of each class: derived classes before their bases."""
+    """Return the values with an override, one of each class, subclasses before their bases."""
     overrides: list[Any] = []
     if is_disabled():
         return overrides
@@ -78,9 +78,9 @@ def call_override(
     args: tuple[Any, ...],
     named: dict[str, Any],
 ) -> Any:
-    """Return the answer of the first class that has one.
+    """Return the result of the first override that does not return NotImplemented.
 
-    Raises: TypeError: none of them knows the function.
+    Raises: TypeError: all of them do.
     """
     types = tuple(type(value) for value in overrides)
     for value in overrides:
@@ -97,7 +97,7 @@ def call_override(
 def call_op_override(
     op: Op, overrides: Sequence[Any], inputs: Any, settings: dict[str, Any], out: Any
 ) -> Any:
-    """Ask about an op's call, written as a user would: without what is the default anyway."""
+    """Call the overrides of an op's call, without the arguments that equal their defaults."""
     parameters = op.signature.parameters
     args = list(inputs)
     while args and args[-1] is None:
@@ -110,11 +110,11 @@ def call_op_override(
     return call_override(op.function, overrides, tuple(args), named)
 
 
-# What comes out --------------------------------------------------------------------------
+# Classes of results --------------------------------------------------------------------------
 
 
 def result_class(tensors: Sequence[Tensor]) -> type[Tensor] | None:
-    """Return the most derived class among tensors, None if they are plain ones."""
+    """Return the most derived class among tensors, None if all are plain."""
     if is_disabled():
         return None
     most_derived: type[Tensor] | None = None
@@ -126,7 +126,7 @@ def result_class(tensors: Sequence[Tensor]) -> type[Tensor] | None:
 
 
 def cast_to_class(cls: type, result: Any, operands: Sequence[Any] = ()) -> Any:
-    """Make a new tensor (or each in a tuple or list of them) one of the class `cls`."""
+    """Change the class of a new tensor (or of each in a tuple or list) to `cls`."""
     if isinstance(result, Tensor):
         if cls in PLAIN_TENSORS or isinstance(result, cls) or any(result is x for x in operands):
             return result
@@ -142,7 +142,7 @@ def cast_to_class(cls: type, result: Any, operands: Sequence[Any] = ()) -> Any:
 def default_torch_function(
     cls: type, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
-    """Compute `func`, and make what comes out one of this class."""
+    """Compute `func`, and cast its results to this class."""
     if not all(issubclass(cls, type_) for type_ in types):
         return NotImplemented
     with DisableTorchFunctionSubclass():
@@ -154,11 +154,11 @@ DEFAULT = default_torch_function
 Tensor.__torch_function__ = classmethod(DEFAULT)  # type: ignore[attr-defined]
 
 
-# Making one --------------------------------------------------------------------------------
+# Making tensors of a subclass ----------------------------------------------------------------
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:
-    """Return the same numbers with the same past as an object of a subclass of Tensor."""
+    """Return a view with the same history as an object of a subclass of Tensor."""
     if not isinstance(cls, type) or not issubclass(cls, Tensor):
         raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
     with DisableTorchFunctionSubclass():
@@ -170,7 +170,7 @@ def as_subclass(self: Tensor, cls: type) -> Any:
 
 
 def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
-    """Return an object of a subclass of Tensor that shows the memory of `data`: a leaf."""
+    """Return a leaf of a subclass of Tensor that shares the memory of `data`."""
     source = data.detach()
     tensor = fill(object.__new__(cls), source._array)
     attach_view(tensor, source)

@@ -1,4 +1,4 @@
-"""The tensor: an array, and what the graph knows about it."""
+"""The tensor: an array and its node in the recorded graph."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .source_location import CodeLocation
 from .tensor_interop import TensorInterop
 
 PLAIN_TENSORS: set[type] = set()
-"""The classes whose ops need no special care: Tensor and Parameter."""
+"""The classes whose ops take the fast path: Tensor and Parameter."""
 
 
 class Tensor(TensorInterop, MemoryMembers):
@@ -40,7 +40,7 @@ class Tensor(TensorInterop, MemoryMembers):
         "__dict__", "__weakref__", "_array", "_base", "_grad", "_hooks", "_node", "_writes",
     )  # fmt: skip
 
-    _array: Any  # the numbers, in an array of the device's library
+    _array: Any  # the elements, in an array of the device's library
     _node: Any  # the op that made it; LEAF: a leaf that wants a gradient; None: neither
     _grad: Tensor | None
     _writes: VersionCounter | None  # shared with every tensor that views the same memory
@@ -49,10 +49,10 @@ class Tensor(TensorInterop, MemoryMembers):
 
     _order = 0  # a leaf is older than every node
     __array_priority__ = 1000  # NumPy lets our operators handle `ndarray * Tensor`
-    __hash__ = object.__hash__  # type: ignore[assignment]  (`==` compares numbers)
+    __hash__ = object.__hash__  # type: ignore[assignment]  (`==` compares elements)
 
     def __new__(cls, *data: Any, **named: Any) -> Any:
-        """Make a tensor of a size or of given numbers: PyTorch's old constructor."""
+        """Make a tensor of a size or from values: PyTorch's old constructor."""
         self = object.__new__(cls)
         if cls in PLAIN_TENSORS and cls is not Tensor:
             return self  # a Parameter fills itself
@@ -69,9 +69,9 @@ class Tensor(TensorInterop, MemoryMembers):
         return fill(self, backends.CPU.xp.array(values, dtype))
 
     def __init__(self, *data: Any, **named: Any) -> None:
-        """Do nothing: `__new__` has made the tensor. Derived classes may take what they like."""
+        """Do nothing: `__new__` has made the tensor. Subclasses may take any arguments."""
 
-    # What it is -----------------------------------------------------------------------
+    # Shape, dtype, device -----------------------------------------------------------------------
 
     @property
     def shape(self) -> Size:
@@ -80,32 +80,32 @@ class Tensor(TensorInterop, MemoryMembers):
 
     @property
     def dtype(self) -> dtypes.dtype:
-        """The type of the numbers."""
+        """The dtype of the elements."""
         return dtypes.of(self._array.dtype)
 
     @property
     def device(self) -> Device:
-        """Where the numbers are."""
+        """The device of the elements."""
         return Device(backends.of(self._array).device_name)
 
     @property
     def ndim(self) -> int:
-        """How many dimensions there are."""
+        """The number of dimensions."""
         return self._array.ndim
 
     @property
     def itemsize(self) -> int:
-        """Bytes per number."""
+        """Bytes per element."""
         return self._array.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all numbers."""
+        """Bytes of all elements."""
         return self._array.size * self._array.dtype.itemsize
 
     @property
     def is_cuda(self) -> bool:
-        """Whether the numbers are on a GPU."""
+        """Whether the tensor is on a GPU."""
         return backends.of(self._array).name == "cuda"
 
     def size(self, dim: int | None = None) -> Any:
@@ -118,26 +118,26 @@ class Tensor(TensorInterop, MemoryMembers):
             raise missing_dim("size", dim, self._array.ndim) from None
 
     def dim(self) -> int:
-        """Return how many dimensions there are."""
+        """Return the number of dimensions."""
         return self._array.ndim
 
     def numel(self) -> int:
-        """Return how many numbers there are."""
+        """Return the number of elements."""
         return self._array.size
 
     def element_size(self) -> int:
-        """Return the bytes per number."""
+        """Return the bytes per element."""
         return self._array.dtype.itemsize
 
     def is_floating_point(self) -> bool:
-        """Return True if the numbers are real floating ones."""
+        """Return True if the dtype is real floating-point."""
         return self.dtype.is_floating_point
 
     def is_complex(self) -> bool:
-        """Return True if the numbers are complex."""
+        """Return True if the dtype is complex."""
         return self.dtype.is_complex
 
-    # What the graph knows ---------------------------------------------------------------
+    # Autograd ---------------------------------------------------------------
 
     @property
     def requires_grad(self) -> bool:
@@ -149,7 +149,7 @@ class Tensor(TensorInterop, MemoryMembers):
         self.requires_grad_(wanted)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Say from now on whether a gradient is wanted for this leaf.
+        """Set whether a gradient is computed for this leaf.
 
         Raises: GradientError: not a leaf, or not a floating or complex tensor.
         """
@@ -174,18 +174,18 @@ class Tensor(TensorInterop, MemoryMembers):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it was made by the user and not by a recorded op."""
+        """Whether it was created by the user and not by a recorded op."""
         return self._node is None or self._node is LEAF
 
     @property
     def grad_fn(self) -> Node | None:
-        """The node of the op that made it, None for a leaf."""
+        """The node of the op that computed it, None for a leaf."""
         node = self._node
         return None if node is None or node is LEAF else node.public_node()[0]
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that backward has added up here, None before that."""
+        """The accumulated gradient, None before the first backward."""
         return self._grad
 
     @grad.setter
@@ -203,7 +203,7 @@ class Tensor(TensorInterop, MemoryMembers):
 
     @property
     def data(self) -> Tensor:
-        """The same memory, unknown to the graph. Writes to it are still noticed."""
+        """The same memory, detached from the graph. Writes to it are still recorded."""
         return self.detach()
 
     @data.setter
@@ -218,17 +218,17 @@ class Tensor(TensorInterop, MemoryMembers):
         return 0 if self._writes is None else self._writes.count
 
     def _bump(self, location: CodeLocation | None = None) -> None:
-        """Note that the memory was written to (and where, unless that is to be found out)."""
+        """Record a write to the memory (at `location`, by default that of the user's call)."""
         array = self._array
         is_part = getattr(array, "base", None) is not None
         writes_of(self).bump(location, array if is_part else None)
 
     def is_inference(self) -> bool:
-        """Return True if it was made in inference mode."""
+        """Return True if it was created in inference mode."""
         return self._writes is not None and self._writes.time == float("inf")
 
     def detach(self) -> Tensor:
-        """Return a tensor of the same memory that the graph does not know."""
+        """Return a tensor of the same memory that is detached from the graph."""
         output = wrap(self._array)
         if self.__class__ not in PLAIN_TENSORS:
             output.__class__ = self.__class__
@@ -238,7 +238,7 @@ class Tensor(TensorInterop, MemoryMembers):
         return output
 
     def detach_(self) -> Tensor:
-        """Forget the graph behind this tensor: it becomes a leaf."""
+        """Detach this tensor from the graph: it becomes a leaf."""
         self._node = None
         return self
 
@@ -254,12 +254,12 @@ class Tensor(TensorInterop, MemoryMembers):
         Gradients are added to `.grad`: zero them between steps.
 
         Args:
-            gradient: d(final result)/d(this tensor); 1 for a single number.
+            gradient: d(final result)/d(this tensor); 1 for a single element.
             retain_graph: keep the saved values, so that backward can run again.
             create_graph: record backward itself, for second derivatives.
             inputs: add gradients only to these leaves.
 
-        Raises: GradientError: nothing was recorded; not a single number and no
+        Raises: GradientError: nothing was recorded; not a single element and no
             `gradient`; the graph was freed. StaleValueError: a saved value changed.
         """
         from .autograd.backward import backward
@@ -292,16 +292,16 @@ class Tensor(TensorInterop, MemoryMembers):
         return self._add_hook("accumulated", hook)
 
     def _add_hook(self, slot: str, hook: Callable[..., Any]) -> RemovableHandle:
-        """Add a hook of one of the kinds of `Hooks`, here or at the node."""
+        """Add a hook to one of the slots of `Hooks`, here or at the node."""
         if self._node is not None and self._node is not LEAF:
             return self._node.add_hook(slot, hook)
         self._hooks = self._hooks or Hooks()
         return RemovableHandle(getattr(self._hooks, slot), hook)
 
     def retain_grad(self) -> None:
-        """Keep the gradient of a tensor that is not a leaf, in `.grad`.
+        """Store the gradient of a tensor that is not a leaf in `.grad`.
 
-        Raises: GradientError: it will have none.
+        Raises: GradientError: it does not require grad.
         """
         if self._node is None:
             raise GradientError(
@@ -313,7 +313,7 @@ class Tensor(TensorInterop, MemoryMembers):
 
 
 class RetainGradHook:
-    """The hook behind `retain_grad`: it follows its tensor to the node of each in-place write."""
+    """The hook of `retain_grad`: it moves with its tensor to the node of each in-place write."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = ref(tensor)
@@ -325,9 +325,9 @@ class RetainGradHook:
 
 
 def move_retain_hooks(tensor: Tensor, history: Any) -> None:
-    """Let what `retain_grad` hung on a tensor's past node follow it to the node it has now.
+    """Move the hooks of `retain_grad` from a tensor's former node to its present one.
 
-    (Hooks of `register_hook` stay: they see the gradient of the value as it was.)
+    (Hooks of `register_hook` stay: they see the gradient of the former value.)
     """
     hooks = getattr(history, "hooks", None)
     if not hooks or not hooks.kept:
@@ -342,7 +342,7 @@ PLAIN_TENSORS.add(Tensor)
 
 
 def fill(tensor: Tensor, array: Any) -> Tensor:
-    """Set every slot of a new tensor that holds `array` and has no past."""
+    """Set every slot of a new tensor that holds `array` and has no history."""
     tensor._array = array
     tensor._node = tensor._grad = tensor._writes = tensor._base = tensor._hooks = None
     return tensor
@@ -353,25 +353,25 @@ def wrap(array: Any) -> Tensor:
     if array.__class__ is not np.ndarray:
         if isinstance(array, np.generic):
             array = np.asarray(array)
-        elif isinstance(array, Shared) and array.base is None:  # a copy: nobody else sees it
+        elif isinstance(array, Shared) and array.base is None:  # a copy: nothing else refers to it
             array = array.view(np.ndarray)
     return fill(object.__new__(Tensor), array)
 
 
 def array_of(value: Any) -> Any:
-    """Return a tensor's array; anything else stays as it is."""
+    """Return a tensor's array; anything else unchanged."""
     return value._array if isinstance(value, Tensor) else value
 
 
 def node_of(value: Any) -> Any:
-    """Return a tensor's node; anything else has none."""
+    """Return a tensor's node; None for anything else."""
     return value._node if isinstance(value, Tensor) else None
 
 
 def writes_of(tensor: Tensor) -> VersionCounter:
-    """Return the record of the writes to a tensor's memory; most tensors never need one.
+    """Return the version counter of a tensor's memory; most tensors never need one.
 
-    Its node gets it as well: the array that the node saved may be this memory.
+    Its node shares it: the array that the node saved may be this memory.
     """
     writes, node = tensor._writes, tensor._node
     if writes is not None:
@@ -385,12 +385,12 @@ def writes_of(tensor: Tensor) -> VersionCounter:
 
 
 def attach_view(view: Tensor, of: Tensor) -> None:
-    """Let a view share the record of writes with the tensor whose memory it shows."""
+    """Make a view share the version counter of the tensor whose memory it views."""
     writes = of._writes or writes_of(of)
     view._writes = writes
     view._base = of if of._base is None else of._base
     views = writes.views
-    if len(views) == writes.views_limit:  # drop those that have died meanwhile
+    if len(views) == writes.views_limit:  # drop those that no longer exist
         views = [reference for reference in views if reference() is not None]
         writes.views, writes.views_limit = views, 2 * len(views) + 8
     views.append(ref(view))
@@ -411,7 +411,7 @@ def attach_views(pieces: Sequence[Tensor], of: Tensor) -> None:
 
 
 def share_version(tensor: Tensor, of: Tensor) -> Tensor:
-    """Let a tensor share the record of writes with another one, without being a view of it."""
+    """Make a tensor share the version counter of another one, without being a view of it."""
     attach_view(tensor, of)
     writes: Any = tensor._writes
     if writes.owner is None:

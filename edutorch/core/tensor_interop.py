@@ -1,4 +1,4 @@
-"""How numbers leave a tensor: as Python numbers, lists, NumPy arrays and text."""
+"""Conversions of a tensor to Python numbers, lists, NumPy arrays and text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .pickling import Pickling
 
 
 class TensorInterop(Pickling):
-    """The part of `Tensor` that hands its numbers to the rest of Python."""
+    """The members of `Tensor` that convert it for the rest of Python."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class TensorInterop(Pickling):
     _grad: Any
 
     def item(self) -> Any:
-        """Return the only number as a Python number.
+        """Return the only element as a Python number.
 
         Raises: ShapeError: there is not exactly one.
         """
@@ -38,13 +38,13 @@ class TensorInterop(Pickling):
         return self._array.item()
 
     def tolist(self) -> Any:
-        """Return the numbers as nested lists."""
+        """Return the elements as nested lists."""
         return backends.of(self._array).to_numpy(self._array).tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """Return a NumPy array of the same memory (with `force`, a copy where needed).
 
-        While it lives, what is saved of the tensor for backward is copied, because writes
+        While it exists, what is saved of the tensor for backward is copied, because writes
         to the array do not go through the tensor: see `core/numpy_aliasing.py`.
 
         Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
@@ -55,7 +55,7 @@ class TensorInterop(Pickling):
         return export_array(self) if array is self._array else array
 
     def _readable(self, force: bool = False) -> np.ndarray:
-        """Return the numbers as an array to read, if NumPy may have them.
+        """Return the elements as a NumPy array to read.
 
         Raises: GradientError, TypeError: as for `numpy`.
         """
@@ -75,7 +75,7 @@ class TensorInterop(Pickling):
         return backend.to_numpy(self._array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return the numbers as NumPy asks for them: `np.asarray(x)` shares memory."""
+        """Convert to a NumPy array: `np.asarray(x)` shares memory."""
         if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
             if copy is False:
                 raise ValueError("Unable to avoid copy while creating an array as requested.")
@@ -85,7 +85,7 @@ class TensorInterop(Pickling):
     def __array_wrap__(
         self, array: np.ndarray, context: Any = None, return_scalar: bool = False
     ) -> Any:
-        """Make a tensor of what a NumPy function has computed from this one: `np.sin(x)`."""
+        """Return the result of a NumPy function as a tensor: `np.sin(x)`."""
         from .tensor import wrap
 
         return wrap(np.asarray(array))
@@ -94,9 +94,9 @@ class TensorInterop(Pickling):
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:  # fmt: skip
-        """Hand the memory to another library, without a copy: `numpy.from_dlpack(x)`.
+        """Export the memory to another library, without a copy: `numpy.from_dlpack(x)`.
 
-        Raises: BufferError: it needs a gradient, or the other side has no such type.
+        Raises: BufferError: it requires grad, or the other library lacks the dtype.
         """
         if self._node is not None:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
@@ -109,7 +109,7 @@ class TensorInterop(Pickling):
         return self.numpy().__dlpack__(stream=stream, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Return the kind (1: CPU, 2: CUDA) and the number of the device."""
+        """Return the type (1: CPU, 2: CUDA) and the index of the device."""
         if backends.of(self._array).name == "cuda":
             return self._array.__dlpack_device__()
         return 1, 0
@@ -148,11 +148,11 @@ class TensorInterop(Pickling):
         return self._array.shape[0]
 
     def __format__(self, spec: str) -> str:
-        """Format a 0-d tensor as its number: f"{loss:.3f}"; any other only without a spec."""
+        """Format a 0-d tensor as its element: f"{loss:.3f}"; any other only without a spec."""
         return format(self.item(), spec) if not self._array.ndim else object.__format__(self, spec)
 
     def __contains__(self, value: Any) -> bool:
-        """Return True if one of the numbers equals `value`."""
+        """Return True if one of the elements equals `value`."""
         return bool((self == value).any())  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
@@ -173,7 +173,7 @@ class TensorInterop(Pickling):
 
 
 def real_part(value: complex) -> float:
-    """Return a complex number that is real as a float. Raises: ValueRangeError: it is not."""
+    """Return a complex number as a float. Raises: ValueRangeError: it is not real."""
     if value.imag:
         raise ValueRangeError(
             "float", "a complex number with an imaginary part is no real number", {"input": value},
@@ -183,7 +183,7 @@ def real_part(value: complex) -> float:
 
 
 def batched_text(array: Any) -> str:
-    """Write a tensor inside of `vmap`: its own shape, and the numbers of all examples."""
+    """Format a tensor inside of `vmap`: its own shape, and the elements of all examples."""
     from .tensor import wrap
 
     values_text = repr(wrap(array._values)).replace("\n", "\n    ")

@@ -65,7 +65,7 @@ IN_PLACE = {
     "scatter_reduce", "tril", "triu", "cumsum", "cumprod",
 }  # fmt: skip
 
-# Methods that take their numbers one by one: x.permute(2, 0, 1), x.permute((2, 0, 1)).
+# Methods that take their sizes as separate arguments: x.permute(2, 0, 1), x.permute((2, 0, 1)).
 VARARG_METHODS = {"reshape", "view", "permute", "expand", "repeat", "tile", "flip"}
 
 
@@ -74,7 +74,7 @@ REFLECTED = {"sub": "RsubBackward1", "pow": "PowBackward2"}
 
 
 def attach(op: Op) -> None:
-    """Give Tensor the method, the operators and the in-place twin of `op`."""
+    """Add the method, the operators and the in-place twin of `op` to Tensor."""
     function = op.function
     if not op.is_method or not op.inputs or op.variadic or op.no_promotion:
         return
@@ -93,7 +93,7 @@ def attach(op: Op) -> None:
 
 
 def reflect(op: Op) -> Callable[..., Any]:
-    """Make `2 - x` from sub: the operands change places."""
+    """Make `2 - x` from sub by swapping the operands."""
     if op.name in COMMUTATIVE:
         return op.operator
     node_type = op.node_type_named(REFLECTED[op.name]) if op.name in REFLECTED else None
@@ -111,14 +111,14 @@ def reflect(op: Op) -> Callable[..., Any]:
             array, number = self._array, other
             if other.__class__ in (int, float) and array.dtype in dtypes.FLOATING:
                 scales = op.name in SCALING and array.ndim and is_half(array.dtype)
-                dtype = numpy.float32 if scales else array.dtype  # as a number would be
+                dtype = numpy.float32 if scales else array.dtype  # as for a Python number
                 other = backends.of(array).asarray(other, dtype)
             if hasattr(other, "dtype"):
                 other = fill(object.__new__(Tensor), backends.of(array).asarray(other))
         if number.__class__ not in (int, float) or not isinstance(other, Tensor):
             return op.function(other, self)
         if current().listeners:
-            other._number = number  # what was written: a picture shows no tensor for it
+            other._number = number  # the number itself, for pictures
         result = op.function(other, self)
         if isinstance(result, Tensor) and result._node is not None:
             if node_type is not None:
@@ -130,7 +130,7 @@ def reflect(op: Op) -> Callable[..., Any]:
 
 
 def accept_varargs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method take a sequence or the numbers one by one."""
+    """Make a method accept a sequence or separate arguments."""
 
     @functools.wraps(function)
     def method(self: Tensor, *sizes: Any, **named: Any) -> Any:
@@ -143,7 +143,7 @@ def accept_varargs(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a composed function (one without a block of its own) a Tensor method too."""
+    """Make a function composed of ops a Tensor method too."""
     name = function.__name__
     function = with_aliases(function)
     method = with_argument_checks(function, autocasts=False)
@@ -152,7 +152,7 @@ def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a composed function take NumPy's names for `dim` and `keepdim`, as an op does."""
+    """Make a composed function accept NumPy's names for `dim` and `keepdim`, as an op does."""
     parameters = inspect.signature(function).parameters
     added = {alias: name for alias, name in ALIASES.items() if name in parameters}
     if not added:
@@ -189,7 +189,7 @@ def in_place(op: Op) -> Callable[..., Tensor]:
             overrides = find_overrides((self, *args))
             if overrides:
                 return call_override(twin, overrides, (self, *args), kwargs)
-        if current().autocast is not None:  # what is written into has a type already
+        if current().autocast is not None:  # the tensor that is written into has its dtype already
             with override_modes(autocast=None):
                 return twin(self, *args, **kwargs)
         refuse_leaf(self, name)
@@ -200,7 +200,7 @@ def in_place(op: Op) -> Callable[..., Tensor]:
         return self
 
     twin.__name__ = twin.__qualname__ = name
-    twin.__doc__ = f"The in-place form of `{op.name}`: the result replaces the tensor's numbers."
+    twin.__doc__ = f"The in-place form of `{op.name}`: the result replaces the tensor's elements."
     return twin
 
 
@@ -208,7 +208,7 @@ SIMPLE = {int, float, bool, str, type(None)}
 
 
 def is_plain_write(target: Tensor, others: Iterable[Any]) -> bool:
-    """Return True if a write is only a write: nothing unusual is on, and no history is touched."""
+    """Return True if a write changes only elements: the usual modes, and no recorded history."""
     modes = current()
     if target._array.__class__ is not ndarray or target.__class__ not in PLAIN_TENSORS:
         return False
@@ -227,7 +227,7 @@ def is_plain_write(target: Tensor, others: Iterable[Any]) -> bool:
 
 
 def refuse_leaf(target: Tensor, name: str) -> None:
-    """Raise GradientError if a write would hide a leaf that wants a gradient."""
+    """Raise GradientError for a write into a leaf that requires grad."""
     if not current().grad:
         return
     if target._base is not None:
@@ -267,7 +267,7 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
     node = result._node
     saved = node.saved if node is not None and current().saving is None else ()
     if saved and any(value is before for value in saved):
-        before._array = before._array.copy()  # backward needs the numbers as they were
+        before._array = before._array.copy()  # backward needs the elements as they were
         before._writes = None
     write(target, name, result._array)
     modes = current()
@@ -279,7 +279,7 @@ def overwrite(target: Tensor, result: Tensor, before: Tensor, name: str) -> None
 
 
 def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = None) -> None:
-    """Write into a tensor's memory (or a part of it), and note that it happened."""
+    """Write into a tensor's memory (or a part of it), and record the write."""
     array = target._array if part is None else part
     try:
         array[index] = values

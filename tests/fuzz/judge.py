@@ -89,10 +89,10 @@ def examine(call: Call, library: Any, torch: Any, announce: Any = None) -> Verdi
     ours = run_call(call, library)
     if announce:
         announce("PyTorch")
-    found = compare(call, ours, theirs, torch)
-    if found is None or reason_different(call.path, *found, tensors_of(call), words_of(call)):
+    difference = compare(call, ours, theirs, torch)
+    if difference is None or reason_different(call.path, *difference, tensors_of(call), words_of(call)):
         return Verdict(theirs.error is None)
-    return Verdict(theirs.error is None, Finding(call, *found))
+    return Verdict(theirs.error is None, Finding(call, *difference))
 
 
 def words_of(call: Call) -> set[str]:
@@ -119,9 +119,9 @@ def tensors_of(call: Call) -> list[np.ndarray]:
 def compare(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> tuple[str, str] | None:
     """Return (kind, detail) of a disagreement, or None."""
     if ours.error is not None or theirs.error is not None:
-        found = compare_errors(call, ours, theirs)
-        if found or (ours.error is not None and theirs.error is not None):
-            return found
+        difference = compare_errors(call, ours, theirs)
+        if difference or (ours.error is not None and theirs.error is not None):
+            return difference
         if theirs.error is not None and theirs.stage == "forward":
             return None
     chosen = with_our_choice(call, ours, theirs, torch)
@@ -129,9 +129,9 @@ def compare(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> tuple[str
         torch, theirs = chosen, run_call(call, chosen, is_reference=True)
     judge = Judge(call, torch)
     for mine, wanted in zip(ours.results, theirs.results, strict=False):
-        found = compare_results(call, mine, wanted, judge, theirs.error is None)
-        if found:
-            return found
+        difference = compare_results(call, mine, wanted, judge, theirs.error is None)
+        if difference:
+            return difference
     if len(ours.results) != len(theirs.results) and theirs.error is None and ours.error is None:
         return "structure", f"{len(ours.results)} results here, {len(theirs.results)} in PyTorch"
     return None
@@ -261,26 +261,26 @@ def no_derivative(call: Call, mine: Result) -> Any:
     elif not is_forward:
         return False
     skipped = np.zeros(mine.shape, bool)
-    for numbers in leaves:
-        if numbers.shape == mine.shape:
-            skipped |= np.isnan(numbers.astype(complex))
+    for values in leaves:
+        if values.shape == mine.shape:
+            skipped |= np.isnan(values.astype(complex))
     return skipped
 
 
 def as_viewed(spec: TensorSpec) -> np.ndarray:
     """Return the values of the view that a function is given."""
-    numbers = numbers_of(spec)
+    values = numbers_of(spec)
     if not spec.shape or spec.layout == "contiguous":
-        return numbers
+        return values
     if spec.layout == "transposed":
-        return numbers.T
+        return values.T
     if spec.layout == "sliced":
-        return numbers[..., ::2]
+        return values[..., ::2]
     if spec.layout == "offset":
-        return numbers[1:]
+        return values[1:]
     if spec.layout == "expanded":
-        return np.broadcast_to(numbers, spec.shape)
-    return np.moveaxis(numbers, -1, 1) if len(spec.shape) > 1 else numbers
+        return np.broadcast_to(values, spec.shape)
+    return np.moveaxis(values, -1, 1) if len(spec.shape) > 1 else values
 
 
 def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = False) -> str | None:
@@ -289,7 +289,7 @@ def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = Fal
     name = {"float": "float64", "complex": "complex128"}.get(name, name)
     if name not in TOLERANCE:
         return wrong_integers(mine, wanted, judge)
-    tolerance = max(TOLERANCE[each] for each in (name, *narrower_dtypes(judge.call)))
+    tolerance = max(TOLERANCE[dtype_name] for dtype_name in (name, *narrower_dtypes(judge.call)))
     tolerance = max(tolerance, coarser(judge.call, mine.label))
     base = {"complex64": "float32", "complex128": "float64"}.get(name, name)
     with np.errstate(all="ignore"):

@@ -140,12 +140,12 @@ def test_singular_matrices_leave_the_others_their_tangents():
 @pytest.mark.parametrize("values", [[[0.0]], [[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]])
 def test_the_gradient_of_qr_at_singular_matrices(torch, values):
     """It raised an error that spoke of `linalg.solve`."""
-    found = []
+    gradients = []
     for library in (edutorch, torch):
         x = library.tensor(values, dtype=library.float64, requires_grad=True)
         q, r = library.linalg.qr(x)
-        found.append(library.autograd.grad(q.sum() + r.sum(), x)[0].numpy())
-    np.testing.assert_array_equal(*found)
+        gradients.append(library.autograd.grad(q.sum() + r.sum(), x)[0].numpy())
+    np.testing.assert_array_equal(*gradients)
 
 
 @pytest.mark.parametrize("name", ["fmod", "remainder"])
@@ -245,11 +245,11 @@ def test_a_derivative_beside_a_narrower_operand_has_all_its_digits(name, dtype):
     for position in range(len(op.inputs)):
         results = []
         for narrow in (getattr(edutorch, dtype), edutorch.float64):
-            given = [edutorch.tensor(v, dtype=edutorch.float64) for v in values[: len(op.inputs)]]
-            given[position] = edutorch.tensor(values[position], dtype=narrow)
-            leaves = [x.requires_grad_() for i, x in enumerate(given) if i != position]
+            operands = [edutorch.tensor(v, dtype=edutorch.float64) for v in values[: len(op.inputs)]]
+            operands[position] = edutorch.tensor(values[position], dtype=narrow)
+            leaves = [x.requires_grad_() for i, x in enumerate(operands) if i != position]
             try:
-                y = op.function(*given)
+                y = op.function(*operands)
                 first = edutorch.autograd.grad(
                     y.sum(), leaves, create_graph=True, allow_unused=True, materialize_grads=True
                 )
@@ -257,8 +257,8 @@ def test_a_derivative_beside_a_narrower_operand_has_all_its_digits(name, dtype):
                 continue
             results.append([t.detach().double().numpy() for t in (y, *first)])
         if len(results) == 2:
-            for found, expected in zip(*results, strict=True):
-                np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+            for actual, expected in zip(*results, strict=True):
+                np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int64"])
@@ -268,8 +268,8 @@ def test_areas_under_whole_numbers_do_not_wrap(dtype):
     wide = y.double()
     assert edutorch.trapezoid(y).item() == edutorch.trapezoid(wide).item()
     assert edutorch.trapezoid(wide, y).item() == edutorch.trapezoid(wide, wide).item()
-    found = edutorch.cumulative_trapezoid(y * 1)
-    assert found.tolist() == edutorch.cumulative_trapezoid(wide).tolist()
+    areas = edutorch.cumulative_trapezoid(y * 1)
+    assert areas.tolist() == edutorch.cumulative_trapezoid(wide).tolist()
 
 
 MISFITS = ("running_mean", "running_var", "weight", "bias")
@@ -297,12 +297,12 @@ def test_a_parameter_of_a_norm_does_not_broadcast(channels, size, name):
 def test_addr_has_the_dtype_of_all_three(torch, autocast):
     """A 0-d input counts; integers times a fraction were float32, bools times 2 were True."""
     dtypes = ("bfloat16", "float32", "float64", "int64", "int32", "bool")
-    for kind in dtypes:
+    for dtype_name in dtypes:
         for other in ("int32", "bool", "bfloat16"):
             for shape, alpha in (((), 2), ((1, 1), 2), ((), 1.5), ((1, 1), 1.5)):
                 answers = []
                 for library in (edutorch, torch):
-                    x = library.ones(shape, dtype=getattr(library, kind))
+                    x = library.ones(shape, dtype=getattr(library, dtype_name))
                     v = library.ones(1, dtype=getattr(library, other))
                     with library.autocast("cpu", dtype=library.bfloat16, enabled=autocast):
                         try:
@@ -311,7 +311,7 @@ def test_addr_has_the_dtype_of_all_three(torch, autocast):
                             answers.append("refused")
                         else:
                             answers.append((str(y.dtype), y.item()))
-                assert answers[0] == answers[1], (kind, other, shape, alpha)
+                assert answers[0] == answers[1], (dtype_name, other, shape, alpha)
 
 
 PUT = {
