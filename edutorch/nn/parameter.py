@@ -94,7 +94,7 @@ PLAIN_TENSORS |= {Parameter, Buffer}
 
 
 ALLOWED_WITHOUT_SHAPE = {
-    "as_type", "bfloat16", "copy_", "cpu", "cuda", "detach", "double", "float", "half",
+    "bfloat16", "convert_dtype", "copy_", "cpu", "cuda", "detach", "double", "float", "half",
     "requires_grad_", "to", "to_device",
 }  # fmt: skip
 """The functions that are allowed without a shape."""

@@ -177,7 +177,7 @@ class PointerTable:
         if not all(
             step.__class__ is np.ndarray
             and step.dtype == steps[0].dtype
-            and step.dtype.dtype == "f"
+            and step.dtype.kind == "f"
             and step.itemsize > 2
             and not step.ndim
             for step in steps
