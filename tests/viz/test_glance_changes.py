@@ -176,7 +176,7 @@ def test_arrays_that_are_no_single_stretch_of_memory_are_joined_too():
     usual = np.arange(6.0).reshape(2, 3)
     turned, spread = np.arange(6.0).reshape(3, 2).T, np.broadcast_to(7.0, (2, 3))
     for arrays in ([usual, turned, spread], [usual, usual, turned], [spread, usual, usual]):
-        joined = np.frombuffer(alike.joined(arrays)).reshape(3, 2, 3)
+        joined = np.frombuffer(alike.join_bytes(arrays)).reshape(3, 2, 3)
         assert np.array_equal(joined, np.stack(arrays))
     assert alike.scattered == [0]
 

@@ -88,7 +88,7 @@ def test_a_loop_goes_on_as_soon_as_graphviz_has_its_first_picture(monkeypatch):
     asked = LayoutQueue()
     asked.hand_over(example().graph, patience=60)
     assert time.monotonic() < start + 30
-    assert not asked.ready
+    assert not asked.is_ready
     let_go.set()
 
 
@@ -170,7 +170,7 @@ def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
         w.sin().sum().backward()
         view._page_state.page = None
         let_go.set()
-        whole = view._recorder.graph.arranged().graph
+        whole = view._recorder.graph.arrange().graph
         assert view._page_state.layouts.wait(view._page_state.plan(whole).graph)
     assert not page.pictures
 

@@ -168,9 +168,9 @@ def test_losses_of_many_steps_at_once_are_compared_as_one_by_one():
     for _ in range(200):
         losses = [float(chance.randrange(9)) for _ in range(chance.randrange(0, 8))]
         losses += losses[-1:] * chance.randrange(0, 30)  # now and then one that stays
-        one.record_idle(losses)
+        one.record_losses(losses)
         for loss in losses:
-            other.record_idle([loss])
+            other.record_losses([loss])
         assert (one._same, one._same_seen) == (other._same, other._same_seen)
         assert one._losses[-6:] == other._losses[-6:]
 
@@ -178,9 +178,9 @@ def test_losses_of_many_steps_at_once_are_compared_as_one_by_one():
 def test_losses_that_explode_to_nan_unseen_are_both_said():
     trouble = Trouble(Names((), None), Recorder(Names((), None)))
     trouble.record_idle([4.0**n for n in range(6)])
-    assert trouble._found == {}  # it can wait until somebody asks
+    assert trouble._findings == {}  # it can wait until somebody asks
     trouble.record_idle([5e3, math.nan, math.nan, 1.0])
-    assert list(trouble._found) == ["exploding", "nan-loss"]
+    assert list(trouble._findings) == ["exploding", "nan-loss"]
     trouble.record_idle([1e308, 1e308])  # their sum is not finite, but they are
     assert list(trouble.findings) == ["exploding", "nan-loss"]
 

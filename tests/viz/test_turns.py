@@ -51,7 +51,7 @@ def test_the_thread_comes_near_and_goes_back(other, monkeypatch):
 @linux
 def test_it_is_asked_now_and_then_where_the_loop_runs(other):
     kept, asked = ThreadAffinity(other.native_id), []
-    kept._place = lambda: asked.append(1) or min(os.sched_getaffinity(0))
+    kept._current_cpu = lambda: asked.append(1) or min(os.sched_getaffinity(0))
     kept.pin_to_current()
     kept.pin_to_current()
     assert len(asked) == 1

@@ -155,7 +155,7 @@ class SamplingPolicy:
         self._was_bad = step_values.broken or (self._was_bad and not whole)
 
     def choose(self, look: bool, full: bool, early: bool = False, standing: bool = False) -> None:
-        """Choose for the step that samples_start now.
+        """Choose for the step that begins now.
 
         Args:
             look: whether it is to be sampled at all.
@@ -186,7 +186,7 @@ class SamplingPolicy:
         return step < FIRST_STEPS and self._is_stable and self.recorder.trace is not None
 
     def sample_next_fast(self) -> bool:
-        """Sample the step that samples_start now fast, if that is enough; return whether it is."""
+        """Sample the step that begins now fast, if that is enough; return whether it is."""
         sampler = (
             None if self._full_in_a_row or self.page_state.needs_update else self._fast_sampler()
         )
