@@ -1,5 +1,5 @@
 // Numbers as they are shown, and the patch's buffer of float32 as named values.
-// `number()` in edutorch/viz writes the same texts: tests/golden/numbers.json.
+// `number_text()` in edutorch/viz writes the same texts: tests/golden/numbers.json.
 
 /** @typedef {import("./protocol.js").Picture} Picture */
 

@@ -144,8 +144,11 @@ def definition(function: Any) -> tuple[File, ast.stmt] | None:
 
 def helpers(source_file: File, nodes: list[ast.stmt]) -> list[ast.stmt]:
     """Return the functions of the file without a page that `nodes` name, and so on."""
-    parts = source_file.path.relative_to(ROOT).with_suffix("").parts
-    module = sys.modules[".".join(parts).removesuffix(".__init__")]
+    # Files of `compat` are imported under their public names: "edutorch.compiler".
+    path = str(source_file.path)
+    loaded = [module for module in list(sys.modules.values())
+              if getattr(module, "__file__", None) == path]  # fmt: skip
+    module = loaded[0] if loaded else None
     chosen: list[ast.stmt] = []
     waiting = list(nodes)
     while waiting and len(chosen) < MOST_HELPERS:
