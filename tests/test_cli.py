@@ -195,7 +195,7 @@ def test_a_script_is_started_anew_with_the_kernels_for_this_cpu(monkeypatch):
     from edutorch import __main__ as command_line
 
     started = []
-    monkeypatch.setattr(os, "execve", lambda *given: started.append(given))
+    monkeypatch.setattr(os, "execve", lambda *args: started.append(args))
     monkeypatch.setattr(command_line, "faster_blas", lambda: {"OPENBLAS_CORETYPE": "SkylakeX"})
     monkeypatch.setattr(sys, "orig_argv", ["python", "-X", "dev", "-m", "edutorch", "run", "a.py"])
     command_line.restart_with_faster_blas()
@@ -336,12 +336,14 @@ def test_the_doctor_says_what_makes_it_fast(monkeypatch):
         return subprocess.CompletedProcess(command, 0, json.dumps(states), "")
 
     monkeypatch.setattr(doctor.subprocess, "run", checked)
-    found = {finding.name: finding for finding in doctor._speed()}
-    assert re.search(r"\d GFLOP/s with one thread", found["BLAS"].detail) or not found["BLAS"].ok
-    assert re.fullmatch(r"\d+ in an op", found["threads"].detail)
+    findings = {finding.name: finding for finding in doctor._speed()}
+    assert (
+        re.search(r"\d GFLOP/s with one thread", findings["BLAS"].detail) or not findings["BLAS"].ok
+    )
+    assert re.fullmatch(r"\d+ in an op", findings["threads"].detail)
     if kernels.is_available():
-        assert found["kernels"].detail.startswith("1 of 3 are ready; failed: a.c (no memory)")
-        assert found["kernels"].todo == "python -m edutorch warmup  compiles the rest"
+        assert findings["kernels"].detail.startswith("1 of 3 are ready; failed: a.c (no memory)")
+        assert findings["kernels"].todo == "python -m edutorch warmup  compiles the rest"
 
 
 def test_the_doctor_outlives_a_broken_numba(monkeypatch):
@@ -350,8 +352,8 @@ def test_the_doctor_outlives_a_broken_numba(monkeypatch):
 
     monkeypatch.setattr(doctor.subprocess, "run", broken)
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: name)
-    found = doctor._kernels("speed")
-    assert found.ok is None
-    assert found.detail == "cannot be looked at: ImportError: needs another NumPy"
+    finding = doctor._kernels("speed")
+    assert finding.ok is None
+    assert finding.detail == "cannot be looked at: ImportError: needs another NumPy"
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: None)
     assert doctor._kernels("speed").todo == 'pip install "edutorch[fast]"'

@@ -67,7 +67,7 @@ def test_files(graph, tmp_path, place):
         assert done.returncode == 0, done.stderr
 
     run("-o", "out.svg", "--open", "first")
-    texts = {each.text for each in ElementTree.parse(tmp_path / "out.svg").iter()}
+    texts = {element.text for element in ElementTree.parse(tmp_path / "out.svg").iter()}
     assert {"relu", "weight"} <= texts
     if place == "before":
         run("-o", "out.png")
@@ -107,7 +107,7 @@ def test_an_error_leaves_the_graph_as_far_as_it_got(graph, tmp_path):
     assert done.returncode == 1
     assert "h @ torch.ones(4)" in done.stderr and "Traceback" in done.stderr
     assert "cli/graph.py" not in done.stderr
-    texts = {each.text for each in ElementTree.parse(tmp_path / "out.svg").iter()}
+    texts = {element.text for element in ElementTree.parse(tmp_path / "out.svg").iter()}
     assert {"w", "h = tanh"} <= texts
 
 

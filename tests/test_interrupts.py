@@ -88,18 +88,18 @@ def test_where_python_handles_nothing_nothing_is_changed(handler):
 
 
 def test_other_threads_hold_nothing():
-    found = []
+    results = []
 
     def work():
-        found.append(hold_interrupts())
+        results.append(hold_interrupts())
         with edutorch.no_grad():
-            found.append(getsignal(signal.SIGINT) is handle_sigint)
+            results.append(getsignal(signal.SIGINT) is handle_sigint)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    release_interrupts(found[0])
-    assert found == [None, False]
+    release_interrupts(results[0])
+    assert results == [None, False]
 
 
 def test_an_error_inside_is_not_lost():

@@ -44,10 +44,10 @@ def test_a_model_and_its_optimizer(device, tmp_path):
         {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}, path
     )
     twin, other = make()
-    found = edutorch.load(path)
-    assert found["epoch"] == 3
-    twin.load_state_dict(found["model"])
-    other.load_state_dict(found["optimizer"])
+    loaded = edutorch.load(path)
+    assert loaded["epoch"] == 3
+    twin.load_state_dict(loaded["model"])
+    other.load_state_dict(loaded["optimizer"])
     step(model, optimizer)
     step(twin, other)
     for a, b in zip(model.parameters(), twin.parameters(), strict=True):
@@ -93,9 +93,9 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
 def test_values_come_back(value):
-    found = round_trip({"value": value})["value"]
-    assert found == value
-    assert type(found) is type(value)
+    loaded = round_trip({"value": value})["value"]
+    assert loaded == value
+    assert type(loaded) is type(value)
 
 
 @pytest.mark.parametrize("value", [Pair(1, [2]), Settings(3, ["a"]), Colour.RED], ids=repr)
@@ -104,14 +104,14 @@ def test_classes_of_the_user_come_back_if_they_are_listed(value):
         round_trip(value)
     assert "add_safe_globals([TheClass])" in str(refused.value)
     with edutorch.serialization.safe_globals([type(value)]):
-        found = round_trip({"x": value})["x"]
-    assert (found, type(found)) == (value, type(value))
+        loaded = round_trip({"x": value})["x"]
+    assert (loaded, type(loaded)) == (value, type(value))
     assert edutorch.serialization.get_safe_globals() == []
 
 
 def test_results_with_names_come_back():
-    found = round_trip(edutorch.max(edutorch.tensor([[1, 5]]), 1))
-    assert (found.values.item(), found.indices.item()) == (5, 1)
+    loaded = round_trip(edutorch.max(edutorch.tensor([[1, 5]]), 1))
+    assert (loaded.values.item(), loaded.indices.item()) == (5, 1)
 
 
 def test_a_generator_goes_on_where_it_was():
@@ -154,26 +154,26 @@ def test_nan_comes_back():
 def test_every_type_comes_back(kind, device):
     x = edutorch.tensor([[1.5, -2.0, 0.0]], device="cpu").to(getattr(edutorch, kind)).to(device)
     for tensor in (x, x.T, x[0, 1], x[:, :0]):
-        found = round_trip(tensor)
-        assert found.dtype is x.dtype
-        assert found.shape == tensor.shape
-        assert found.tolist() == tensor.tolist()
-        assert str(found.device) == device
+        loaded = round_trip(tensor)
+        assert loaded.dtype is x.dtype
+        assert loaded.shape == tensor.shape
+        assert loaded.tolist() == tensor.tolist()
+        assert str(loaded.device) == device
 
 
 def test_parameters_and_leaves_stay_what_they_are(device):
-    found = round_trip([
+    loaded = round_trip([
         nn.Parameter(edutorch.ones(1)), nn.Parameter(edutorch.ones(2), requires_grad=False),
         edutorch.ones(3, requires_grad=True), edutorch.ones(4, requires_grad=True) * 2,
     ])  # fmt: skip
-    assert [type(each) for each in found] == [
+    assert [type(tensor) for tensor in loaded] == [
         nn.Parameter,
         nn.Parameter,
         edutorch.Tensor,
         edutorch.Tensor,
     ]
-    assert [each.requires_grad for each in found] == [True, False, True, True]  # as in PyTorch
-    assert found[3].is_leaf
+    assert [tensor.requires_grad for tensor in loaded] == [True, False, True, True]  # as in PyTorch
+    assert loaded[3].is_leaf
 
 
 def test_tied_weights_are_stored_once_and_stay_tied(device, tmp_path):
@@ -181,39 +181,39 @@ def test_tied_weights_are_stored_once_and_stay_tied(device, tmp_path):
     path = tmp_path / "tied"
     edutorch.save({"a": weight, "b": weight.detach(), "c": weight.clone()}, path)
     assert path.stat().st_size < 2.2 * weight.nbytes
-    found = edutorch.load(path)
-    assert found["a"].data_ptr() == found["b"].data_ptr()
-    found["a"].zero_()
-    assert not found["b"].any()
-    assert found["c"].tolist() == weight.tolist()
+    loaded = edutorch.load(path)
+    assert loaded["a"].data_ptr() == loaded["b"].data_ptr()
+    loaded["a"].zero_()
+    assert not loaded["b"].any()
+    assert loaded["c"].tolist() == weight.tolist()
 
 
 def test_one_tensor_in_two_places_is_one_tensor(device):
     x = nn.Parameter(edutorch.ones(2))
-    found = round_trip({"a": x, "b": [x], "c": x.detach()})
-    assert found["a"] is found["b"][0]
-    assert found["a"] is not found["c"]
-    assert found["a"].data_ptr() == found["c"].data_ptr()
+    loaded = round_trip({"a": x, "b": [x], "c": x.detach()})
+    assert loaded["a"] is loaded["b"][0]
+    assert loaded["a"] is not loaded["c"]
+    assert loaded["a"].data_ptr() == loaded["c"].data_ptr()
 
 
 def test_views_still_show_the_same_memory(device):
     x = edutorch.arange(12.0).reshape(3, 4).to(device)
-    found = round_trip({"row": x[1], "x": x, "columns": x.T, "some": x[::2, 1::2]})
+    loaded = round_trip({"row": x[1], "x": x, "columns": x.T, "some": x[::2, 1::2]})
     for name, view in {"row": x[1], "columns": x.T, "some": x[::2, 1::2]}.items():
-        assert found[name].tolist() == view.tolist()
-        assert found[name].stride() == view.stride()
-    found["x"].zero_()
-    assert not any(found[name].any() for name in found)
+        assert loaded[name].tolist() == view.tolist()
+        assert loaded[name].stride() == view.stride()
+    loaded["x"].zero_()
+    assert not any(loaded[name].any() for name in loaded)
 
 
 def test_views_without_the_whole(device):
     x = edutorch.arange(12.0).to(device)
     file = io.BytesIO()
     edutorch.save({"a": x[:8:2], "b": x[2:5]}, file)
-    found = edutorch.load(io.BytesIO(file.getvalue()))
-    assert (found["a"].tolist(), found["b"].tolist()) == ([0, 2, 4, 6], [2, 3, 4])
-    found["b"].zero_()
-    assert found["a"].tolist() == [0, 0, 0, 6]
+    loaded = edutorch.load(io.BytesIO(file.getvalue()))
+    assert (loaded["a"].tolist(), loaded["b"].tolist()) == ([0, 2, 4, 6], [2, 3, 4])
+    loaded["b"].zero_()
+    assert loaded["a"].tolist() == [0, 0, 0, 6]
 
 
 def test_views_apart_are_stored_apart_and_small_ones_small(tmp_path):
@@ -226,21 +226,21 @@ def test_views_apart_are_stored_apart_and_small_ones_small(tmp_path):
 
 def test_a_number_shown_many_times_is_stored_once(device):
     x = edutorch.ones(1).to(device).expand(10**9)
-    found = round_trip(x)
-    assert (found.shape, found.stride()) == ((10**9,), (0,))
+    loaded = round_trip(x)
+    assert (loaded.shape, loaded.stride()) == ((10**9,), (0,))
 
 
 def test_views_of_other_types():
     x = edutorch.tensor([1.0, -2.0])
-    found = round_trip({"x": x, "bits": x.view(edutorch.int32)})
-    found["x"][0] = 0
-    assert found["bits"].tolist() == [0, x.view(edutorch.int32)[1].item()]
+    loaded = round_trip({"x": x, "bits": x.view(edutorch.int32)})
+    loaded["x"][0] = 0
+    assert loaded["bits"].tolist() == [0, x.view(edutorch.int32)[1].item()]
 
 
 def test_arrays_come_back():
-    found = round_trip({"x": np.arange(3), "y": np.float32(2.5)})
-    assert found["x"].tolist() == [0, 1, 2]
-    assert found["y"].dtype == np.float32
+    loaded = round_trip({"x": np.arange(3), "y": np.float32(2.5)})
+    assert loaded["x"].tolist() == [0, 1, 2]
+    assert loaded["y"].dtype == np.float32
 
 
 def test_other_programs_read_the_tensors(tmp_path):
@@ -257,9 +257,9 @@ def test_files_of_other_programs_are_read(tmp_path):
     safetensors.numpy.save_file(
         {"b": np.ones(2, np.float32), "a": np.arange(3)}, path, {"format": "pt"}
     )
-    found = edutorch.load(path)
-    assert found["b"].tolist() == [1, 1]
-    assert found["a"].dtype is edutorch.int64
+    loaded = edutorch.load(path)
+    assert loaded["b"].tolist() == [1, 1]
+    assert loaded["a"].dtype is edutorch.int64
 
 
 def test_map_location(device):
@@ -278,11 +278,11 @@ def test_pytorchs_arguments_are_accepted(tmp_path):
 
 
 def test_what_is_not_data_needs_trust():
-    found = io.BytesIO()
-    edutorch.save({"a": [1, math_function]}, found)
+    file = io.BytesIO()
+    edutorch.save({"a": [1, math_function]}, file)
     with pytest.raises(RefusedError, match="math_function"):
-        edutorch.load(io.BytesIO(found.getvalue()))
-    twin = edutorch.load(io.BytesIO(found.getvalue()), weights_only=False)
+        edutorch.load(io.BytesIO(file.getvalue()))
+    twin = edutorch.load(io.BytesIO(file.getvalue()), weights_only=False)
     assert twin == {"a": [1, math_function]}
 
 

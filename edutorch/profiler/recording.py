@@ -42,7 +42,7 @@ class RecordingOptions:
 
     shapes: bool = False
     memory: bool = False
-    user_stack: bool = False
+    stack: bool = False
     flops: bool = False
 
 
@@ -260,7 +260,7 @@ class Recording:
     def _kept(self, result: Any) -> int:
         node = getattr(result[0] if isinstance(result, tuple) else result, "_node", None)
         saved = node.saved if isinstance(node, Node) else None
-        return self.memory.kept(saved) if self.memory and saved.__class__ is tuple else 0
+        return self.memory.record_saved(saved) if self.memory and saved.__class__ is tuple else 0
 
     def _module_entered(self, thread: ThreadState, event: ModuleEntered, at: int) -> Span:
         name = self._names.name(event.module)

@@ -72,7 +72,7 @@ def test_batches_equal_pytorchs(settings, torch):
     assert len(ours) == len(theirs)
     first, expected = next(iter(ours)), next(iter(theirs))
     if settings.get("batch_size", 1):
-        assert [str(each.dtype) for each in first] == [str(each.dtype) for each in expected]
+        assert [str(tensor.dtype) for tensor in first] == [str(tensor.dtype) for tensor in expected]
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ def test_tensors_are_taken_a_batch_at_once(device):
         fast, slow = DataLoader(make(dataset), 4), DataLoader(make(Slow()), 4)
         for a, b in zip(fast, slow, strict=True):
             assert type(a) is type(b) is list
-            assert [each.tolist() for each in a] == [each.tolist() for each in b]
-            assert [str(each.device) for each in a] == [device, device]
+            assert [tensor.tolist() for tensor in a] == [tensor.tolist() for tensor in b]
+            assert [str(tensor.device) for tensor in a] == [device, device]
     assert dataset[2][0].tolist() == x[2].tolist()
 
 
 def test_an_overridden_getitem_is_used():
     class Doubled(TensorDataset):
         def __getitem__(self, index):
-            return tuple(2 * each for each in super().__getitem__(index))
+            return tuple(2 * tensor for tensor in super().__getitem__(index))
 
     ((batch,),) = DataLoader(Doubled(edutorch.arange(3)), 3)
     assert batch.tolist() == [0, 2, 4]
@@ -202,7 +202,7 @@ def test_collating_what_pytorch_collates(torch):
             for i in range(2)
         ]  # fmt: skip
 
-    found, expected = (
+    actual, expected = (
         default_collate(samples(edutorch)),
         torch.utils.data.default_collate(samples(torch)),
     )
@@ -211,12 +211,12 @@ def test_collating_what_pytorch_collates(torch):
         if hasattr(value, "tolist"):
             return value.tolist(), str(value.dtype)
         if isinstance(value, dict):
-            return {key: plain(each) for key, each in value.items()}
+            return {key: plain(item) for key, item in value.items()}
         if isinstance(value, tuple | list):
-            return [type(value).__name__, *(plain(each) for each in value)]
+            return [type(value).__name__, *(plain(item) for item in value)]
         return value
 
-    assert plain(found) == plain(expected)
+    assert plain(actual) == plain(expected)
 
 
 def test_what_cannot_be_collated():

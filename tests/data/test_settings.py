@@ -110,12 +110,12 @@ def test_samplers_refuse_what_pytorch_refuses(torch):
 def test_what_else_is_drawn_does_not_change_the_order():
     def order(disturb):
         edutorch.manual_seed(1)
-        found = []
+        order_seen = []
         for number in RandomSampler(range(4), num_samples=12):
-            found.append(number)
+            order_seen.append(number)
             if disturb:
                 edutorch.rand(3)
-        return found
+        return order_seen
 
     assert order(True) == order(False)
 

@@ -97,7 +97,7 @@ def test_batches_of_every_form_are_pinned(wrap):
     def leaves(value: Any) -> list[Any]:
         if isinstance(value, dict):
             return leaves(list(value.values()))
-        return [leaf for each in value for leaf in leaves(each)] if isinstance(
+        return [leaf for item in value for leaf in leaves(item)] if isinstance(
             value, list | tuple) else [value]  # fmt: skip
 
     batch = wrap(Pinnable())

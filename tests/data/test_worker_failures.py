@@ -56,9 +56,9 @@ def fails(error, at=5):
     return Table(make)
 
 
-def text_of(make, kind):
+def text_of(make, error_type):
     """Take all batches, which has to fail."""
-    with pytest.raises(kind) as caught:
+    with pytest.raises(error_type) as caught:
         list(make)
     assert not isinstance(caught.value, AssertionError)
     return str(caught.value)
@@ -162,8 +162,8 @@ WORDS = {
 
 @pytest.mark.parametrize("case", WORDS)
 def test_it_says_what_happened(case):
-    make, kind, words = WORDS[case]
-    text = text_of(make(), kind)
+    make, error_type, words = WORDS[case]
+    text = text_of(make(), error_type)
     for word in words:
         assert word in text
 
@@ -212,12 +212,12 @@ def test_a_killed_worker_is_reported_at_once():
 
 
 def test_a_persistent_loader_recovers_from_a_killed_worker():
-    each = loader(Table(int, 6), 2, num_workers=1, persistent_workers=True)
-    assert len(list(each)) == 3
-    os.kill(each._iterator._pool.processes[0].pid, signal.SIGKILL)
+    batches = loader(Table(int, 6), 2, num_workers=1, persistent_workers=True)
+    assert len(list(batches)) == 3
+    os.kill(batches._iterator._pool.processes[0].pid, signal.SIGKILL)
     with pytest.raises(RuntimeError, match="SIGKILL"):
-        list(each)
-    assert len(list(each)) == 3
+        list(batches)
+    assert len(list(batches)) == 3
 
 
 def test_a_dataset_that_cannot_be_sent_to_a_spawned_worker():

@@ -66,9 +66,9 @@ def plain(value):
     if hasattr(value, "tolist"):
         return value.tolist(), str(value.dtype)
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value).__name__, [plain(each) for each in value]
+        return type(value).__name__, [plain(item) for item in value]
     return value
 
 
@@ -80,13 +80,13 @@ def plain(value):
 ], ids=str)  # fmt: skip
 def test_workers_give_the_same_batches(settings):
     dataset = Table(lambda i: {"x": edutorch.full((40, 50), float(i)), "n": i, "name": f"no {i}"})
-    found = []
+    results = []
     for workers in (0, 1, 3):
         edutorch.manual_seed(4)
         known = settings if workers else {k: v for k, v in settings.items() if k[:8] != "prefetch"}
-        found.append([plain(batch) for batch in loader(dataset, num_workers=workers, **known)])
-    assert found[0] == found[1] == found[2]
-    assert found[0]
+        results.append([plain(batch) for batch in loader(dataset, num_workers=workers, **known)])
+    assert results[0] == results[1] == results[2]
+    assert results[0]
 
 
 LENGTHS = [[3, 3, 3], [5, 1, 3], [0, 4, 0], [0, 0, 0], [1, 9, 2]]
@@ -142,14 +142,14 @@ def test_seeds_are_derived_as_pytorch_does(torch):
             "make_worker_config",
             lambda loader, worker, _: made(loader, worker, base),
         )
-        assert list(ours) == [list(each) for each in expected]
+        assert list(ours) == [list(sample) for sample in expected]
 
 
 def test_each_epoch_has_seeds_of_its_own_and_a_generator_fixes_them():
     def epochs():
         source = edutorch.Generator().manual_seed(8)
-        each = loader(Table(draws, 4), None, num_workers=2, generator=source)
-        return [list(each), list(each)]
+        batches = loader(Table(draws, 4), None, num_workers=2, generator=source)
+        return [list(batches), list(batches)]
 
     first, second = epochs()
     assert first != second
@@ -169,10 +169,10 @@ def test_edutorchs_numbers_differ_between_workers():
 def test_get_worker_info():
     assert get_worker_info() is None
     dataset = Table(lambda i: (get_worker_info().dataset.length, os.getpid()), 4)
-    found = list(loader(dataset, None, num_workers=2))
-    assert {length for length, _ in found} == {4}
-    assert len({pid for _, pid in found}) == 2
-    assert os.getpid() not in {pid for _, pid in found}
+    samples = list(loader(dataset, None, num_workers=2))
+    assert {length for length, _ in samples} == {4}
+    assert len({pid for _, pid in samples}) == 2
+    assert os.getpid() not in {pid for _, pid in samples}
 
 
 def test_worker_init_fn_runs_after_seeding():
@@ -189,24 +189,24 @@ def test_worker_init_fn_runs_after_seeding():
 
 
 def test_persistent_workers_stay_the_same_processes():
-    each = loader(Table(lambda i: os.getpid(), 4), None, num_workers=2, persistent_workers=True)
-    first, second = set(each), set(each)
+    batches = loader(Table(lambda i: os.getpid(), 4), None, num_workers=2, persistent_workers=True)
+    first, second = set(batches), set(batches)
     assert first == second
-    for _ in each:
+    for _ in batches:
         break  # in the middle: what was asked for is not given in the next epoch
-    numbers = loader(Table(int, 60), 5, num_workers=2, persistent_workers=True)
-    for batch in numbers:
+    integers = loader(Table(int, 60), 5, num_workers=2, persistent_workers=True)
+    for batch in integers:
         assert batch[0] == 0
         break
-    assert [n for batch in numbers for n in batch.tolist()] == list(range(60))
+    assert [n for batch in integers for n in batch.tolist()] == list(range(60))
     streams = loader(Parts([3, 1]), None, num_workers=2, persistent_workers=True)
     assert list(streams) == list(streams) == [0, 100, 1, 2]
 
 
 def test_two_iterators_at_once():
-    each = loader(Table(int, 20), 4, num_workers=1)
-    assert [a.tolist() == b.tolist() for a, b in zip(each, each, strict=True)] == [True] * 5
-    first, second = iter(each), iter(each)
+    batches = loader(Table(int, 20), 4, num_workers=1)
+    assert [a.tolist() == b.tolist() for a, b in zip(batches, batches, strict=True)] == [True] * 5
+    first, second = iter(batches), iter(batches)
     assert next(first).tolist() == next(second).tolist() == [0, 1, 2, 3]
     del first
     assert next(second).tolist() == [4, 5, 6, 7]
@@ -262,12 +262,12 @@ def test_the_first_line_of_an_error_is_pytorchs(torch):
             raise ValueError("bad")
 
     first_lines = []
-    for each in (torch.utils.data.DataLoader(Theirs(), num_workers=1),
+    for data_loader in (torch.utils.data.DataLoader(Theirs(), num_workers=1),
                  loader(Table(Theirs().__getitem__), num_workers=1)):  # fmt: skip
         with pytest.raises(ValueError, match="bad") as caught:
-            list(each)
+            list(data_loader)
         first_lines.append(str(caught.value).splitlines()[0])
-    del each, caught
+    del data_loader, caught
     gc.collect()  # PyTorch's iterator must not end in a worker that a later test forks
     assert first_lines[0] == first_lines[1] == "Caught ValueError in DataLoader worker process 0."
 
@@ -278,8 +278,8 @@ def test_listeners_stay_in_the_process_that_trains():
     seen = []
     with listening(seen.append):
         batches = list(loader(Table(lambda i: edutorch.ones(2) * i, 4), 2, num_workers=1))
-    kinds = [(type(event).__name__, event.kind) for event in seen if hasattr(event, "kind")]
-    assert kinds.count(("WorkStarted", "data")) == kinds.count(("WorkEnded", "data")) == 3
+    events = [(type(event).__name__, event.kind) for event in seen if hasattr(event, "kind")]
+    assert events.count(("WorkStarted", "data")) == events.count(("WorkEnded", "data")) == 3
     assert not [event for event in seen if type(event).__name__ == "OpApplied"
                 and event.op.name == "mul"]  # fmt: skip
     assert batches[1].tolist() == [[2, 2], [3, 3]]
@@ -324,9 +324,9 @@ def test_ctrl_c_while_a_batch_arrives_leaves_no_file_open(moment, monkeypatch):
     usual, files = getattr(holder, moment), set(os.listdir("/proc/self/fd"))
 
     def interrupted(*args, **kwargs):
-        found = usual(*args, **kwargs)
+        result = usual(*args, **kwargs)
         signal.raise_signal(signal.SIGINT)
-        return found
+        return result
 
     monkeypatch.setattr(holder, moment, interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -360,7 +360,7 @@ def test_without_shared_memory_the_pipe_carries_batches(problem, monkeypatch, re
     batches = list(loader(dataset, 2, num_workers=2))
     assert [batch[:, 0, 0].tolist() for batch in batches] == [[0, 1], [2, 3], [4, 5]]
     # From 3.12 on Python itself warns of fork beside threads.
-    told = [str(each.message) for each in recwarn if "fork()" not in str(each.message)]
+    told = [str(warning.message) for warning in recwarn if "fork()" not in str(warning.message)]
     if problem == "no room":
         assert len(told) == 1
         assert "720,000 bytes (No space left on device)" in told[0]

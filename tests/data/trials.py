@@ -125,7 +125,11 @@ def left_open(files):
         gc.collect()  # what an interrupt has cut off may stand in a cycle
         time.sleep(0.005)
     folder = "/proc/self/fd"
-    return [os.readlink(f"{folder}/{each}") for each in more if os.path.exists(f"{folder}/{each}")]
+    return [
+        os.readlink(f"{folder}/{descriptor}")
+        for descriptor in more
+        if os.path.exists(f"{folder}/{descriptor}")
+    ]
 
 
 def shared_memory():
@@ -137,9 +141,9 @@ def main(count, seed):
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     next(iter(loader()))  # what is opened once, is open now
     files, memory = open_files(), shared_memory()
-    kinds = [kill_a_worker, interrupt_us, interrupt_the_group, kill_the_parent]
+    trials = [kill_a_worker, interrupt_us, interrupt_the_group, kill_the_parent]
     for number in range(count):
-        trial = kinds[number % len(kinds)]
+        trial = trials[number % len(trials)]
         trial()
         left = left_behind()
         assert not left, f"trial {number}, {trial.__name__}: processes {left} are left"

@@ -135,7 +135,7 @@ def perform(call: Call, torch: Any, results: list[Result], stage: list[str], pla
         stage[0] = "jvp"
         pushed = push_forward(function, leaves, torch, call.noise())
         results += [
-            one for index, each in enumerate(pushed) for one in flatten(each, f"jvp{index}")
+            one for index, tangent in enumerate(pushed) for one in flatten(tangent, f"jvp{index}")
         ]
         return
     if call.mode == "compile" and not plain:
@@ -261,8 +261,8 @@ def prepare(module: Any, torch: Any, inputs: list[Any], call: Call) -> None:
     with torch.no_grad():
         for index, parameter in enumerate(module.parameters()):
             rng = np.random.default_rng(index)
-            numbers = np.asarray(rng.integers(-8, 9, tuple(parameter.shape)) / 16)
-            parameter.copy_(torch.from_numpy(moved(numbers, call.noise(), index)))
+            values = np.asarray(rng.integers(-8, 9, tuple(parameter.shape)) / 16)
+            parameter.copy_(torch.from_numpy(moved(values, call.noise(), index)))
     if inputs and str(getattr(inputs[0], "device", "cpu")) == "strict":
         module.to(inputs[0].device)
 
@@ -301,9 +301,9 @@ def tensors_in(value: Any) -> list[Any]:
     return []
 
 
-def moved(numbers: np.ndarray, noise: tuple[str, int] | None, seed: int) -> np.ndarray:
+def moved(values: np.ndarray, noise: tuple[str, int] | None, seed: int) -> np.ndarray:
     """Return the numbers that enter a call beside its tensors as the judge moves those."""
-    return numbers if noise is None else nudged(numbers, noise[0], noise[1] + 1009 * (seed + 1))
+    return values if noise is None else nudged(values, noise[0], noise[1] + 1009 * (seed + 1))
 
 
 def cotangent(tensor: Any, torch: Any, seed: int, noise: tuple[str, int] | None = None) -> Any:
@@ -321,7 +321,7 @@ def take_gradients(
     call: Call, torch: Any, output: Any, leaves: list[Any], results: list[Result], stage: list[str]
 ) -> None:
     """Append first (and second) derivatives of an output by the leaves."""
-    outputs = [each for each in tensors_in(output) if each.requires_grad]
+    outputs = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
     if not outputs or not leaves:
         return
     noise = call.noise()
@@ -373,7 +373,7 @@ def push_forward(
 
 def into_out(call: Call, torch: Any, output: Any) -> Any:
     """Make the call again into tensors of the right shape, without gradients."""
-    outs = [torch.zeros_like(each.detach()) for each in tensors_in(output)]
+    outs = [torch.zeros_like(tensor.detach()) for tensor in tensors_in(output)]
     plain = call.change(lambda v: replace(v, grad=False) if isinstance(v, TensorSpec) else v)
     leaves = [make(spec, torch) for spec in plain.specs()]
     args, settings, _ = Program(plain, torch).arguments(leaves)

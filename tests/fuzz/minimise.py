@@ -105,10 +105,10 @@ def with_values(spec: TensorSpec) -> TensorSpec:
     count = int(np.prod(storage_shape(spec.shape, spec.layout)))
     if spec.values is not None or not 0 < count <= MOST_VALUES or spec.dtype == "bool":
         return spec
-    numbers = numbers_of(spec).reshape(-1)
-    if numbers.dtype.kind == "V" or spec.dtype == "bfloat16":
-        numbers = numbers.astype(float)
-    return replace(spec, values=tuple(numbers.tolist()))
+    values = numbers_of(spec).reshape(-1)
+    if values.dtype.kind == "V" or spec.dtype == "bfloat16":
+        values = values.astype(float)
+    return replace(spec, values=tuple(values.tolist()))
 
 
 def rounder_values(call: Call) -> Iterator[Call]:

@@ -18,7 +18,7 @@ SILENT = ORDER[: ORDER.index("unclear error")]
 
 
 def severity(finding: Finding) -> int:
-    return next((i for i, kind in enumerate(ORDER) if finding.kind.startswith(kind)), len(ORDER))
+    return next((i for i, prefix in enumerate(ORDER) if finding.kind.startswith(prefix)), len(ORDER))
 
 
 def is_silent(finding: Finding) -> bool:
@@ -45,14 +45,14 @@ def written(findings: list[Finding]) -> str:
 def summary(report: Report, targets: list[Target]) -> str:
     """Return how much was tried, what was found by kind, and what was never reached."""
     missed = sorted(t.path for t in targets if not report.valid[t.path])
-    kinds = Counter(
+    counts = Counter(
         ORDER[severity(f)] if severity(f) < len(ORDER) else f.kind for f in report.findings
     )
     lines = [
         f"{report.valid.total()} valid calls of {len(targets) - len(missed)} functions in "
         f"{report.cpu_seconds / 60:.1f} minutes of processor time: "
         f"{report.valid_per_minute:.0f} a minute",
-        f"findings: {', '.join(f'{n} {kind}' for kind, n in kinds.most_common()) or 'none'}",
+        f"findings: {', '.join(f'{n} {category}' for category, n in counts.most_common()) or 'none'}",
         f"never reached ({len(missed)} of {len(targets)}): {' '.join(missed) or 'none'}",
     ]
     if report.torch_died:

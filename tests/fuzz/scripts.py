@@ -36,15 +36,15 @@ class Script:
         """Write the line with the call."""
         call = self.call
         owner, _, name = call.path.rpartition(".")
-        given = ", ".join(args + settings)
-        line = f"torch.{call.path}({given})"
+        arguments = ", ".join(args + settings)
+        line = f"torch.{call.path}({arguments})"
         if owner == "Tensor":
             line = f"{args[0]}.{name}({', '.join(args[1:] + settings)})"
         elif owner == "nn":
             line += f"({', '.join(inputs)})"
         elif call.path.startswith("distributions."):
             asked = f"({', '.join(inputs)})" if inputs or name == "entropy" else ""
-            line = f"torch.{owner}({given}).{name}{asked}"
+            line = f"torch.{owner}({arguments}).{name}{asked}"
         elif owner == "optim":
             self.write_steps(args, settings, inputs)
             return
@@ -58,10 +58,10 @@ class Script:
         self.lines += [line + (f"  # {note}" if note else ""), "print(output)"]
 
     def write_steps(self, args: list[str], settings: list[str], inputs: list[str]) -> None:
-        given = ", ".join(["[p]", *settings])
+        arguments = ", ".join(["[p]", *settings])
         self.lines += [
             f"p = torch.nn.Parameter({args[0]})",
-            f"optimizer = torch.{self.call.path}({given})",
+            f"optimizer = torch.{self.call.path}({arguments})",
             f"for p.grad in ({', '.join(inputs)},):",
             "    optimizer.step()",
             "print(p)",

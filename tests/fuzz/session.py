@@ -99,13 +99,13 @@ class Session:
         if library == "PyTorch":
             self.report.torch_died.append(call)
             return block + 1
-        kind = kind_of_death(process.exitcode)
-        if (call.path, kind) not in self.known:
-            smaller = minimise(call, lambda c: self.dies(c, kind), TRIALS_OF_A_HANG)
-            self.add([Finding(smaller, kind, "the process was ended")], tell)
+        death = kind_of_death(process.exitcode)
+        if (call.path, death) not in self.known:
+            smaller = minimise(call, lambda c: self.dies(c, death), TRIALS_OF_A_HANG)
+            self.add([Finding(smaller, death, "the process was ended")], tell)
         return block + 1
 
-    def dies(self, call: Call, kind: str) -> bool:
+    def dies(self, call: Call, death: str) -> bool:
         """Whether edutorch dies of a call in the same way, in a process of its own."""
         process = self.context.Process(target=only, args=(call, self.libraries[0]), daemon=True)
         process.start()
@@ -114,7 +114,7 @@ class Session:
             process.kill()
             process.join()
         self.report.cpu_seconds += CPU_SECONDS_PER_CALL / 4 if process.exitcode else 0
-        return bool(process.exitcode) and kind_of_death(process.exitcode) == kind
+        return bool(process.exitcode) and kind_of_death(process.exitcode) == death
 
 
 def kind_of_death(exitcode: int | None) -> str:

@@ -80,21 +80,21 @@ class Target:
 
 def parameters_of(function: Any) -> tuple[Parameter, ...]:
     """Return the parameters in a signature; of an in-place form, those of the plain form."""
-    found = []
+    parameters = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind == parameter.VAR_KEYWORD:
             continue
         if parameter.kind == parameter.VAR_POSITIONAL:
             if parameter.name in VARIADIC:
                 note = VARIADIC[parameter.name]
-                found.append(Parameter(parameter.name, note, True, False, variadic=True))
+                parameters.append(Parameter(parameter.name, note, True, False, variadic=True))
             continue
         required = parameter.default is parameter.empty
         annotation = str(parameter.annotation).strip("'\"")
         keyword_only = parameter.kind == parameter.KEYWORD_ONLY
         default = None if required else parameter.default
-        found.append(Parameter(parameter.name, annotation, required, keyword_only, default))
-    return tuple(found)
+        parameters.append(Parameter(parameter.name, annotation, required, keyword_only, default))
+    return tuple(parameters)
 
 
 def reason_untried(path: str) -> str | None:
@@ -104,7 +104,7 @@ def reason_untried(path: str) -> str | None:
 
 def public_paths(torch: Any) -> dict[str, Any]:
     """Return the public callables that both libraries have, by path."""
-    found = {}
+    paths = {}
     for namespace in NAMESPACES:
         here = resolve(edutorch, namespace) if namespace else edutorch
         there = resolve(torch, namespace) if namespace else torch
@@ -114,15 +114,15 @@ def public_paths(torch: Any) -> dict[str, Any]:
             if name.startswith("_") or not callable(value) or not hasattr(there, name):
                 continue
             if isinstance(value, type) == (namespace in ("nn", "optim")):
-                found[path] = value
+                paths[path] = value
     for name in dir(edutorch.distributions):
         value = getattr(edutorch.distributions, name)
         is_distribution = isinstance(value, type) and issubclass(
             value, edutorch.distributions.Distribution
         )
         if is_distribution and hasattr(torch.distributions, name):
-            found[f"distributions.{name}"] = value
-    return found
+            paths[f"distributions.{name}"] = value
+    return paths
 
 
 def all_targets(torch: Any) -> list[Target]:

@@ -217,13 +217,13 @@ def nudged(rounded: np.ndarray, name: str, seed: int) -> np.ndarray:
 
 def make(spec: TensorSpec, torch: Any, device: str = "cpu") -> Any:
     """Return the contiguous tensor behind a spec, a leaf; `view_of` leads on to the argument."""
-    numbers = numbers_of(spec)
+    values = numbers_of(spec)
     if spec.nudge or spec.dtype != (spec.through or spec.dtype):
-        numbers = numbers.astype(spec.dtype)
-    if numbers.dtype == ml_dtypes.bfloat16:
-        tensor = torch.from_numpy(numbers.astype(np.float32)).to(torch.bfloat16)
+        values = values.astype(spec.dtype)
+    if values.dtype == ml_dtypes.bfloat16:
+        tensor = torch.from_numpy(values.astype(np.float32)).to(torch.bfloat16)
     else:
-        tensor = torch.from_numpy(np.array(numbers, order="C"))
+        tensor = torch.from_numpy(np.array(values, order="C"))
     if device != "cpu":
         tensor = tensor.to(device)
     return tensor.requires_grad_() if spec.grad else tensor

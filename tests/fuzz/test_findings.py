@@ -78,7 +78,7 @@ FOUND: dict[str, Callable[[Any], Any]] = {
 
 
 def flat(value: Any) -> list[Any]:
-    return [t for each in value for t in flat(each)] if isinstance(value, tuple) else [value]
+    return [t for item in value for t in flat(item)] if isinstance(value, tuple) else [value]
 
 
 def assert_alike(calculation: Any, torch: Any, **tolerance: float) -> None:
@@ -156,8 +156,8 @@ def test_activations_of_16_bits_round_once(name, dtype):
     (g,) = edutorch.autograd.grad(y.sum(), x)
     (slope,) = edutorch.autograd.grad(right.sum(), wide)
     assert y.dtype is x.dtype and g.dtype is x.dtype
-    for found, expected in ((y, right), (g, slope)):
-        error = (found.double() - expected).abs() / expected.abs().clamp(min=1e-3)
+    for actual, expected in ((y, right), (g, slope)):
+        error = (actual.double() - expected).abs() / expected.abs().clamp(min=1e-3)
         assert error.max() <= 2 * unit
 
 

@@ -179,8 +179,8 @@ def test_hidden_keys_weigh_nothing_and_hidden_queries_get_zeros():
     for hidden in ([[False, True], [False, False]], [[False, True], [True, True]]):
         seen = ~edutorch.tensor(hidden)
         mask = edutorch.zeros(2, 2).masked_fill(~seen, -INF)
-        for given in (seen, mask):
-            weights = attention(scores, given)
+        for attention_mask in (seen, mask):
+            weights = attention(scores, attention_mask)
             (g,) = edutorch.autograd.grad((weights * scores).sum(), scores)
             assert weights[~seen].tolist() == [0.0] * int((~seen).sum())
             assert weights.sum(-1).tolist() == seen.any(-1).float().tolist()
@@ -230,9 +230,9 @@ def test_what_fills_a_row_of_labels_up_may_be_anything():
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_a_weight_of_one_axis_is_one_output(shape, dtype, torch):
     def results(library: Any) -> tuple[Any, ...]:
-        kind = getattr(library, dtype)
-        x = (library.ones(shape, dtype=kind) * 2).requires_grad_()
-        w = library.arange(3, dtype=kind).requires_grad_()
+        torch_dtype = getattr(library, dtype)
+        x = (library.ones(shape, dtype=torch_dtype) * 2).requires_grad_()
+        w = library.arange(3, dtype=torch_dtype).requires_grad_()
         y = library.nn.functional.linear(x, w)
         return y, *library.autograd.grad(y.sum(), (x, w))
 
@@ -338,10 +338,10 @@ def test_a_module_that_is_converted_leaves_the_tensors_of_others():
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_a_column_or_a_row_times_0_keeps_nan(dtype):
     """NumPy's `dot` scales by 0 without a look at the numbers."""
-    kind = getattr(edutorch, dtype)
-    number = edutorch.zeros(1, 1, dtype=kind)
-    assert (edutorch.full((2, 1), NAN, dtype=kind) @ number).isnan().all()
-    assert (number @ edutorch.full((1, 2), NAN, dtype=kind)).isnan().all()
+    torch_dtype = getattr(edutorch, dtype)
+    number = edutorch.zeros(1, 1, dtype=torch_dtype)
+    assert (edutorch.full((2, 1), NAN, dtype=torch_dtype) @ number).isnan().all()
+    assert (number @ edutorch.full((1, 2), NAN, dtype=torch_dtype)).isnan().all()
 
 
 def test_a_causal_query_takes_nothing_that_it_may_not_see():

@@ -169,8 +169,8 @@ def test_the_judge_has_formulas_of_its_own(torch):
 
     wrong = Corrected(edutorch, {"distributions": {"ContinuousBernoulli": Wrong}})
     assert judge.examine(call, edutorch, torch).finding is None
-    found = judge.examine(call, wrong, torch).finding
-    assert found is not None and found.kind == "value"
+    finding = judge.examine(call, wrong, torch).finding
+    assert finding is not None and finding.kind == "value"
 
 
 @pytest.mark.parametrize("path", sorted(REFERENCES))
@@ -256,8 +256,8 @@ def test_any_right_index_of_equal_numbers_is_right(torch, indices, factor, kind,
         pair = input[index] * factor, index
         return pair if out is None else tuple(a.copy_(b) for a, b in zip(out, pair, strict=True))
 
-    found = judge.examine(Call("topk", (TIES, 2), mode=mode), Changed(torch, "topk", other), torch)
-    assert (found.finding and found.finding.kind.split()[0].replace("forward", "value")) == kind
+    verdict = judge.examine(Call("topk", (TIES, 2), mode=mode), Changed(torch, "topk", other), torch)
+    assert (verdict.finding and verdict.finding.kind.split()[0].replace("forward", "value")) == kind
 
 
 def test_the_gradient_goes_to_the_index_that_was_taken(torch):
@@ -265,9 +265,9 @@ def test_the_gradient_goes_to_the_index_that_was_taken(torch):
         index = torch.tensor([3, 1])
         return input[index].detach() + (input[torch.tensor([2, 1])] * 0 + input[:2] * 0), index
 
-    found = judge.examine(Call("topk", (TIES, 2), mode="backward"), Changed(torch, "topk", other),
+    verdict = judge.examine(Call("topk", (TIES, 2), mode="backward"), Changed(torch, "topk", other),
                           torch)  # fmt: skip
-    assert found.finding is not None and found.finding.kind == "gradient"
+    assert verdict.finding is not None and verdict.finding.kind == "gradient"
 
 
 def test_a_reason_may_ask_what_differs():

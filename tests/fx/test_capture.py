@@ -76,8 +76,8 @@ def test_gradients_become_a_graph():
     ]  # fmt: skip
     forward = run_on_arrays(captured.graph)
     arrays = [input_.tensor._array for input_ in captured.inputs]
-    found = forward(arrays)
-    saved = [arrays[n] if kind == "input" else found[n] for kind, n in back.saved]
+    outputs = forward(arrays)
+    saved = [arrays[n] if source == "input" else outputs[n] for source, n in back.saved]
     g = np.random.default_rng(0).normal(size=(5, 2)).astype("float32")
     gradients = run_on_arrays(back.graph)([*saved, g])
     model(x).backward(torch.from_numpy(g))
@@ -112,8 +112,8 @@ def test_a_whole_step_is_one_graph():
     assert {node.meta["phase"] for node in captured.graph.nodes if node.op == "call_function"} == {
         "forward", "backward", "optimizer",
     }  # fmt: skip
-    kinds = [output.kind for output in captured.outputs]
-    assert (kinds.count("result"), kinds.count("write"), kinds.count("grad")) == (1, 8, 2)
+    roles = [output.kind for output in captured.outputs]
+    assert (roles.count("result"), roles.count("write"), roles.count("grad")) == (1, 8, 2)
     names = {input_.name for input_ in captured.inputs}
     assert {"x", "y", "lr"} <= names
     assert any("exp_avg" in name for name in names)
@@ -204,14 +204,14 @@ def test_other_threads_are_not_captured():
     import threading
 
     other = torch.ones(3)
-    found = []
+    arrays = []
 
     def f(x):
-        thread = threading.Thread(target=lambda: found.append((other * 2)._array))
+        thread = threading.Thread(target=lambda: arrays.append((other * 2)._array))
         thread.start()
         thread.join()
         return x + 1
 
     captured = fx.capture(f, torch.ones(2))
-    assert type(found[0]) is np.ndarray
+    assert type(arrays[0]) is np.ndarray
     assert targets(captured.graph) == ["add"]

@@ -122,10 +122,10 @@ def test_interpreter_and_transformer():
 
 def test_patterns_are_replaced():
     traced = fx.symbolic_trace(lambda x, y: torch.relu(x + y) * torch.relu(x + 1))
-    found = fx.replace_pattern(
+    matches = fx.replace_pattern(
         traced, lambda a, b: torch.relu(a + b), lambda a, b: torch.tanh(a - b)
     )
-    assert len(found) == 1  # 1 is no value of the graph
+    assert len(matches) == 1  # 1 is no value of the graph
     assert "tanh(sub)" in traced.code.replace("torch.", "")
     x, y = torch.ones(1), torch.zeros(1)
     assert torch.allclose(traced(x, y), torch.tanh(x - y) * 2)
@@ -179,10 +179,10 @@ def test_occurrences_of_a_pattern_do_not_overlap(times, torch):
             return x
 
         traced = tools.symbolic_trace(function)
-        found = tools.replace_pattern(
+        matches = tools.replace_pattern(
             traced, lambda a: library.relu(library.relu(a)), lambda a: library.tanh(a)
         )
-        return len(found), traced.code.split()
+        return len(matches), traced.code.split()
 
     assert replaced(edutorch, fx) == replaced(torch, theirs)
 
@@ -192,15 +192,15 @@ def test_constants_of_a_graph_are_in_no_checkpoint():
 
     graph = fx.capture(lambda x: x + torch.arange(2.0), torch.ones(2)).graph
     module = fx.GraphModule(nn.Module(), graph)
-    for each in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
-        assert list(each.state_dict()) == []
-        assert [name for name, _ in each.named_buffers()] == ["constant"]
-        assert each(torch.ones(2))[0].tolist() == [1.0, 2.0]
+    for variant in (module, copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert list(variant.state_dict()) == []
+        assert [name for name, _ in variant.named_buffers()] == ["constant"]
+        assert variant(torch.ones(2))[0].tolist() == [1.0, 2.0]
     norm = fx.symbolic_trace(nn.Sequential(nn.BatchNorm1d(2)))
     assert "0.running_mean" in norm.state_dict()
 
 
 def test_packed_arguments_keep_their_names():
     graph = fx.symbolic_trace(lambda x, *others, k=1, **more: x * k).graph
-    found = [(node.name, node.target) for node in graph.nodes if node.op == "placeholder"]
-    assert found == [("x", "x"), ("others", "*others"), ("k", "k"), ("more", "**more")]
+    arguments = [(node.name, node.target) for node in graph.nodes if node.op == "placeholder"]
+    assert arguments == [("x", "x"), ("others", "*others"), ("k", "k"), ("more", "**more")]

@@ -71,9 +71,9 @@ def test_results_never_share_memory():
 
     graph, better = both(function, torch.ones(2, 2))
     assert names(better) == names(graph)
-    found = run_on_arrays(better)([np.ones((2, 2), "float32")])
-    for i, first in enumerate(found):
-        assert not any(np.shares_memory(first, other) for other in found[i + 1 :])
+    results = run_on_arrays(better)([np.ones((2, 2), "float32")])
+    for i, first in enumerate(results):
+        assert not any(np.shares_memory(first, other) for other in results[i + 1 :])
 
 
 @pytest.mark.parametrize(

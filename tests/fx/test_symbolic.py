@@ -92,7 +92,7 @@ def f_len(x):
 
 
 def f_loop(x):
-    return [each for each in x]  # noqa: C416
+    return [row for row in x]  # noqa: C416
 
 
 @pytest.mark.parametrize(

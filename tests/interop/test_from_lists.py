@@ -140,8 +140,8 @@ def test_a_complex_number_is_no_real_one():
 
 
 def test_ragged_errors_are_of_both_kinds():
-    for kind in (ValueError, RuntimeError):
-        with pytest.raises(kind):
+    for error_type in (ValueError, RuntimeError):
+        with pytest.raises(error_type):
             tensor([[1], [1, 2]])
 
 

@@ -61,7 +61,7 @@ CALLS = {
 
 def plain(value):
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
 
 

@@ -80,7 +80,7 @@ def test_memory_that_is_shared_stays_shared(how, lent):
     assert second[4] is second[0]
     assert x[3] == 3
     assert array is None or array[3] == 3
-    assert [each.stride() for each in second] == [each.stride() for each in first]
+    assert [tensor.stride() for tensor in second] == [tensor.stride() for tensor in first]
 
 
 VIEWS: dict[str, Callable[[], Any]] = {

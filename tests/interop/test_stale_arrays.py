@@ -349,13 +349,13 @@ def test_a_tensor_is_ordinary_again_when_the_last_array_is_gone():
     array, second = w.numpy(), row.numpy()
     held = second[1:]
     views = [w[1], apart.view(4)]
-    for each in (w, row, apart, *views):
-        assert type(each._array) is not np.ndarray
+    for alias in (w, row, apart, *views):
+        assert type(alias._array) is not np.ndarray
     del array, second
     assert type(w._array) is not np.ndarray
     del held
-    for each in (w, row, apart, *views):
-        assert type(each._array) is np.ndarray
+    for alias in (w, row, apart, *views):
+        assert type(alias._array) is np.ndarray
     assert type(w._writes).__name__ == "VersionCounter"
     assert w._version == 0
 

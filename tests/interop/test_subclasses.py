@@ -31,8 +31,8 @@ class Derived(Tagged):
     pass
 
 
-def tagged(*numbers: float) -> Any:
-    return torch.tensor(numbers).as_subclass(Tagged)
+def tagged(*values: float) -> Any:
+    return torch.tensor(values).as_subclass(Tagged)
 
 
 RESULTS = {
@@ -333,8 +333,8 @@ def test_the_same_in_pytorch(oracle):
 
     one, two = library.ones(2).as_subclass(One), library.ones(2).as_subclass(Two)
     seen = [
-        type(each).__name__
-        for each in (one + 1, one + two, one[0], one.sum(), one.max(0)[0], one.detach(),
+        type(result).__name__
+        for result in (one + 1, one + two, one[0], one.sum(), one.max(0)[0], one.detach(),
                      library.zeros_like(one), library.nn.Parameter(library.ones(2)) + 1,
                      library.nn.Linear(2, 2)(one), one.data, one.add_(1), one.to("cpu"))
     ]  # fmt: skip

@@ -77,11 +77,11 @@ class Finder(ast.NodeVisitor):
     def replace(self, operator: str, node: ast.expr | ast.stmt, new: str) -> None:
         self.add(operator, *self.span(node), new)
 
-    def swap_token(self, operator: str, kind: type, left: ast.expr, right: ast.expr) -> None:
+    def swap_token(self, operator: str, operator_type: type, left: ast.expr, right: ast.expr) -> None:
         """Replace the token that stands between two operands."""
-        if kind not in TOKENS:
+        if operator_type not in TOKENS:
             return
-        old, new = TOKENS[kind]
+        old, new = TOKENS[operator_type]
         begin, end = self.span(left)[1], self.span(right)[0]
         at = self.source.find(old.encode(), begin, end)
         if at >= 0 and b"#" not in self.source[begin:end]:

@@ -126,9 +126,9 @@ def test_faults_that_were_noticed_are_noticed_again():
     """Some of those that `python -m tests.mutants --sample 20` has kept may be gone by now."""
     wanted = {mutant: SAMPLE[draw.named(mutant)] for area in areas.AREAS if area != "widgets"
               for mutant in draw.candidates(area) if draw.named(mutant) in SAMPLE}  # fmt: skip
-    found = {draw.named(mutant) for mutant in wanted}
-    assert len(found) >= 0.7 * len(SAMPLE), "draw a new sample"
-    alive = set(found)  # one name may stand for several places: one of them was tried
+    names = {draw.named(mutant) for mutant in wanted}
+    assert len(names) >= 0.7 * len(SAMPLE), "draw a new sample"
+    alive = set(names)  # one name may stand for several places: one of them was tried
     copy = running.Copy()
     try:
         for mutant, test in wanted.items():

@@ -64,14 +64,14 @@ def move_lines(connection: sqlite3.Connection) -> None:
     for file, path in files:
         name = path[path.index("edutorch/", path.rindex("/edutorch/")) :]
         connection.execute("update file set path = ? where id = ?", (str(ROOT / name), file))
-        numbers = new_numbers(MEASURED / name, ROOT / name)
-        if numbers is None:
+        line_map = new_numbers(MEASURED / name, ROOT / name)
+        if line_map is None:
             continue
         rows = connection.execute(
             "select context_id, numbits from line_bits where file_id = ?", (file,)
         ).fetchall()
         for context, bits in rows:
-            lines = [numbers[line] for line in numbits_to_nums(bits) if line in numbers]
+            lines = [line_map[line] for line in numbits_to_nums(bits) if line in line_map]
             connection.execute(
                 "update line_bits set numbits = ? where file_id = ? and context_id = ?",
                 (nums_to_numbits(lines), file, context),
@@ -89,13 +89,13 @@ def new_numbers(old: Path, new: Path) -> dict[int, int] | None:
     before, after = old.read_text().splitlines(), new.read_text().splitlines()
     if before == after:
         return None
-    numbers: dict[int, int] = {}
+    line_map: dict[int, int] = {}
     changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     for change, start, end, new_start, new_end in changes:
         if change in ("equal", "replace"):
             for line in range(start, end):
-                numbers[line + 1] = min(new_start + line - start, new_end - 1) + 1
-    return numbers
+                line_map[line + 1] = min(new_start + line - start, new_end - 1) + 1
+    return line_map
 
 
 def forget_tests(connection: sqlite3.Connection, path: str) -> None:

@@ -30,7 +30,7 @@ def test_the_total_is_pytorchs(torch, wants_input):
     names = {"Global", "Sequential", *(f"Sequential.{number}" for number in (0, 2, 3, 5))}
     assert ours.get_flop_counts().keys() == names
     for name in names - {"Global"}:
-        mine, other = (sum(each.get_flop_counts()[name].values()) for each in (ours, theirs))
+        mine, other = (sum(counter.get_flop_counts()[name].values()) for counter in (ours, theirs))
         assert mine == other, name
 
 

@@ -170,9 +170,9 @@ def test_threads_are_heard_in_a_copy_of_the_context():
     with profile() as prof, record_function("here"):
         copied = threading.Thread(target=contextvars.copy_context().run, args=(other,))
         fresh = threading.Thread(target=other)  # of its own, as in PyTorch
-        for each in (copied, fresh):
-            each.start()
-            each.join()
+        for thread in (copied, fresh):
+            thread.start()
+            thread.join()
     assert sorted(names(prof)) == ["exp", "here", "there"]
     by_name = {event.name: event for event in prof.events()}
     assert by_name["exp"].cpu_parent is by_name["there"]
@@ -198,7 +198,7 @@ def test_nothing_is_kept_alive(device):
         y = net(x).sum()
         y.backward()
         optimizer.step()
-    gone = [weakref.ref(each) for each in (x, y, y.grad_fn, net, net.weight, optimizer)]
+    gone = [weakref.ref(owner) for owner in (x, y, y.grad_fn, net, net.weight, optimizer)]
     del x, y, net, optimizer
     gc.collect()
     assert [reference() for reference in gone] == [None] * len(gone)
@@ -220,8 +220,8 @@ def test_own_functions_have_their_names():
     x = edutorch.tensor(2.0, requires_grad=True)
     with profile() as prof:
         Cube.apply(x).backward()
-    found = names(prof)
-    assert found[:4] == ["Cube", "pow", "backward", "CubeBackward"]
+    event_names = names(prof)
+    assert event_names[:4] == ["Cube", "pow", "backward", "CubeBackward"]
     by_name = {event.name: event for event in prof.events()}
     assert by_name["pow"].cpu_parent is not None
 

@@ -31,8 +31,8 @@ def train(library, steps, **settings):
 
     def on_ready(prof):
         assert "ProfilerStep*" in {row.key for row in prof.key_averages()}
-        found = {e.trace_name for e in prof.events() if e.name == "ProfilerStep*"}
-        ready.append((prof.step_num, sorted(found)))
+        step_names = {e.trace_name for e in prof.events() if e.name == "ProfilerStep*"}
+        ready.append((prof.step_num, sorted(step_names)))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

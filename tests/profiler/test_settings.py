@@ -188,7 +188,7 @@ def test_files_name_their_encoding(tmp_path, monkeypatch):
         opened.append(encoding)
         return open(path, mode, encoding=encoding, **settings)
 
-    for module in ("averages", "chrome"):
+    for module in ("key_averages", "chrome_trace"):
         monkeypatch.setattr(f"edutorch.profiler.{module}.open", spy, raising=False)
     prof.export_stacks(tmp_path / "stacks.txt")
     prof.export_chrome_trace(tmp_path / "trace.json")
@@ -202,11 +202,11 @@ def test_times_in_a_trace_are_microseconds(tmp_path, monkeypatch):
 
         count = 0
 
-        def mark(self):
+        def record_event(self):
             self.count += 1
             return self.count
 
-        def between(self, start, end):
+        def elapsed_ns(self, start, end):
             return (end - start) * 1000
 
     monkeypatch.setattr("edutorch.profiler.device.device_clock", Clock)

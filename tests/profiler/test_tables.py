@@ -31,11 +31,11 @@ def columns(text):
     widths = [len(part) for part in lines[rules[0]].split("  ")]
 
     def cells(line):
-        found, start = [], 0
+        texts, start = [], 0
         for width in widths:
-            found.append(line[start : start + width].strip())
+            texts.append(line[start : start + width].strip())
             start += width + 2
-        return found
+        return texts
 
     return cells(lines[rules[0] + 1]), [cells(line) for line in lines[rules[1] + 1 : rules[2]]]
 
@@ -97,9 +97,9 @@ def test_rows_by_shape_and_by_line(recorded):
     assert shapes == ["[[5, 8], [16, 8], [16]]", "[[5, 16], [4, 16], [4]]"]
     by_line = recorded.key_averages(group_by_stack_n=1)
     titles, rows = columns(by_line.table())
-    places = {row[titles.index("Source Location")] for row in rows if row[0] == "linear"}
-    assert len(places) == 1
-    assert re.search(r"test_tables\.py\(\d+\): recorded$", places.pop())
+    source_lines = {row[titles.index("Source Location")] for row in rows if row[0] == "linear"}
+    assert len(source_lines) == 1
+    assert re.search(r"test_tables\.py\(\d+\): recorded$", source_lines.pop())
 
 
 def test_stacks_go_into_a_file(recorded, tmp_path):
@@ -158,11 +158,11 @@ def test_a_gpus_clock_has_columns_of_its_own(monkeypatch):
 
         count = 0
 
-        def mark(self):
+        def record_event(self):
             self.count += 1
             return self.count
 
-        def between(self, start, end):
+        def elapsed_ns(self, start, end):
             return (end - start) * 1000
 
     monkeypatch.setattr("edutorch.profiler.device.device_clock", Clock)
@@ -179,9 +179,9 @@ def test_a_gpus_clock_has_columns_of_its_own(monkeypatch):
 
 
 def test_numbers_are_written_as_pytorch_writes_them():
-    assert [time_text(each) for each in (0.5, 999.0, 1000.0, 2.5e6)] == [
+    assert [time_text(us) for us in (0.5, 999.0, 1000.0, 2.5e6)] == [
         "0.500us", "999.000us", "1.000ms", "2.500s",
     ]  # fmt: skip
-    assert [bytes_text(each) for each in (0, 1023, 1024, -2**21, 2**30)] == [
+    assert [bytes_text(count) for count in (0, 1023, 1024, -2**21, 2**30)] == [
         "0 B", "1023 B", "1.00 KB", "-2.00 MB", "1.00 GB",
     ]  # fmt: skip

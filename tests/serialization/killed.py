@@ -33,7 +33,7 @@ def save_on_and_on(path, number, report):
         os._exit(code)
 
 
-def trial(path, number, kind, wait):
+def trial(path, number, signal_number, wait):
     """Stop a child that saves; return its last report, its status, and what lies there."""
     reading, report = os.pipe()
     child = os.fork()
@@ -43,7 +43,7 @@ def trial(path, number, kind, wait):
     os.close(report)
     os.read(reading, 1)  # the first save is done: the next ones are under way
     time.sleep(wait)
-    os.kill(child, kind)
+    os.kill(child, signal_number)
     _, status = os.waitpid(child, 0)
     with os.fdopen(reading) as file:
         lines = file.read().split("\n")
@@ -51,20 +51,20 @@ def trial(path, number, kind, wait):
     return max(reported, default=number + 1), status, sorted(os.listdir(os.path.dirname(path)))
 
 
-def main(folder, kind, trials):
+def main(folder, signal_number, trials):
     path = os.path.join(folder, "checkpoint")
-    choose = random.Random(int(kind))
+    choose = random.Random(int(signal_number))
     stray, number = 0, 0
     for _ in range(trials):
         edutorch.save(content(number), path)
         assert os.listdir(folder) == ["checkpoint"], os.listdir(folder)
-        last, status, found = trial(path, number, kind, choose.uniform(0, 0.01))
-        stray += len(found) > 1
-        if kind == signal.SIGINT:
+        last, status, names = trial(path, number, signal_number, choose.uniform(0, 0.01))
+        stray += len(names) > 1
+        if signal_number == signal.SIGINT:
             assert status == 0, status
-            assert found == ["checkpoint"], found  # it has cleaned up after itself
+            assert names == ["checkpoint"], names  # it has cleaned up after itself
         else:
-            assert os.WTERMSIG(status) == kind, status
+            assert os.WTERMSIG(status) == signal_number, status
         loaded = edutorch.load(path)
         assert loaded["number"] in (last, last + 1), (loaded["number"], last)
         assert loaded["x"].tolist() == [float(loaded["number"])] * 20_000

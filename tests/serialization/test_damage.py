@@ -33,17 +33,17 @@ def plain(value):
     if isinstance(value, edutorch.Tensor):
         return str(value.dtype), value.tolist()
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, list) else value
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list) else value
 
 
 def refused_or_exact(data, expected):
     """Load, and say whether the file was refused; anything in between fails."""
     try:
-        found = edutorch.load(io.BytesIO(data))
+        loaded = edutorch.load(io.BytesIO(data))
     except CheckpointError:
         return True
-    assert plain(found) == expected
+    assert plain(loaded) == expected
     return False
 
 

@@ -222,9 +222,9 @@ FLOATS = g("torch", "FloatStorage")
 BYTES = g("torch.storage", "UntypedStorage")
 
 
-def storage(kind, key="0", count=4):
+def storage(storage_class, key="0", count=4):
     """Write the reference to a storage of `count` elements."""
-    reference = b"(" + text("storage") + kind + text(key) + text("cpu")
+    reference = b"(" + text("storage") + storage_class + text(key) + text("cpu")
     return reference + dumped(count)[2:-1] + b"tQ"
 
 

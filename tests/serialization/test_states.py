@@ -65,10 +65,10 @@ def test_every_optimizer_goes_on_exactly(name, device):
 
     model, optimizer = make()
     train(model, optimizer, 2)
-    found = round_trip({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+    loaded = round_trip({"model": model.state_dict(), "optimizer": optimizer.state_dict()})
     twin, other = make()
-    twin.load_state_dict(found["model"])
-    other.load_state_dict(found["optimizer"])
+    twin.load_state_dict(loaded["model"])
+    other.load_state_dict(loaded["optimizer"])
     train(model, optimizer, 2)
     train(twin, other, 2)
     assert numbers(twin) == numbers(model)
@@ -92,9 +92,9 @@ def test_every_schedule_goes_on_exactly(name):
 
     ours = make()
     train(*ours[:2], 4, ours[2])
-    found = round_trip([our.state_dict() for our in ours])
+    states = round_trip([our.state_dict() for our in ours])
     twins = make()
-    for twin, state in zip(twins, found, strict=True):
+    for twin, state in zip(twins, states, strict=True):
         twin.load_state_dict(state)
     train(*ours[:2], 5, ours[2])
     train(*twins[:2], 5, twins[2])
@@ -139,7 +139,7 @@ def test_the_state_of_a_scaler_and_of_metrics():
     scaler = edutorch.amp.GradScaler("cpu")
     seen = collections.deque([0.5, 0.25], maxlen=10)
     saved = {"scaler": scaler.state_dict(), "losses": seen, "best": (3, np.float64(0.1))}
-    found = round_trip(saved)
-    scaler.load_state_dict(found["scaler"])
-    assert found == saved
-    assert found["losses"].maxlen == 10
+    loaded = round_trip(saved)
+    scaler.load_state_dict(loaded["scaler"])
+    assert loaded == saved
+    assert loaded["losses"].maxlen == 10

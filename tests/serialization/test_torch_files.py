@@ -55,14 +55,14 @@ def values(torch):
     x = torch.randn(4, 6)
     c, d = torch.randn(2, 3, dtype=torch.complex64).clone().unbind()
     d = d.clone()
-    kinds = "uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128"
+    names = "uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128"
     return {
         "x": x, "some": x[1:, ::2], "columns": x.T, "stretched": torch.zeros(1).expand(7),
         "parameter": torch.nn.Parameter(torch.ones(2)), "buffer": torch.nn.Buffer(torch.ones(2)),
         "frozen": torch.nn.Parameter(torch.ones(2), requires_grad=False),
         "leaf": torch.ones(2, requires_grad=True), "conj": c.conj(), "minus": d.conj().imag,
         "bool": torch.tensor([True, False]), "empty": torch.zeros(0, 3), "single": torch.tensor(2),
-        "types": [torch.arange(4).to(getattr(torch, kind)) for kind in kinds.split()],
+        "types": [torch.arange(4).to(getattr(torch, name)) for name in names.split()],
         "last": torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
         "size": torch.Size([1, 2]), "dtype": torch.float16, "device": torch.device("cpu"),
         "sets": [{1, 2}, frozenset([1])], "complex": 1 + 2j, "bytes": [b"\xff\x00", b""],
@@ -113,10 +113,10 @@ def test_what_pytorch_saves_arrives(torch, make, settings):
 @pytest.mark.parametrize("settings", FORMATS.values(), ids=FORMATS)
 def test_shared_memory_stays_shared(torch, settings):
     x = torch.randn(4, 6)
-    found = loaded(saved(torch, {"x": x, "row": x[1], "columns": x.T, "again": x}, **settings))
-    assert found["x"] is found["again"]
-    found["x"].zero_()
-    assert not found["row"].any() and not found["columns"].any()
+    tensors = loaded(saved(torch, {"x": x, "row": x[1], "columns": x.T, "again": x}, **settings))
+    assert tensors["x"] is tensors["again"]
+    tensors["x"].zero_()
+    assert not tensors["row"].any() and not tensors["columns"].any()
 
 
 def test_a_training_run_goes_on(torch):
@@ -132,8 +132,8 @@ def test_a_training_run_goes_on(torch):
 
     theirs, mine = parts(torch), parts(edutorch)
     train(torch, *theirs)
-    found = loaded(saved(torch, [their.state_dict() for their in theirs]))
-    for part, state in zip(mine, found, strict=True):
+    states = loaded(saved(torch, [their.state_dict() for their in theirs]))
+    for part, state in zip(mine, states, strict=True):
         part.load_state_dict(state)
     train(torch, *theirs)
     train(edutorch, *mine)
@@ -146,9 +146,9 @@ def test_pytorch_reads_our_tensors(torch, tmp_path):
     edutorch.save(model.state_dict(), path)
     import safetensors.torch as theirs_safetensors
 
-    found = theirs_safetensors.load_file(path)
+    tensors = theirs_safetensors.load_file(path)
     twin = torch.nn.Linear(3, 2)
-    twin.load_state_dict(found)
+    twin.load_state_dict(tensors)
     assert twin.weight.tolist() == model.weight.tolist()
 
 
@@ -162,8 +162,8 @@ def test_numbers_in_the_other_order_of_bytes(torch):
             if entry.filename.endswith("byteorder"):
                 content = swapped.encode()
             if "/data/" in entry.filename:
-                kind = np.dtype({0: "f4", 1: "c8", 2: "i8"}[int(entry.filename[-1])])
-                content = np.frombuffer(content, kind).byteswap().tobytes()
+                dtype = np.dtype({0: "f4", 1: "c8", 2: "i8"}[int(entry.filename[-1])])
+                content = np.frombuffer(content, dtype).byteswap().tobytes()
             new.writestr(entry.filename, content)
             assert number < 50
     same(torch, x, loaded(other.getvalue()))
@@ -173,9 +173,9 @@ def test_where_tensors_go(torch, device):
     x = torch.arange(6.0).reshape(2, 3).T
     data = saved(torch, {"x": x, "p": torch.nn.Parameter(torch.ones(1))})
     for where in (device, edutorch.device(device), {"cpu": device}, lambda x, name: x.to(device)):
-        found = loaded(data, map_location=where)
-        assert (str(found["x"].device), str(found["p"].device)) == (device, device)
-        assert found["x"].tolist() == [[0, 3], [1, 4], [2, 5]]
+        tensors = loaded(data, map_location=where)
+        assert (str(tensors["x"].device), str(tensors["p"].device)) == (device, device)
+        assert tensors["x"].tolist() == [[0, 3], [1, 4], [2, 5]]
     seen = []
     assert str(loaded(data, map_location=lambda x, name: seen.append(name))["x"].device) == "cpu"
     assert set(seen) == {"cpu"}
@@ -218,7 +218,7 @@ def test_what_is_refused_is_said(torch):
             with pytest.raises(RefusedError) as refused:
                 loaded(saved(torch, {"x": obj, "y": torch.ones(1)}, **settings))
             text = str(refused.value).replace("builtins.", "__builtin__.")
-            assert all(each in text for each in said)
+            assert all(phrase in text for phrase in said)
     names = edutorch.serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(saved(torch, model)))
     assert names == ["torch.nn.modules.container.Sequential", "torch.nn.modules.linear.Linear"]
 
@@ -272,8 +272,10 @@ def test_classes_that_the_user_lists(torch):
         with pytest.raises(RefusedError, match=r"Settings"):
             loaded(data)
         with edutorch.serialization.safe_globals([Settings, WithState]):
-            found = loaded(data)
-        assert found["s"].width == 3 and found["again"] is found["s"] and found["w"].restored == 1
+            values = loaded(data)
+        assert (
+            values["s"].width == 3 and values["again"] is values["s"] and values["w"].restored == 1
+        )
         with pytest.raises(RefusedError):
             loaded(data)
     other = (Settings, f"{Settings.__module__}.Settings")

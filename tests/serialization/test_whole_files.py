@@ -141,7 +141,7 @@ def test_urls(tmp_path):
         assert edutorch.load(url)["x"].tolist() == [0, 0]
     assert os.listdir(tmp_path) == ["x"]
     memory = fsspec.filesystem("memory")
-    assert [Path(each).name for each in memory.find(f"/{tmp_path.name}")] == ["model.pt"]
+    assert [Path(path).name for path in memory.find(f"/{tmp_path.name}")] == ["model.pt"]
     with pytest.raises(FileNotFoundError):
         edutorch.load(f"memory://{tmp_path.name}/nothing")
 
