@@ -136,10 +136,8 @@ def max_of_windows(input: Tensor, window_positions: Sequence[Tensor]) -> tuple[T
         shape = [1] * (2 * rank)
         shape[axis], shape[rank + axis] = positions.shape[-2:]
         position = position * sizes[axis] + reshape(positions, (*positions.shape[:-2], *shape))
-    count, taps = (
-        math.prod(counts),
-        math.prod(positions.shape[-1] for positions in window_positions),
-    )
+    count = math.prod(counts)
+    taps = math.prod(positions.shape[-1] for positions in window_positions)
     flat = reshape(input, (*leading, math.prod(sizes)))
     position = reshape(position, (*position.shape[: -2 * rank], count, taps))
     position = position.expand(*leading, count, taps)

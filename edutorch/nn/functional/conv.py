@@ -4,11 +4,11 @@ All three ops here compute the same sum,
 
     y[n, o, p, q] = Σ  x[n, c, s·p + d·i, s·q + d·j] · w[o, c, i, j]
 
-solved for one of its three terms: from image and filters to the response (`conv2d`), from
-response and filters back to the image (`transposed`), from image and response
-to the filters (`conv_weight`). It is linear in each of them, so the derivatives
-of each op are the two others. The number of spatial axes is arbitrary: one for a sequence, two
-for an image, three for a volume.
+each from two of its three tensors to the third: from image and filters to the response
+(`conv2d`), from response and filters to the image (`conv_transpose_nd`), from image and response
+to the filters (`conv_weight_grad`). Each op is linear in both inputs, so its derivatives are the
+two others. The number of spatial axes is arbitrary: one for a sequence, two for an image, three
+for a volume.
 
 All three copy the windows into the columns of a matrix (`im2col`) and leave the sum to a
 matrix product, a few images at a time.

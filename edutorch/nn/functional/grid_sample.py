@@ -157,10 +157,9 @@ def interpolation_taps(
         ]
     coordinate = apply_padding(coordinate, n, padding_mode, align_corners)
     if mode == "nearest":
-        always = masked_fill(
-            coordinate, coordinate == coordinate, 1.0
-        )  # 1 with a gradient of 0, rather than without one
-        return [(round(coordinate.detach()), always)]
+        # a weight of 1 that depends on the coordinate: its gradient is 0, not None
+        one = masked_fill(coordinate, coordinate == coordinate, 1.0)
+        return [(round(coordinate.detach()), one)]
     low = floor(coordinate.detach())
     return [(low, low + 1 - coordinate), (low + 1, coordinate - low)]
 

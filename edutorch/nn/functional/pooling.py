@@ -134,7 +134,7 @@ def max_pool_scatter(
 
 @layer(public="max_pool2d max_pool1d max_pool3d", node="GatherBackward0")
 def max_pool_gather(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
-    """Gather from each window the element at its tap: the transpose of `tap_spread`."""
+    """Gather from each window the element at its tap: the transpose of `max_pool_scatter`."""
     windows = get_windows("max_pool", input.shape, *settings)
     image = pad_array(xp, input, windows.pads)
     y = xp.zeros(tap.shape, input.dtype)

@@ -86,7 +86,7 @@ ONE_HOT_MIN_SIZE = 256
 def nll_backward(
     g: Any, shape: tuple[int, ...], target: Any, weight: Any, ignore_index: int, reduction: str
 ) -> Any:
-    """`nll_spread`; for 2-d inputs as a one-hot gradient, which `log_softmax` can use directly."""
+    """`nll_grad`; for 2-d inputs as a one-hot gradient, which `log_softmax` can use directly."""
     small = len(shape) != 2 or shape[0] * shape[1] < ONE_HOT_MIN_SIZE
     if small or g.__class__ is not ndarray or current().op_recorder is not None:
         return nll_grad(g, target, weight, shape, ignore_index, reduction)

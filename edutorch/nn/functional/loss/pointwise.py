@@ -195,7 +195,7 @@ def bce_with_logits_forward(xp: Any, input: Array, target: Array) -> Array:
 
 @layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
 def bce_with_logits_grad(xp: Any, input: Array, target: Array) -> Array:
-    """(1 - t) · σ(x) - t · σ(-x): the derivative of `logits_loss`.
+    """(1 - t) · σ(x) - t · σ(-x): the derivative of `bce_with_logits_forward`.
 
     σ(x) - t would round to 0 for a large x and t = 1, where the derivative is -e^-x.
     """
