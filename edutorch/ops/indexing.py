@@ -213,7 +213,7 @@ def masks_to_positions(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
 def index_put_forward(xp: Any, input: Array, index: Index, shape: Sequence[int]) -> Array:
     """Zeros of `shape` with `input` added at `index`: the transpose of indexing.
 
-    >>> place(tensor([1.0, 2.0]), (tensor([0, 0]),), (3,))
+    >>> index_put_forward(tensor([1.0, 2.0]), (tensor([0, 0]),), (3,))
     tensor([3., 0., 0.])
     """
     y = xp.zeros(tuple(shape), input.dtype)

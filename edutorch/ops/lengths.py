@@ -67,7 +67,7 @@ def derivative_by_result(g: Tensor, node: Any) -> Tensor | None:
 def zero_with_gradient(xp: Any, input: Array, slope: Array) -> Array:
     """Zeros whose derivative with respect to `input` is `slope`.
 
-    >>> vanishing(tensor([0.0]), tensor([2.0]))
+    >>> zero_with_gradient(tensor([0.0]), tensor([2.0]))
     tensor([0.])
     """
     return xp.zeros_like(input)
@@ -80,7 +80,7 @@ zero_with_gradient.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
 def safe_sqrt(xp: Any, input: Array) -> Array:
     """The square root of a sum of squares: the gradient at 0 is 0, not infinite.
 
-    >>> root(tensor([4.0, 0.0]))
+    >>> safe_sqrt(tensor([4.0, 0.0]))
     tensor([2., 0.])
     """
     return xp.sqrt(xp.maximum(input, 0))
