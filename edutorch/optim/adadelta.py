@@ -77,7 +77,6 @@ class Adadelta(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         lr, rho, eps = learning_rate(group), group["rho"], group["eps"]
         v, u = state["square_avg"], state["acc_delta"]
         grad = apply_weight_decay(group, lr, param, grad)

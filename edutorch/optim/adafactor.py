@@ -82,7 +82,6 @@ class Adafactor(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         step, lr, (eps1, eps2) = state["step"], learning_rate(group), group["eps"]
         if eps1 is None:
             eps1 = dtypes.finfo(dtypes.of(group.get("rounded_to", param.dtype))).eps

@@ -95,7 +95,6 @@ class Adagrad(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         lr, total = learning_rate(group), state["sum"]
         grad = apply_weight_decay(group, lr, param, grad)
         total += grad * grad

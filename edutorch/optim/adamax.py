@@ -78,7 +78,6 @@ class Adamax(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         lr, (beta1, beta2) = learning_rate(group), group["betas"]
         m, largest = state["exp_avg"], state["exp_inf"]
         grad = apply_weight_decay(group, lr, param, grad)

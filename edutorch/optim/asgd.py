@@ -70,7 +70,6 @@ class ASGD(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         step, average = state["step"], state["ax"]
         eta, mu = state["eta"].item(), state["mu"].item()
         grad = apply_weight_decay(group, eta, param, grad)

@@ -88,7 +88,6 @@ class Muon(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         check(grad.ndim == 2, "Param gradient must be a 2D matrix")
         lr, momentum, average = learning_rate(group), group["momentum"], state["momentum_buffer"]
         average += (1 - momentum) * (grad - average)

@@ -200,10 +200,8 @@ class Optimizer(OptimizerHooks):
         if dtype.itemsize > 2 or not is_half(dtype):
             self.update(xp, group, param, grad, state)
             return
-        param32, state32 = (
-            in_float32(param),
-            {key: float32_copy(value) for key, value in state.items()},
-        )
+        param32 = in_float32(param)
+        state32 = {key: float32_copy(value) for key, value in state.items()}
         self.update(xp, {**group, "rounded_to": dtype}, param32, in_float32(grad), state32)
         param[...] = param32
         for key, value in state32.items():

@@ -108,7 +108,6 @@ class RAdam(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         step, lr, (beta1, beta2) = state["step"], learning_rate(group), group["betas"]
         m, v = state["exp_avg"], state["exp_avg_sq"]
         grad = apply_weight_decay(group, lr, param, grad)

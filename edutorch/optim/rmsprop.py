@@ -89,7 +89,6 @@ class RMSprop(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         lr, alpha, v = learning_rate(group), group["alpha"], state["square_avg"]
         grad = apply_weight_decay(group, lr, param, grad)
         v *= alpha

@@ -66,7 +66,6 @@ class Rprop(DifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         (shrink, grow), (min_size, max_size) = group["etas"], group["step_sizes"]
         size, previous = state["step_size"], state["prev"]
         product = grad * previous

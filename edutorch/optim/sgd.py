@@ -73,7 +73,6 @@ class SGD(FastDifferentiableOptimizer):
     def update(
         self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
     ) -> None:
-        """Update one parameter."""
         momentum = group["momentum"]
         buffer = state["momentum_buffer"] if momentum else None
         if group["weight_decay"]:

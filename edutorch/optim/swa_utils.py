@@ -99,7 +99,7 @@ def check_decay(decay: float) -> None:
 
 
 def make_multi_avg_fn(average: Average) -> MultiAverage:
-    """Return the function for lists of tensors, in place, of one for two tensors."""
+    """Return an in-place average of lists of tensors, given one of two tensors."""
 
     @no_grad()
     def update(averaged: Sequence[Tensor], present: Sequence[Tensor], num_averaged: Any) -> None:
@@ -150,7 +150,6 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask the averaged copy."""
         return self.module(*args, **kwargs)
 
     @no_grad()
@@ -197,8 +196,8 @@ class AveragedModel(Module):
             lists[0].append(averaged_param)
             lists[1].append(current)
         assert self.multi_avg_fn is not None
-        for own_list, other_list in by_device_and_dtype.values():
-            self.multi_avg_fn(own_list, other_list, self.n_averaged.to(own_list[0].device))
+        for average_list, current_list in by_device_and_dtype.values():
+            self.multi_avg_fn(average_list, current_list, self.n_averaged.to(average_list[0].device))
 
 
 @no_grad()
