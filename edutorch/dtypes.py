@@ -1,6 +1,6 @@
-"""Number types, and which type comes out when several go in.
+"""Dtypes, and the promotion of several dtypes to one.
 
-PyTorch's rule in one breath: types belong to categories (bool < integer <
+PyTorch's rule in short: dtypes belong to categories (bool < integer <
 floating < complex). Tensors with dimensions decide; a 0-d tensor matters only
 if its category is higher than theirs, and a Python number only if its category
 is higher than both. Within one category the lattice of `promote_types` decides.
@@ -22,7 +22,7 @@ _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
 class dtype:
-    """The type of a tensor's numbers, such as `float32`.
+    """The dtype of a tensor's elements, such as `float32`.
 
     >>> float32.itemsize, float32.is_floating_point
     (4, True)
@@ -38,30 +38,30 @@ class dtype:
 
     @property
     def is_floating_point(self) -> builtins.bool:
-        """True for the real floating types."""
+        """Whether it is a real floating-point dtype."""
         return self.category == 2
 
     @property
     def is_complex(self) -> builtins.bool:
-        """True for the complex types."""
+        """Whether it is a complex dtype."""
         return self.category == 3
 
     @property
     def is_signed(self) -> builtins.bool:
-        """True where negative numbers can be held."""
+        """Whether it has negative values."""
         return self.category >= 1 and self.numpy.kind != "u"
 
     @property
     def itemsize(self) -> builtins.int:
-        """Bytes per number."""
+        """Bytes per element."""
         return self.numpy.itemsize
 
     def to_real(self) -> dtype:
-        """Return the type of the real and imaginary parts."""
+        """Return the dtype of the real and imaginary parts."""
         return {complex64: float32, complex128: float64}.get(self, self)
 
     def to_complex(self) -> dtype:
-        """Return the complex type whose parts have this type."""
+        """Return the complex dtype whose parts have this dtype."""
         if self.is_complex:
             return self
         return complex128 if self is float64 else complex64
@@ -105,7 +105,7 @@ _default = float32
 
 
 def of(array_dtype: Any) -> dtype:
-    """Return the edutorch type for a NumPy dtype."""
+    """Return the edutorch dtype for a NumPy dtype."""
     result = _BY_NUMPY.get(array_dtype)
     if result is None:
         raise TypeError(
@@ -116,9 +116,9 @@ def of(array_dtype: Any) -> dtype:
 
 
 def as_dtype(value: Any) -> dtype:
-    """Return the edutorch type for what an argument `dtype` may be: one of them, or Python's own.
+    """Return the dtype for an argument `dtype`: a dtype, or a Python type.
 
-    Raises: TypeError: it is something else, such as a name.
+    Raises: TypeError: it is something else, such as a string.
 
     >>> as_dtype(float).name
     'float64'
@@ -133,12 +133,12 @@ def as_dtype(value: Any) -> dtype:
 
 
 def array_type(value: Any) -> np.dtype:
-    """Return the NumPy dtype of what an argument `dtype` may be: see `as_dtype`."""
+    """Return the NumPy dtype for an argument `dtype`: see `as_dtype`."""
     return as_dtype(value).numpy
 
 
 def get_default_dtype() -> dtype:
-    """Return the type that Python floats get, `float32` unless changed.
+    """Return the dtype that Python floats get, `float32` unless changed.
 
     >>> get_default_dtype()
     torch.float32
@@ -147,9 +147,9 @@ def get_default_dtype() -> dtype:
 
 
 def set_default_dtype(d: dtype) -> None:
-    """Choose the type that Python floats get from now on.
+    """Set the dtype that Python floats get.
 
-    Raises: TypeError: `d` is not a floating type.
+    Raises: TypeError: `d` is not a floating-point dtype.
 
     >>> set_default_dtype(float32)
     """
@@ -159,14 +159,14 @@ def set_default_dtype(d: dtype) -> None:
     _default = d
 
 
-# Promotion within and between categories, smallest type that holds both; the
-# order of this list is PyTorch's. uint8 with a signed type needs the next size.
+# Promotion within and between categories: the smallest dtype that holds both, in
+# PyTorch's order. uint8 with a signed dtype needs the next size.
 _SIGNED = (int8, int16, int32, int64)
 
 
 @functools.cache
 def promote_types(type1: dtype, type2: dtype) -> dtype:
-    """Return the smallest type that both types can be converted to safely.
+    """Return the smallest dtype that both dtypes can be converted to safely.
 
     >>> promote_types(int64, float16), promote_types(uint8, int8)
     (torch.float16, torch.int16)
@@ -189,7 +189,7 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
 
 
 def can_cast(from_: dtype, to: dtype) -> builtins.bool:
-    """Return True if a result of one type may be written into a tensor of the other.
+    """Return True if a result of one dtype may be written into a tensor of the other.
 
     >>> can_cast(float32, int64), can_cast(int64, float32)
     (False, True)
@@ -198,7 +198,7 @@ def can_cast(from_: dtype, to: dtype) -> builtins.bool:
 
 
 def scalar_type(number: Any) -> dtype:
-    """Return the type a Python number stands for: bool, int64, the default, or complex."""
+    """Return the dtype of a Python number: bool, int64, the default, or complex."""
     if isinstance(number, builtins.bool):
         return bool
     if isinstance(number, builtins.int):
@@ -211,7 +211,7 @@ def scalar_type(number: Any) -> dtype:
 
 
 def _combine(strong: dtype | None, weak: dtype | None) -> dtype | None:
-    """A weaker operand changes the result only by raising its category."""
+    """Combine two dtypes: a weaker operand changes the result only by raising its category."""
     if strong is None or weak is None:
         return strong or weak
     if weak.category <= strong.category:
@@ -224,7 +224,7 @@ def _combine(strong: dtype | None, weak: dtype | None) -> dtype | None:
 def result_of(
     with_dims: Iterable[dtype], zero_dims: Iterable[dtype], scalars: Iterable[Any]
 ) -> dtype:
-    """Return the type in which an op on these operands computes (see the module's text)."""
+    """Return the dtype in which an op on these operands computes (see the module docstring)."""
 
     def meet(dtypes: Iterable[dtype]) -> dtype | None:
         dtypes = tuple(dtypes)
@@ -237,7 +237,7 @@ def result_of(
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtype:
-    """Return the type in which an op on two operands computes.
+    """Return the dtype in which an op on two operands computes.
 
     >>> result_type(tensor([1, 2]), 1.5)
     torch.float32
@@ -252,9 +252,9 @@ def result_type(tensor1: Any, tensor2: Any) -> dtype:
 
 
 class finfo:
-    """The limits of a floating type.
+    """The limits of a floating-point dtype.
 
-    Raises: TypeError: a type of integers or bools.
+    Raises: TypeError: a dtype of integers or bools.
 
     >>> finfo(float32).eps
     1.1920928955078125e-07
@@ -281,7 +281,7 @@ class finfo:
 
 
 class iinfo:
-    """The limits of an integer type.
+    """The limits of an integer dtype.
 
     >>> iinfo(int8).max
     127

@@ -1,4 +1,4 @@
-"""Errors that say what is wrong, where, with which shapes, and what to do.
+"""Errors that name what is wrong, where, with which shapes, and what to do.
 
 All of them are laid out the same way:
 
@@ -8,8 +8,8 @@ All of them are laid out the same way:
       hint: the filters expect 3 input channels
 
 Each class derives from the type that PyTorch raises in the same place, so code
-written for PyTorch catches it. The parts stay on the error as fields, for the
-classroom and the notebook, which show them in their own way.
+written for PyTorch catches it. The parts are kept as fields of the error, for
+notebooks, which lay them out in their own way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 def layout(
     op: str | None, message: str, arguments: Mapping[str, object] | None, hint: str | None
 ) -> str:
-    """Write an error's text: a headline, one aligned line per argument, a hint.
+    """Format the text of an error: a headline, one aligned line per argument, a hint.
 
     An argument's value is shown as it stands. A key may be a bare name or carry
     the contract's axis names, `"weight (o c i j)"`: names and axes each get a
@@ -50,7 +50,7 @@ def layout(
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn the user, at the line of the user's own code that led here."""
+    """Warn at the line of the user's own code that led here."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("edutorch."):
         frame, level = frame.f_back, level + 1
@@ -58,12 +58,12 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 class EdutorchError(Exception):
-    """What every error of this library is, whatever builtin type it also is.
+    """The base class of all errors of this library, which also derive from a builtin one.
 
     Args:
         op: where it happened: an op's, a method's or a module's name.
         message: what is wrong, in one sentence.
-        arguments: what was given, by name: shapes, dtypes, values.
+        arguments: the arguments by name: shapes, dtypes, values.
         hint: what to do about it.
     """
 
@@ -81,18 +81,18 @@ class EdutorchError(Exception):
         super().__init__(layout(op, message, self.arguments, hint))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the parts, not the text: a worker's error arrives whole."""
+        """Pickle the parts, not the text, so that a worker's error arrives complete."""
         return type(self), (self.op, self.message, self.arguments, self.hint), self.__dict__
 
 
 def running_function(names: tuple[str, ...]) -> str:
-    """Say where an error happened, as the user knows it: the public function that was called.
+    """Return the public function that the user called and in which an error happened.
 
-    It is the outermost that is running without the user's own code in between. If it is none
-    of `names`, it is composed of ops, of which one failed: "kl_div: sub".
+    It is the outermost one that runs without user code in between. If it is none of `names`, it is
+    composed of ops, of which one failed: "kl_div: sub".
 
     Args:
-        names: the functions that may be meant; the first if none of them is running.
+        names: the possible functions; the first is returned if none of them is running.
     """
     short = {name.rpartition(".")[2]: name for name in reversed(names)}
     known = called = None
@@ -107,7 +107,7 @@ def running_function(names: tuple[str, ...]) -> str:
 
 
 def is_public(name: str) -> bool:
-    """Return True if users call a function or a method of this name."""
+    """Return True if there is a public function or method of this name."""
     package: Any = sys.modules.get("edutorch")
     if name.startswith("_") or not hasattr(package, "linalg"):
         return False
@@ -116,7 +116,7 @@ def is_public(name: str) -> bool:
 
 
 class ShapeError(EdutorchError, RuntimeError):
-    """Shapes do not fit together, or not with what was asked.
+    """Shapes do not match each other, or the arguments.
 
     >>> raise ShapeError("mm", "axis k is 3 in `input` but 4 in `mat2`",
     ...     {"input (n k)": (2, 3), "mat2 (k m)": (4, 5)}, "did you mean mat2.T?")
@@ -133,19 +133,19 @@ class RaggedError(ShapeError, ValueError):
 
 
 class ShapeValueError(ShapeError, ValueError):
-    """Shapes do not fit, and PyTorch raises a ValueError of it."""
+    """Shapes do not match, where PyTorch raises a ValueError."""
 
 
 class DTypeError(EdutorchError, RuntimeError):
-    """A dtype does not fit: the op cannot compute with it, or cannot return it."""
+    """An unsuitable dtype: the op cannot compute with it, or cannot return it."""
 
 
 class NotForTypesError(DTypeError, NotImplementedError):
-    """An op is not defined for numbers of these types."""
+    """An op is not defined for these dtypes."""
 
 
 class ArgumentError(EdutorchError, TypeError):
-    """An argument is not what it has to be: text for a number, a list for a tensor."""
+    """An argument of a wrong type: a string for a number, a list for a tensor."""
 
 
 def unknown_keyword(name: str, keyword: str, known: Iterable[str]) -> ArgumentError:
@@ -184,7 +184,7 @@ def refuse_unknown_keywords(init: Any, name: str, named: Iterable[str]) -> None:
 
 
 def refuse_complex(op: str, **arguments: Any) -> None:
-    """Raise DTypeError if a tensor, an array or a type is complex, for what needs an order."""
+    """Raise DTypeError for a complex tensor, array or dtype, where an order is needed."""
     for name, argument in arguments.items():
         dtype = getattr(argument, "dtype", argument)
         if getattr(dtype, "is_complex", getattr(dtype, "kind", "") == "c"):
@@ -199,7 +199,7 @@ class DeviceError(EdutorchError, RuntimeError):
 
 
 class GradientError(EdutorchError, RuntimeError):
-    """A gradient cannot be computed: nothing was recorded, or it is gone."""
+    """A gradient cannot be computed: nothing was recorded, or the graph was freed."""
 
 
 class StaleValueError(GradientError):
@@ -209,39 +209,39 @@ class StaleValueError(GradientError):
 class DimError(EdutorchError, IndexError, RuntimeError):
     """A dimension or an index lies outside the tensor.
 
-    PyTorch raises an IndexError of some and a RuntimeError of others; this is both.
+    PyTorch raises an IndexError in some cases and a RuntimeError in others; this is both.
     """
 
 
 class ValueRangeError(EdutorchError, RuntimeError):
-    """Numbers lie outside the range that the op is defined for."""
+    """Values are outside the range that the op is defined for."""
 
 
 class TooLargeError(ValueRangeError, OverflowError):
-    """A Python number is too large for the dtype that it has to take."""
+    """A Python number is too large for the dtype it is converted to."""
 
 
 class InvalidValueError(EdutorchError, ValueError, RuntimeError):
-    """An argument has a value that makes no sense: a negative size, an unknown word.
+    """An argument has an invalid value: a negative size, an unknown option.
 
-    PyTorch raises a ValueError of some and a RuntimeError of others; this is both.
+    PyTorch raises a ValueError in some cases and a RuntimeError in others; this is both.
     """
 
 
 class ZeroDivisorError(EdutorchError, ZeroDivisionError, RuntimeError):
-    """Integers are divided by 0, or numbers by a setting that is 0."""
+    """A division of integers by 0, or by a setting that is 0."""
 
 
 class OutOfMemory(EdutorchError, MemoryError, RuntimeError):
-    """A tensor needs more memory than there is. (PyTorch raises a RuntimeError here.)"""
+    """A tensor needs more memory than available. (PyTorch raises a RuntimeError here.)"""
 
 
 class LinAlgError(EdutorchError, RuntimeError):
-    """A matrix has not what was asked for: no inverse, no Cholesky factor."""
+    """A matrix lacks what was asked for: an inverse, a Cholesky factor."""
 
 
 class NotHereError(EdutorchError, NotImplementedError):
-    """PyTorch has it and edutorch has not; the hint says what does the same work."""
+    """A feature of PyTorch that edutorch lacks; the hint names an alternative."""
 
 
 class MissingExtraError(EdutorchError, ImportError):
@@ -249,12 +249,12 @@ class MissingExtraError(EdutorchError, ImportError):
 
 
 def missing_extra(extra: str, purpose: str, reason: str) -> MissingExtraError:
-    """Make the error for an optional library that is not there.
+    """Make the error for an optional library that is missing.
 
     Args:
         extra: the name in `pip install "edutorch[extra]"`.
-        purpose: what was asked for, `"viz.live"`.
-        reason: what stands in the way, `"anywidget is not installed"`.
+        purpose: the feature that needs it, `"viz.live"`.
+        reason: why it is unavailable, `"anywidget is not installed"`.
 
     >>> raise missing_extra("lab", "viz.live", "anywidget is not installed")
     Traceback (most recent call last):

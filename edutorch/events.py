@@ -1,14 +1,14 @@
-"""What happens inside, told to whoever listens.
+"""Events: small objects that describe what ran, sent to listeners.
 
-The engine and the modules know nothing of pictures, profilers or tracers. They
-make one of the small objects below, and only when somebody listens:
+The engine and the modules do not depend on pictures, profilers or tracers. They
+emit one of the objects below, and only if there is a listener:
 
     with listening(print):
         loss = model(x)
 
 Events carry live tensors and arrays. A listener that keeps them keeps their
-memory: turn them into plain data at once (see `viz/live/recorder.py`). All listeners are
-handed the same object, so none changes it: frozen ones would take four times as long to make.
+memory: convert them to plain data at once (see `viz/live/recorder.py`). All listeners get the
+same object, so none may change it: frozen dataclasses would take four times as long to make.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ __all__ = [
 
 @dataclass(slots=True, eq=False)
 class OpApplied:
-    """An op ran. `inputs` are its tensor arguments in order (a Tensor, a number
-    or None each), `settings` the others by name; `node` is what was recorded,
-    or None where no gradient is needed."""
+    """An op ran.
+
+    `inputs` are its tensor arguments in order (a Tensor, a number or None each), `settings` the
+    others by name; `node` is the recorded node, or None where no gradient is needed.
+    """
 
     op: Any
     inputs: tuple[Any, ...]
@@ -60,8 +62,10 @@ class OpApplied:
 
 @dataclass(slots=True, eq=False)
 class GradientFlowed:
-    """During backward, `gradient` left `node` along its edge number `index`
-    (towards `node.edges[index]`). It is an array, or a Tensor with `create_graph`."""
+    """During backward, `node` sent `gradient` to `node.edges[index]`.
+
+    The gradient is an array, or a Tensor with `create_graph`.
+    """
 
     node: Any
     index: int
@@ -70,7 +74,7 @@ class GradientFlowed:
 
 @dataclass(slots=True, eq=False)
 class GradientAccumulated:
-    """`gradient`, this backward's whole sum, was added to `tensor.grad`."""
+    """`gradient`, the sum of one backward pass, was added to `tensor.grad`."""
 
     tensor: Any
     gradient: Any
@@ -101,8 +105,10 @@ class Stepped:
 
 @dataclass(slots=True, eq=False)
 class BackwardEnded:
-    """A backward pass from the tensors `roots` is over. It is a milestone only: see below.
-    `accumulated`: it was `backward`, not `grad`."""
+    """A backward pass from the tensors `roots` is over.
+
+    It is sent to step listeners only: see below. `accumulated`: it was `backward`, not `grad`.
+    """
 
     roots: tuple[Any, ...]
     accumulated: bool
@@ -110,15 +116,18 @@ class BackwardEnded:
 
 @dataclass(slots=True, eq=False)
 class TensorMade:
-    """`tensor` was made out of nothing: by `zeros`, `tensor`, `randn`, …"""
+    """`tensor` was created: by `zeros`, `tensor`, `randn`, …"""
 
     tensor: Any
 
 
 @dataclass(slots=True, eq=False)
 class TensorAliased:
-    """`alias` is a second object for `tensor` as it is now: what a write into `tensor` is
-    computed from, or the same memory without the graph (`detached`)."""
+    """`alias` is a second object for the present value of `tensor`.
+
+    A write into `tensor` is computed from it, or it is the same memory without the graph
+    (`detached`).
+    """
 
     tensor: Any
     alias: Any
@@ -127,8 +136,11 @@ class TensorAliased:
 
 @dataclass(slots=True, eq=False)
 class TensorWritten:
-    """The memory of `tensor` was written to. `result` is the tensor that was written into it,
-    whose history `tensor` now has; None where no op made the new elements."""
+    """The memory of `tensor` was written to.
+
+    `result` is the tensor that was written into it, whose history `tensor` now has; None where the
+    new elements are not the result of an op.
+    """
 
     tensor: Any
     result: Any = None
@@ -136,8 +148,7 @@ class TensorWritten:
 
 @dataclass(slots=True, eq=False)
 class ViewRebased:
-    """After a write into its memory, `view` was recorded anew, by `op` and `node`, as a view of
-    `base`."""
+    """After a write into its memory, `view` was recorded anew as a view of `base`."""
 
     op: Any
     base: Any
@@ -147,16 +158,17 @@ class ViewRebased:
 
 @dataclass(slots=True, eq=False)
 class WorkStarted:
-    """Something that takes time begins; a `WorkEnded` of the same subject follows, whatever
-    happens. By `kind`, the `subject` is
+    """A piece of work begins; a `WorkEnded` of the same subject always follows.
+
+    By `kind`, the `subject` is
 
         "op"         an Op (or a `Function`), about to compute with `inputs`;
-        "node"       a recorded Node, about to turn the gradient that came into others;
+        "node"       a recorded Node, about to compute the gradients of its inputs;
         "backward"   a whole backward pass, from the given gradients; `detail` is "retain" where
                      the graph is kept for another one;
         "optimizer"  an optimizer, `detail` being the method: "step" or "zero_grad";
         "data"       a data loader, asked for its next batch;
-        "range"      text: a stretch of the user's program, named by `record_function`.
+        "range"      text: a section of the user's program, named by `record_function`.
     """
 
     kind: str
@@ -167,8 +179,11 @@ class WorkStarted:
 
 @dataclass(slots=True, eq=False)
 class WorkEnded:
-    """It is over, with a `result`: what an op made (None: it wrote into `out=`), or the
-    gradients that left a node; None for the other kinds. `failed`: it raised."""
+    """A piece of work is over.
+
+    `result`: the output of an op (None: it wrote into `out=`) or the gradients from a node; None
+    for the other kinds. `failed`: it raised.
+    """
 
     kind: str
     subject: Any
@@ -177,9 +192,9 @@ class WorkEnded:
 
 
 class work:
-    """Tells the listeners when a piece of work begins and ends: `with work("data", loader):`.
+    """Emits the events of a piece of work around a block: `with work("data", loader):`.
 
-    For places that know already that somebody listens. Set `result` inside the block.
+    To be used only if there are listeners. Set `result` inside the block.
     """
 
     __slots__ = ("event", "result")
@@ -200,13 +215,13 @@ class work:
 
 
 def emit(event: Any) -> None:
-    """Hand `event` to every listener of this thread, in the order they came."""
+    """Call every listener of this thread with `event`, in the order of registration."""
     for listener in current().listeners:
         listener(event)
 
 
-# Whoever listens to every op makes all of them slow. Between two looks it is enough to know how
-# far a loop has come: a milestone is told once in a backward pass or step, and costs no op a thing.
+# Listening to every op makes all of them slow. Step events are emitted once in each backward pass
+# and optimizer step, at no cost for ops: enough to follow the progress of a loop.
 
 _STEP_LISTENERS: ContextVar[tuple[Callable[..., None], ...]] = ContextVar(
     "edutorch_milestones", default=()
@@ -214,10 +229,10 @@ _STEP_LISTENERS: ContextVar[tuple[Callable[..., None], ...]] = ContextVar(
 
 
 class listen_steps:
-    """Tell `listener` of each `BackwardEnded` and `Stepped` inside the block, and of nothing else.
+    """Call `listener` for each `BackwardEnded` and `Stepped` inside the block.
 
-    It is called with the event's class and its fields, as `step_event` is: one in many is looked at
-    more closely.
+    It is called with the event's class and its fields, as `step_event` is, which saves making an
+    event that is not used.
     """
 
     def __init__(self, listener: Callable[..., None]) -> None:
@@ -240,8 +255,10 @@ _BEFORE_BACKWARD: ContextVar[tuple[Callable[[tuple[Any, ...]], None], ...]] = Co
 
 
 class listen_backward:
-    """Call `listener` with the tensors on which each backward pass inside the block is about to
-    run, while the graph behind them still has all that it keeps. It costs no op a thing."""
+    """Call `listener` with the roots of each backward pass inside the block, before it runs.
+
+    The graph behind them still has all its saved values. There is no cost for ops.
+    """
 
     def __init__(self, listener: Callable[[tuple[Any, ...]], None]) -> None:
         self.listener = listener
@@ -258,21 +275,21 @@ class listen_backward:
 
 
 def backward_event(roots: tuple[Any, ...]) -> None:
-    """Tell those who want to know before a backward pass from the tensors `roots`."""
+    """Call the backward listeners before a backward pass from the tensors `roots`."""
     for listener in _BEFORE_BACKWARD.get():
         listener(roots)
 
 
 class use_op_recorder(ModeContext):
-    """Let `recorder` see what is recorded, without making an op slow.
+    """Send what is recorded to `recorder`, without leaving the fast path of ops.
 
     After each op that was recorded, `recorder.recorded` is extended by its output and its operands;
-    after another one, `recorder.unrecorded(op, output, operands)` is called. The list keeps what is
-    in it alive: it is to be read and cleared before long. Before a write into a tensor changes its
-    elements and its history, `recorder.before_write()` is called. When a backward begins,
-    `recorder.begin_backward()` returns what is then called with (node, g, partials) of each node that it
-    ran through. Where something is recorded that cannot be told of in this way,
-    `recorder.unknown()` is called.
+    after another one, `recorder.unrecorded(op, output, operands)` is called. The list keeps its
+    items alive: it should be read and cleared soon. Before a write into a tensor changes its
+    elements and its history, `recorder.before_write()` is called. At the start of a backward pass,
+    `recorder.begin_backward()` returns a function that is called with (node, g, partials) for each
+    node that runs. `recorder.unknown()` is called where something is recorded that cannot be
+    reported in this way.
     """
 
     def __init__(self, recorder: Any) -> None:
@@ -284,7 +301,7 @@ class use_op_recorder(ModeContext):
 
 
 def step_event(event_class: Callable[..., Any], subject: Any, accumulated: bool = True) -> None:
-    """Tell those who hear milestones that one was reached: `step_event(Stepped, optimizer)`, or
+    """Call the step listeners: `step_event(Stepped, optimizer)`, or
     `step_event(BackwardEnded, roots, accumulated)`. With `*fields`, it would take twice as long.
     """
     for listener in _STEP_LISTENERS.get():

@@ -1,9 +1,9 @@
-"""What changes how an op behaves: recording, inference, and who is listening.
+"""Modes that change how an op behaves: recording, inference, listeners.
 
-All of it sits in one immutable `Modes` object held by a `ContextVar`. Each
+They are fields of one immutable `Modes` object held by a `ContextVar`. Each
 thread and each asyncio task therefore has its own, and a new thread starts
-with the defaults, as in PyTorch. An op asks a single question, whether it is
-`DEFAULT` (or `NO_GRAD`: inside `no_grad`): in these cases nothing else has to be looked at.
+with the defaults, as in PyTorch. An op first checks whether the object is
+`DEFAULT` (or `NO_GRAD`, inside `no_grad`): then nothing else has to be checked.
 """
 
 from __future__ import annotations
@@ -22,13 +22,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """`grad`: record the graph; `inference`: mark results as never recordable;
-    `listeners`: callables that receive every event (see `events.py`); `levels`: open
-    levels of forward mode, the outermost first (see `core/autograd/forward_mode.py`); `saving`: what
-    is done to values saved for backward, or why nothing may be (see `core/autograd/saved_tensors.py`);
-    `batches`: open levels of `vmap`, the outermost first (see `backends/batching.py`);
-    `autocast`: what converts the operands of ops, if anything does (see `amp/`);
-    `op_recorder`: is told of each recorded result, and costs little (see `events.py`)."""
+    """The modes in force.
+
+    Attributes:
+        grad: record the graph.
+        inference: mark results as never recordable.
+        listeners: callables that receive every event (see `events.py`).
+        levels: open levels of forward mode, the outermost first (see
+            `core/autograd/forward_mode.py`).
+        saving: the hooks on values saved for backward, or the reason why none may be saved (see
+            `core/autograd/saved_tensors.py`).
+        batches: open levels of `vmap`, the outermost first (see `backends/batching.py`).
+        autocast: the object that converts the operands of ops, or None (see `amp/`).
+        op_recorder: receives each recorded result, at little cost (see `events.py`).
+    """
 
     grad: bool = True
     inference: bool = False
@@ -41,13 +48,13 @@ class Modes:
 
 
 class TrackedModes(Modes):
-    """Nothing unusual is in force, but somebody follows: an op's fast path is good enough."""
+    """The usual modes with an op recorder: ops take their fast path."""
 
     __slots__ = ()
 
 
 class ObservedModes(Modes):
-    """Nothing unusual is in force, but somebody listens: an op is told of, around its fast path."""
+    """The usual modes with listeners: events are emitted around an op's fast path."""
 
     __slots__ = ()
 
@@ -59,7 +66,7 @@ current = _CURRENT.get
 
 
 def _canonical(modes: Modes) -> Modes:
-    """Return the one `DEFAULT` or `NO_GRAD` object for such modes, so that `is` can test it."""
+    """Return the `DEFAULT` or `NO_GRAD` object for equal modes, so that `is` can test for it."""
     unusual = (
         modes.inference or modes.levels or modes.saving is not None
         or modes.batches or modes.autocast is not None
@@ -78,14 +85,14 @@ def _fields(modes: Modes) -> dict[str, Any]:
 
 
 def switch(before: Modes, **changes: Any) -> None:
-    """Put `before`, with some fields changed, in force in this thread from now on."""
+    """Set the modes of this thread to `before` with some fields changed."""
     _CURRENT.set(_canonical(replace(before, **changes)))
 
 
 def set_op_recorder(before: Modes, recorder: Any) -> None:
-    """Let `recorder`, or nobody, be told of each recorded result from now on.
+    """Set the op recorder of this thread, or none.
 
-    As `switch` does, but a watched loop comes here again and again: so not by way of all fields.
+    As `switch` does, but faster, as a watched loop calls this in each step.
     """
     if before is DEFAULT or before.__class__ is TrackedModes:
         quiet = DEFAULT if before.grad else NO_GRAD
@@ -94,15 +101,15 @@ def set_op_recorder(before: Modes, recorder: Any) -> None:
         switch(before, op_recorder=recorder)
 
 
-# Ctrl-C can strike between any two instructions, also where a mode is about to be left: it
-# would then stay in force. So inside a block another handler waits until that is done.
+# Ctrl-C can strike between any two instructions, also while a mode is being left, which would
+# then stay in force. So inside a block another handler defers it until the mode is left.
 
 
 _DEFERRED: list[int] = []  # interrupts that have come while a mode was being entered or left
 
 
 def handle_sigint(number: int, frame: Any) -> None:
-    """Raise KeyboardInterrupt, but not while a mode is being entered or left: right after."""
+    """Raise KeyboardInterrupt, or defer it while a mode is being entered or left."""
     inner = frame
     while inner is not None:
         if inner.f_code in _SWITCHING:
@@ -113,7 +120,7 @@ def handle_sigint(number: int, frame: Any) -> None:
 
 
 def raise_deferred_sigint() -> None:
-    """Raise the KeyboardInterrupt that had to wait. It belongs to the main thread."""
+    """Raise the deferred KeyboardInterrupt, in the main thread only."""
     if current_thread() is main_thread():
         _DEFERRED.clear()
         default_int_handler(SIGINT, None)
@@ -133,11 +140,11 @@ def defer_sigint() -> bool:
 class ModeContext:
     """Changes some modes inside a `with` block or a decorated function.
 
-    A subclass says what changes by overriding `changes`. One object may be
-    entered several times, also inside itself: each entry remembers its own past.
+    A subclass defines the changes by overriding `changes`. One object may be
+    entered several times, also inside itself: each entry saves the modes before it.
     """
 
-    _outer: Modes | None = None  # what to go back to, if not to what was in force on entry
+    _outer: Modes | None = None  # the modes to restore, if not those on entry
 
     def __init__(self) -> None:
         self._before: list[tuple[Modes, bool]] = []
@@ -168,7 +175,7 @@ class ModeContext:
             raise_deferred_sigint()
 
     def clone(self) -> ModeContext:
-        """Return a fresh context of the same kind, for one call of a decorated function."""
+        """Return a new context of the same class, for one call of a decorated function."""
         return type(self)()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -190,7 +197,7 @@ class ModeContext:
                     except GeneratorExit:
                         running.close()
                         raise
-                    except BaseException as error:  # noqa: BLE001  (handed on)
+                    except BaseException as error:  # noqa: BLE001  (passed on)
                         reply, send = error, running.throw
 
             return generator
@@ -204,7 +211,7 @@ class ModeContext:
 
 
 class pause_listeners:
-    """Let an op take its fast path inside the block, where nothing but listeners is in its way."""
+    """Switch the listeners off inside the block, so that an op takes its fast path."""
 
     __slots__ = ("before",)
 
@@ -250,7 +257,7 @@ class no_grad(ModeContext):
     plain = NO_GRAD
 
     def after(self, before: Modes) -> Modes:
-        """Return the modes inside, quickly for the usual ones outside."""
+        """Return the modes inside, with a shortcut for the usual ones."""
         if before is DEFAULT or before is NO_GRAD:
             return self.plain
         return super().after(before)
@@ -346,7 +353,7 @@ class listening(ModeContext):
 
 
 class override_modes(ModeContext):
-    """Put some fields of the modes in force inside the block: `changed(listeners=())`."""
+    """Override some fields of the modes inside the block: `override_modes(listeners=())`."""
 
     def __init__(self, **fields: Any) -> None:
         super().__init__()
@@ -361,7 +368,7 @@ class override_modes(ModeContext):
 
 
 def is_grad_enabled() -> bool:
-    """Return True if ops are being recorded in this thread.
+    """Return True if ops are recorded in this thread.
 
     >>> is_grad_enabled()
     True

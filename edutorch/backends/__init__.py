@@ -1,7 +1,7 @@
-"""One file per device; everything else is written once for all of them.
+"""Backends: one file per device; everything else is written once for all of them.
 
-Generic code receives `xp`, the device's NumPy-like module, and asks its
-`Backend` for the few things in which array libraries differ.
+Generic code receives `xp`, the device's NumPy-like module, and calls its
+`Backend` for the few operations in which array libraries differ.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _BY_ARRAY: dict[type, Backend | None] = {}
 
 
 def register(backend: Backend) -> Backend:
-    """Make `backend` known by its name and by the class of its arrays."""
+    """Register `backend` by its name and by the class of its arrays."""
     _BY_NAME[backend.name] = backend
     _BY_ARRAY[backend.array_type] = backend
     return backend
 
 
 def register_type(array_type: type) -> None:
-    """Make a class of arrays known that each carry their `backend` (see `batching.py`)."""
+    """Register a class of arrays that have a `backend` attribute (see `batching.py`)."""
     _BY_ARRAY[array_type] = None
 
 

@@ -1,4 +1,4 @@
-"""Classes of arrays whose memory is seen outside of any tensor (see `core/numpy_aliasing.py`)."""
+"""Classes of arrays whose memory other code shares (see `core/numpy_aliasing.py`)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from . import CPU, register_type
 
 
 class Shared(np.ndarray):
-    """The memory of an array that somebody outside may hold; views of it are shared as well."""
+    """An array from outside, which other code may hold; views of it are shared as well."""
 
     __slots__ = ()
     backend = CPU
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        """Return what is computed from it as an ordinary array: that is new memory."""
+        """Return a result computed from it as an ordinary array: it has new memory."""
         if array is self:
             return self
         plain = array.view(np.ndarray)
@@ -24,18 +24,18 @@ class Shared(np.ndarray):
 
 
 class Exported(Shared):
-    """The memory of an ordinary tensor while arrays from `.numpy()` show it."""
+    """The memory of an ordinary tensor while arrays from `.numpy()` share it."""
 
     __slots__ = ()
 
 
 def as_plain_array(array: Any) -> Any:
-    """Return a shared array as an ordinary one of the same memory; others as they are."""
+    """Return a shared array as an ordinary one of the same memory; others unchanged."""
     return array.view(np.ndarray) if isinstance(array, Shared) else array
 
 
 def has_same_layout(array: np.ndarray, other: np.ndarray) -> bool:
-    """Return True if two arrays show the same memory in the same way."""
+    """Return True if two arrays have the same address, shape, strides and dtype."""
     return (
         array.shape == other.shape
         and array.dtype == other.dtype
@@ -45,7 +45,7 @@ def has_same_layout(array: np.ndarray, other: np.ndarray) -> bool:
 
 
 def mark_shared(array: np.ndarray) -> np.ndarray:
-    """Mark the memory of an array from outside."""
+    """Return an array from outside as `Shared`."""
     return array if isinstance(array, Shared) else array.view(Shared)
 
 

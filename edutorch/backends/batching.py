@@ -1,14 +1,13 @@
-"""Arrays of a whole batch that look like one example: the device behind `vmap`.
+"""Batched arrays, which look like one example of a batch: the device of `vmap`.
 
-`vmap(f)` calls `f` once, and `f` computes with all examples at a time without knowing it.
-What it gets are tensors around a `BatchedArray`: an array of another device (NumPy, CuPy,
-or again one of these) whose axis 0 is hidden. It shows the shape of one example, and the
-functions of its `xp` (`batching_rules.py`) leave the hidden axis alone. So every forward and
-every derivative rule works on it unchanged.
+`vmap(f)` calls `f` once, with tensors around a `BatchedArray`: an array of another device
+(NumPy, CuPy, or again one of these) whose axis 0, the batch, is hidden. It has the shape of
+one example, and the functions of its `xp` (`batching_rules.py`) leave the hidden axis as it is.
+So every forward and every derivative rule works on it unchanged.
 
 One call of `vmap` is one level, and a level is one `BatchedBackend`. Nested calls nest their
 arrays, the newest level outermost. The hidden axis has size 1 where all examples share the
-numbers: a weight that came from outside stays one weight.
+elements, as for a weight from outside.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class BatchedBackend(Backend):
 
     Args:
         inner: the device, or the next level outside.
-        size: how many examples there are.
+        size: the number of examples.
         depth: the number shown for the level: 1 for the outermost call of `vmap`.
         randomness: "error", "different" or "same": see `random`.
     """
@@ -69,7 +68,7 @@ class BatchedBackend(Backend):
         return BatchedArray(values, self)
 
     def inside(self, value: Any) -> Any:
-        """Return the array behind an operand, with the hidden axis shown; numbers stay numbers."""
+        """Return the array behind an operand, with the hidden axis; numbers stay numbers."""
         if isinstance(value, BatchedArray) and value.backend is self:
             return value._values
         return value[None] if hasattr(value, "dtype") else value
@@ -83,7 +82,7 @@ class BatchedBackend(Backend):
     def enter(self, array: Any, dim: int | None) -> BatchedArray:
         """Hide axis `dim` of an array; None: all examples share it.
 
-        Where a newer level holds the array already, that one stays outermost.
+        If the array belongs to a newer level already, that one stays outermost.
         """
         holder = getattr(array, "backend", None)
         if holder is self:
@@ -95,7 +94,7 @@ class BatchedBackend(Backend):
         return self.wrap(backend_of(array).xp.moveaxis(array, dim, 0))
 
     def leave(self, array: Any, dim: int | None) -> Any:
-        """Show the hidden axis as axis `dim`; None: add the examples up."""
+        """Return the array with the hidden axis as axis `dim`; None: sum over the examples."""
         holder = getattr(array, "backend", None)
         if holder is not None and holder.level > self.level:
             return holder.wrap(self.leave(array._values, None if dim is None else dim + 1))
@@ -107,7 +106,7 @@ class BatchedBackend(Backend):
         return backend_of(values).xp.moveaxis(values, 0, dim)
 
     def full(self, values: Any) -> Any:
-        """Stretch a shared hidden axis over all examples."""
+        """Expand a shared hidden axis over all examples."""
         if values.shape[0] == self.size:
             return values
         return backend_of(values).broadcast_to(values, (self.size, *values.shape[1:]))
@@ -119,7 +118,7 @@ class BatchedBackend(Backend):
         return max(array_backends, key=lambda backend: backend.level)
 
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
-        """Run a forward; once per example where its way depends on the numbers."""
+        """Run a forward; once per example if its control flow depends on the elements."""
         try:
             return forward(self.xp, **inputs, **settings)
         except NotBatchableError:
@@ -133,7 +132,7 @@ class BatchedBackend(Backend):
         return stack_results(self, results)
 
     def example(self, value: Any, number: int) -> Any:
-        """Return what one example sees of a value."""
+        """Return the part of a value that belongs to one example."""
         value = getattr(value, "_array", value)
         if isinstance(value, BatchedArray) and value.backend is self:
             return value._values[number if value._values.shape[0] > 1 else 0, ...]
@@ -142,7 +141,7 @@ class BatchedBackend(Backend):
         parts = [self.example(part, number) for part in value]
         return tuple(parts) if isinstance(value, tuple) else parts
 
-    # What every backend offers ------------------------------------------------------------
+    # The interface of every backend ------------------------------------------------------------
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         return self.xp.asarray(values, dtype=dtype)

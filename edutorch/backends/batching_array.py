@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Flags:
-    """How one example lies in memory."""
+    """The memory layout of one example."""
 
     def __init__(self, array: BatchedArray) -> None:
         inside = array._values.flags
@@ -27,7 +27,7 @@ class Flags:
 
 
 def is_dense(array: BatchedArray, order: Any) -> bool:
-    """Return True if the axes, from the fastest on, lie in memory without gaps."""
+    """Return True if the axes, from the fastest on, are stored without gaps."""
     step, shape, strides = array.dtype.itemsize, array.shape, array.strides
     for axis in order:
         if shape[axis] != 1 and strides[axis] != step:
@@ -37,11 +37,11 @@ def is_dense(array: BatchedArray, order: Any) -> bool:
 
 
 class BatchedArray:
-    """An array that shows one example of many; see the module's text."""
+    """An array that looks like one example of a batch; see `batching.py`."""
 
     __slots__ = ("__weakref__", "_values", "backend")
     __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None  # NumPy's operators leave the work to ours
+    __array_ufunc__ = None  # NumPy's operators defer to ours
 
     _values: Any  # axis 0 is hidden: as long as the batch, or 1 if all examples share the rest
     backend: BatchedBackend
@@ -49,7 +49,7 @@ class BatchedArray:
     def __init__(self, values: Any, backend: BatchedBackend) -> None:
         self._values, self.backend = values, backend
 
-    # What it looks like -----------------------------------------------------------------
+    # Attributes -----------------------------------------------------------------
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -63,17 +63,17 @@ class BatchedArray:
 
     @property
     def size(self) -> int:
-        """How many numbers one example has."""
+        """The number of elements of one example."""
         return math.prod(self._values.shape[1:])
 
     @property
     def dtype(self) -> Any:
-        """The type of the numbers."""
+        """The dtype of the elements."""
         return self._values.dtype
 
     @property
     def itemsize(self) -> int:
-        """Bytes per number."""
+        """Bytes per element."""
         return self._values.dtype.itemsize
 
     @property
@@ -83,7 +83,7 @@ class BatchedArray:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """The steps in memory within one example."""
+        """The strides within one example."""
         return self._values.strides[1:]
 
     @property
@@ -93,12 +93,12 @@ class BatchedArray:
 
     @property
     def base(self) -> Any:
-        """Whose memory it is."""
+        """The array that owns the memory."""
         return self._values.base
 
     @property
     def all_examples(self) -> Any:
-        """The device's array, with the axes of all levels in front: to be looked at."""
+        """The device's array, with the axes of all levels in front, for display."""
         return getattr(self._values, "all_examples", self._values)
 
     @property
@@ -116,7 +116,7 @@ class BatchedArray:
         """The imaginary parts."""
         return self.backend.wrap(self._values.imag)
 
-    # What can be done with it -----------------------------------------------------------
+    # Methods -----------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
         if name not in METHODS:
@@ -135,22 +135,22 @@ class BatchedArray:
         return self.backend.xp.transpose(self, None if axes in ((), (None,)) else axes)
 
     def astype(self, dtype: Any, copy: bool = True, **settings: Any) -> BatchedArray:
-        """The numbers as another type."""
+        """The elements converted to another dtype."""
         return self.backend.wrap(self._values.astype(dtype, copy=copy, **settings))
 
     def copy(self, order: str = "C") -> BatchedArray:
-        """The same numbers in memory of their own."""
+        """A copy of the elements."""
         return self.backend.wrap(self._values.copy())
 
     def view(self, dtype: Any) -> BatchedArray:
-        """The same bytes as another type."""
+        """The same bytes as another dtype."""
         values = self._values
         if self.ndim or values.dtype.itemsize == np.dtype(dtype).itemsize:
             return self.backend.wrap(values.view(dtype))
         return self.backend.wrap(values[:, None].view(dtype))
 
     def fill(self, value: Any) -> None:
-        """Write one number everywhere."""
+        """Set all elements to one value."""
         self[...] = value
 
     def __getitem__(self, index: Any) -> BatchedArray:
@@ -165,9 +165,9 @@ class BatchedArray:
         IndexPlan(self, index).set(value)
 
     def grow(self, others: Sequence[Any]) -> None:
-        """Get memory for each example (and for the levels of `others`) before a write.
+        """Allocate memory for each example (and for the levels of `others`) before a write.
 
-        Raises: NotTogether: it shows the memory of another array, which cannot follow.
+        Raises: NotBatchableError: it is a view of another array.
         """
         if self._values.base is not None:
             raise in_place_error()
@@ -187,12 +187,12 @@ class BatchedArray:
     def __iter__(self) -> Iterator[BatchedArray]:
         return (self[index] for index in range(len(self)))
 
-    # Numbers that would leave it ---------------------------------------------------------
+    # Conversions to Python numbers ---------------------------------------------------------
 
     def common_value(self) -> Any:
-        """Return the one number that all examples have.
+        """Return the element that all examples have in common.
 
-        Raises: NotTogether: they differ.
+        Raises: NotBatchableError: they differ.
         """
         if self.size != 1:
             raise ValueError("the truth of an array with several numbers is ambiguous")
@@ -215,21 +215,21 @@ class BatchedArray:
         return int(self.common_value())
 
     def truth(self, asking: str) -> bool:
-        """Return True if it is true, to the module that asks.
+        """Return its truth value for code in the module `asking`.
 
-        A user's `if` would send all examples one way, and is refused. Our own checks of
-        arguments may ask, as long as all examples agree.
+        A user's `if` would take one branch for all examples, and is refused. Our own argument
+        checks are allowed, as long as all examples agree.
         """
         if asking.startswith("edutorch."):
             return bool(self)
         raise branching_error()
 
     def item(self) -> Any:
-        """Refuse to be one number."""
+        """Raise VmapError."""
         raise unsupported_error("item")
 
     def tolist(self) -> Any:
-        """Refuse to be a list."""
+        """Raise VmapError."""
         raise unsupported_error("tolist")
 
     def __array__(self, *_: Any, **__: Any) -> Any:
@@ -250,7 +250,7 @@ METHODS = {
 """Methods of arrays, and the function of `xp` behind each."""
 
 
-# Operators -----------------------------------------------------------------------------------
+# Operators ------------------------------------------------------------------------------
 
 
 def _add_operators() -> None:

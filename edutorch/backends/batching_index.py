@@ -1,12 +1,12 @@
-"""Picking numbers out of batched arrays, and writing into them.
+"""Indexing of batched arrays, for reading and writing.
 
-`x[index]` speaks of one example; the array inside has the hidden axis in front. As long as
-all examples are asked for the same places, one more `:` in front is all. Where the index
-itself is batched, each example is asked for places of its own: the hidden axis gets an
-index as well, 0 … B-1, that goes along with the others.
+`x[index]` refers to one example; the array inside has the hidden axis in front. If all examples
+use the same positions, one more `:` in front is enough. If the index itself is batched, each
+example has its own positions: the hidden axis gets an index as well, 0 … B-1, that broadcasts
+with the others.
 
-NumPy puts the axes of index arrays where they stood if they stood next to each other, and
-in front otherwise. One index array more can change that, so axes are moved afterwards.
+NumPy keeps the axes of adjacent index arrays in place, and moves those of others to the front.
+One more index array can change that, so axes are moved afterwards.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ WHOLE = slice(None)
 
 
 class IndexPlan:
-    """What an index means for the array inside.
+    """An index translated for the array inside.
 
-    `index` is the index of that array; `ndim` the axes of one example's result;
-    `moves` says which axes of the result have to be moved, and where to.
+    `index` is the index of that array; `ndim` the number of axes of one example's result;
+    `moves` the axes of the result that have to be moved, and their destinations.
     """
 
     def __init__(self, array: BatchedArray, index: Any) -> None:
@@ -38,7 +38,7 @@ class IndexPlan:
         positions = [i for i, part in enumerate(parts) if is_picking(part)]
         self.others: list[Any] = []  # the index arrays, without this level
         self.moves: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-        self.own = False  # each example has places of its own
+        self.own = False  # each example has its own positions
         if not any(hasattr(parts[i], "strides") for i in positions):
             self.index: tuple[Any, ...] = (WHOLE, *parts)
             self.ndim = sum(part is None or isinstance(part, slice) for part in parts)
@@ -60,7 +60,7 @@ class IndexPlan:
             self.moves = now, tuple(axis + before for axis in now)
 
     def indices(self, shared: bool = False) -> Any:
-        """Return the index of the hidden axis, that of one example after the other."""
+        """Return the index of the hidden axis: 0 … B-1."""
         indices = self.level.device.xp.arange(self.level.size)
         return (indices * 0 if shared else indices).reshape((-1,) + (1,) * self.block)
 
@@ -68,7 +68,7 @@ class IndexPlan:
         return getattr(part, "backend", None) is self.level and part._values.shape[0] > 1
 
     def inside(self, part: Any) -> Any:
-        """Return an index array as the array inside takes it."""
+        """Return an index array for the array inside."""
         if getattr(part, "backend", None) is not self.level:
             return part
         values = part._values
@@ -77,7 +77,7 @@ class IndexPlan:
         return values.reshape((values.shape[0], *(1,) * (self.block - part.ndim), *part.shape))
 
     def opened(self, parts: tuple[Any, ...]) -> list[Any]:
-        """Write masks as positions and `...` as the axes it stands for.
+        """Replace masks by positions and `...` by the axes it stands for.
 
         Raises: VmapError: a mask differs between the examples.
         """
@@ -116,7 +116,7 @@ class IndexPlan:
     # Reading and writing --------------------------------------------------------------
 
     def get(self) -> BatchedArray:
-        """Return the numbers at the index."""
+        """Return the elements at the index."""
         values = self.array._values
         backend = self.level.highest([values, *self.others])
         if backend is not backend_of(values) and backend.level:
@@ -127,7 +127,7 @@ class IndexPlan:
         return self.level.wrap(y)
 
     def value(self, assigned: Any) -> Any:
-        """Return what is to be written, in the order of axes that the index gives."""
+        """Return the value to write, in the order of axes of the index."""
         if not hasattr(assigned, "strides"):
             return assigned
         holder = getattr(assigned, "backend", None)

@@ -1,4 +1,4 @@
-"""Random numbers inside of `vmap`: refused, the same for all examples, or for each its own."""
+"""Random numbers inside of `vmap`: refused, equal for all examples, or different for each."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .vmap_errors import VmapError
 
 
 class BatchedRandom:
-    """A source that draws for each example of a level, from the source outside of it."""
+    """A generator that draws for each example of a level, from the generator outside of it."""
 
     def __init__(self, outer: Any, level: BatchedBackend) -> None:
         self.outer, self.level = outer, level
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
-        """Numbers in [0, 1)."""
+        """Uniform samples in [0, 1)."""
         return self.level.wrap(self.outer.uniform((self.level.size, *shape), dtype))
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
-        """Numbers from the standard normal distribution."""
+        """Samples from the standard normal distribution."""
         return self.level.wrap(self.outer.normal((self.level.size, *shape), dtype))
 
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> Array:
@@ -31,13 +31,13 @@ class BatchedRandom:
         return self.level.wrap(self.outer.integers(low, high, (self.level.size, *shape)))
 
     def permutation(self, n: int) -> Array:
-        """The numbers 0 … n-1 in random order."""
+        """The integers 0 … n-1 in random order."""
         orders = [self.outer.permutation(n) for _ in range(self.level.size)]
         return self.level.wrap(self.level.inner.xp.stack(orders))
 
 
 def batched_generator(source: Any, levels: Sequence[BatchedBackend]) -> Any:
-    """Return a source that obeys the `randomness` of each open level.
+    """Return a generator that obeys the `randomness` of each open level.
 
     Raises: VmapError: a level has randomness="error".
     """

@@ -1,9 +1,10 @@
-"""The functions of NumPy for batched arrays: each leaves the hidden axis 0 alone.
+"""Batching rules: the functions of NumPy for batched arrays, which keep the hidden axis 0.
 
 Most functions fall into a family with one rule. Elementwise ones need the hidden axes of
-their operands in one place, reductions count their axes from one on, linear algebra and
-Fourier transforms take axes in front anyway. For a function without a rule there is the
-general one: run it once per example and stack the results (`looped`, counted in `LOOPED`).
+their operands aligned, reductions count their axes from one on, linear algebra and
+Fourier transforms accept axes in front anyway. For a function without a rule there is the
+general one: run it once per example and stack the results (`run_per_example`, counted in
+`LOOPED`).
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from .batching import BatchedBackend
 
 RULES: dict[str, Callable[..., Any]] = {}
-"""The rule of each function: it gets the level, the function's name, and the arguments."""
+"""The rule of each function: it takes the level, the function's name, and the arguments."""
 
 
 def rule(*names: str) -> Callable[[Any], Any]:
-    """Make a function the rule of `names`."""
+    """Register a function as the rule of `names`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         RULES.update(dict.fromkeys(names, function))
@@ -37,7 +38,7 @@ def rule(*names: str) -> Callable[[Any], Any]:
 
 
 class BatchedModule:
-    """What generic code sees as `xp` inside of one level of `vmap`."""
+    """The module `xp` for generic code inside one level of `vmap`."""
 
     def __init__(self, level: BatchedBackend, prefix: str = "") -> None:
         self._level, self._prefix = level, prefix
@@ -59,9 +60,9 @@ class BatchedModule:
 
 
 class Values:
-    """The arrays inside of several operands, made ready to meet each other.
+    """The arrays inside several operands, aligned to broadcast.
 
-    `arrays` are those operands with the hidden axis in front and as many axes as the
+    `arrays` are these operands with the hidden axis in front and as many axes as the
     largest (or `ndim`) behind it; numbers stay numbers.
     """
 
@@ -75,7 +76,7 @@ class Values:
         self.backend = level.highest(values)
 
     def find(self, name: str) -> Callable[..., Any]:
-        """Return a function of the library that the arrays are from."""
+        """Return a function of the arrays' library."""
         return operator.attrgetter(name)(self.backend.xp)
 
 
@@ -113,7 +114,7 @@ def unwrap(level: BatchedBackend, array: Any) -> tuple[Any, int, Callable[[str],
     return values, values.ndim - 1, lambda name: operator.attrgetter(name)(xp)
 
 
-# Elementwise -----------------------------------------------------------------------------
+# Elementwise ----------------------------------------------------------------------------
 
 
 @rule("where", "clip", "isclose", "real", "imag", "angle", "around", "round", "conj", "i0", "sinc",
@@ -121,7 +122,7 @@ def unwrap(level: BatchedBackend, array: Any) -> tuple[Any, int, Callable[[str],
 def elementwise(
     level: BatchedBackend, name: str, *operands: Any, out: Any = None, **settings: Any
 ) -> Any:
-    """Each number by itself: the operands broadcast behind their hidden axes."""
+    """Elementwise: the operands broadcast behind their hidden axes."""
     if name == "where" and len(operands) == 1:
         return run_per_example(level, name, *operands)
     if not any(hasattr(operand, "strides") for operand in operands):
@@ -152,7 +153,7 @@ def copyto(level: BatchedBackend, name: str, dst: Any, src: Any, where: Any = Tr
     dst[...] = src if where is True else elementwise(level, "where", where, src, dst)
 
 
-# Reductions and running sums -------------------------------------------------------------
+# Reductions and cumulative sums ---------------------------------------------------------
 
 
 @rule("sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "argmax", "argmin",
@@ -161,7 +162,7 @@ def reduction(
     level: BatchedBackend, name: str, array: Any, axis: Any = None, *, keepdims: bool = False,
     **settings: Any,
 ) -> Any:  # fmt: skip
-    """Axes of the examples combined; `axis=None` means all but the hidden one."""
+    """Reduce axes of the examples; `axis=None` means all but the hidden one."""
     values, ndim, find = unwrap(level, array)
     if keepdims and name != "count_nonzero":
         settings["keepdims"] = True
@@ -181,7 +182,7 @@ def reduction(
 def cumulation(
     level: BatchedBackend, name: str, array: Any, *args: Any, axis: Any = None, **settings: Any
 ) -> Any:
-    """Along one axis, whose length may change; without one, along the flattened example."""
+    """Compute along one axis, whose length may change; without one, along the flattened example."""
     settings = dict(settings)
     positions = {"roll": "shift", "repeat": "repeats", "diff": "n"}
     if name in positions and args:
@@ -203,21 +204,21 @@ def cumulation(
     return level.wrap(find(name)(values, axis=axes_inside((axis,), ndim)[0], **settings))
 
 
-# Linear algebra, Fourier transforms and products --------------------------------------------
+# Linear algebra, Fourier transforms and products ----------------------------------------
 
 
 @rule("tril", "triu", "ascontiguousarray", "linalg.cholesky", "linalg.svd", "linalg.qr",
       "linalg.eigh", "linalg.eig", "linalg.eigvals", "linalg.eigvalsh", "linalg.inv", "linalg.det",
       "linalg.slogdet", "linalg.pinv", "linalg.matrix_rank", "linalg.matrix_power")  # fmt: skip
 def native(level: BatchedBackend, name: str, array: Any, *args: Any, **settings: Any) -> Any:
-    """Functions of the last axes, which take others in front as they are."""
+    """Functions of the last axes, which accept further axes in front."""
     values, _, find = unwrap(level, array)
     return wrap_result(level, find(name)(values, *args, **settings))
 
 
 @rule("linalg.solve")
 def solve(level: BatchedBackend, name: str, a: Any, b: Any) -> Any:
-    """Linear equations; one right side is a column."""
+    """Linear equations; a vector is treated as a column."""
     values, ndim = Values(level, [a]), level.inside(b).ndim - 1
     right = level.inside(b)[..., None] if ndim == 1 else level.inside(b)
     pair = Values(level, [level.wrap(values.arrays[0]), level.wrap(right)])
@@ -298,11 +299,11 @@ def einsum(level: BatchedBackend, name: str, equation: str, *operands: Any, **se
     return level.wrap(y if any(own) else y[None])
 
 
-# The general rule --------------------------------------------------------------------------
+# The general rule -----------------------------------------------------------------------
 
 
 def run_per_example(level: BatchedBackend, name: str, *args: Any, **settings: Any) -> Any:
-    """Run a function once per example, or only once if all share what it is given."""
+    """Run a function once per example, or only once if all share the arguments."""
     operands = [array for value in (*args, *settings.values()) for array in list_arrays(value)]
     own = any(level.inside(array).shape[0] > 1 for array in operands)
     if own and name in DYNAMIC:
@@ -318,7 +319,7 @@ def run_per_example(level: BatchedBackend, name: str, *args: Any, **settings: An
 
 
 DYNAMIC = {"nonzero", "unique", "argwhere", "flatnonzero", "compress", "extract", "trim_zeros"}
-"""Functions whose result has a size that depends on the numbers."""
+"""Functions whose result has a size that depends on the elements."""
 
 
 def list_arrays(value: Any) -> list[Any]:
@@ -330,7 +331,7 @@ def list_arrays(value: Any) -> list[Any]:
 
 
 def stack_results(level: BatchedBackend, results: Sequence[Any]) -> Any:
-    """Stack what the examples gave."""
+    """Stack the results of the examples."""
     first = results[0]
     if isinstance(first, (tuple, list)):
         parts = [stack_results(level, examples) for examples in zip(*results, strict=True)]

@@ -1,4 +1,4 @@
-"""More functions for batched arrays: moving numbers, picking them, making new arrays.
+"""Batching rules for shapes, indexing and new arrays.
 
 See `batching_rules.py` for what a rule is.
 """
@@ -17,12 +17,12 @@ from .batching_rules import Values, axes_inside, rule, run_per_example, unwrap
 if TYPE_CHECKING:
     from .batching import BatchedBackend
 
-# Shapes --------------------------------------------------------------------------------------
+# Shapes ---------------------------------------------------------------------------------
 
 
 @rule("reshape")
 def reshape(level: BatchedBackend, name: str, array: Any, shape: Any, *_: Any, **__: Any) -> Any:
-    """The numbers of each example in another shape."""
+    """The elements of each example in another shape."""
     values = level.inside(array)
     sizes = [operator.index(size) for size in (shape if hasattr(shape, "__len__") else (shape,))]
     have, known = math.prod(values.shape[1:]), math.prod(size for size in sizes if size != -1)
@@ -35,7 +35,7 @@ def reshape(level: BatchedBackend, name: str, array: Any, shape: Any, *_: Any, *
 
 @rule("ravel")
 def ravel(level: BatchedBackend, name: str, array: Any, *_: Any) -> Any:
-    """The numbers of each example in a row."""
+    """The elements of each example as one axis."""
     return reshape(level, name, array, (math.prod(level.inside(array).shape[1:]),))
 
 
@@ -51,7 +51,7 @@ def transpose(level: BatchedBackend, name: str, array: Any, axes: Any = None) ->
 
 @rule("swapaxes", "moveaxis")
 def move_axes(level: BatchedBackend, name: str, array: Any, first: Any, second: Any) -> Any:
-    """Axes exchanged, or moved to other places."""
+    """Swap or move axes."""
     values, ndim, find = unwrap(level, array)
     pairs = [(axes,) if isinstance(axes, int) else tuple(axes) for axes in (first, second)]
     inner_axes = [axes_inside(pair, ndim) for pair in pairs]
@@ -81,13 +81,13 @@ def squeeze(level: BatchedBackend, name: str, array: Any, axis: Any = None) -> A
 
 @rule("broadcast_to")
 def broadcast_to(level: BatchedBackend, name: str, array: Any, shape: Any) -> Any:
-    """Axes of size 1 stretched."""
+    """Axes of size 1 expanded."""
     return level.broadcast_to(level.wrap(level.inside(array)), tuple(shape))
 
 
 @rule("broadcast_arrays")
 def broadcast_arrays(level: BatchedBackend, name: str, *arrays: Any) -> Any:
-    """All stretched to one shape."""
+    """All broadcast to one shape."""
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     return tuple(broadcast_to(level, name, array, shape) for array in arrays)
 
@@ -96,7 +96,7 @@ def broadcast_arrays(level: BatchedBackend, name: str, *arrays: Any) -> Any:
 def join_arrays(
     level: BatchedBackend, name: str, arrays: Sequence[Any], axis: int | None = 0, **settings: Any
 ) -> Any:
-    """Several arrays behind each other, or along a new axis."""
+    """Several arrays concatenated, or stacked along a new axis."""
     values = [level.inside(array) for array in arrays]
     if len({value.shape[0] for value in values}) > 1:
         values = [level.full(value) for value in values]
@@ -109,7 +109,7 @@ def join_arrays(
 
 @rule("tile")
 def tile(level: BatchedBackend, name: str, array: Any, reps: Any) -> Any:
-    """Each example several times."""
+    """Each example repeated."""
     reps = (reps,) if isinstance(reps, int) else tuple(reps)
     values = Values(level, [array], len(reps))
     reps = (1,) * (values.ndim - len(reps)) + reps
@@ -118,7 +118,7 @@ def tile(level: BatchedBackend, name: str, array: Any, reps: Any) -> Any:
 
 @rule("atleast_1d")
 def atleast_1d(level: BatchedBackend, name: str, array: Any) -> Any:
-    """A number becomes a row of one."""
+    """A 0-d array becomes 1-d."""
     return level.wrap(Values(level, [array], 1).arrays[0])
 
 
@@ -130,7 +130,7 @@ def diagonal(
     return level.diagonal(level.wrap(level.inside(array)), offset, axis1, axis2)
 
 
-# Picking, making, asking ------------------------------------------------------------------
+# Indexing, creation, properties ---------------------------------------------------------
 
 
 @rule("take")
@@ -144,7 +144,7 @@ def take(level: BatchedBackend, name: str, array: Any, indices: Any, axis: Any =
 
 @rule("take_along_axis")
 def take_along_axis(level: BatchedBackend, name: str, array: Any, indices: Any, axis: int) -> Any:
-    """One number per place of `indices`, along an axis."""
+    """One element per entry of `indices`, along an axis."""
     values = Values(level, [array, indices])
     a, index = (level.full(array) for array in values.arrays)
     return level.wrap(values.find(name)(a, index, axis=axes_inside((axis,), values.ndim)[0]))
@@ -154,7 +154,7 @@ def take_along_axis(level: BatchedBackend, name: str, array: Any, indices: Any, 
 def look_up(
     level: BatchedBackend, name: str, first: Any, second: Any, *args: Any, **settings: Any
 ) -> Any:
-    """Where numbers belong, or whether they occur, in one row that all examples share."""
+    """Insertion positions or membership, in one array that all examples share."""
     table, wanted = (first, second) if name == "searchsorted" else (second, first)
     row = level.inside(level.lift(table))
     if row.shape[0] > 1 or any(
@@ -170,7 +170,7 @@ def look_up(
 
 @rule("zeros", "ones", "empty", "full")
 def new_array(level: BatchedBackend, name: str, shape: Any, *args: Any, **settings: Any) -> Any:
-    """A new array with memory for each example, to be written to."""
+    """A new array with memory for each example."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(hasattr(argument, "strides") for argument in args):
         y = new_array(level, "empty", shape, **{"dtype": args[0].dtype, **settings})
@@ -184,7 +184,7 @@ def new_array(level: BatchedBackend, name: str, shape: Any, *args: Any, **settin
 def new_array_like(
     level: BatchedBackend, name: str, array: Any, *args: Any, dtype: Any = None, shape: Any = None
 ) -> Any:
-    """The same in the shape and the type of another array."""
+    """A new array with the shape and the dtype of another one."""
     result_dtype = array.dtype if dtype is None else dtype
     shape = array.shape if shape is None else shape
     return new_array(level, name.removesuffix("_like"), shape, *args, dtype=result_dtype)
@@ -202,7 +202,7 @@ def new_shared_array(level: BatchedBackend, name: str, *args: Any, **settings: A
 def asarray(
     level: BatchedBackend, name: str, value: Any, dtype: Any = None, copy: Any = None, **_: Any
 ) -> Any:
-    """An array of this level from whatever is given."""
+    """An array of this level from any value."""
     if not hasattr(value, "backend"):
         return level.lift(level.inner.xp.asarray(value, dtype=dtype))
     y = level.wrap(level.inside(value))
@@ -213,7 +213,7 @@ def asarray(
 @rule("result_type", "can_cast", "finfo", "iinfo", "iscomplexobj", "isrealobj", "isscalar", "ndim",
       "shape")  # fmt: skip
 def query(level: BatchedBackend, name: str, *args: Any) -> Any:
-    """Questions about types and shapes."""
+    """Properties of dtypes and shapes."""
     if name in ("ndim", "shape"):
         return getattr(args[0], name)
     argument_dtypes = [

@@ -1,13 +1,13 @@
-"""NumPy's library of matrix products (its BLAS), found and asked by its C functions.
+"""NumPy's BLAS library, accessed by its C functions.
 
-NumPy brings a library of its own and does not tell its address. But a shared library knows the
-functions of what it was linked with, so the one that NumPy is made of can be asked for them.
+NumPy bundles a BLAS library and does not export its address. But a shared library resolves the
+functions of the libraries it was linked with, so NumPy's own compiled part gives access to them.
 
 Its threads and those of the kernels must not work at the same time: on a busy machine, two pools
 that wait for each other take seconds for what one thread does in milliseconds. So as soon as
-kernels are wanted, the library is held at one thread, and large products are cut into parts by the
-kernels' own pool (`kernels/cpu/matmul.py`). Products that a program asks NumPy for itself then
-have one thread too; `with backends.blas.all_threads():` gives them all of them for a while.
+kernels are used, the library is limited to one thread, and large products are divided by the
+kernels' own pool (`kernels/cpu/matmul.py`). NumPy products of the program itself then have one
+thread too; `with backends.blas.all_threads():` restores all of them inside the block.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 NAMES = (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", ""))
-"""What builds put in front of the C names and behind them: NumPy's wheels use the first line."""
+"""Prefixes and suffixes of the C names in different builds: NumPy's wheels use the first pair."""
 
 
 class Blas:
@@ -61,11 +61,11 @@ class Blas:
         return getattr(self._library, f"{self._prefix}{name}{self._suffix}", None)
 
     def get_num_threads(self) -> int | None:
-        """Return how many threads one product may use; None if the library does not say."""
+        """Return the number of threads of one product; None if unknown."""
         return self._threads() if self._threads is not None else None
 
     def set_num_threads(self, count: int) -> None:
-        """Let one product use so many threads, if the library can be told."""
+        """Set the number of threads of one product, if the library supports it."""
         if self._set_threads is not None:
             self._set_threads(ctypes.c_int(count))
 
@@ -75,7 +75,7 @@ class Blas:
         return self._text(function) if function is not None else None
 
     def version(self) -> str | None:
-        """Return what OpenBLAS says about itself ("OpenBLAS 0.3.31 …"); else None."""
+        """Return the version string of OpenBLAS ("OpenBLAS 0.3.31 …"); else None."""
         function = self._function("openblas_get_config")
         return self._text(function) if function is not None else None
 
@@ -97,18 +97,18 @@ def blas() -> Blas | None:
     return None
 
 
-# Its threads ------------------------------------------------------------------------------------
+# Threads --------------------------------------------------------------------------------
 
 
 class ThreadSetting:
-    """What was told to the library: how many threads it may have while nobody holds it at one."""
+    """The number of threads while the library is not limited to one."""
 
     threads: int | None = None
     held = False
 
 
 def limit_threads() -> None:
-    """From now on, compute each product with the thread that asks for it."""
+    """Limit the library to the calling thread."""
     library = blas()
     if ThreadSetting.held or library is None:
         return
@@ -119,7 +119,7 @@ def limit_threads() -> None:
 
 
 def release_threads() -> None:
-    """Give the library its threads back."""
+    """Restore the library's number of threads."""
     library = blas()
     if ThreadSetting.held and library is not None:
         ThreadSetting.held = False
@@ -127,7 +127,7 @@ def release_threads() -> None:
 
 
 def use_threads(count: int) -> None:
-    """Let one product use so many threads, as soon as nothing holds the library at one."""
+    """Set the number of threads of one product, for when the library is not limited to one."""
     library = blas()
     ThreadSetting.threads = count
     if library is not None:
@@ -155,7 +155,7 @@ def all_threads() -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Hold the library at one thread inside the block.
+    """Limit the library to one thread inside the block.
 
     >>> with backends.blas.one_thread():
     ...     pass
@@ -169,19 +169,19 @@ def one_thread() -> Iterator[None]:
             release_threads()
 
 
-# Where it is ------------------------------------------------------------------------------------
+# Finding the library --------------------------------------------------------------------
 
 
 def candidates() -> Iterator[ctypes.CDLL]:
-    """Yield what may have the functions: NumPy's compiled part, then the libraries beside it."""
+    """Yield the candidate libraries: NumPy's compiled part, then those it bundles."""
     compiled = sys.modules["numpy"]._core._multiarray_umath.__file__  # type: ignore[attr-defined]
-    yield ctypes.CDLL(compiled)  # open already: this only counts one more user of it
+    yield ctypes.CDLL(compiled)  # loaded already: this only increases its reference count
     for path in sorted(Path(numpy.__file__).parent.with_name("numpy.libs").glob("*blas*")):
         yield ctypes.CDLL(str(path))  # Windows does not search what a library was linked with
 
 
 def address_of(function: Any) -> int:
-    """Return where a C function is in memory."""
+    """Return the address of a C function."""
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
     return address

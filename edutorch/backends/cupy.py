@@ -1,7 +1,7 @@
-"""NVIDIA GPUs, through CuPy. Imported only when a "cuda" device is asked for.
+"""The CUDA backend: NVIDIA GPUs through CuPy. Imported only when a "cuda" device is used.
 
-What can be known without touching CuPy (is it installed, is there a driver, does
-the driver see a GPU) is found out first, so that the error says which is missing.
+What can be checked without CuPy (is it installed, is there a driver, does the driver
+see a GPU) is checked first, so that the error names what is missing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def driver_problem() -> str | None:
 
 
 def problems() -> list[str]:
-    """Return everything that keeps "cuda" from working here, as far as can be told cheaply."""
+    """Return the reasons why "cuda" does not work here, as far as they can be checked cheaply."""
     missing = [] if importlib.util.find_spec("cupy") else ["CuPy is not installed"]
     driver = driver_problem()
     return missing + ([driver] if driver else [])
@@ -72,7 +72,7 @@ def import_cupy() -> Any:
 class CupyRandom:
     """Random arrays from cuRAND's counter-based Philox generator, on the GPU.
 
-    The same seed gives the same numbers on each run, but not those of the CPU.
+    The same seed gives the same samples on each run, but not those of the CPU.
     CuPy's Generator has neither `normal` nor `permutation`: the first is
     `standard_normal` under another name, the second sorts random numbers.
     """
@@ -83,15 +83,15 @@ class CupyRandom:
         self._generator = cupy.random.Generator(cupy.random.Philox4x3210(seed))
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
-        """Numbers in [0, 1)."""
+        """Uniform samples in [0, 1)."""
         drawn = self._generator.random(shape, dtype=generator_dtype(dtype))
         bits = MANTISSA_BITS.get(dtype.name)
-        if bits:  # rounding up in the shorter type would give 1
+        if bits:  # rounding up in the shorter dtype would give 1
             drawn = self._cupy.floor(drawn * 2**bits) / 2**bits
         return drawn.astype(dtype, copy=False)
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
-        """Numbers from the standard normal distribution."""
+        """Samples from the standard normal distribution."""
         drawn = self._generator.standard_normal(shape, dtype=generator_dtype(dtype))
         return drawn.astype(dtype, copy=False)
 
@@ -101,7 +101,7 @@ class CupyRandom:
         return drawn.astype(np.int64, copy=False)
 
     def permutation(self, n: int) -> Array:
-        """The numbers 0 … n-1 in random order."""
+        """The integers 0 … n-1 in random order."""
         keys = self._generator.random((n,), dtype=np.float64)
         return self._cupy.argsort(keys).astype(np.int64, copy=False)
 
@@ -110,9 +110,9 @@ class CupyRandom:
         return {"seed": self._seed, "state": self._generator.bit_generator._state.get()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Continue from a state that `get_state` returned on a GPU of the same kind.
+        """Continue from a state that `get_state` returned on a GPU of the same model.
 
-        Raises: ValueError: the state is of another kind of GPU.
+        Raises: ValueError: the state is from another GPU model.
         """
         state_array = self._generator.bit_generator._state
         if state["state"].shape != state_array.shape:
@@ -133,7 +133,7 @@ class CupyBackend(Backend):
         self.xp = import_cupy()
         self.array_type = self.xp.ndarray
         # A singular matrix is an error here as on the CPU (in this thread: CuPy's setting is
-        # one per thread, and without it the numbers are NaN).
+        # one per thread, and without it the elements are NaN).
         importlib.import_module("cupyx").seterr(linalg="raise")
 
     def from_numpy(self, array: np.ndarray) -> Array:
@@ -189,4 +189,4 @@ _ATOMIC_IN = {
     "bool": np.int32, "uint8": np.int32, "int8": np.int32, "int16": np.int32,
     "bfloat16": np.float32,
 }  # fmt: skip
-"""For number types without an atomic addition, the one to add up in."""
+"""For dtypes without an atomic addition, the dtype to add up in."""

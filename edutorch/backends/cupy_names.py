@@ -1,7 +1,7 @@
-"""Which functions CuPy has, and how they are called, known without CuPy.
+"""The functions of CuPy and their signatures, available without CuPy.
 
 `cupy_names.json` lists what a program written for NumPy may also ask of CuPy:
-names, signatures, the number types of each ufunc, the methods of arrays. The
+names, signatures, the dtypes of each ufunc, the methods of arrays. The
 strict device (`strict.py`) offers exactly this list; a test compares the calls
 in the library's source with it, and another the list with an installed CuPy
 (which can be imported, though not used, without a GPU).
@@ -55,7 +55,7 @@ def check_call(name: str, positional: int, keywords: frozenset[str]) -> None:
     """Compare a call with CuPy's signature.
 
     Args:
-        positional: how many positional arguments there are.
+        positional: the number of positional arguments.
         keywords: the names of the keyword arguments.
 
     Raises: AttributeError: CuPy has no such function. TypeError: the call does not fit.
@@ -87,7 +87,7 @@ def _parsed(text: str) -> inspect.Signature:
     return inspect.signature(eval(f"lambda {text}: None"))
 
 
-# Writing the list ----------------------------------------------------------------------
+# Writing the list -----------------------------------------------------------------------
 
 
 def collect(cupy: Any) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _from_first_line(function: Any) -> str | None:
     first = (function.__doc__ or "").split("\n")[0]
     match = re.search(r"\((.*)\)", first)
     if match is None or match.group(1).startswith("*args"):
-        return None  # files and such: nothing that is known
+        return None  # no known signature
     names = [part.strip() for part in match.group(1).split(",")]
     # Cython shows C types too: "int axis=-1", "_ndarray_base b".
     return ", ".join(part.split(" ")[-1] for part in names if part not in ("self", ""))

@@ -1,4 +1,4 @@
-"""Where tensors live, and where new ones go."""
+"""Devices, and the default device of new tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import Backend
 class Device:
     """A device by name: `device("cpu")`, `device("cuda")`, `device("cuda:0")`.
 
-    As a context manager it is where new tensors are created.
+    As a context manager it sets the device of new tensors.
 
     >>> device("cuda:0").type, device("cuda:0").index
     ('cuda', 0)
@@ -68,7 +68,7 @@ _process_default = Device("cpu")
 
 
 def get_default_device() -> Device:
-    """Return where new tensors go when no device is named.
+    """Return the default device of new tensors.
 
     >>> get_default_device()
     device(type='cpu')
@@ -77,7 +77,7 @@ def get_default_device() -> Device:
 
 
 def set_default_device(device: Any) -> None:
-    """Choose where new tensors go when no device is named.
+    """Set the default device of new tensors.
 
     Raises: DeviceError: the device cannot be used here.
 
@@ -85,12 +85,12 @@ def set_default_device(device: Any) -> None:
     """
     global _process_default
     chosen = Device("cpu" if device is None else device)
-    chosen.backend  # noqa: B018  (asks now, so that the error comes now)
+    chosen.backend  # noqa: B018  (raises now if it cannot be used)
     _process_default = chosen
 
 
 def accelerator(index: int) -> str:
-    """Return the name of the accelerator, of which a number alone speaks as in PyTorch.
+    """Return the name of the accelerator that an index alone refers to, as in PyTorch.
 
     Raises: DeviceError: there is none. ValueRangeError: a negative number.
     """

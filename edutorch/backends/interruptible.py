@@ -1,9 +1,9 @@
-"""Long calls into compiled code, which Ctrl-C can leave at once.
+"""Long calls into compiled code that Ctrl-C can interrupt at once.
 
-Python handles a signal between two instructions of the main thread: while that is inside LAPACK
-or BLAS it handles none. So what takes long is computed by a helper thread, and the main thread
-waits for it in Python. An interrupt is then raised where it waits; what the helper still computes
-is dropped when it is done. (Until then it keeps its inputs in memory and its cores busy.)
+Python handles a signal between two instructions of the main thread, and none while that is inside
+LAPACK or BLAS. So long computations run in a helper thread, and the main thread waits for it in
+Python. An interrupt is then raised there; the result of the helper is dropped when it is done.
+(Until then it keeps its inputs in memory and its cores busy.)
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ LONG = 2_000_000_000
 of which the helper thread is a hundredth."""
 
 LONG_SIDE = 250_000
-"""A factor of such a product has more numbers, unless the result alone needs gigabytes."""
+"""A factor of such a product has more elements, unless the result alone needs gigabytes."""
 
 
 EXIT_LIMIT = 20.0
-"""Seconds that the end of Python waits for a dropped call, under which no library may go."""
+"""Seconds to wait at exit for a dropped call, while its libraries must stay loaded."""
 
 _running: set[Thread] = set()
 
 
 @atexit.register
 def wait_for_dropped() -> None:
-    """Wait until calls that were left are over."""
+    """Wait until dropped calls have returned."""
     for thread in tuple(_running):
         thread.join(EXIT_LIMIT)
 
 
 def interruptible(function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
-    """Call a function that takes long, such that Ctrl-C is raised here at once.
+    """Call a long-running function such that Ctrl-C is raised here at once.
 
-    The function must return new arrays: one that wrote into an array of the caller would go on
-    writing after an interrupt. In other threads than the main one, which no signal reaches, it is
-    called as it is.
+    The function must return new arrays: one that writes into an array of the caller would continue
+    after an interrupt. In threads other than the main one, which receive no signals, it is called
+    directly.
     """
     if current_thread() is not main_thread():
         return function(*arguments, **settings)
     done, outcome = Event(), []
-    context = copy_context()  # in which NumPy keeps what it does about overflow
+    context = copy_context()  # with NumPy's settings for floating-point errors
 
     def compute() -> None:
         try:
             outcome.append((context.run(function, *arguments, **settings), None))
-        except BaseException as error:  # noqa: BLE001  (handed on)
+        except BaseException as error:  # noqa: BLE001  (passed on)
             outcome.append((None, error))
         finally:
             done.set()

@@ -1,4 +1,4 @@
-"""Which ops have a kernel, in which file it is made, and from what size on it is worth its call.
+"""The registry of kernels: the file of each, and the size from which on it is worth its call.
 
 A key is the name of an op (its forward), or `op/input` (the derivative rule of that input);
 `add/onto` is what the engine does with gradients that meet. The kernel of `gelu` is made by the
@@ -15,7 +15,7 @@ __all__ = ["KERNELS", "Row"]
 
 
 class Row(NamedTuple):
-    """One kernel: for fewer numbers than `min_size` in its first array, it is not asked."""
+    """One kernel: for fewer elements than `min_size` in its first array, it is not called."""
 
     file: str
     min_size: int

@@ -1,4 +1,4 @@
-"""The CPU: NumPy, and what every other backend must offer as well."""
+"""The CPU backend on NumPy, and the interface of all backends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from .reference_mode import slot
 
-ADD_AT = slot("scatter.add_at", min_size=4096)  # of numbers that are added
+ADD_AT = slot("scatter.add_at", min_size=4096)  # elements that are added
 UNIFORM = slot("random.uniform", min_size=16_384)
 
 Array = Annotated[Any, "Array"]
@@ -20,7 +20,7 @@ op knows its tensor arguments by this annotation."""
 
 
 class Backend:
-    """What differs between array libraries. `xp` is the NumPy-like module.
+    """The interface to an array library. `xp` is its NumPy-like module.
 
     `name` is the device's name, `array_type` the class of its arrays.
     """
@@ -32,7 +32,7 @@ class Backend:
 
     @property
     def device_name(self) -> str:
-        """The name that `tensor.device` shows: with the number of the GPU."""
+        """The name that `tensor.device` shows, with the index of the GPU."""
         return "cuda:0" if self.name == "cuda" else self.name
 
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
@@ -44,11 +44,11 @@ class Backend:
         return self.xp.asarray(values, dtype=dtype)
 
     def from_numpy(self, array: np.ndarray) -> Array:
-        """Move a NumPy array to this device (without a copy where it already is there)."""
+        """Move a NumPy array to this device (without a copy if it is there already)."""
         raise NotImplementedError
 
     def to_numpy(self, array: Array) -> np.ndarray:
-        """Bring an array to the host (without a copy where it already is there)."""
+        """Move an array to the host (without a copy if it is there already)."""
         raise NotImplementedError
 
     def scatter_add(self, target: Array, index: Any, values: Array) -> None:
@@ -58,75 +58,75 @@ class Backend:
     def as_strided(
         self, array: Array, shape: Sequence[int], strides: Sequence[int], offset: int
     ) -> Array:
-        """View the memory that `array` lies in with other strides.
+        """View the memory of `array` with other strides.
 
         The view begins `offset` bytes after the array's first element (or before, if negative).
         """
         raise NotImplementedError
 
     def storage(self, array: Array) -> tuple[int, int]:
-        """Return the address and the bytes of the memory that `array` lies in."""
+        """Return the address and the size in bytes of the storage of `array`."""
         raise NotImplementedError
 
     def memory(self, array: Array) -> Array:
-        """Return the memory that `array` lies in, as an array of bytes (uint8)."""
+        """Return the storage of `array` as an array of bytes (uint8)."""
         raise NotImplementedError
 
     def shares_memory(self, view: Array, of: Array) -> bool:
-        """Return True if `view`, made from `of` by moving numbers around, shows its memory."""
+        """Return True if `view`, the result of an op on `of`, shares its memory."""
         base = view.base
         return base is not None and (base is of or base is of.base)
 
     def writable(self, array: Array) -> Array:
-        """Return a view that may be written to, of one that is read-only for being stretched.
+        """Return a writable view of an array that is read-only because it was broadcast.
 
         Raises: ValueError: the memory itself is read-only.
         """
         return array
 
     def broadcast_to(self, array: Array, shape: tuple[int, ...]) -> Array:
-        """Stretch axes of size 1 without copying; the result may be read-only.
+        """Expand axes of size 1 without copying; the result may be read-only.
 
-        Raises: ValueError: another axis would have to be stretched.
+        Raises: ValueError: another axis would have to be expanded.
         """
         return self.xp.broadcast_to(array, shape)
 
     def diagonal(self, array: Array, offset: int, axis1: int, axis2: int) -> Array:
-        """View the diagonal of two axes, to read and to write."""
+        """Return a writable view of the diagonal of two axes."""
         return self.xp.diagonal(array, offset, axis1, axis2)
 
     def address(self, array: Array) -> int:
-        """Return where the first element lies in memory."""
+        """Return the address of the first element."""
         raise NotImplementedError
 
     def generator(self, seed: int) -> Any:
-        """Return a source of random numbers; see `NumpyRandom` for what it offers."""
+        """Return a random generator with the interface of `NumpyRandom`."""
         raise NotImplementedError
 
     def synchronize(self) -> None:
-        """Wait until everything asked of the device is done."""
+        """Wait until the device has finished all work."""
 
 
 MANTISSA_BITS = {"float16": 11, "bfloat16": 8}
-"""Significant bits of the types that generators do not draw themselves."""
+"""Significant bits of the dtypes that generators do not draw directly."""
 
 
 def generator_dtype(dtype: np.dtype) -> Any:
-    """Return the type in which a generator draws numbers for `dtype`."""
+    """Return the dtype in which a generator draws samples for `dtype`."""
     return np.float64 if dtype == np.float64 else np.float32
 
 
 class NumpyRandom:
     """Random arrays from NumPy's counter-based Philox generator.
 
-    The same seed gives the same numbers on each run and each machine.
+    The same seed gives the same samples on each run and each machine.
     """
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.Generator(np.random.Philox(seed))
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Numbers in [0, 1)."""
+        """Uniform samples in [0, 1)."""
         drawn_dtype = generator_dtype(dtype)
         drawn = (
             UNIFORM(self._generator, shape, drawn_dtype)
@@ -136,12 +136,12 @@ class NumpyRandom:
         if drawn is None:
             drawn = np.asarray(self._generator.random(shape, dtype=drawn_dtype))
         bits = MANTISSA_BITS.get(dtype.name)
-        if bits:  # rounding up in the shorter type would give 1
+        if bits:  # rounding up in the shorter dtype would give 1
             drawn = np.floor(drawn * 2**bits) / 2**bits
         return drawn.astype(dtype, copy=False)
 
     def normal(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """Numbers from the standard normal distribution."""
+        """Samples from the standard normal distribution."""
         drawn = np.asarray(self._generator.standard_normal(shape, dtype=generator_dtype(dtype)))
         return drawn.astype(dtype, copy=False)
 
@@ -150,7 +150,7 @@ class NumpyRandom:
         return np.asarray(self._generator.integers(low, high, shape, dtype=np.int64))
 
     def permutation(self, n: int) -> np.ndarray:
-        """The numbers 0 … n-1 in random order."""
+        """The integers 0 … n-1 in random order."""
         return self._generator.permutation(n)
 
     def get_state(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class NumpyRandom:
 def add_at(target: np.ndarray, index: Any, values: Array) -> None:
     """Do `target[index] += values`, counting an index as often as it occurs.
 
-    What is added to 16-bit floats is added up in float32, and the sum is rounded once.
+    Sums of 16-bit floats are computed in float32 and rounded once.
     """
     if target.itemsize == 2 and target.dtype.kind not in "iu":
         wide = target.astype(np.float32)
@@ -183,13 +183,13 @@ def owner(array: np.ndarray) -> np.ndarray:
 
 
 def in_memory_order(array: np.ndarray) -> np.ndarray:
-    """View an array with its axes in the order in which they lie in memory."""
+    """View an array with its axes in the order of their strides."""
     order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
     return array.transpose(order)
 
 
 def writable_view(array: np.ndarray) -> np.ndarray:
-    """Return the same view of memory that may be written to, though this view may not."""
+    """Return the same view, writable, of an array that is a read-only view."""
     whole = owner(array)
     if not whole.flags.writeable:
         raise ValueError("the memory is read-only")
@@ -199,7 +199,7 @@ def writable_view(array: np.ndarray) -> np.ndarray:
 
 
 def is_inside(array: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int) -> bool:
-    """Return True if such a view shows nothing but an array that lies in memory row by row."""
+    """Return True if a view is within the memory of a contiguous array."""
     if not array.flags.c_contiguous or offset < 0:
         return False
     last = offset + array.itemsize
@@ -211,7 +211,7 @@ def is_inside(array: np.ndarray, shape: Sequence[int], strides: Sequence[int], o
 
 
 class NumpyBackend(Backend):
-    """The reference: every other backend is compared with this one."""
+    """The reference backend, with which every other one is compared."""
 
     name = "cpu"
     xp = np
@@ -249,7 +249,7 @@ class NumpyBackend(Backend):
         return writable_view(array)
 
     def broadcast_to(self, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        # The gradient of every sum comes by here, and NumPy's function takes 1.5 µs in Python.
+        # The gradient of every sum uses this, and NumPy's function takes 1.5 µs in Python.
         if array.size == 1 and array.ndim <= len(shape) and array.dtype.kind == "f":
             y = np.ndarray(shape, array.dtype, array, 0, (0,) * len(shape))
             y.flags.writeable = False
@@ -258,7 +258,7 @@ class NumpyBackend(Backend):
 
     def diagonal(self, array: np.ndarray, offset: int, axis1: int, axis2: int) -> np.ndarray:
         y = array.diagonal(offset, axis1, axis2)
-        y.flags.writeable = array.flags.writeable  # NumPy is careful about old programs
+        y.flags.writeable = array.flags.writeable  # NumPy returns it read-only
         return y
 
     def address(self, array: np.ndarray) -> int:

@@ -1,8 +1,8 @@
-"""Where a faster path may stand in for a definition.
+"""Slots for kernels that replace a definition, and the mode that switches them off.
 
-A definition asks its slot first. What fills the slots is `edutorch.kernels`, which is loaded only
-when something large enough comes by; nothing here knows how a kernel is made, and without one
-the definition runs, as it always can.
+An op calls its slot first. The slots are filled by `edutorch.kernels`, which is loaded only for an
+array that is large enough; this file does not depend on how kernels are made. Without a kernel the
+definition runs, as it always can.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Slot", "known_slot", "reference_only", "slot", "slot_of", "slots", "
 
 
 class Slot:
-    """The place of one kernel. `run` is None until it is there, and while none is wanted.
+    """The slot of one kernel. `run` is None until it is compiled, and in reference mode.
 
     Attributes:
         name: "file.maker", the function in `edutorch/kernels/cpu/` that makes it.
@@ -35,49 +35,49 @@ class Slot:
         self._filled: Callable[..., Any] | None = None
 
     def request(self) -> None:
-        """Have the kernel made, beside whatever runs; the first one who needs it asks."""
+        """Request the kernel, which is compiled in the background; done at its first use."""
         if not self.requested and not _references:
             self.requested = True
             maker(self)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Compute by the kernel. None: there is none yet, or the case is not its own."""
+        """Compute by the kernel. None: it is not ready, or does not handle the case."""
         run = self.run
         if run is None:
             self.request()
-            run = self.run  # there already, where the asking waits for it
+            run = self.run  # ready already, where the request waits for it
         return None if run is None else run(*arguments)
 
     def fill(self, kernel: Callable[..., Any]) -> None:
-        """Put the kernel in its place."""
+        """Set the kernel."""
         self._filled = kernel
         if not _references:
             self.run = kernel
 
 
 def slot(name: str, min_size: int) -> Slot:
-    """Return the slot of this name, which exists once."""
+    """Return the only slot of this name."""
     return _slots.setdefault(name, Slot(name, min_size))
 
 
 def slot_of(key: str) -> Slot | None:
-    """Return the slot of an op, or of a rule (`op/input`), if the table of kernels has a row."""
+    """Return the slot of an op, or of a rule (`op/input`), if it is registered."""
     return known_slot(key) if key in KERNELS else None
 
 
 def known_slot(key: str) -> Slot:
-    """Return the slot of a row of the table of kernels."""
+    """Return the slot of a registered kernel."""
     row = KERNELS[key]
     return slot(f"{row.file}.{key.replace('/', '_')}", row.min_size)
 
 
 def as_ndarray(value: Any) -> Any:
-    """Return an array as NumPy's own class, which numba knows: the memory is the same."""
+    """Return an array as `numpy.ndarray`, the class that numba supports: the memory is the same."""
     return value.view(ndarray) if isinstance(value, ndarray) else value
 
 
 def slots() -> tuple[Slot, ...]:
-    """Return all slots there are."""
+    """Return all slots."""
     return tuple(_slots.values())
 
 

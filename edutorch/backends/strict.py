@@ -1,14 +1,14 @@
-"""A device for tests: NumPy underneath, but only what CuPy has, and its manners.
+"""The strict device for tests: NumPy, restricted to the interface and behaviour of CuPy.
 
-Most machines have no GPU, yet code written for NumPy alone should fail there.
-On this device it does. An array of it
+Most machines have no GPU, yet code that works only with NumPy should fail there.
+On this device it does. Its arrays
 
-* has only the functions, arguments and methods in CuPy's list (`cupy_names.py`);
-* never becomes a NumPy array by itself, nor mixes with one;
-* gives 0-d arrays where NumPy gives scalars (from a sum, from `x[0, 0]`);
-* counts each time the host waits for a number (`synchronisations`).
+* have only the functions, arguments and methods in CuPy's list (`cupy_names.py`);
+* never convert to NumPy arrays implicitly, nor mix with them;
+* give 0-d arrays where NumPy gives scalars (from a sum, from `x[0, 0]`);
+* count how often the host waits for an element (`synchronisations`).
 
-Only the speed differs from a GPU, and how sums are rounded.
+Only the speed differs from a GPU, and the rounding of sums.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ __all__ = [
 ]  # fmt: skip
 
 _FROM_HOST = {"array", "asarray", "asanyarray", "ascontiguousarray"}
-"""Functions to which a NumPy array may be given: they copy it to the device."""
+"""Functions that accept a NumPy array: they copy it to the device."""
 
 _ON_DEVICE = {"allclose", "array_equal", "count_nonzero"}
-"""Functions that give a Python number in NumPy but a 0-d array in CuPy."""
+"""Functions that return a Python number in NumPy but a 0-d array in CuPy."""
 
 _ARRAY_FIRST = {"A", "a", "ar", "arr", "array", "ary", "condition", "m", "x"}
-"""What CuPy calls a first parameter that has to be one of its arrays."""
+"""The names of a first parameter of CuPy that has to be one of its arrays."""
 
 _NUMBERS_ALLOWED = _FROM_HOST | {"allclose", "isclose", "iscomplexobj", "isrealobj", "isscalar"}
 
 
 class StrictModule:
-    """What generic code sees as `xp`: NumPy, as far as CuPy has it."""
+    """The module `xp` for generic code: NumPy, as far as CuPy has it."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
@@ -141,7 +141,7 @@ class StrictRandom(NumpyRandom):
 
 
 class StrictBackend(Backend):
-    """The device called "strict"; see the module's text."""
+    """The device called "strict"; see the module docstring."""
 
     name = "strict"
     xp = xp

@@ -1,4 +1,4 @@
-"""The array of the strict device, and the border between it and NumPy (see `strict.py`)."""
+"""The array of the strict device, and its conversion from and to NumPy (see `strict.py`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAITING = {
     "argwhere", "bincount", "compress", "extract", "flatnonzero", "histogram",
     "nonzero", "tobytes", "unique",
 }  # fmt: skip
-"""Functions and methods where the host waits to learn the size of the result."""
+"""Functions and methods where the host waits for the size of the result."""
 
 _TYPES_BY_CHAR = {"E": np.dtype(ml_dtypes.bfloat16)}
 
@@ -48,7 +48,7 @@ def wait() -> None:
     _waits += 1
 
 
-# Between the two worlds ----------------------------------------------------------------
+# Conversion -----------------------------------------------------------------------------
 
 
 def unwrap(value: Any, where: str) -> Any:
@@ -65,7 +65,7 @@ def unwrap(value: Any, where: str) -> Any:
 
 
 def wrap_result(result: Any, sources: Sequence[Any]) -> Any:
-    """Wrap what NumPy returned. A view of a source's memory keeps that source as `base`."""
+    """Wrap a result of NumPy. A view of a source's memory keeps that source as `base`."""
     if isinstance(result, np.generic):
         result = np.asarray(result)
     if isinstance(result, np.ndarray):
@@ -108,7 +108,7 @@ def call_numpy(
 
 
 def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """Call a ufunc after comparing the number types with those CuPy has compiled."""
+    """Call a ufunc after comparing the dtypes with those CuPy has compiled."""
     known = cupy_names.known()["ufuncs"][name]
     inputs = args[: known["nin"]]
     input_dtypes = tuple(
@@ -122,25 +122,25 @@ def call_ufunc(name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
 
 @functools.cache
 def has_loop(name: str, input_dtypes: tuple[np.dtype | None, ...]) -> bool:
-    """Return True if CuPy has compiled a ufunc for these number types."""
+    """Return True if CuPy has compiled a ufunc for these dtypes."""
     return any(
         _accepts(loop, input_dtypes) for loop in cupy_names.known()["ufuncs"][name]["types"].split()
     )
 
 
 def _accepts(loop: str, input_dtypes: Sequence[np.dtype | None]) -> bool:
-    """Return True if a loop such as "ff->f" takes these types (None: a Python number)."""
+    """Return True if a loop such as "ff->f" takes these dtypes (None: a Python number)."""
     return all(
         dtype is None or np.can_cast(dtype, _TYPES_BY_CHAR.get(wanted, wanted))
         for dtype, wanted in zip(input_dtypes, loop, strict=False)
     )
 
 
-# The array -----------------------------------------------------------------------------
+# The array ------------------------------------------------------------------------------
 
 
 class Flags:
-    """How an array lies in memory, as far as CuPy tells."""
+    """The memory layout of an array, as far as CuPy reports it."""
 
     __slots__ = ("c_contiguous", "f_contiguous", "owndata")
 
@@ -151,11 +151,11 @@ class Flags:
 
 
 class StrictArray:
-    """An array of the strict device. What is not written here comes from CuPy's list."""
+    """An array of the strict device. Members that are not defined here come from CuPy's list."""
 
     __slots__ = ("__weakref__", "_values", "base")
     __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None  # NumPy's operators leave the work, and the refusal, to ours
+    __array_ufunc__ = None  # NumPy's operators defer to ours, which refuse NumPy arrays
 
     _values: np.ndarray
     base: StrictArray | None
@@ -190,21 +190,21 @@ class StrictArray:
 
     @property
     def flags(self) -> Flags:
-        """How it lies in memory."""
+        """Its memory layout."""
         return Flags(self)
 
     def get(self, *_: Any, **__: Any) -> np.ndarray:
-        """Copy to the host: the one door to NumPy."""
+        """Copy to the host: the only conversion to NumPy."""
         wait()
         return self._values.copy()
 
     def item(self) -> Any:
-        """Bring the only number to the host."""
+        """Return the only element, on the host."""
         wait()
         return self._values.item()
 
     def tolist(self) -> Any:
-        """Bring all numbers to the host as nested lists."""
+        """Return all elements as nested lists, on the host."""
         wait()
         return self._values.tolist()
 
@@ -267,7 +267,7 @@ class StrictArray:
 
 
 def check_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
-    """Return an index as NumPy takes it, and the arrays in it, after checking it as CuPy does."""
+    """Return an index for NumPy, and the arrays in it, after the checks of CuPy."""
     index_parts = index if isinstance(index, tuple) else (index,)
     for part in index_parts:
         if isinstance(part, slice):
@@ -280,11 +280,11 @@ def check_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
     if masks > 1:
         raise IndexError("CuPy does not take more than one boolean array in an index")
     if masks:
-        wait()  # how many elements there are depends on the numbers
+        wait()  # the number of selected elements depends on the mask
     return parts, arrays
 
 
-# Its operators -------------------------------------------------------------------------
+# Operators ------------------------------------------------------------------------------
 
 _BINARY = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",

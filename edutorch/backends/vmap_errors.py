@@ -1,4 +1,4 @@
-"""What cannot be done to a whole batch at once, and how `vmap` says so."""
+"""Errors of `vmap`: operations that cannot be batched."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections import Counter
 from ..errors import EdutorchError
 
 LOOPED: Counter[str] = Counter()
-"""How often a function or an op had to be run once per example, by its name."""
+"""How often a function or an op was run once per example, by its name."""
 
 
 class VmapError(EdutorchError, RuntimeError):
-    """Something that cannot be done to a whole batch at once."""
+    """An operation that cannot be batched."""
 
 
 class NotBatchableError(VmapError):
-    """Something that the examples have to do one by one: their numbers lead different ways."""
+    """An operation that has to run once per example: its control flow depends on elements."""
 
 
 def unsupported_error(op: str) -> VmapError:

@@ -227,7 +227,7 @@ def is_operand(operand: Any) -> bool:
     return hasattr(type(operand), "__torch_function__")
 
 
-# Operands ------------------------------------------------------------------------------
+# Operands -------------------------------------------------------------------------------
 
 
 def common_backend(op: Op, operands: Sequence[Any], tensors: list[Tensor]) -> backends.Backend:

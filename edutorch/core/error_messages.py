@@ -144,7 +144,7 @@ def _dtype_name(value: Any) -> str:
     return str(getattr(value, "dtype", type(value).__name__))
 
 
-# Settings ----------------------------------------------------------------------------
+# Settings -------------------------------------------------------------------------------
 
 
 def wrong_setting(op: Op, settings: Mapping[str, Any]) -> ArgumentError | None:
@@ -250,7 +250,7 @@ def missing_member(op: Op, settings: Mapping[str, Any], error: AttributeError) -
     return error
 
 
-# Operands ----------------------------------------------------------------------------
+# Operands -------------------------------------------------------------------------------
 
 
 def no_tensor(title: str, name: str, value: Any, wanted: str = "a Tensor") -> ArgumentError:
@@ -332,7 +332,7 @@ def overlap_error(op: str, target: Any) -> ShapeError:
     )
 
 
-# Shapes ------------------------------------------------------------------------------
+# Shapes ---------------------------------------------------------------------------------
 
 
 def _misfit(named: Mapping[str, Any]) -> str | None:

@@ -28,7 +28,7 @@ from .autograd.graph import LEAF, VersionCounter, clock
 from .registry import REGISTRY
 from .tensor import Tensor, fill, writes_of
 
-# Arrays from outside without other references ------------------------------------------------
+# Arrays from outside without other references -------------------------------------------
 
 
 def count_references(array: Any) -> int:
@@ -66,7 +66,7 @@ def restore_ordinary(tensor: Tensor) -> None:
         tensor._array = array.base
 
 
-# What a node saves of a shared tensor --------------------------------------------------------
+# What a node saves of a shared tensor ---------------------------------------------------
 
 
 def copy_if_shared(value: Any) -> Any:
@@ -109,7 +109,7 @@ def copy_mutable(value: Any) -> Any:
     return as_plain_array(value).copy() if hasattr(value, "dtype") else value
 
 
-# Memory of our own, exported to NumPy --------------------------------------------------------
+# Memory of our own, exported to NumPy ---------------------------------------------------
 
 
 FEW_VIEWS = 8

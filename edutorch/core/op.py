@@ -449,7 +449,7 @@ def as_positional(function: Any) -> FunctionType:
     )
 
 
-# The families ------------------------------------------------------------------------
+# The families ---------------------------------------------------------------------------
 
 
 def _family(family: str, **fixed: Any) -> Any:

@@ -120,7 +120,7 @@ class topk(ValuesIndices):
     """What `topk` returns."""
 
 
-# Of linear algebra -----------------------------------------------------------------------------
+# Of linear algebra ----------------------------------------------------------------------
 
 
 class EigenPairs(NamedTuple):

@@ -149,7 +149,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Size:
     return Size(result)
 
 
-# Dims --------------------------------------------------------------------------------
+# Dims -----------------------------------------------------------------------------------
 
 
 def normal_dim(op: str, dim: int, ndim: int) -> int:

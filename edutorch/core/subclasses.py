@@ -47,7 +47,7 @@ def is_disabled() -> bool:
     return getattr(_STATE, "depth", 0) > 0
 
 
-# Overrides -----------------------------------------------------------------------------------
+# Overrides ------------------------------------------------------------------------------
 
 
 def has_override(cls: type) -> bool:
@@ -110,7 +110,7 @@ def call_op_override(
     return call_override(op.function, overrides, tuple(args), named)
 
 
-# Classes of results --------------------------------------------------------------------------
+# Classes of results ---------------------------------------------------------------------
 
 
 def result_class(tensors: Sequence[Tensor]) -> type[Tensor] | None:
@@ -154,7 +154,7 @@ DEFAULT = default_torch_function
 Tensor.__torch_function__ = classmethod(DEFAULT)  # type: ignore[attr-defined]
 
 
-# Making tensors of a subclass ----------------------------------------------------------------
+# Making tensors of a subclass -----------------------------------------------------------
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:

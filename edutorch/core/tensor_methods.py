@@ -169,7 +169,7 @@ def with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
     return aliased
 
 
-# Writing in place --------------------------------------------------------------------------
+# Writing in place -----------------------------------------------------------------------
 
 
 def in_place(op: Op) -> Callable[..., Tensor]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .tensors import COMPLEX, WIDE, TensorSpec, make, nudged, view_of
+from .tensors import COMPLEX, WIDE, TensorSpec, make, perturb, view_of
 
 MODES = ("forward", "backward", "second", "jvp", "compile", "autocast", "out", "strict")
 """What is done with a call. All but `forward` and `out` also take gradients."""
@@ -179,12 +179,12 @@ class Program:
 
     def run(self, leaves: list[Any]) -> Any:
         try:
-            return self.carry_out(leaves)
+            return self.execute(leaves)
         except Exception as error:
             forget_frames(error)  # still within the modes of the call
             raise
 
-    def carry_out(self, leaves: list[Any]) -> Any:
+    def execute(self, leaves: list[Any]) -> Any:
         args, settings, inputs = self.arguments(leaves)
         owner = self.call.path.split(".")[0]
         if owner == "optim":
@@ -262,7 +262,7 @@ def prepare(module: Any, torch: Any, inputs: list[Any], call: Call) -> None:
         for index, parameter in enumerate(module.parameters()):
             rng = np.random.default_rng(index)
             values = np.asarray(rng.integers(-8, 9, tuple(parameter.shape)) / 16)
-            parameter.copy_(torch.from_numpy(moved(values, call.noise(), index)))
+            parameter.copy_(torch.from_numpy(perturb_values(values, call.noise(), index)))
     if inputs and str(getattr(inputs[0], "device", "cpu")) == "strict":
         module.to(inputs[0].device)
 
@@ -301,9 +301,9 @@ def tensors_in(value: Any) -> list[Any]:
     return []
 
 
-def moved(values: np.ndarray, noise: tuple[str, int] | None, seed: int) -> np.ndarray:
+def perturb_values(values: np.ndarray, noise: tuple[str, int] | None, seed: int) -> np.ndarray:
     """Return the numbers that enter a call beside its tensors as the judge moves those."""
-    return values if noise is None else nudged(values, noise[0], noise[1] + 1009 * (seed + 1))
+    return values if noise is None else perturb(values, noise[0], noise[1] + 1009 * (seed + 1))
 
 
 def cotangent(tensor: Any, torch: Any, seed: int, noise: tuple[str, int] | None = None) -> Any:
@@ -313,7 +313,7 @@ def cotangent(tensor: Any, torch: Any, seed: int, noise: tuple[str, int] | None 
     """
     rng = np.random.default_rng(seed)
     quarters = rng.integers(1, 7, tuple(tensor.shape)) / 4
-    weights = torch.from_numpy(moved(np.asarray(quarters), noise, seed)).to(tensor.dtype)
+    weights = torch.from_numpy(perturb_values(np.asarray(quarters), noise, seed)).to(tensor.dtype)
     return weights.to(tensor.device) if str(tensor.device) != "cpu" else weights
 
 

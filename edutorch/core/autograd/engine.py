@@ -51,7 +51,7 @@ from .graph import Hooks, Node, edge_of, edges_leading_to, reachable
 from .non_finite import register_engine, start_reporting, stop_reporting, warn_of
 from .reentrant import run_nested
 
-# Shapes and dtypes of gradients ----------------------------------------------------------------
+# Shapes and dtypes of gradients ---------------------------------------------------------
 
 
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
@@ -100,7 +100,7 @@ def conjugate_all(gradients: Sequence[Any], recording: bool) -> list[Any]:
     ]
 
 
-# The engine --------------------------------------------------------------------------
+# The engine -----------------------------------------------------------------------------
 
 
 IN_PLACE_MIN_SIZE = 1024  # elements; from here on adding in place is faster than making a new array

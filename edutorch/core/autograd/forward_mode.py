@@ -31,7 +31,7 @@ class Level:
     """One open level of forward mode: the key of the tangents of tensors."""
 
 
-# Tangents of tensors ------------------------------------------------------------------
+# Tangents of tensors --------------------------------------------------------------------
 
 
 def tangent_of(value: Any, level: Level) -> Tensor | None:
@@ -77,7 +77,7 @@ def zeros_as(tensor: Tensor) -> Tensor:
     return wrap(backends.of(tensor._array).xp.zeros_like(tensor._array))
 
 
-# Tangents of results ---------------------------------------------------------------------
+# Tangents of results --------------------------------------------------------------------
 
 
 def propagate(op: Op, inputs: Sequence[Any], settings: dict[str, Any], output: Tensor) -> None:
@@ -209,7 +209,7 @@ def match_output(tangent: Tensor, output: Tensor) -> Tensor:
     return tangent
 
 
-# Writing in place ------------------------------------------------------------------------
+# Writing in place -----------------------------------------------------------------------
 
 
 def update_tangents(target: Tensor, result: Tensor) -> None:

@@ -292,7 +292,7 @@ class RemovableHandle:
         self.remove()
 
 
-# Errors when a node runs --------------------------------------------------
+# Errors when a node runs ----------------------------------------------------------------
 
 
 def second_backward(node: Node) -> GradientError:
@@ -335,7 +335,7 @@ def stale_value(node: Node, name: str, writes: VersionCounter) -> StaleValueErro
     )
 
 
-# Walking the graph --------------------------------------------------------------------
+# Walking the graph ----------------------------------------------------------------------
 
 
 def reachable(roots: Sequence[Any], since: int = 0) -> list[Any]:
