@@ -232,7 +232,8 @@ def test_the_sentences_name_the_worst():
     assert "by 30% (about 0.1% is usual), most of all b:" in health_messages(fast, [])[0]
     slow = [bar("a", ratio=3e-6), bar("b", ratio=1e-6), bar("c", ratio=2e-6)]
     assert (
-        "only 2e-06 of their size (about 1e-03 is usual), least of all b:" in health_messages(slow, [])[0]
+        "only 2e-06 of their size (about 1e-03 is usual), least of all b:"
+        in health_messages(slow, [])[0]
     )
     missing = [bar(name, norm=0.0, weights=name == "b") for name in "abcd"]
     assert health_messages([*missing, bar("e")], []) == ["No gradient arrives at a, b and 2 more."]

@@ -220,7 +220,9 @@ def test_a_page_says_what_is_on_screen():
 def test_views_that_are_long_gone_are_forgotten():
     page_state = PageState()
     for number in range(MOST_VIEWS + 3):
-        page_state.command({"type": "seen", "view": f"{number}", "structure": "s", "nodes": [number]})
+        page_state.command(
+            {"type": "seen", "view": f"{number}", "structure": "s", "nodes": [number]}
+        )
     assert list(page_state._windows) == [f"{number}" for number in range(3, MOST_VIEWS + 3)]
 
 

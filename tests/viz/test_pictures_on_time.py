@@ -117,7 +117,9 @@ def test_a_large_picture_is_not_waited_for_at_the_end_of_a_step(monkeypatch, mos
     view, _ = watched()
     asked, svg = [], view._page_state.layouts.svg
     monkeypatch.setattr(
-        view._page_state.layouts, "svg", lambda graph, patience: asked.append(patience) or svg(graph, 0)
+        view._page_state.layouts,
+        "svg",
+        lambda graph, patience: asked.append(patience) or svg(graph, 0),
     )
     with view._subscription:
         w.sin().sum().backward()  # three nodes

@@ -119,7 +119,9 @@ def test_a_mask_of_infinities_is_no_trouble():
     later = edutorch.ones(3, 3).triu(1).bool()
     assert viz.check(lambda s: F.softmax(s + mask, -1)[0].sum(), scores).ok
     assert viz.check(lambda s: F.softmax(s.masked_fill(later, -math.inf), -1)[0].sum(), scores).ok
-    result = viz.check(lambda s: F.softmax(s.masked_fill(later | True, -math.inf), -1).sum(), scores)
+    result = viz.check(
+        lambda s: F.softmax(s.masked_fill(later | True, -math.inf), -1).sum(), scores
+    )
     assert "everything is masked" in result.findings[0].says
 
 

@@ -22,7 +22,8 @@ MODULES = (
     "dom", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
     "curve", "controls", "details",
     "minimap", "viewport", "toolbar", "connection",
-    "history", "diagnostics", "tensor_editor", "playground", "gauges", "walk", "panels", "graphviz", "live",
+    "history", "diagnostics", "tensor_editor", "playground", "gauges", "walk", "panels",
+    "graphviz", "live",
 )  # fmt: skip
 """The browser code, in the order in which it is joined."""
 
