@@ -33,10 +33,10 @@ def test_the_networks_are_the_same_ones(torch):
 
     makers = [networks.lenet, networks.resnet, networks.vae, networks.word_model]
     makers += [lambda library: networks.gpt(library, 8)]
-    makers += [lambda library, kind=kind: networks.lstm(library, kind) for kind in ("ops", "cell")]
+    makers += [lambda library, cell=cell: networks.lstm(library, cell) for cell in ("ops", "cell")]
     for make in makers:
         shapes = [
-            [(name, tuple(each.shape)) for name, each in make(library).named_parameters()]
+            [(name, tuple(parameter.shape)) for name, parameter in make(library).named_parameters()]
             for library in (edutorch, torch)
         ]
         assert shapes[0] == shapes[1]

@@ -190,8 +190,8 @@ def test_the_start_page_leads_to_the_pages(site):
     assert "reference/index.html" in (site / "index.html").read_text(encoding="utf-8")
     index = (site / "genindex.html").read_text(encoding="utf-8")
     assert all(f"reference/ops/{name}.html#torch." in index for name in SOME)
-    found = (site / "searchindex.js").read_text(encoding="utf-8")
-    assert "reference/ops/exp" in found
+    search_index = (site / "searchindex.js").read_text(encoding="utf-8")
+    assert "reference/ops/exp" in search_index
 
 
 LOADS = re.compile(
@@ -206,5 +206,5 @@ def test_no_page_loads_anything_from_another_machine(site):
     assert LOADS.search('<script src="https://cdn.example/x.js">')
     for path in site.rglob("*"):
         if path.suffix in (".html", ".css", ".js"):
-            found = LOADS.search(path.read_text(encoding="utf-8"))
-            assert found is None, f"{path.name}: {found and found[0]}"
+            match = LOADS.search(path.read_text(encoding="utf-8"))
+            assert match is None, f"{path.name}: {match and match[0]}"

@@ -140,16 +140,18 @@ def test_notebook_is_committed_without_outputs(path: Path) -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_teaches_what_it_promises(path: Path) -> None:
     notebook = execute(path)
-    found = outputs(notebook)
-    warned = re.findall(r"\w*Warning\b:? ?\w*", errors_of(found))
+    cell_outputs = outputs(notebook)
+    warned = re.findall(r"\w*Warning\b:? ?\w*", errors_of(cell_outputs))
     assert warned == WARNINGS.get(path.stem, [])
-    assert not any("application/vnd.jupyter.widget-view+json" in data for data in shown(found))
+    assert not any(
+        "application/vnd.jupyter.widget-view+json" in data for data in shown(cell_outputs)
+    )
     for promise in PROMISES.get(path.stem, []):
-        assert re.search(promise, printed(found)), promise
+        assert re.search(promise, printed(cell_outputs)), promise
     exercises_can_be_solved(notebook)
     special = SPECIAL.get(path.stem[:2])
     if special is not None:
-        special(found)
+        special(cell_outputs)
 
 
 def exercises_can_be_solved(notebook: Any) -> None:
@@ -160,14 +162,14 @@ def exercises_can_be_solved(notebook: Any) -> None:
             assert "✓ right" in printed(cell.outputs), cell.source
 
 
-def drawn_by_graphviz(found: list[Any]) -> int:
-    pictures = [data for data in shown(found) if "image/svg+xml" in data]
+def drawn_by_graphviz(cell_outputs: list[Any]) -> int:
+    pictures = [data for data in shown(cell_outputs) if "image/svg+xml" in data]
     assert all("image/png" in data for data in pictures)
     return len(pictures)
 
 
-def percent(pattern: str, found: list[Any]) -> float:
-    match = re.search(pattern, printed(found))
+def percent(pattern: str, cell_outputs: list[Any]) -> float:
+    match = re.search(pattern, printed(cell_outputs))
     assert match, pattern
     return float(match[1])
 
@@ -175,19 +177,21 @@ def percent(pattern: str, found: list[Any]) -> float:
 def words_of(picture: Any) -> list[str]:
     """Return the words in the boxes and frames of a drawing, without its legend."""
     parts = re.findall(r'class="(?:node|cluster)">.*?</g>', picture, re.DOTALL)
-    found = [word for part in parts for word in re.findall(r"<text[^>]*>([^<]*)</text>", part)]
-    return [unescape(word) for word in found]
+    words = [word for part in parts for word in re.findall(r"<text[^>]*>([^<]*)</text>", part)]
+    return [unescape(word) for word in words]
 
 
-def pictures_of(found: list[Any]) -> list[list[str]]:
+def pictures_of(cell_outputs: list[Any]) -> list[list[str]]:
     """Return the words of each drawing that is an output of its own."""
-    return [words_of(data["image/svg+xml"]) for data in shown(found) if "image/svg+xml" in data]
+    return [
+        words_of(data["image/svg+xml"]) for data in shown(cell_outputs) if "image/svg+xml" in data
+    ]
 
 
-def ends_with_step(found: list[Any], step: int) -> bool:
+def ends_with_step(cell_outputs: list[Any], step: int) -> bool:
     """Whether a picture that stays is of this step, and says so."""
     said = f"step {step}, loss "
-    stays = [data for data in shown(found) if data.get("text/plain", "").startswith(said)]
+    stays = [data for data in shown(cell_outputs) if data.get("text/plain", "").startswith(said)]
     return any(said in data["image/svg+xml"] for data in stays)
 
 
@@ -195,31 +199,33 @@ def boxes_of(picture: str) -> list[str]:
     return re.findall(r'<g [^>]*class="node', picture)
 
 
-def tour(found: list[Any]) -> None:
+def tour(cell_outputs: list[Any]) -> None:
     """The gradient is 8, the graph is drawn, the digits are read, a picture stays."""
-    first, second, network = pictures_of(found)
+    first, second, network = pictures_of(cell_outputs)
     for words in (first, second):
         assert {"x", "pow", "mul", "add", "y = add", "1"} <= set(words) and words.count("2") == 2
         assert not {"other", "exponent", "data"} & set(words)
     assert {"images", "targets"} <= set(network), "the inputs have the names of the loop"
     assert not {"data", "other", "getitem"} & set(network)
-    assert ends_with_step(found, 264), "12 epochs of 22 batches"
-    assert "tensor(8.)" in [data.get("text/plain", "") for data in shown(found)]
-    assert drawn_by_graphviz(found) == 3, "one of y, two that live views leave"
-    assert percent(r"([\d.]+)% of \d+ new digits", found) > 95
+    assert ends_with_step(cell_outputs, 264), "12 epochs of 22 batches"
+    assert "tensor(8.)" in [data.get("text/plain", "") for data in shown(cell_outputs)]
+    assert drawn_by_graphviz(cell_outputs) == 3, "one of y, two that live views leave"
+    assert percent(r"([\d.]+)% of \d+ new digits", cell_outputs) > 95
 
 
-def by_hand(found: list[Any]) -> None:
+def by_hand(cell_outputs: list[Any]) -> None:
     """No line of a table wraps at the width of a notebook, and names are those of the network."""
-    assert max(map(len, printed(found).splitlines())) <= 100, "as many as JupyterLab shows"
-    network = pictures_of(found)[-1]
+    assert max(map(len, printed(cell_outputs).splitlines())) <= 100, "as many as JupyterLab shows"
+    network = pictures_of(cell_outputs)[-1]
     assert {"edges · Conv2d", "votes · Linear", "images", "labels"} <= set(network)
-    assert drawn_by_graphviz(found) == 4
+    assert drawn_by_graphviz(cell_outputs) == 4
 
 
-def reading(found: list[Any]) -> None:
+def reading(cell_outputs: list[Any]) -> None:
     """Each report says its sentence above its picture; a failed layer is in its own frame."""
-    reports = [data for data in shown(found) if 'label="trouble"' in data.get("text/html", "")]
+    reports = [
+        data for data in shown(cell_outputs) if 'label="trouble"' in data.get("text/html", "")
+    ]
     texts = [data["text/plain"] for data in reports]
     for sentence in (
         "The first Inf is made by exp: exp of 100",
@@ -236,23 +242,27 @@ def reading(found: list[Any]) -> None:
     assert re.search(r"✗ linear +\S*2 +32×8", failed["text/plain"]), "and the box is in it"
 
 
-def modules(found: list[Any]) -> None:
-    assert drawn_by_graphviz(found) == 3, "the reader, the live view, the frozen one"
-    assert percent(r"trained: ([\d.]+)% of digits it has never seen", found) > 93
+def modules(cell_outputs: list[Any]) -> None:
+    assert drawn_by_graphviz(cell_outputs) == 3, "the reader, the live view, the frozen one"
+    assert percent(r"trained: ([\d.]+)% of digits it has never seen", cell_outputs) > 93
 
 
-def optimizers(found: list[Any]) -> None:
+def optimizers(cell_outputs: list[Any]) -> None:
     """The film is small, and asks nothing of any other machine; toys leave pictures."""
-    assert drawn_by_graphviz(found) == 2, "two live views"
+    assert drawn_by_graphviz(cell_outputs) == 2, "two live views"
     for words in ("toy line: step 20", "loss landscape, from"):
-        assert [data for data in shown(found) if words in data.get("text/plain", "")], words
-    films = [data["text/html"] for data in shown(found) if "_anim_img" in data.get("text/html", "")]
+        assert [data for data in shown(cell_outputs) if words in data.get("text/plain", "")], words
+    films = [
+        data["text/html"]
+        for data in shown(cell_outputs)
+        if "_anim_img" in data.get("text/html", "")
+    ]
     assert len(films) == 1 and len(films[0]) < 2_000_000
     assert "data:image/jpeg;base64" in films[0]
     assert "http" not in re.sub(r"base64,[^\"]*", "", films[0])
 
 
-def loading(found: list[Any]) -> None:
+def loading(cell_outputs: list[Any]) -> None:
     if sys.platform != "linux":
         pytest.skip("its workers are forked from the notebook")
     for words in (
@@ -262,41 +272,41 @@ def loading(found: list[Any]) -> None:
         "two epochs differ:      True",
         "two runs are the same:  True",
     ):
-        assert words in printed(found)
-    texts = [data.get("text/plain", "") for data in shown(found)]
-    assert len([data for data in shown(found) if "image/png" in data]) == 5
+        assert words in printed(cell_outputs)
+    texts = [data.get("text/plain", "") for data in shown(cell_outputs)]
+    assert len([data for data in shown(cell_outputs) if "image/png" in data]) == 5
     assert "True" in texts, "the order is the same with and without workers"
     assert "[[0, 2, 4, 6], [1, 3, 5, 7]]" in texts
     assert texts[-1] == "[]", "no process is left"
 
 
-def convolutions(found: list[Any]) -> None:
-    assert drawn_by_graphviz(found) == 1
-    assert percent(r"([\d.]+)% of 397 digits it has never seen", found) > 95
+def convolutions(cell_outputs: list[Any]) -> None:
+    assert drawn_by_graphviz(cell_outputs) == 1
+    assert percent(r"([\d.]+)% of 397 digits it has never seen", cell_outputs) > 95
 
 
-def recurrence(found: list[Any]) -> None:
-    assert drawn_by_graphviz(found) == 2
-    match = re.search(r"words never seen: ([\d.]+), baseline ([\d.]+)", printed(found))
+def recurrence(cell_outputs: list[Any]) -> None:
+    assert drawn_by_graphviz(cell_outputs) == 2
+    match = re.search(r"words never seen: ([\d.]+), baseline ([\d.]+)", printed(cell_outputs))
     assert match and float(match[1]) < 0.8 * float(match[2])
 
 
-def language(found: list[Any]) -> None:
+def language(cell_outputs: list[Any]) -> None:
     """The loss on text it has not seen is far below the marks of section 1; it writes words."""
-    assert drawn_by_graphviz(found) == 3, "the attention, the small model, the GPT"
-    pictures = [data["image/svg+xml"] for data in shown(found) if "image/svg+xml" in data]
+    assert drawn_by_graphviz(cell_outputs) == 3, "the attention, the small model, the GPT"
+    pictures = [data["image/svg+xml"] for data in shown(cell_outputs) if "image/svg+xml" in data]
     assert not [picture for picture in pictures if ALARM in picture], "a mask is no trouble"
-    assert "✗" not in "".join(data.get("text/plain", "") for data in shown(found))
-    assert ends_with_step(found, 90) and ends_with_step(found, 900)
-    attention, small, gpt = pictures_of(found)
+    assert "✗" not in "".join(data.get("text/plain", "") for data in shown(cell_outputs))
+    assert ends_with_step(cell_outputs, 90) and ends_with_step(cell_outputs, 900)
+    attention, small, gpt = pictures_of(cell_outputs)
     assert {"inputs", "targets", "masked_fill", "softmax", "letter · Embedding"} <= set(small)
     assert not {"getitem", "unbind", "other"} & {*attention, *small}
-    assert [each for each in gpt if each.startswith("blocks")], "folded: blocks are boxes"
+    assert [label for label in gpt if label.startswith("blocks")], "folded: blocks are boxes"
     assert len(boxes_of(pictures[1])) <= 40 and len(boxes_of(pictures[2])) <= 40
-    assert percent(r"temperature 0.3, top_k None: (\d+)% are words", found) > 85
-    assert percent(r"temperature 0.5, top_k None: (\d+)% are words", found) > 75
-    marks = re.search(r"letters alone ([\d.]+), pairs ([\d.]+)", printed(found))
-    reached = percent(r"on unseen text: ([\d.]+)", found)
+    assert percent(r"temperature 0.3, top_k None: (\d+)% are words", cell_outputs) > 85
+    assert percent(r"temperature 0.5, top_k None: (\d+)% are words", cell_outputs) > 75
+    marks = re.search(r"letters alone ([\d.]+), pairs ([\d.]+)", printed(cell_outputs))
+    reached = percent(r"on unseen text: ([\d.]+)", cell_outputs)
     assert marks and reached < float(marks[1]) - 0.7 and reached < float(marks[2])
 
 

@@ -20,11 +20,11 @@ from tests.oracle import require_torch
 RELATIVE = 1e-4
 
 
-def assert_same(found: Curves, expected: Curves, relative: float) -> None:
-    assert found.keys() == expected.keys()
+def assert_same(curves: Curves, expected: Curves, relative: float) -> None:
+    assert curves.keys() == expected.keys()
     for curve, values in expected.items():
         # Pixels and probabilities may be 0; a loss never is.
-        assert found[curve] == pytest.approx(values, rel=relative, abs=1e-7), curve
+        assert curves[curve] == pytest.approx(values, rel=relative, abs=1e-7), curve
 
 
 @pytest.mark.parametrize("name", RUNS)

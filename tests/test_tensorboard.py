@@ -46,33 +46,36 @@ def test_a_curve(tmp_path):
         assert writer.get_logdir() == writer.log_dir == str(tmp_path)
         for step in range(3):
             writer.add_scalar("loss/train", torch.tensor(1.0 / (step + 1)), step, walltime=step)
-    found = [
+    records = [
         (event.step, event.wall_time, value.tag, value.simple_value)
         for event in events(tmp_path) for value in event.summary.value
     ]  # fmt: skip
-    assert found == [(step, step, "loss/train", np.float32(1 / (step + 1))) for step in range(3)]
+    assert records == [(step, step, "loss/train", np.float32(1 / (step + 1))) for step in range(3)]
 
 
-@pytest.mark.parametrize(("double", "kind"), [(False, np.float32), (True, np.float64)])
-def test_new_style_scalars_are_tensors(tmp_path, double, kind):
-    found = written(
+@pytest.mark.parametrize(("double", "dtype"), [(False, np.float32), (True, np.float64)])
+def test_new_style_scalars_are_tensors(tmp_path, double, dtype):
+    records = written(
         tmp_path,
         lambda w: w.add_scalar("x", torch.tensor(0.1).double(), 4, new_style=True,
                                double_precision=double),
     )  # fmt: skip
-    event, value = found["x"]
+    event, value = records["x"]
     assert event.step == 4 and value.metadata.plugin_data.plugin_name == "scalars"
     assert (
-        np.frombuffer(value.tensor.tensor_content, kind)
-        == kind(float(torch.tensor(0.1)) if 0 else 0.1)
-        or abs(np.frombuffer(value.tensor.tensor_content, kind)[0] - 0.1) < 1e-7
+        np.frombuffer(value.tensor.tensor_content, dtype)
+        == dtype(float(torch.tensor(0.1)) if 0 else 0.1)
+        or abs(np.frombuffer(value.tensor.tensor_content, dtype)[0] - 0.1) < 1e-7
     )
 
 
 def test_several_curves_in_one_picture(tmp_path):
-    found = written(tmp_path, lambda w: w.add_scalars("run", {"sin": 0.5, "cos": torch.ones(1)}, 2))
+    records = written(
+        tmp_path, lambda w: w.add_scalars("run", {"sin": 0.5, "cos": torch.ones(1)}, 2)
+    )
     assert (
-        sorted(value.simple_value for _, value in found.values()) == [0.5, 1.0] or len(found) == 1
+        sorted(value.simple_value for _, value in records.values()) == [0.5, 1.0]
+        or len(records) == 1
     )
     folders = {path.parent.name for path in tmp_path.rglob("events*")}
     assert {"run_sin", "run_cos"} <= folders or len(list((tmp_path / "run").iterdir())) == 2
@@ -84,11 +87,11 @@ def test_histograms_count_every_number(tmp_path):
         w.add_histogram("half", torch.ones(3, dtype=torch.bfloat16))
         w.add_histogram_raw("raw", 0, 2, 3, 3, 5, [1, 2], torch.tensor([1, 2]))
 
-    found = written(tmp_path, write)
-    histogram = found["weights"][1].histo
+    records = written(tmp_path, write)
+    histogram = records["weights"][1].histo
     assert (histogram.num, histogram.sum, sum(histogram.bucket)) == (10, 45, 10)
-    assert found["half"][1].histo.sum == 3
-    assert list(found["raw"][1].histo.bucket) == [1, 2]
+    assert records["half"][1].histo.sum == 3
+    assert list(records["raw"][1].histo.bucket) == [1, 2]
 
 
 def test_pictures(tmp_path):
@@ -104,10 +107,10 @@ def test_pictures(tmp_path):
         w.add_image_with_boxes("boxed", rows, torch.tensor([[0.0, 0.0, 3.0, 3.0]]))
         w.add_video("film", torch.rand(2, 5, 3, 4, 6), fps=10)
 
-    found = written(tmp_path, write)
+    records = written(tmp_path, write)
 
     def picture(tag):
-        return image_module.open(io.BytesIO(found[tag][1].image.encoded_image_string))
+        return image_module.open(io.BytesIO(records[tag][1].image.encoded_image_string))
 
     pixels = np.asarray(picture("one"))
     assert pixels.shape == (4, 6, 3) and pixels[0, 5].tolist() == [255, 0, 0]
@@ -127,8 +130,8 @@ def test_a_figure(tmp_path):
     import matplotlib
 
     matplotlib.use("Agg")
-    found = written(tmp_path, lambda w: w.add_figure("curve", figure, close=False))
-    image = found["curve"][1].image
+    records = written(tmp_path, lambda w: w.add_figure("curve", figure, close=False))
+    image = records["curve"][1].image
     assert (image.height, image.width) == (50, 50)
 
 
@@ -139,30 +142,30 @@ def test_sounds_and_texts(tmp_path):
         w.add_audio("tone", tone[None], sample_rate=8000)
         w.add_text("note", "**hello**", 3)
 
-    found = written(tmp_path, write)
-    with wave.open(io.BytesIO(found["tone"][1].audio.encoded_audio_string)) as sound:
+    records = written(tmp_path, write)
+    with wave.open(io.BytesIO(records["tone"][1].audio.encoded_audio_string)) as sound:
         assert (sound.getframerate(), sound.getnframes()) == (8000, 800)
         played = np.frombuffer(sound.readframes(800), "<i2") / 32767
     assert np.allclose(played, tone.numpy(), atol=1e-4)
-    text = next(value for tag, (_, value) in found.items() if tag.startswith("note"))
+    text = next(value for tag, (_, value) in records.items() if tag.startswith("note"))
     assert b"**hello**" in text.tensor.string_val[0]
 
 
 def test_precision_over_recall(tmp_path):
     labels, scores = torch.tensor([0, 1, 1, 0]), torch.tensor([0.1, 0.9, 0.6, 0.4])
-    found = written(tmp_path, lambda w: w.add_pr_curve("pr", labels, scores, num_thresholds=5))
-    value = found["pr"][1]
+    records = written(tmp_path, lambda w: w.add_pr_curve("pr", labels, scores, num_thresholds=5))
+    value = records["pr"][1]
     assert value.metadata.plugin_data.plugin_name == "pr_curves"
     assert [dim.size for dim in value.tensor.tensor_shape.dim] == [6, 5]
 
 
 def test_settings_and_results(tmp_path):
-    found = written(
+    records = written(
         tmp_path, lambda w: w.add_hparams({"lr": 0.1, "net": "cnn"}, {"acc": torch.tensor(0.5)},
                                           {"net": ["cnn", "mlp"]}, run_name="first"),
     )  # fmt: skip
-    assert found["acc"][1].simple_value == 0.5
-    assert {"_hparams_/experiment", "_hparams_/session_start_info"} <= set(found)
+    assert records["acc"][1].simple_value == 0.5
+    assert {"_hparams_/experiment", "_hparams_/session_start_info"} <= set(records)
     with pytest.raises(ArgumentError, match=r"net='rnn' is not in hparam_domain_discrete"):
         SummaryWriter(tmp_path).add_hparams({"net": "rnn"}, {}, {"net": ["cnn"]})
 
@@ -182,10 +185,10 @@ def test_a_mesh_and_layouts(tmp_path):
         w.add_custom_scalars_multilinechart(["a", "b"], title="both")
         w.add_tensor("raw", torch.tensor([[1, 2]]))
 
-    found = written(tmp_path, write)
-    assert any(tag.startswith("cube") for tag in found)
-    assert "custom_scalars__config__" in found
-    assert np.frombuffer(found["raw"][1].tensor.tensor_content, np.int64).tolist() == [1, 2]
+    records = written(tmp_path, write)
+    assert any(tag.startswith("cube") for tag in records)
+    assert "custom_scalars__config__" in records
+    assert np.frombuffer(records["raw"][1].tensor.tensor_content, np.int64).tolist() == [1, 2]
 
 
 def test_the_graph_of_a_model(tmp_path):
