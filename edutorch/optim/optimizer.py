@@ -16,7 +16,7 @@ from typing import Any, Self
 from .. import backends
 from ..backends.numpy import Array
 from ..core.argument_checks import check_settings
-from ..core.precision import in_float32, is_half
+from ..core.precision import to_float32, is_half
 from ..core.source_location import CodeLocation, user_location
 from ..core.tensor import Tensor, array_of, wrap
 from ..errors import ArgumentError, GradientError, refuse_unknown_keywords, warn
@@ -200,9 +200,9 @@ class Optimizer(OptimizerHooks):
         if dtype.itemsize > 2 or not is_half(dtype):
             self.update(xp, group, param, grad, state)
             return
-        param32 = in_float32(param)
+        param32 = to_float32(param)
         state32 = {key: float32_copy(value) for key, value in state.items()}
-        self.update(xp, {**group, "rounded_to": dtype}, param32, in_float32(grad), state32)
+        self.update(xp, {**group, "rounded_to": dtype}, param32, to_float32(grad), state32)
         param[...] = param32
         for key, value in state32.items():
             original = state[key]
@@ -369,7 +369,7 @@ def float32_copy(value: Any) -> Any:
     array = array_of(value)
     if not hasattr(array, "dtype") or not is_half(array.dtype):
         return value
-    copy = in_float32(array)
+    copy = to_float32(array)
     return wrap(copy) if isinstance(value, Tensor) else copy
 
 

@@ -39,10 +39,8 @@ def swap_in_optimizer_params_and_state(
     (tensor(0.9000, requires_grad=True), tensor(4.9139, requires_grad=True))
     """
     groups = check_fits(optimizer, swapin_parameters, swapin_optim_state)
-    original_groups, original_state = (
-        [dict(group) for group in optimizer.param_groups],
-        optimizer.state,
-    )
+    original_groups = [dict(group) for group in optimizer.param_groups]
+    original_state = optimizer.state
     params = iter(swapin_parameters.values())
     state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
     try:

@@ -197,7 +197,9 @@ class AveragedModel(Module):
             lists[1].append(current)
         assert self.multi_avg_fn is not None
         for average_list, current_list in by_device_and_dtype.values():
-            self.multi_avg_fn(average_list, current_list, self.n_averaged.to(average_list[0].device))
+            self.multi_avg_fn(
+                average_list, current_list, self.n_averaged.to(average_list[0].device)
+            )
 
 
 @no_grad()

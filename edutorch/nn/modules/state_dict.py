@@ -301,10 +301,8 @@ def load_module_state(
             problems += [problem] if problem else []
         elif strict:
             missing.append(key)
-    has_extra, extra_key = (
-        has_extra_state(module, "set_extra_state"),
-        prefix + _EXTRA_STATE_KEY_SUFFIX,
-    )
+    has_extra = has_extra_state(module, "set_extra_state")
+    extra_key = prefix + _EXTRA_STATE_KEY_SUFFIX
     if has_extra and extra_key in state:
         module.set_extra_state(state[extra_key])
     elif strict and has_extra != (extra_key in state):
