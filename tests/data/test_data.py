@@ -1,4 +1,4 @@
-"""Data sets, samplers and the loader, compared with PyTorch where it can be."""
+"""Datasets, samplers and the loader, compared with PyTorch where possible."""
 
 from __future__ import annotations
 

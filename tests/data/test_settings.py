@@ -1,4 +1,4 @@
-"""What a DataLoader and its parts accept and refuse, and PyTorch's smaller names."""
+"""Valid and invalid arguments of a DataLoader and its parts, and PyTorch's less common names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a DataLoader that its batches alone do not show."""
+"""Internals of a DataLoader that its batches alone do not show."""
 
 from __future__ import annotations
 

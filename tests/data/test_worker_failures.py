@@ -1,4 +1,4 @@
-"""What is said when something goes wrong in a worker, and that nothing is left behind."""
+"""Errors in workers: their messages, and that no process or memory is left behind."""
 
 from __future__ import annotations
 

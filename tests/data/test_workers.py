@@ -1,4 +1,4 @@
-"""Batches from workers: the same ones, in the same order, whatever travels."""
+"""Batches from workers: the same ones, in the same order, for all types of samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kills and interrupts data loaders at random moments, and looks what they leave behind.
+"""Kills and interrupts data loaders at random moments, and checks what they leave behind.
 
     python tests/data/trials.py COUNT SEED
 

@@ -16,7 +16,7 @@ os.environ.setdefault("EDUTORCH_KERNELS", "off")
 
 from .judge import Finding  # noqa: E402
 from .known import OPEN  # noqa: E402
-from .report import heading, is_silent, summary, written  # noqa: E402
+from .report import format_findings, heading, is_silent, summary  # noqa: E402
 from .session import Session  # noqa: E402
 from .targets import all_targets  # noqa: E402
 
@@ -43,13 +43,13 @@ def main(arguments: list[str] | None = None) -> int:
         print(heading(finding), file=sys.stderr, flush=True)
         if asked.write:  # at once: a run may be stopped
             with asked.write.open("a") as file:
-                print(written([finding]), file=file)
+                print(format_findings([finding]), file=file)
 
     report = Session((edutorch, torch), targets, asked.seed).run(60 * asked.minutes, tell)
     findings = [f for f in report.findings if f.key not in OPEN]
     if asked.silent:
         findings = [finding for finding in findings if is_silent(finding)]
-    text = written(findings)
+    text = format_findings(findings)
     print(text)
     print(summary(report, targets))
     if asked.write:

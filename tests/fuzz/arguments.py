@@ -1,4 +1,4 @@
-"""Random arguments: by a parameter's name (see `choices.py`), then by its annotation."""
+"""Random arguments, chosen by a parameter's name (see `choices.py`), then by its annotation."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class Drawer:
         mode = self.mode if self.mode != "out" or target.has_out else "backward"
         if RANDOM.fullmatch(target.path):
             mode = "forward"
-        return self.finished(
+        return self.finish(
             Call(target.path, tuple(args), settings, inputs, mode, rng.random() < 0.7)
         )
 
-    def finished(self, call: Call) -> Call:
+    def finish(self, call: Call) -> Call:
         """Let tensors want gradients where the mode takes some."""
         if call.mode in ("forward", "out"):
             return call
@@ -371,7 +371,7 @@ class Drawer:
             fill = rng.choice(("unit", "normal", "positive", "ones", "zeros", "ties", "edges"))
             inputs = (self.spec(base, self.dtype, fill),)
         mode = rng.choice(("forward", "backward", "second"))
-        return self.finished(Call(f"{self.target.path}.{question}", (), settings, inputs, mode))
+        return self.finish(Call(f"{self.target.path}.{question}", (), settings, inputs, mode))
 
     def draw_optimizer(self) -> Call:
         """Return some steps of an optimizer."""

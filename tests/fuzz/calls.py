@@ -1,4 +1,4 @@
-"""A call as data, and how a library carries it out."""
+"""A call as data, and its execution by a library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two outcomes agree, by a tolerance per dtype; float64 decides who is right if not."""
+"""Comparison of two outcomes with a tolerance per dtype; float64 decides which one is right."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .calls import Call, Dtype, Outcome, Result, resolve, run_call
 from .known import RANDOM, UNIQUE_OUTPUTS, reason_different
 from .open_choices import with_our_choice
 from .references import corrected
-from .tensors import TensorSpec, largest, numbers_of, numpy_dtype, smallest
+from .tensors import TensorSpec, largest, numpy_dtype, smallest, values_of
 
 TOLERANCE = {
     "float64": 1e-9, "float32": 2e-5, "float16": 6e-3, "bfloat16": 5e-2,
@@ -90,7 +90,9 @@ def examine(call: Call, library: Any, torch: Any, announce: Any = None) -> Verdi
     if announce:
         announce("PyTorch")
     difference = compare(call, ours, theirs, torch)
-    if difference is None or reason_different(call.path, *difference, tensors_of(call), words_of(call)):
+    if difference is None or reason_different(
+        call.path, *difference, tensors_of(call), words_of(call)
+    ):
         return Verdict(theirs.error is None)
     return Verdict(theirs.error is None, Finding(call, *difference))
 
@@ -112,7 +114,7 @@ def words_of(call: Call) -> set[str]:
 
 def tensors_of(call: Call) -> list[np.ndarray]:
     """Return the numbers of a call's tensors, 16-bit ones as they are in float32."""
-    arrays = [(spec.dtype, numbers_of(spec)) for spec in call.specs()]
+    arrays = [(spec.dtype, values_of(spec)) for spec in call.specs()]
     return [a.astype("float32") if name.endswith("float16") else a for name, a in arrays]
 
 
@@ -137,7 +139,7 @@ def compare(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> tuple[str
     return None
 
 
-def said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}"
 
 
@@ -145,18 +147,18 @@ def compare_errors(call: Call, ours: Outcome, theirs: Outcome) -> tuple[str, str
     """Compare what is refused; an error of ours that names no op is unclear."""
     mine, other = ours.error, theirs.error
     if mine is not None and not is_clear(call, mine, other):
-        wanted = said(other) if other else "a result"
-        return f"unclear error {ours.stage}", f"here {said(mine)}; PyTorch: {wanted}"
+        wanted = error_line(other) if other else "a result"
+        return f"unclear error {ours.stage}", f"here {error_line(mine)}; PyTorch: {wanted}"
     if other is None and mine is not None:
         if all(0 in result.shape for result in theirs.results if result.dtype != "sequence"):
             return None  # of nothing PyTorch's kernels ask nothing
-        return f"refused {ours.stage}", f"here {said(mine)}; PyTorch answers"
+        return f"refused {ours.stage}", f"here {error_line(mine)}; PyTorch answers"
     if mine is None and other is not None and theirs.stage == "forward":
         text = str(other)
         if any(words in text for words in (*LACKS_KERNEL, *OTHER_SIGNATURE)):
             return None
         if call.mode == "out" or not any(words in text for words in DTYPE_WORDS):
-            return "accepted", f"PyTorch {said(other)}"
+            return "accepted", f"PyTorch {error_line(other)}"
     return None
 
 
@@ -243,7 +245,7 @@ def compare_results(
         )
     if RANDOM.fullmatch(call.path) or not isinstance(mine.value, np.ndarray):
         return None
-    wrong = wrong_numbers(mine, wanted, judge, no_derivative(call, mine))
+    wrong = find_wrong_value(mine, wanted, judge, no_derivative(call, mine))
     if wrong is None:
         return None
     width = " 16 bits" if mine.dtype in ("float16", "bfloat16") else ""
@@ -254,7 +256,7 @@ def no_derivative(call: Call, mine: Result) -> Any:
     """Return where a derivative is by a number that is NaN: there it is a convention."""
     is_forward = mine.label.startswith("jvp1")
     specs = [spec for spec in call.specs() if spec.grad]
-    leaves = [as_viewed(spec) if is_forward else numbers_of(spec) for spec in specs]
+    leaves = [apply_view(spec) if is_forward else values_of(spec) for spec in specs]
     label = re.fullmatch(r"(gradient|second)(\d+)", mine.label)
     if label is not None:
         leaves = leaves[int(label[2]) : int(label[2]) + 1]
@@ -267,9 +269,9 @@ def no_derivative(call: Call, mine: Result) -> Any:
     return skipped
 
 
-def as_viewed(spec: TensorSpec) -> np.ndarray:
+def apply_view(spec: TensorSpec) -> np.ndarray:
     """Return the values of the view that a function is given."""
-    values = numbers_of(spec)
+    values = values_of(spec)
     if not spec.shape or spec.layout == "contiguous":
         return values
     if spec.layout == "transposed":
@@ -283,12 +285,14 @@ def as_viewed(spec: TensorSpec) -> np.ndarray:
     return np.moveaxis(values, -1, 1) if len(spec.shape) > 1 else values
 
 
-def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = False) -> str | None:
+def find_wrong_value(
+    mine: Result, wanted: Result, judge: Judge, skipped: Any = False
+) -> str | None:
     """Return the first number that is neither PyTorch's nor float64's, in words, or None."""
     name = mine.dtype.removeprefix("python ")
     name = {"float": "float64", "complex": "complex128"}.get(name, name)
     if name not in TOLERANCE:
-        return wrong_integers(mine, wanted, judge)
+        return find_wrong_integer(mine, wanted, judge)
     tolerance = max(TOLERANCE[dtype_name] for dtype_name in (name, *narrower_dtypes(judge.call)))
     tolerance = max(tolerance, coarser(judge.call, mine.label))
     base = {"complex64": "float32", "complex128": "float64"}.get(name, name)
@@ -302,7 +306,7 @@ def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = Fal
             return None
         right = judge.result(mine.label)
         if right is not None and right.shape == mine.shape and isinstance(right.value, np.ndarray):
-            rounded = overflowing(right.value, base)
+            rounded = apply_overflow(right.value, base)
             allowed = judge.allowed(right, tolerance, unit_of(base)) + 4 * smallest(base)
             allowed = np.maximum(allowed, as_inexact(wanted.value, right.value, tolerance))
             bad &= ~agree(mine.value, rounded, allowed)
@@ -317,7 +321,7 @@ def wrong_numbers(mine: Result, wanted: Result, judge: Judge, skipped: Any = Fal
             f"{judged!s} in float64 ({int(bad.sum())} of {bad.size})")  # fmt: skip
 
 
-def wrong_integers(mine: Result, wanted: Result, judge: Judge) -> str | None:
+def find_wrong_integer(mine: Result, wanted: Result, judge: Judge) -> str | None:
     bad = np.asarray(mine.value != wanted.value)
     if not bad.any():
         return None
@@ -330,7 +334,7 @@ def wrong_integers(mine: Result, wanted: Result, judge: Judge) -> str | None:
     return f"at {index} {mine.value[index]!s} here, {wanted.value[index]!s} in PyTorch"
 
 
-def overflowing(value: np.ndarray, name: str) -> np.ndarray:
+def apply_overflow(value: np.ndarray, name: str) -> np.ndarray:
     """Return numbers as a dtype keeps them that has no larger ones than its largest."""
     if np.iscomplexobj(value):
         return value
@@ -381,7 +385,7 @@ def unit_of(name: str) -> float:
 
 def by_convention(mine: np.ndarray, wanted: np.ndarray, judge: Judge) -> Any:
     """Return where the order of the steps decides: complex numbers at ∞, sums that get there."""
-    leaves = [(spec.dtype, numbers_of(spec)) for spec in judge.call.specs() if spec.is_float]
+    leaves = [(spec.dtype, values_of(spec)) for spec in judge.call.specs() if spec.is_float]
     sizes = [np.abs(x.astype(complex)) / largest(name.replace("complex64", "float32"))
              for name, x in leaves]  # fmt: skip
     is_complex = np.iscomplexobj(mine) or any(np.iscomplexobj(x) for _, x in leaves)

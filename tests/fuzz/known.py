@@ -1,4 +1,4 @@
-"""What the fuzzer leaves out, and why; and where edutorch differs from PyTorch on purpose."""
+"""Calls that the fuzzer skips, and intended differences from PyTorch, with reasons."""
 
 from __future__ import annotations
 

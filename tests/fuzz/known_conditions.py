@@ -1,4 +1,4 @@
-"""Where edutorch differs from PyTorch on purpose for some arguments only."""
+"""Intended differences from PyTorch that depend on the arguments."""
 
 from __future__ import annotations
 

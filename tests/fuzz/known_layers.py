@@ -1,4 +1,4 @@
-"""Where layers, optimizers and distributions differ from PyTorch on purpose."""
+"""Intended differences from PyTorch in layers, optimizers and distributions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finding made small: fewer settings, plainer layouts, smaller tensors, rounder numbers."""
+"""Minimisation of a finding: fewer settings, simpler layouts, smaller tensors, rounder values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .calls import Call
-from .tensors import TensorSpec, numbers_of, storage_shape
+from .tensors import TensorSpec, storage_shape, values_of
 
 MOST_TRIALS = 120
 MOST_VALUES = 16
@@ -46,7 +46,7 @@ def simpler(call: Call) -> Iterator[Call]:
     yield from smaller_axes(call)
     yield from map_specs(call, lambda s: replace(s, grad=False))
     for fill in ("ones", "zeros", "ties", "normal"):
-        yield from map_specs(call, lambda s, fill=fill: refilled(s, fill))
+        yield from map_specs(call, lambda s, fill=fill: refill(s, fill))
     yield from map_specs(call, with_values)
     yield from rounder_values(call)
 
@@ -71,7 +71,7 @@ def change_one(call: Call, position: int, spec: TensorSpec) -> Call:
     return call.change(at_position)
 
 
-def refilled(spec: TensorSpec, fill: str) -> TensorSpec:
+def refill(spec: TensorSpec, fill: str) -> TensorSpec:
     plain = ("ones", "zeros", "ties", "normal")
     if spec.values is not None or spec.fill in ("index", "mask", "spd", "simplex"):
         return spec
@@ -105,7 +105,7 @@ def with_values(spec: TensorSpec) -> TensorSpec:
     count = int(np.prod(storage_shape(spec.shape, spec.layout)))
     if spec.values is not None or not 0 < count <= MOST_VALUES or spec.dtype == "bool":
         return spec
-    values = numbers_of(spec).reshape(-1)
+    values = values_of(spec).reshape(-1)
     if values.dtype.kind == "V" or spec.dtype == "bfloat16":
         values = values.astype(float)
     return replace(spec, values=tuple(values.tolist()))

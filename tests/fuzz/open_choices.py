@@ -54,11 +54,13 @@ def with_our_choice(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> A
     spec = next(call.specs())
     input = view_of(make(replace(spec, grad=False), torch), spec)
     dim = call.settings.get("dim", -1)
-    if not is_right(call, *(taken(torch, input, dim, r.value) for r in (mine, wanted)), input):
+    if not is_right(
+        call, *(take_values(torch, input, dim, r.value) for r in (mine, wanted)), input
+    ):
         return None
     if EACH_ONCE.fullmatch(call.path) and taken_twice(mine.value, dim):
         return None
-    return Choosing(torch, call.path.rpartition(".")[2], choosing(call, torch, mine.value))
+    return Choosing(torch, call.path.rpartition(".")[2], make_chooser(call, torch, mine.value))
 
 
 def with_our_bounds(call: Call, ours: Outcome, theirs: Outcome, torch: Any) -> Any:
@@ -98,7 +100,7 @@ def indices_in(outcome: Outcome) -> Result | None:
     return None
 
 
-def taken(torch: Any, input: Any, dim: int, indices: np.ndarray) -> Any:
+def take_values(torch: Any, input: Any, dim: int, indices: np.ndarray) -> Any:
     """Return the numbers at indices of an axis, which the indices may lack."""
     index = torch.from_numpy(np.array(indices, order="C"))
     if index.ndim == input.ndim:
@@ -125,7 +127,7 @@ def taken_twice(indices: np.ndarray, dim: int) -> bool:
     return bool((np.diff(ordered, axis=dim) == 0).any())
 
 
-def choosing(call: Call, torch: Any, indices: np.ndarray) -> Callable[..., Any]:
+def make_chooser(call: Call, torch: Any, indices: np.ndarray) -> Callable[..., Any]:
     """Return a function that takes numbers at indices, in place of the one that looks for them."""
     dim = call.settings.get("dim", -1)
 
@@ -133,7 +135,7 @@ def choosing(call: Call, torch: Any, indices: np.ndarray) -> Callable[..., Any]:
         chosen = torch.from_numpy(np.array(indices, order="C"))
         if call.path.endswith("argsort"):
             return chosen if out is None else out.copy_(chosen)
-        values = taken(torch, input, dim, indices)
+        values = take_values(torch, input, dim, indices)
         if out is None:
             return values, chosen
         return out[0].copy_(values), out[1].copy_(chosen)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tests.fuzz import session, worker
-from tests.fuzz.report import written
+from tests.fuzz.report import format_findings
 from tests.fuzz.session import Session
 from tests.fuzz.targets import all_targets
 
@@ -53,7 +53,7 @@ def main() -> None:
     session.TRIALS_OF_A_HANG = 3
     targets = [target for target in all_targets(torch) if target.path in (*FAULTS, *HEALTHY)]
     report = Session((Planted(), torch), targets, seed=3).run(16.0)
-    print(written(report.findings))
+    print(format_findings(report.findings))
     print(report.valid.total(), "valid calls")
 
 

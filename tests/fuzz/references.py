@@ -45,7 +45,7 @@ def corrected(call: Call, torch: Any) -> Any:
 # Distributions -------------------------------------------------------------------------------
 
 
-def clamped_at(call: Call) -> float:
+def clamp_limit(call: Call) -> float:
     """Return how near to 0 and 1 the probabilities of a call may come."""
     dtype = next(call.specs()).dtype
     if "logits" in call.settings and dtype.endswith("float16"):
@@ -55,7 +55,7 @@ def clamped_at(call: Call) -> float:
 
 def continuous_bernoulli(call: Call, torch: Any) -> Any:
     """All from integrals of eᵗˢ over [0, 1], where nothing cancels; see Loaiza-Ganem 2019."""
-    eps = clamped_at(call)
+    eps = clamp_limit(call)
     nodes, weights = torch.from_numpy(NODES), torch.from_numpy(WEIGHTS)
 
     class Integrated(torch.distributions.ContinuousBernoulli):

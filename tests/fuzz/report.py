@@ -1,4 +1,4 @@
-"""Findings and a run's numbers as text."""
+"""Findings and statistics of a run as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ SILENT = ORDER[: ORDER.index("unclear error")]
 
 
 def severity(finding: Finding) -> int:
-    return next((i for i, prefix in enumerate(ORDER) if finding.kind.startswith(prefix)), len(ORDER))
+    return next(
+        (i for i, prefix in enumerate(ORDER) if finding.kind.startswith(prefix)), len(ORDER)
+    )
 
 
 def is_silent(finding: Finding) -> bool:
@@ -30,7 +32,7 @@ def heading(finding: Finding) -> str:
     return f"{finding.call.path}: {finding.kind}: {finding.detail}"
 
 
-def written(findings: list[Finding]) -> str:
+def format_findings(findings: list[Finding]) -> str:
     """Return findings, the worst first, each with a script."""
     parts = []
     for finding in sorted(findings, key=lambda f: (severity(f), f.call.path)):
@@ -52,7 +54,7 @@ def summary(report: Report, targets: list[Target]) -> str:
         f"{report.valid.total()} valid calls of {len(targets) - len(missed)} functions in "
         f"{report.cpu_seconds / 60:.1f} minutes of processor time: "
         f"{report.valid_per_minute:.0f} a minute",
-        f"findings: {', '.join(f'{n} {category}' for category, n in counts.most_common()) or 'none'}",
+        f"findings: {', '.join(f'{n} {name}' for name, n in counts.most_common()) or 'none'}",
         f"never reached ({len(missed)} of {len(targets)}): {' '.join(missed) or 'none'}",
     ]
     if report.torch_died:

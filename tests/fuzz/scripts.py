@@ -1,4 +1,4 @@
-"""A call written as a script of a few lines, which runs with either library."""
+"""Formats a call as a script of a few lines, which runs with either library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .calls import Call, Dtype
-from .tensors import TensorSpec, numbers_of, storage_shape, view_text
+from .tensors import TensorSpec, storage_shape, values_of, view_text
 
 MOST_VALUES = 64
 """So many numbers are written out; more are drawn by NumPy, as the fuzzer drew them."""
@@ -24,9 +24,9 @@ class Script:
 
     def text(self) -> str:
         call = self.call
-        args = [self.written(value) for value in call.args]
-        settings = [f"{key}={self.written(value)}" for key, value in call.settings.items()]
-        inputs = [self.written(value) for value in call.inputs]
+        args = [self.format_argument(value) for value in call.args]
+        settings = [f"{key}={self.format_argument(value)}" for key, value in call.settings.items()]
+        inputs = [self.format_argument(value) for value in call.inputs]
         self.make_output(args, settings, inputs)
         if call.mode in ("backward", "second", "strict", "autocast", "compile") and self.leaves:
             self.write_gradients()
@@ -83,14 +83,14 @@ class Script:
                 f"print(torch.autograd.grad(sum(seconds), [{leaves}], allow_unused=True))",
             ]
 
-    def written(self, value: Any) -> str:
+    def format_argument(self, value: Any) -> str:
         """Return an argument as Python; a tensor gets a line and a name of its own."""
         if isinstance(value, TensorSpec):
             return self.tensor(value)
         if isinstance(value, Dtype):
             return f"torch.{value.name}"
         if isinstance(value, (list, tuple)):
-            items = ", ".join(self.written(item) for item in value)
+            items = ", ".join(self.format_argument(item) for item in value)
             comma = "," if len(value) == 1 and isinstance(value, tuple) else ""
             return f"[{items}]" if isinstance(value, list) else f"({items}{comma})"
         if isinstance(value, float) and not np.isfinite(value):
@@ -103,7 +103,7 @@ class Script:
         grad = ", requires_grad=True" if spec.grad else ""
         shape = storage_shape(spec.shape, spec.layout)
         if int(np.prod(shape)) <= MOST_VALUES:
-            values = numbers_of(spec)
+            values = values_of(spec)
             listed = values.tolist() if spec.dtype != "bfloat16" else values.astype(float).tolist()
             text = repr(listed).replace("nan", 'float("nan")').replace("inf", 'float("inf")')
             made = f"torch.tensor({text}, dtype=torch.{spec.dtype}{grad})"

@@ -1,4 +1,4 @@
-"""A run of the fuzzer: a worker at a time, replaced when it hangs or crashes."""
+"""A run of the fuzzer: one worker process at a time, replaced when it hangs or crashes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Session:
                 block, findings, valid, spent = here.recv()
             except (EOFError, ConnectionResetError):
                 self.report.cpu_seconds = before + spent + CPU_SECONDS_PER_CALL
-                return self.bury(process, Journal(memory), tell)
+                return self.report_death(process, Journal(memory), tell)
             self.report.valid += valid
             self.report.blocks += 1
             self.report.cpu_seconds = before + spent
@@ -90,7 +90,7 @@ class Session:
                 if tell:
                     tell(finding)
 
-    def bury(self, process: Any, journal: Journal, tell: Any) -> int:
+    def report_death(self, process: Any, journal: Journal, tell: Any) -> int:
         """Find out what a worker died of; return the block after the one it was at."""
         process.join()
         block, call, library = journal.read()

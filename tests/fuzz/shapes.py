@@ -1,4 +1,4 @@
-"""Random shapes that fit together: a contract per function, a letter per axis.
+"""Random matching shapes: a contract per function, with a letter per axis.
 
 "nk km" gives a matrix of (n, k) and one of (k, m). `*` stands for any leading axes, the same
 wherever it occurs; a digit for an axis of that size; `-` for an argument left out. Who has no

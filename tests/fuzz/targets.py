@@ -1,4 +1,4 @@
-"""Which calls there are: read from the signatures of edutorch's public functions."""
+"""The targets of the fuzzer, read from the signatures of edutorch's public functions."""
 
 from __future__ import annotations
 

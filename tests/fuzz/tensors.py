@@ -1,4 +1,4 @@
-"""A tensor as data: both libraries make the same one from it, and a script can be written of it."""
+"""A tensor as data, from which both libraries make the same tensor, and a script can be written."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def base_of(spec: TensorSpec) -> str:
     return {"complex64": "float32", "complex128": "float64"}.get(name, name)
 
 
-def numbers_of(spec: TensorSpec) -> np.ndarray:
+def values_of(spec: TensorSpec) -> np.ndarray:
     """Return the values of the contiguous tensor behind a spec, rounded to its dtype."""
     shape = storage_shape(spec.shape, spec.layout)
     name = spec.through or spec.dtype
@@ -182,7 +182,7 @@ def numbers_of(spec: TensorSpec) -> np.ndarray:
         if name in COMPLEX:
             drawn = drawn + 1j * np.asarray(rng.standard_normal(shape))
     rounded = round_to(drawn, name)
-    return nudged(rounded, name, spec.nudge) if spec.nudge else rounded
+    return perturb(rounded, name, spec.nudge) if spec.nudge else rounded
 
 
 def round_to(drawn: np.ndarray, name: str) -> np.ndarray:
@@ -205,7 +205,7 @@ def round_to(drawn: np.ndarray, name: str) -> np.ndarray:
         return drawn.astype(name)
 
 
-def nudged(rounded: np.ndarray, name: str, seed: int) -> np.ndarray:
+def perturb(rounded: np.ndarray, name: str, seed: int) -> np.ndarray:
     """Move each number by at most half a unit in the last place of its dtype."""
     unit = float(ml_dtypes.finfo(numpy_dtype({"complex64": "float32"}.get(name, name).replace(
         "complex128", "float64"))).eps)  # fmt: skip
@@ -217,7 +217,7 @@ def nudged(rounded: np.ndarray, name: str, seed: int) -> np.ndarray:
 
 def make(spec: TensorSpec, torch: Any, device: str = "cpu") -> Any:
     """Return the contiguous tensor behind a spec, a leaf; `view_of` leads on to the argument."""
-    values = numbers_of(spec)
+    values = values_of(spec)
     if spec.nudge or spec.dtype != (spec.through or spec.dtype):
         values = values.astype(spec.dtype)
     if values.dtype == ml_dtypes.bfloat16:

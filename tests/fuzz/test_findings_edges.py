@@ -245,7 +245,9 @@ def test_a_derivative_beside_a_narrower_operand_has_all_its_digits(name, dtype):
     for position in range(len(op.inputs)):
         results = []
         for narrow in (getattr(edutorch, dtype), edutorch.float64):
-            operands = [edutorch.tensor(v, dtype=edutorch.float64) for v in values[: len(op.inputs)]]
+            operands = [
+                edutorch.tensor(v, dtype=edutorch.float64) for v in values[: len(op.inputs)]
+            ]
             operands[position] = edutorch.tensor(values[position], dtype=narrow)
             leaves = [x.requires_grad_() for i, x in enumerate(operands) if i != position]
             try:

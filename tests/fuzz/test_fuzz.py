@@ -21,10 +21,10 @@ from tests.fuzz.calls import Call, run_call
 from tests.fuzz.known import OPEN, reason_different
 from tests.fuzz.minimise import minimise
 from tests.fuzz.references import REFERENCES, Corrected, corrected
-from tests.fuzz.report import written
+from tests.fuzz.report import format_findings
 from tests.fuzz.scripts import script
 from tests.fuzz.targets import all_targets
-from tests.fuzz.tensors import DTYPES, FILLS, LAYOUTS, TensorSpec, make, numbers_of, view_of
+from tests.fuzz.tensors import DTYPES, FILLS, LAYOUTS, TensorSpec, make, values_of, view_of
 from tests.oracle import require_torch
 
 pytestmark = pytest.mark.oracle
@@ -59,7 +59,7 @@ def test_a_wrong_value_is_found_and_made_small(torch):
     hunter = worker_for(torch, Changed(torch, "cumsum", wrong), "cumsum")
     findings = [finding for block in range(4) for finding in hunter.run_block(block)]
     values = [finding for finding in findings if finding.kind == "value"]
-    assert values, written(findings)
+    assert values, format_findings(findings)
     (spec,) = values[0].call.specs()
     assert spec.size <= 6 and spec.layout == "contiguous"
     assert "output = torch.cumsum(x" in script(values[0].call)
@@ -256,7 +256,9 @@ def test_any_right_index_of_equal_numbers_is_right(torch, indices, factor, kind,
         pair = input[index] * factor, index
         return pair if out is None else tuple(a.copy_(b) for a, b in zip(out, pair, strict=True))
 
-    verdict = judge.examine(Call("topk", (TIES, 2), mode=mode), Changed(torch, "topk", other), torch)
+    verdict = judge.examine(
+        Call("topk", (TIES, 2), mode=mode), Changed(torch, "topk", other), torch
+    )
     assert (verdict.finding and verdict.finding.kind.split()[0].replace("forward", "value")) == kind
 
 
@@ -317,9 +319,9 @@ def test_both_libraries_make_the_same_tensor(torch, layout):
 
 def test_the_judge_gets_the_same_numbers():
     spec = TensorSpec((50,), "float16", seed=1)
-    assert (numbers_of(spec) == numbers_of(spec.wide())).all()
-    moved = numbers_of(spec.wide(nudge=1))
-    assert 0 < np.abs(moved / numbers_of(spec) - 1).max() <= 2.0**-10
+    assert (values_of(spec) == values_of(spec.wide())).all()
+    moved = values_of(spec.wide(nudge=1))
+    assert 0 < np.abs(moved / values_of(spec) - 1).max() <= 2.0**-10
 
 
 def test_a_run_is_reproducible(torch):

@@ -35,7 +35,7 @@ TAKEN = re.compile(
 of its own.)"""
 
 
-def spoiled(call: Call, target: Target) -> Iterator[tuple[Parameter, str, Call]]:
+def spoil(call: Call, target: Target) -> Iterator[tuple[Parameter, str, Call]]:
     """Yield the call with each flag and integer replaced by what is none."""
     for parameter in target.parameters:
         name = parameter.name
@@ -54,7 +54,7 @@ def test_flags_and_integers_are_looked_at(torch):
     for target in all_targets(torch):
         wanted = any(parameter.annotation in WRONG for parameter in target.parameters)
         call = None if target.is_class or not wanted else valid_call(target)
-        for parameter, title, wrong in spoiled(call, target) if call else ():
+        for parameter, title, wrong in spoil(call, target) if call else ():
             error = run_call(wrong, edutorch).error
             shown = f"{target.path}({parameter.name}={title})"
             tried += 1

@@ -50,7 +50,7 @@ def with_argument(call: Call, target: Target, parameter: Parameter, value: Any) 
     return replace(call, args=(*call.args[:index], value, *call.args[index + 1 :]))
 
 
-def spoiled(call: Call, target: Target) -> Iterator[tuple[Parameter, str, Call]]:
+def spoil(call: Call, target: Target) -> Iterator[tuple[Parameter, str, Call]]:
     """Yield the call with each setting that is a number replaced."""
     for parameter in target.parameters:
         name, is_number = parameter.name, not NO_NUMBERS.search(parameter.annotation)
@@ -79,7 +79,7 @@ def test_a_setting_of_a_wrong_type_is_named(torch, pattern):
     unclear, tried = [], 0
     for target in all_targets(torch):
         call = valid_call(target) if re.fullmatch(pattern, target.path) else None
-        for parameter, title, wrong in spoiled(call, target) if call else ():
+        for parameter, title, wrong in spoil(call, target) if call else ():
             error = run_call(wrong, edutorch).error
             tried += 1
             if error is not None and not is_named(error, target, parameter):

@@ -1,4 +1,4 @@
-"""A process that makes random calls, one block of them per target, and tells what it finds."""
+"""A worker process, which makes random calls, one block per target, and sends its findings."""
 
 from __future__ import annotations
 

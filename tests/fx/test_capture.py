@@ -1,4 +1,4 @@
-"""Capturing by running: what comes out is what ran, whole steps included."""
+"""Captured graphs contain exactly the ops that ran, including whole training steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs that can be changed: nodes, insertion, erasing, code, running."""
+"""Graphs: nodes, insertion, erasing, generated code, interpreters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes keep every bit, and do what their names say."""
+"""Optimization passes preserve every bit, and simplify as documented."""
 
 from __future__ import annotations
 

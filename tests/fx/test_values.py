@@ -1,4 +1,4 @@
-"""What a graph remembers of arrays and simple values that it was captured with."""
+"""Helpers of captures for arrays and simple values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors from nested lists: PyTorch's types and shapes, and errors that name the place."""
+"""Tensors from nested lists: PyTorch's dtypes and shapes, and errors that name the position."""
 
 from __future__ import annotations
 

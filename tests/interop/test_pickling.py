@@ -1,4 +1,4 @@
-"""Tensors as copies and across processes: what goes with them, and what stays behind."""
+"""Copying and pickling of tensors: which attributes are preserved."""
 
 from __future__ import annotations
 

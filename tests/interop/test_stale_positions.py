@@ -1,4 +1,4 @@
-"""Positions, masks and second results are saved as they are: later writes change nothing."""
+"""Saved indices, masks and second results are copies: later writes have no effect."""
 
 from __future__ import annotations
 

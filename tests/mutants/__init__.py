@@ -1,1 +1,1 @@
-"""Faults planted one at a time: which does a test notice? `python -m tests.mutants`."""
+"""Mutation testing: which planted faults does a test detect? `python -m tests.mutants`."""

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from .areas import AREAS
 from .coverage_map import CoverageMap, measure
-from .draw import draw, named
+from .draw import draw, mutant_name
 from .operators import Mutant
 from .running import Copy, Verdict
 from .update import keep_sources, update
@@ -50,7 +50,7 @@ def run(mutants: list[Mutant], processes: int) -> list[Verdict]:
             while not waiting.empty():
                 verdict = copy.try_mutant(waiting.get(), tests)
                 verdicts.append(verdict)
-                print(described(verdict), flush=True)
+                print(describe_mutant(verdict), flush=True)
         finally:
             copy.close()
 
@@ -62,10 +62,12 @@ def run(mutants: list[Mutant], processes: int) -> list[Verdict]:
     return verdicts
 
 
-def described(verdict: Verdict) -> str:
+def describe_mutant(verdict: Verdict) -> str:
     mutant = verdict.mutant
     word = "killed" if verdict.killed else "LIVES "
-    return f"{word} {mutant.operator}, line {mutant.line}, {named(mutant)}  [{verdict.by[:120]}]"
+    return (
+        f"{word} {mutant.operator}, line {mutant.line}, {mutant_name(mutant)}  [{verdict.by[:120]}]"
+    )
 
 
 def write_sample(by_area: dict[str, list[Verdict]], count: int) -> None:
@@ -79,7 +81,7 @@ def write_sample(by_area: dict[str, list[Verdict]], count: int) -> None:
     lines = ["# Faults that a test notices: the slow suite plants them again.", "[killed]"]
     for verdict in chosen:
         test = verdict.by.removeprefix("FAILED ").partition(" - ")[0]
-        lines.append(f"{json.dumps(named(verdict.mutant))} = {json.dumps(test)}")
+        lines.append(f"{json.dumps(mutant_name(verdict.mutant))} = {json.dumps(test)}")
     SAMPLE.write_text("\n".join(lines) + "\n")
 
 
@@ -115,7 +117,9 @@ def main() -> int:
     drawn = draw(options.count, options.seed, areas)
     known = equivalents()
     in_turn = itertools.chain.from_iterable(itertools.zip_longest(*drawn.values()))
-    tried = [mutant for mutant in in_turn if mutant is not None and named(mutant) not in known]
+    tried = [
+        mutant for mutant in in_turn if mutant is not None and mutant_name(mutant) not in known
+    ]
     verdicts = {verdict.mutant: verdict for verdict in run(tried, options.processes)}
     by_area = {
         area: [verdicts[mutant] for mutant in mutants if mutant in verdicts]
@@ -124,7 +128,9 @@ def main() -> int:
     print(table(by_area))
     if options.sample:
         write_sample(by_area, options.sample)
-    left_out = [named(m) for mutants in drawn.values() for m in mutants if named(m) in known]
+    left_out = [
+        mutant_name(m) for mutants in drawn.values() for m in mutants if mutant_name(m) in known
+    ]
     for name in left_out:
         print(f"left out, it changes nothing: {name} ({known[name]})")
     return 0

@@ -15,7 +15,7 @@ AREAS: dict[str, tuple[str, ...]] = {
     "serialization": ("edutorch/serialization",),
     "amp": ("edutorch/amp",),
     "kernels": ("edutorch/kernels",),
-    "compile": ("edutorch/compiling", "edutorch/compat/compiler.py", "edutorch/fx"),
+    "compile": ("edutorch/compilation", "edutorch/compat/compiler.py", "edutorch/fx"),
     "viz": ("edutorch/viz",),
     "train": ("edutorch/train.py", "edutorch/train", "edutorch/profiler"),
     "widgets": ("widgets",),

@@ -1,4 +1,4 @@
-"""Which tests run which line: measured once, by `python -m tests.mutants --measure`."""
+"""The coverage map: which tests run which line, measured by `python -m tests.mutants --measure`."""
 
 from __future__ import annotations
 

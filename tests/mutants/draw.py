@@ -1,4 +1,4 @@
-"""Draws mutants by a seed: some in each area, the rest by how much there is to plant."""
+"""Draws mutants by a seed: a minimum per area, the rest in proportion to the candidates."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def draw(count: int, seed: int, areas: list[str] | None = None) -> dict[str, lis
     total = sum(map(len, pools.values()))
     spare = max(0, count - least * len(names))
     return {
-        area: drawn_of(pool, least + round(spare * len(pool) / total), f"{seed} {area}")
+        area: sample_pool(pool, least + round(spare * len(pool) / total), f"{seed} {area}")
         for area, pool in pools.items()
     }
 
 
-def drawn_of(pool: list[Mutant], count: int, seed: str) -> list[Mutant]:
+def sample_pool(pool: list[Mutant], count: int, seed: str) -> list[Mutant]:
     """Draw from one area: first an operator, then a fault of it, so that rare ones come too."""
     chance = random.Random(seed)
     by_operator: dict[str, list[Mutant]] = {}
@@ -46,11 +46,11 @@ def drawn_of(pool: list[Mutant], count: int, seed: str) -> list[Mutant]:
     return list(chosen.values())
 
 
-def named(mutant: Mutant) -> str:
+def mutant_name(mutant: Mutant) -> str:
     """Return how a mutant is told from all others, also when its line has moved."""
     path = mutant.path.relative_to(ROOT)
-    return f"{path}:{mutant.scope}: {squeezed(mutant.old)} -> {squeezed(mutant.new)}"
+    return f"{path}:{mutant.scope}: {squeeze(mutant.old)} -> {squeeze(mutant.new)}"
 
 
-def squeezed(text: str) -> str:
+def squeeze(text: str) -> str:
     return " ".join(text.split()) or "nothing"

@@ -1,4 +1,4 @@
-"""How the browser code is changed: by its tokens, for Python has no parser of it."""
+"""Mutation operators for JavaScript, based on tokens, since Python has no parser for it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RULES: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def blanked(source: str) -> str:
+def blank_comments(source: str) -> str:
     """Return the source with comments and texts replaced by blanks of the same length."""
 
     def blank(match: re.Match[str]) -> str:
@@ -46,7 +46,7 @@ def blanked(source: str) -> str:
 def mutants_of(path: Path) -> Iterator[Mutant]:
     """Yield the faults that can be planted in a JavaScript file."""
     source = path.read_text()
-    code = blanked(source)
+    code = blank_comments(source)
     starts = [(match.start(), match[1] or match[2]) for match in FUNCTION.finditer(code)]
     for operator, pattern, replacement in RULES:
         for match in re.finditer(pattern, code):

@@ -1,4 +1,4 @@
-"""How Python source is changed: one small fault of a kind that is made in this field."""
+"""Mutation operators for Python source: small faults that are typical of this field."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Mutant(NamedTuple):
     new: str
     scope: str
 
-    def planted(self, source: bytes) -> bytes:
+    def plant(self, source: bytes) -> bytes:
         """Return the source with the fault in it."""
         return source[: self.start] + self.new.encode() + source[self.end :]
 
@@ -77,7 +77,9 @@ class Finder(ast.NodeVisitor):
     def replace(self, operator: str, node: ast.expr | ast.stmt, new: str) -> None:
         self.add(operator, *self.span(node), new)
 
-    def swap_token(self, operator: str, operator_type: type, left: ast.expr, right: ast.expr) -> None:
+    def swap_token(
+        self, operator: str, operator_type: type, left: ast.expr, right: ast.expr
+    ) -> None:
         """Replace the token that stands between two operands."""
         if operator_type not in TOKENS:
             return
@@ -233,7 +235,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 def is_valid(mutant: Mutant) -> bool:
     """Whether what it makes of its file is Python."""
     try:
-        compile(mutant.planted(mutant.path.read_bytes()), str(mutant.path), "exec")
+        compile(mutant.plant(mutant.path.read_bytes()), str(mutant.path), "exec")
     except SyntaxError:
         return False
     return True

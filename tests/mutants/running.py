@@ -1,4 +1,4 @@
-"""Runs tests on a copy of the tree in which one fault is planted."""
+"""Runs tests on a copy of the tree with one planted fault."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Copy:
         """Plant a fault, run a command, and take the fault out again."""
         target = self.folder / mutant.path.relative_to(ROOT)
         source = mutant.path.read_bytes()
-        target.write_bytes(mutant.planted(source))
+        target.write_bytes(mutant.plant(source))
         folder = self.folder / "widgets" if mutant.path.suffix == ".js" else self.folder
         try:
             return self.verdict(mutant, command, folder)

@@ -1,4 +1,4 @@
-"""The tool that plants faults: what it plants, and that a fault is noticed, or lives."""
+"""The mutation testing tool: which mutants it makes, and whether tests kill them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_each_kind_of_fault_is_planted(operator, tmp_path):
     path = tmp_path / "scaled.py"
     path.write_text(SOURCE)
     mutants = [mutant for mutant in operators.mutants_of(path) if mutant.operator == operator]
-    planted = [mutant.planted(path.read_bytes()).decode() for mutant in mutants]
+    planted = [mutant.plant(path.read_bytes()).decode() for mutant in mutants]
     assert any(PLANTED[operator].strip() in text for text in planted), planted
     assert all(text != SOURCE and ast.parse(text) for text in planted)
     assert all(mutant.scope == "scaled" for mutant in mutants)
@@ -52,7 +52,7 @@ def test_the_browser_code_is_planted_too(tmp_path):
     assert {mutant.operator for mutant in mutants} >= {"unescaped text", "comparison"}
     assert all(mutant.line != 2 for mutant in mutants), "a comment is no code"
     (unescaped,) = (mutant for mutant in mutants if mutant.operator == "unescaped text")
-    assert "cell.innerHTML = name" in unescaped.planted(path.read_bytes()).decode()
+    assert "cell.innerHTML = name" in unescaped.plant(path.read_bytes()).decode()
     assert unescaped.scope == "show"
 
 
@@ -124,15 +124,20 @@ SAMPLE = tomllib.loads(command.SAMPLE.read_text())["killed"] if command.SAMPLE.e
 @pytest.mark.slow
 def test_faults_that_were_noticed_are_noticed_again():
     """Some of those that `python -m tests.mutants --sample 20` has kept may be gone by now."""
-    wanted = {mutant: SAMPLE[draw.named(mutant)] for area in areas.AREAS if area != "widgets"
-              for mutant in draw.candidates(area) if draw.named(mutant) in SAMPLE}  # fmt: skip
-    names = {draw.named(mutant) for mutant in wanted}
+    wanted = {
+        mutant: SAMPLE[draw.mutant_name(mutant)]
+        for area in areas.AREAS
+        if area != "widgets"
+        for mutant in draw.candidates(area)
+        if draw.mutant_name(mutant) in SAMPLE
+    }
+    names = {draw.mutant_name(mutant) for mutant in wanted}
     assert len(names) >= 0.7 * len(SAMPLE), "draw a new sample"
     alive = set(names)  # one name may stand for several places: one of them was tried
     copy = running.Copy()
     try:
         for mutant, test in wanted.items():
-            name = draw.named(mutant)
+            name = draw.mutant_name(mutant)
             if name in alive and copy.verdict_of(mutant, copy.python_command([test])).killed:
                 alive.remove(name)
     finally:

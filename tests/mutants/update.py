@@ -1,4 +1,4 @@
-"""A map that was measured follows the source: lines that have moved, tests that have changed."""
+"""Updates a measured coverage map after changes: moved lines and changed tests."""
 
 from __future__ import annotations
 

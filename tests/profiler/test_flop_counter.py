@@ -1,4 +1,4 @@
-"""Operations of a block, as PyTorch counts them."""
+"""FLOPs of a block, compared with PyTorch's."""
 
 from __future__ import annotations
 

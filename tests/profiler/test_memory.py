@@ -1,4 +1,4 @@
-"""Bytes of a program whose bytes are known."""
+"""Memory of programs with known allocations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profile hears: all of it, each part once, whatever happens in between."""
+"""The spans of a profile: every op once, also after errors and in other threads."""
 
 from __future__ import annotations
 

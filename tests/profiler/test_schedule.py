@@ -1,4 +1,4 @@
-"""Which steps are recorded: as in PyTorch."""
+"""Schedules: which steps are recorded, compared with PyTorch."""
 
 from __future__ import annotations
 

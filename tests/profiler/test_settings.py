@@ -1,4 +1,4 @@
-"""What each setting of a profile stands for when it is left out, and what it changes."""
+"""The settings of a profile: their defaults and effects."""
 
 from __future__ import annotations
 

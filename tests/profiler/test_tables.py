@@ -1,4 +1,4 @@
-"""What the rows say, and how they are printed."""
+"""The rows of a profile, and the printed table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timeline that trace viewers read."""
+"""Chrome traces: the timeline for trace viewers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pickles that mean harm: none of them runs anything, hangs, or takes memory."""
+"""Malicious pickles: none of them runs code, hangs, or exhausts memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training code saves: models, every optimizer, every schedule, averages, generators."""
+"""State dicts of models, all optimizers, all schedulers, averages and generators."""
 
 from __future__ import annotations
 

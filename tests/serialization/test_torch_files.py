@@ -1,4 +1,4 @@
-"""PyTorch's own files are read: everything in them that is data, and nothing else."""
+"""PyTorch's own files: all data in them is loaded, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: killed, interrupted, on a full disk, and elsewhere."""
+"""Atomic writes: killed or interrupted processes, a full disk, remote files."""
 
 from __future__ import annotations
 
