@@ -174,7 +174,7 @@ def vertex_of_call(op: Any, output: Tensor, node: Node | None) -> Vertex:
 
 def line_of(node: Node) -> str:
     """Return the line of the user's code that made a node: "lesson.py:12  y = w * x"."""
-    return line_text(node.notes.get("place"))
+    return line_text(node.notes.get("location"))
 
 
 def line_text(place: CodeLocation | None) -> str:

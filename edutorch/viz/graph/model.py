@@ -354,8 +354,10 @@ def arrange_graph(
 def qualified_name(module: str, label: str) -> str:
     """Return a name with its module's path; of a tied parameter, each of its names.
 
-    >>> inside("net", "bias"), inside("", "bias"), inside("net", "embed.weight = head.weight")
-    ('net.bias', 'bias', 'net.embed.weight = net.head.weight')
+    >>> qualified_name("net", "bias"), qualified_name("", "bias")
+    ('net.bias', 'bias')
+    >>> qualified_name("net", "embed.weight = head.weight")
+    'net.embed.weight = net.head.weight'
     """
     return TIED.join(f"{module}.{name}" if module else name for name in label.split(TIED))
 

@@ -61,7 +61,7 @@ def signature(
 def find_runs(signatures: Sequence[int]) -> list[tuple[int, int, int]]:
     """Return the repetitions in a sequence as (start, length of the unit, count).
 
-    >>> runs([5, 1, 2, 1, 2, 1, 2, 9])
+    >>> find_runs([5, 1, 2, 1, 2, 1, 2, 9])
     [(1, 2, 3)]
     """
     row = np.asarray(signatures)

@@ -71,7 +71,7 @@ MARK_COLUMNS = 2  # the width of a mark in the name's line, in characters
 def printable(label: str, limit: int = SHOWN_LABEL) -> str:
     """Return a text as one line of a box; unprintable characters become �.
 
-    >>> shown("a" + chr(10) + "b" + chr(0))
+    >>> printable("a" + chr(10) + "b" + chr(0))
     'a b�'
     """
     visible = (
@@ -290,7 +290,7 @@ def box_size(lines: Iterable[str], marks: int = 0, slot: float = 0.0) -> str:
 def text_columns(text: str) -> int:
     """Return the width of a line in characters; East Asian ones and emoji count as two.
 
-    >>> columns("tanh"), columns("日本")
+    >>> text_columns("tanh"), text_columns("日本")
     (4, 4)
     """
     if text.isascii():

@@ -246,7 +246,7 @@ def draw(group: Any, frame: Frame, left: float, width: float, depth: int) -> Non
 def fit_label(label: str, note: str, width: float) -> str:
     """Return the label with the note if both fit, or as much of the label as fits.
 
-    >>> [fitting("0 (ReLU)", "2 ms", width) for width in (200, 80, 40)]
+    >>> [fit_label("0 (ReLU)", "2 ms", width) for width in (200, 80, 40)]
     ['0 (ReLU)  2 ms', '0 (ReLU)', '0']
     """
     letters = int((width - 9) / LETTER)

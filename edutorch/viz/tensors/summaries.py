@@ -200,7 +200,7 @@ def number_text(value: float) -> str:
 
     The page writes the same texts; tests/golden/numbers.json keeps both equal.
 
-    >>> number(0.0123), number(-1234.56), number(2.5e-7), number(float("inf"))
+    >>> number_text(0.0123), number_text(-1234.56), number_text(2.5e-7), number_text(float("inf"))
     ('+0.0123', '-1234.6', '+2.5e-7', '+inf')
     """
     if math.isnan(value):
