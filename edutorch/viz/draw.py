@@ -96,7 +96,7 @@ def snapshot_of(
         whole = snapshot(known)
     elif isinstance(what, Tensor | list | tuple | dict):
         refuse_settings("a tensor", settings)
-        whole = traced_results(what, names)
+        whole = trace_results(what, names)
     elif callable(what):
         whole = record_call(what, inputs, settings, names, graph)
     else:
@@ -139,7 +139,7 @@ def resolve_model(what: Any, model: Module | None, inputs: tuple[Any, ...]) -> M
     return model
 
 
-def traced_results(what: Any, names: CallerNames) -> Snapshot:
+def trace_results(what: Any, names: CallerNames) -> Snapshot:
     """Return the graph behind a tensor, or behind all in a list, tuple or dict."""
     if isinstance(what, Tensor):
         return read_graph(what, names)

@@ -34,7 +34,7 @@ def is_fine(view):
     gauges = gauges_of(view)  # asked behind its back: it counts how often it tells a page
     rows = rows_of([layer for layer in gauges.layers.values() if layer.norms])
     return health_messages(
-        rows, [activation for activation in gauges.activations.values() if activation.looks]
+        rows, [activation for activation in gauges.activations.values() if activation.samples]
     ) == [FINE]
 
 

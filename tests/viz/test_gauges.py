@@ -168,10 +168,10 @@ def test_units():
     assert alive_units(np.array(1.0)).tolist() == [True]
 
 
-def bar(name="w", norm=1.0, ratio=1e-3, looks=9, weights=True, **medians):
+def bar(name="w", norm=1.0, ratio=1e-3, samples=9, weights=True, **medians):
     """Return a bar of something healthy, but for what is said here."""
     norm_median = medians.get("norm_median", norm)
-    return Row(name, norm, norm_median, ratio, medians.get("ratio_median", ratio), looks, weights)
+    return Row(name, norm, norm_median, ratio, medians.get("ratio_median", ratio), samples, weights)
 
 
 def kinds(rows, activations=()):
@@ -194,8 +194,8 @@ GAUGE_EDGES = [
     ([bar(norm=NAN), bar()], ["fine"]),  # the weights stay good: a GradScaler left it out
     ([bar(norm=math.inf, ratio=math.inf)], ["lost"]),
     ([bar(norm=0.0), bar(norm=0.0)], ["nowhere"]),
-    ([bar(norm=0.0, looks=3)], ["nowhere"]), ([bar(norm=0.0, looks=2)], ["fine"]),
-    ([bar(norm=0.0), bar(norm=0.0, looks=2)], ["fine"]),
+    ([bar(norm=0.0, samples=3)], ["nowhere"]), ([bar(norm=0.0, samples=2)], ["fine"]),
+    ([bar(norm=0.0), bar(norm=0.0, samples=2)], ["fine"]),
     ([bar(norm=0.0, norm_median=0.0), bar()], ["missing"]),
     ([bar("bias", norm=0.0, weights=False), bar()], ["fine"]),
     ([bar(norm=0.5, norm_median=0.0), bar()], ["fine"]),  # now and then there is one
@@ -210,9 +210,9 @@ GAUGE_EDGES = [
     (layers(1e-9, 1.0, 1.0, 1.0, 1.0), ["vanishing"]),
     ([bar(ratio=0.2)], ["fast"]), ([bar(ratio=0.15)], ["fine"]), ([bar(ratio=0.151)], ["fast"]),
     ([bar(ratio=0.1, ratio_median=0.2)], ["fine"]),  # it was so only at first
-    ([bar(ratio=0.2, ratio_median=0.1)], ["fine"]), ([bar(ratio=0.2, looks=2)], ["fine"]),
+    ([bar(ratio=0.2, ratio_median=0.1)], ["fine"]), ([bar(ratio=0.2, samples=2)], ["fine"]),
     ([bar(ratio=9e-6)], ["slow"]), ([bar(ratio=1e-5)], ["fine"]), ([bar(ratio=0.0)], ["fine"]),
-    ([bar(ratio=9e-6, looks=2)], ["fine"]), ([bar(ratio=9e-6), bar(), bar()], ["fine"]),
+    ([bar(ratio=9e-6, samples=2)], ["fine"]), ([bar(ratio=9e-6), bar(), bar()], ["fine"]),
     ([bar(ratio=9e-6), bar(ratio=9e-6), bar()], ["slow"]),
     ([bar(ratio=0.2, norm=0.0, norm_median=0.0), bar()], ["missing"]),
 ]  # fmt: skip

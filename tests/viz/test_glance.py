@@ -12,7 +12,7 @@ from edutorch.modes import DEFAULT, current
 from edutorch.nn import functional as F
 from edutorch.viz import live
 from edutorch.viz.graph.fold import Choice
-from edutorch.viz.live import sampling_policy as looks
+from edutorch.viz.live import sampling_policy
 from edutorch.viz.live.messages import pack_values, texts_of
 from edutorch.viz.live.packed_values import Message, pack, row_statistics
 from edutorch.viz.live.sampling_policy import STABLE_AFTER
@@ -159,7 +159,7 @@ class Loop:
         self.optimizer.step()
 
 
-def settled(loop, choice=None):
+def stable_view(loop, choice=None):
     """Return a view inside its block, after full looks at the same structure."""
     view = live(loop.model)
     view._page_state.page = Page()
@@ -176,7 +176,7 @@ def settled(loop, choice=None):
     return view
 
 
-def glanced(view, loop):
+def sample_fast(view, loop):
     """Take a glance at the next step, and return its numbers (None: it was another one)."""
     let_alone(view, loop)
     return changed(view, loop)
@@ -206,12 +206,12 @@ def changed(view, loop):
 @pytest.mark.parametrize("make", LOOPS)
 def test_the_same_numbers(make):
     loop = Loop(make)
-    view = settled(loop)
+    view = stable_view(loop)
     looked = view._recorder.snapshot
     graph = view._recorder.trace.snapshot.graph
     assert graph == looked.graph
     for _ in range(3):  # the first finds out in which order backward runs
-        result = glanced(view, loop)
+        result = sample_fast(view, loop)
         assert result is not None
     view.__exit__(None, None, None)
     wanted, result = pack(looked), result.packed
@@ -249,11 +249,11 @@ def twice():
 @pytest.mark.parametrize("make", [attention, words, twice])
 def test_only_what_is_open_is_taken(make):
     loop = Loop(make)
-    view = settled(loop, Choice(limit=6))
+    view = stable_view(loop, Choice(limit=6))
     graph = view._recorder.trace.snapshot.graph
     plan = view._page_state.plan(graph)
     assert len(plan.nodes) < len(graph.nodes)
-    result = glanced(view, loop)
+    result = sample_fast(view, loop)
     view.__exit__(None, None, None)
     assert result is not None
     known = np.flatnonzero(result.packed.marks[: len(graph.nodes)] >= 0)
@@ -269,7 +269,7 @@ def test_only_what_is_open_is_taken(make):
 
 def test_ops_that_are_glanced_at_take_their_fast_path():
     loop = Loop(mlp)
-    view = settled(loop)
+    view = stable_view(loop)
     seen = []
     inner = loop.loss
 
@@ -278,7 +278,7 @@ def test_ops_that_are_glanced_at_take_their_fast_path():
         return inner()
 
     loop.loss = loss
-    assert glanced(view, loop) is not None
+    assert sample_fast(view, loop) is not None
     assert seen[-1].listeners == ()
     assert seen[-1].op_recorder is not None
     view.__exit__(None, None, None)
@@ -287,7 +287,7 @@ def test_ops_that_are_glanced_at_take_their_fast_path():
 
 def test_what_was_bad_at_a_glance_is_looked_at():
     loop = Loop(mlp)
-    view = settled(loop)
+    view = stable_view(loop)
     with torch.no_grad():
         loop.model[0].weight[0, 0] = float("nan")
     view._policy._full_due = time.perf_counter() + 1000
@@ -304,7 +304,7 @@ def test_what_was_bad_at_a_glance_is_looked_at():
 
 
 def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at(monkeypatch):
-    monkeypatch.setattr(looks, "FIRST_STEPS", 0)  # else the first ones are glanced at
+    monkeypatch.setattr(sampling_policy, "FIRST_STEPS", 0)  # else the first ones are glanced at
     loop = Loop(mlp)
     inner, seen = loop.loss, []
 
@@ -333,8 +333,8 @@ def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at(monkeypatc
 
 def test_it_is_held_for_a_full_look_right_after_a_glance_too():
     loop = Loop(mlp)
-    view = settled(loop)
-    assert glanced(view, loop) is not None
+    view = stable_view(loop)
+    assert sample_fast(view, loop) is not None
     inner, seen = loop.loss, []
 
     def loss():
@@ -354,24 +354,24 @@ def test_it_is_held_for_a_full_look_right_after_a_glance_too():
 
 def test_gauges_hear_of_a_glance():
     loop = Loop(mlp)
-    view = settled(loop)
+    view = stable_view(loop)
     let_alone(view, loop)
     gauges = view._policy.gauges
-    looks, alive = (
+    samples, alive = (
         gauges._samples,
-        {key: activation.looks for key, activation in gauges.activations.items()},
+        {key: activation.samples for key, activation in gauges.activations.items()},
     )
     assert changed(view, loop) is not None
     view.__exit__(None, None, None)
-    assert gauges._samples == looks + 1
+    assert gauges._samples == samples + 1
     assert alive
-    assert all(gauges.activations[key].looks == count + 1 for key, count in alive.items())
+    assert all(gauges.activations[key].samples == count + 1 for key, count in alive.items())
 
 
 def test_history_keeps_glances():
     loop = Loop(mlp)
-    view = settled(loop)
-    assert glanced(view, loop) is not None
+    view = stable_view(loop)
+    assert sample_fast(view, loop) is not None
     view.__exit__(None, None, None)
     assert view.history.steps[-1] == view.step
     one, other = view.history.moment(-1).snapshot, view._recorder.snapshot
@@ -419,9 +419,9 @@ def test_half_precision_is_summed_one_by_one():
     model = nn.ParameterList([torch.randn(40)])
     (weight,) = model
     loop = Loop(lambda: (model, lambda: (weight.half() * 3).float().sum()))
-    view = settled(loop)
+    view = stable_view(loop)
     wanted = pack(view._recorder.snapshot)
-    result = glanced(view, loop)
+    result = sample_fast(view, loop)
     view.__exit__(None, None, None)
     assert result is not None
     np.testing.assert_allclose(result.statistics, wanted.statistics, rtol=1e-3)

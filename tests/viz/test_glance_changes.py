@@ -13,7 +13,7 @@ from edutorch import nn
 from edutorch.nn import functional as F
 from edutorch.viz import live
 from edutorch.viz.live.step_trace import ShapeGroup
-from tests.viz.test_glance import Loop, Page, changed, mlp, settled
+from tests.viz.test_glance import Loop, Page, changed, mlp, stable_view
 
 
 def other_op(loop):
@@ -54,7 +54,7 @@ def test_the_same_ops_on_other_operands_are_noticed():
     model = nn.ParameterList([torch.tensor(2.0), torch.tensor(-3.0)])
     a, b = model
     loop = Loop(lambda: (model, lambda: a * b + a))
-    view = settled(loop)
+    view = stable_view(loop)
     loop.loss = lambda: a * a + b
     assert changed(view, loop) is None
     view.__exit__(None, None, None)
@@ -63,7 +63,7 @@ def test_the_same_ops_on_other_operands_are_noticed():
 @pytest.mark.parametrize("change", [other_op, other_operand, fewer_ops, other_shape, other_root])
 def test_another_graph_is_noticed_and_looked_at(change):
     loop = Loop(mlp)
-    view = settled(loop)
+    view = stable_view(loop)
     before = view._recorder.snapshot.graph.structure
     change(loop)
     assert changed(view, loop) is None
@@ -81,7 +81,7 @@ def test_a_leaf_of_another_shape_is_noticed():
     (weight,) = model
     bias = torch.randn(4, 3)
     loop = Loop(lambda: (model, lambda: (weight + bias).sum()))
-    view = settled(loop)
+    view = stable_view(loop)
     bias = torch.randn(1, 3)
     assert changed(view, loop) is None
     view.__exit__(None, None, None)
@@ -91,7 +91,7 @@ def test_a_tensor_where_an_op_was_is_noticed():
     model = nn.ParameterList([torch.randn(3)])
     (weight,) = model
     loop = Loop(lambda: (model, lambda: (weight.exp() * weight.sin()).sum()))
-    view = settled(loop)
+    view = stable_view(loop)
     made = weight.exp()
     loop.loss = lambda: (made.detach() * weight.sin()).sum() + 0 * weight.exp().sum()
     assert changed(view, loop) is None
@@ -111,7 +111,7 @@ def test_backward_may_run_through_fewer_ops_than_before():
         loop.optimizer.step()
 
     loop.step = step
-    view = settled(loop)
+    view = stable_view(loop)
     for leaves in ([a, b], [a, b], [b], [a], [a, b]):
         wanted[0] = leaves
         result = changed(view, loop)
@@ -228,7 +228,7 @@ def test_what_the_first_look_cost_holds_nothing_up():
 
 def test_a_glance_that_has_to_let_a_step_pass_does_not_begin():
     loop = Loop(mlp)
-    view = settled(loop)
+    view = stable_view(loop)
     throttle, recorder = view._throttle, view._recorder
     view._policy._full_due = time.perf_counter() + 1000
     recorder.sampler = None

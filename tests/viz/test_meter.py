@@ -74,7 +74,9 @@ def test_the_steps_after_a_message_are_slower_and_that_is_counted():
     clock = Clock()
     meter = OverheadMeter(clock)
     for message in range(OverheadMeter.SURE + 1):
-        assert meter.sent() == pytest.approx(4e-3 if message >= OverheadMeter.SURE else 0.0)
+        assert meter.record_message() == pytest.approx(
+            4e-3 if message >= OverheadMeter.SURE else 0.0
+        )
         passes(meter, clock, slow=4, usual=20)
     assert max(meter._plain) == pytest.approx(1e-3)  # the slow ones are no measure of the others
 
@@ -83,22 +85,22 @@ def test_only_steps_right_after_a_message_count_as_its_own():
     clock = Clock()
     meter = OverheadMeter(clock)
     for _ in range(OverheadMeter.SURE + 1):
-        meter.sent()
+        meter.record_message()
         passes(meter, clock, slow=0, usual=round(2e3 * AFTERWARDS))
         passes(meter, clock, slow=9, usual=9)  # there was no message before these
-    assert meter.sent() == pytest.approx(0.0)
+    assert meter.record_message() == pytest.approx(0.0)
 
 
 def test_a_loop_that_becomes_slower_does_not_make_its_messages_cheaper():
     clock = Clock()
     meter = OverheadMeter(clock)
     for _ in range(OverheadMeter.SURE + 1):
-        meter.sent()
+        meter.record_message()
         meter.begin()
         ends = [clock.now + 1e-3 * (step if step < 12 else 2 * step - 12) for step in range(1, 30)]
         meter.record_idle(ends)
         clock.now = ends[-1]
-    assert meter.sent() == 0.0
+    assert meter.record_message() == 0.0
 
 
 def test_a_kind_of_glance_that_costs_more_is_not_lost_among_the_others():

@@ -11,7 +11,16 @@ from edutorch.viz import live
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.live.packed_values import UNKNOWN, Message
 from edutorch.viz.live.page import MOST_VIEWS, PageState
-from tests.viz.test_glance import LOOPS, Loop, Page, attention, changed, glanced, mlp, settled
+from tests.viz.test_glance import (
+    LOOPS,
+    Loop,
+    Page,
+    attention,
+    changed,
+    mlp,
+    sample_fast,
+    stable_view,
+)
 
 
 def seen(view, positions, name="one", structure=None):
@@ -21,13 +30,13 @@ def seen(view, positions, name="one", structure=None):
     view._command({**told, "structure": structure or graph.structure})
 
 
-def glimpse_of(view, loop, positions, strange=False):
+def sample_window(view, loop, positions, strange=False):
     """Return the numbers of everything, and those of a step of which only a part is on screen.
 
     With `strange`, the first are such as no step can have had: where they stand, none were taken.
     """
     for _ in range(2):  # the first finds out in which order backward runs
-        older = glanced(view, loop)
+        older = sample_fast(view, loop)
     seen(view, positions)
     view._policy._whole_due = float("inf")
     if strange:
@@ -47,11 +56,11 @@ def part_of(view, older, share=3):
 @pytest.mark.parametrize("make", LOOPS)
 def test_only_the_numbers_on_screen_are_taken(make):
     loop = Loop(make)
-    view = settled(loop)
+    view = stable_view(loop)
     plan = view._page_state.plan(view._recorder.trace.snapshot.graph)
     positions = part_of(view, None)
-    right = glanced(view, loop).packed
-    older, result = glimpse_of(view, loop, positions, strange=True)
+    right = sample_fast(view, loop).packed
+    older, result = sample_window(view, loop, positions, strange=True)
     taken = set(np.flatnonzero(result.statistics[:, 0] == right.statistics[:, 0]).tolist())
     known = set(np.flatnonzero(right.marks != UNKNOWN).tolist())
     count = len(plan.nodes)
@@ -76,10 +85,10 @@ def test_only_the_numbers_on_screen_are_taken(make):
 @pytest.mark.parametrize("make", LOOPS)
 def test_elsewhere_a_message_has_the_numbers_of_an_older_step(make):
     loop = Loop(make)
-    view = settled(loop)
+    view = stable_view(loop)
     graph = view._recorder.trace.snapshot.graph
-    right = glanced(view, loop).packed
-    strange, result = glimpse_of(view, loop, part_of(view, None), strange=True)
+    right = sample_fast(view, loop).packed
+    strange, result = sample_window(view, loop, part_of(view, None), strange=True)
     view.__exit__(None, None, None)
     wire = Message(view._page_state.plan(graph), graph)
     sent = wire.values(result)
@@ -100,8 +109,8 @@ def test_elsewhere_a_message_has_the_numbers_of_an_older_step(make):
 
 def test_what_is_seen_last_is_the_newest_of_each():
     loop = Loop(mlp)
-    view = settled(loop)
-    glimpse_of(view, loop, [0, 1])
+    view = stable_view(loop)
+    sample_window(view, loop, [0, 1])
     graph = view._recorder.trace.snapshot.graph
     with torch.no_grad():
         loop.model[0].weight.mul_(2)
@@ -115,18 +124,18 @@ def test_what_is_seen_last_is_the_newest_of_each():
 def test_a_part_of_another_graph_is_not_laid_over_the_whole_one():
     """What is known of all of a graph says nothing of one with other ops."""
     loop = Loop(attention)
-    view = settled(loop, Choice(limit=6))
-    assert glanced(view, loop) is not None
-    looks = view._policy
-    overlaid, step = looks.latest_whole()
-    assert overlaid.graph == looks.whole[0].graph and step == looks._whole_step
-    snapshot, _ = looks.whole
+    view = stable_view(loop, Choice(limit=6))
+    assert sample_fast(view, loop) is not None
+    policy = view._policy
+    overlaid, step = policy.latest_whole()
+    assert overlaid.graph == policy.whole[0].graph and step == policy._whole_step
+    snapshot, _ = policy.whole
     other = replace(snapshot, graph=replace(snapshot.graph, nodes=snapshot.graph.nodes[:-1]))
     assert other.graph.structure != snapshot.graph.structure
-    looks.whole = other, 7
-    assert looks.latest_whole() == (other, 7)
-    looks.whole = None
-    latest, step = looks.latest_whole()
+    policy.whole = other, 7
+    assert policy.latest_whole() == (other, 7)
+    policy.whole = None
+    latest, step = policy.latest_whole()
     assert latest.graph == snapshot.graph and step == view.step
     view.__exit__(None, None, None)
 
@@ -134,8 +143,8 @@ def test_a_part_of_another_graph_is_not_laid_over_the_whole_one():
 def test_only_whole_steps_are_kept():
     """Whoever looks back may look somewhere else."""
     loop = Loop(mlp)
-    view = settled(loop)
-    glimpse_of(view, loop, [0, 1])
+    view = stable_view(loop)
+    sample_window(view, loop, [0, 1])
     kept = view.history.steps
     assert changed(view, loop) is not None
     assert view.history.steps == kept
@@ -148,8 +157,8 @@ def test_only_whole_steps_are_kept():
 
 def test_now_and_then_a_glance_takes_everything():
     loop = Loop(mlp)
-    view = settled(loop)
-    glimpse_of(view, loop, [0])
+    view = stable_view(loop)
+    sample_window(view, loop, [0])
     view._policy._whole_due = time.perf_counter() - 1
     result = changed(view, loop)
     assert view._policy.step_values is result
@@ -159,17 +168,17 @@ def test_now_and_then_a_glance_takes_everything():
 
 def test_most_of_it_on_screen_is_all_of_it():
     loop = Loop(mlp)
-    view = settled(loop)
+    view = stable_view(loop)
     count = len(view._recorder.trace.snapshot.graph.nodes)
-    _, result = glimpse_of(view, loop, list(range(count - 1)))
+    _, result = sample_window(view, loop, list(range(count - 1)))
     assert view._policy.step_values is result
     view.__exit__(None, None, None)
 
 
 def test_another_choice_of_boxes_is_taken_whole_first():
     loop = Loop(mlp)
-    view = settled(loop)
-    glimpse_of(view, loop, [0, 1])
+    view = stable_view(loop)
+    sample_window(view, loop, [0, 1])
     view._page_state.choice = Choice(limit=1)
     seen(view, [0])
     result = changed(view, loop)
@@ -179,11 +188,11 @@ def test_another_choice_of_boxes_is_taken_whole_first():
 
 def test_a_nan_somewhere_else_is_noticed():
     loop = Loop(mlp)
-    view = settled(loop)
+    view = stable_view(loop)
     order = view._recorder.trace.snapshot.order
     names = [node.label for node in view._recorder.trace.snapshot.graph.nodes]
     weight = names.index("weight")
-    glimpse_of(view, loop, [at for at in (0, 1, 2) if at != weight])
+    sample_window(view, loop, [at for at in (0, 1, 2) if at != weight])
     assert order[weight] not in view._policy._window[1].row_of
     with torch.no_grad():
         loop.model[0].weight[0, 0] = float("nan")
@@ -198,7 +207,7 @@ def test_a_nan_somewhere_else_is_noticed():
 def test_a_page_says_what_is_on_screen():
     """Several views of a widget add up; what makes no sense, or is of another picture, is not."""
     loop = Loop(mlp)
-    view = settled(loop)
+    view = stable_view(loop)
     plan = view._page_state.plan(view._recorder.trace.snapshot.graph)
     window = lambda: view._page_state.window(plan)  # noqa: E731
     assert window() is None
@@ -241,9 +250,9 @@ def test_a_page_that_says_nothing_gets_everything():
 
 def test_from_afar_nothing_is_taken_and_the_loop_goes_on():
     loop = Loop(mlp)
-    view = settled(loop)
-    right = glanced(view, loop).packed
-    older, result = glimpse_of(view, loop, [], strange=True)
+    view = stable_view(loop)
+    right = sample_fast(view, loop).packed
+    older, result = sample_window(view, loop, [], strange=True)
     same = result.statistics[:, 0] == older.statistics[:, 0]
     known = right.marks != UNKNOWN
     roots = len(view._recorder.trace.roots)

@@ -169,7 +169,7 @@ def test_complex_numbers():
     walk = viz.walk((z * z.conj()).real)
     walk.finish()
     assert z.grad.item() == pytest.approx(2 + 4j)
-    assert "2+4i" in walk.stations[-1].added()[1].replace("j", "i")
+    assert "2+4i" in walk.stations[-1].accumulation()[1].replace("j", "i")
 
 
 def test_hooks_are_mentioned():

@@ -134,7 +134,7 @@ class Engine:
         waiting, recording = self.pending, self.recording
         modes = current()
         watched = bool(modes.listeners) or self.wanted is not None
-        ran = None if modes.op_recorder is None else modes.op_recorder.goes_back()
+        ran = None if modes.op_recorder is None else modes.op_recorder.begin_backward()
         node, g, youngest, older = None, None, None, []  # all that wait; `older` is a heap
         summed, wide = set(), self.wide  # edges whose sum is a large array of our own
         while True:
@@ -229,7 +229,7 @@ class Engine:
         if self.wanted is not None:
             edges = tuple(edge if edge in self.wanted else None for edge in edges)
         if hooks:
-            visible = run_prehooks(hooks, run_hooks(hooks.kept, visible, recording), recording)
+            visible = run_prehooks(hooks, run_hooks(hooks.retain, visible, recording), recording)
             g = conjugate(visible, recording)
         partials = [as_array(partial) for partial in self.gradients_of_inputs(node, g, edges)]
         if hooks and hooks.after:
@@ -481,7 +481,7 @@ _ACCUMULATE_LOCK = threading.RLock()
 def accumulate(leaf: Tensor, g: Any, recording: bool, location: CodeLocation | None = None) -> None:
     """Add this backward's gradient to `leaf.grad`; the first one becomes it.
 
-    Args: place: of the user's line; by default it is found out.
+    Args: location: of the user's line, by default that of the call.
     """
     with _ACCUMULATE_LOCK:
         total = leaf._grad

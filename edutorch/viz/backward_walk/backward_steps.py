@@ -160,9 +160,12 @@ class BackwardStep:
         where = sources_text(self.paths)
         arrived = f"   arrived: {sum_text(self.paths, self.incoming)}   ({where})"
         bars = (self.after or self.incoming).bars
-        return [arrived, *lines_of(f"   {gradient_label(self.name)} = {self.added()[1]}", bars)]
+        return [
+            arrived,
+            *lines_of(f"   {gradient_label(self.name)} = {self.accumulation()[1]}", bars),
+        ]
 
-    def added(self) -> tuple[str, str]:
+    def accumulation(self) -> tuple[str, str]:
         """Return the new value of `.grad`, as LaTeX and as text: "2 + 3 = 5"."""
         after = self.after or self.incoming
         if self.before is None:
@@ -244,7 +247,7 @@ def cells_of(step: BackwardStep) -> list[list[str]]:
     name, after = step.name, step.after
     sent = [line for flow in step.flows for line in wrap_text(f"{flow.to}: ", flow.gradient.text)]
     if after is not None:
-        addition = step.added()[1]
+        addition = step.accumulation()[1]
         fits = bool(after.latex) and len(addition) + 2 <= TABLE_ROOM
         text = addition if fits else after.text
         name, sent = gradient_label(name), wrap_text("= ", text)
@@ -312,7 +315,7 @@ def step_data(step: BackwardStep) -> dict[str, Any]:
         ],
         "added": None
         if step.after is None
-        else {**summary_data(step.after), "latex": step.added()[0]},
+        else {**summary_data(step.after), "latex": step.accumulation()[0]},
         "before": step.before is not None,
         "note": step.note,
         "spoken": f"{step.title}. " + ". ".join(line.strip() for line in step.lines()),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from ...core.autograd.backward import start_gradients
+from ...core.autograd.backward import initial_gradients
 from ...core.autograd.engine import run_backward
 from ...core.autograd.graph import Node, edge_of, reachable
 from ...core.tensor import Tensor
@@ -97,7 +97,7 @@ class Walk:
         groups: tuple[str, ...],
         frame: FrameType,
     ) -> None:
-        (self._gradient,) = start_gradients("viz.walk", [loss], gradient)
+        (self._gradient,) = initial_gradients("viz.walk", [loss], gradient)
         self._loss, self.retain_graph = loss, retain_graph
         names = CallerNames(model, {}, frame)
         vertices = collect_vertices(loss, names)

@@ -241,7 +241,7 @@ class Trouble(Panel):
             return
         if item.kind.startswith("nan") and self._knows_non_finite():
             return  # everything after the first NaN follows from it
-        self._findings[item.subject] = item.at(recorder.step if recorder else 0)
+        self._findings[item.subject] = item.with_step(recorder.step if recorder else 0)
         if recorder is not None and recorder.sampled and recorder.snapshot is not None:
             self._locate(item, recorder)
 
@@ -294,7 +294,7 @@ class Trouble(Panel):
         failure = failure_of(
             self.recorder, self.failure_tracker, error, tuple(self.findings.values())
         )
-        self.findings["error"] = failure.finding.at(self.recorder.step)
+        self.findings["error"] = failure.finding.with_step(self.recorder.step)
         snapshot = failure.snapshot
         if snapshot is not None:
             red = (at for at, node in enumerate(snapshot.graph.nodes) if node.kind == "failed")
@@ -391,7 +391,9 @@ def run_backward(result: Any, recorder: Recorder, part: Trouble) -> None:
     snapshot = recorder.snapshot = recorder.arrange() if recorder.vertices else None
     findings = [*part.loop_checks.now.values(), *part.non_finite.findings_in_order()]
     findings += (
-        part.gradient_flow.findings(set(), set(), part.loop_checks.line, looks=1) if outputs else []
+        part.gradient_flow.findings(set(), set(), part.loop_checks.line, samples=1)
+        if outputs
+        else []
     )
     for item in findings:
         part.add(item, recorder if snapshot is not None else None)

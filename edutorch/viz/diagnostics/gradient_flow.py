@@ -38,7 +38,7 @@ MOST_CUTS = 20
 MOST_WALKED = 3000
 """…and no more ops behind each."""
 
-LOOKS = 3
+MIN_SAMPLES = 3
 """A parameter is called unused after this many steps without a gradient."""
 
 
@@ -222,7 +222,7 @@ class GradientFlow:
     # Parameters -------------------------------------------------------------------------
 
     def findings(
-        self, optimized: set[int], held: set[int], line: str = "", looks: int = LOOKS
+        self, optimized: set[int], held: set[int], line: str = "", samples: int = MIN_SAMPLES
     ) -> list[Finding]:
         """Return the findings after a step in which backward has run.
 
@@ -233,7 +233,7 @@ class GradientFlow:
                 another one may be waiting for their turn.
             held: the ids of those of all optimizers.
             line: the line of the user's code that ran backward.
-            looks: after this many steps without a gradient a parameter is called unused.
+            samples: after this many steps without a gradient a parameter is called unused.
         """
         if not self.backward_ran and not self.with_gradient:
             return []
@@ -256,7 +256,7 @@ class GradientFlow:
                     self._missed.pop(key, None)
                     continue
                 self._missed[key] = self._missed.get(key, 0) + 1
-                if key not in self._ever and self._missed[key] >= looks:
+                if key not in self._ever and self._missed[key] >= samples:
                     without_gradient.append((path, parameter, model))
         findings += self._explain(without_gradient, line)
         findings += find_unregistered(self.names, self.with_gradient, held, line)

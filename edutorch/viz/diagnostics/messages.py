@@ -149,7 +149,7 @@ class Finding:
     subject: str = ""
     step: int = 0
 
-    def at(self, step: int) -> Finding:
+    def with_step(self, step: int) -> Finding:
         """Return the same finding, made at a step."""
         return replace(self, step=step)
 

@@ -28,7 +28,7 @@ from .non_finite_causes import as_plain_array
 ZERO_STEPS = 4
 SAME_LOSS, SEEN = 25, 4
 """A loss that stays the same for this many steps, this many of them sampled, is reported."""
-STEPS_WITHOUT, LOOKS_WITHOUT = 24, 3
+STEPS_WITHOUT, SAMPLES_WITHOUT = 24, 3
 """A parameter that gets gradients and has not changed for this many steps, this many of them
 sampled, is reported: a second optimizer may take its first step after some of the first one."""
 GROWING, GROWN = 6, 100.0
@@ -47,7 +47,7 @@ class Unchanged(NamedTuple):
     parameter: weakref.ref[Tensor]
     version: int
     step: int
-    looks: int
+    samples: int
 
 
 class LoopChecks:
@@ -263,7 +263,7 @@ class LoopChecks:
                 out = key in self._got and key not in optimized and (partly or model.training)
                 known = self._without.get(key)
                 if out and known is not None and known.version == parameter._version:
-                    self._without[key] = known._replace(looks=known.looks + 1)
+                    self._without[key] = known._replace(samples=known.samples + 1)
                 elif out:
                     self._without[key] = Unchanged(
                         weakref.ref(parameter), parameter._version, step, 1
@@ -274,7 +274,7 @@ class LoopChecks:
     def unoptimized(self, step: int) -> list[Finding]:
         """Return the finding about parameters that were left out for long enough."""
         late = [parameter for unchanged in self._without.values()
-                if unchanged.looks >= LOOKS_WITHOUT and step - unchanged.step >= STEPS_WITHOUT
+                if unchanged.samples >= SAMPLES_WITHOUT and step - unchanged.step >= STEPS_WITHOUT
                 and (parameter := unchanged.parameter()) is not None
                 and parameter._version == unchanged.version]  # fmt: skip
         if not late:

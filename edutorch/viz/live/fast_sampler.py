@@ -150,7 +150,7 @@ class FastSampler:
         self.read_forward()
         self._summarize()
 
-    def goes_back(self) -> Callable[[tuple[Any, Any, Any]], None]:
+    def begin_backward(self) -> Callable[[tuple[Any, Any, Any]], None]:
         """Handle the start of backward; return the function to call for each node it runs."""
         self.read_forward()  # what is not wanted need not be kept until the end
         all_of_them = self.row_map.wants_most or self.row_map.trace.nbytes <= SMALL_TRACE_BYTES

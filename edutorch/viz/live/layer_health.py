@@ -36,7 +36,7 @@ SAMPLE = 1024
 REMEMBERED = 31
 """The number of samples that a median is over."""
 
-QUIET_LOOKS, QUIET_EXAMPLES = 5, 16
+QUIET_SAMPLES, QUIET_EXAMPLES = 5, 16
 """A unit that was 0 for every example of this many samples is dead, given enough examples."""
 
 MAX_MEASURED = 1 << 18
@@ -45,7 +45,7 @@ MAX_MEASURED = 1 << 18
 MOST_ROWS = 24
 """How many bars at most: with more parameters, those of one module share a bar."""
 
-FIRST_LOOKS = 6
+FIRST_SAMPLES = 6
 """How many steps are measured whenever they are sampled."""
 
 EVERY = 1.0
@@ -76,7 +76,7 @@ class Activation:
     name: str
     op: str
     quiet: np.ndarray | None = None  # for each unit, in how many samples in a row it was 0
-    looks: int = 0
+    samples: int = 0
     examples: int = 1  # in each sample
     shares: deque[float] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
@@ -85,7 +85,7 @@ class Activation:
         """The share of units that are dead, or of elements where the curve is flat."""
         if self.quiet is None:
             return upper_median(self.shares) if self.shares else 0.0
-        enough = max(min(QUIET_LOOKS, self.looks), math.ceil(QUIET_EXAMPLES / self.examples))
+        enough = max(min(QUIET_SAMPLES, self.samples), math.ceil(QUIET_EXAMPLES / self.examples))
         return float(np.mean(self.quiet >= enough))
 
 
@@ -130,7 +130,7 @@ class Gauges(Panel):
 
     def is_due(self) -> bool:
         """Return True if a fast sampler shall pass the next step on to this panel as well."""
-        return self._samples < FIRST_LOOKS or time.monotonic() >= self._due
+        return self._samples < FIRST_SAMPLES or time.monotonic() >= self._due
 
     def record_activation(self, call: Call, output: Tensor) -> None:
         """Measure the result of an op in a step that is only sampled fast."""
@@ -172,12 +172,12 @@ class Gauges(Panel):
             suffix = f" {count}" if count > 1 else ""
             name = (f"{path} " if path else "") + op + suffix
             activation = self.activations[path, op, count] = Activation(name, op)
-        activation.looks += 1
+        activation.samples += 1
         if op == "relu":
             alive = alive_units(array)
             quiet = activation.quiet
             if quiet is None or quiet.shape != alive.shape:  # other units than before
-                quiet, activation.looks = np.zeros(alive.shape, int), 1
+                quiet, activation.samples = np.zeros(alive.shape, int), 1
             activation.quiet = np.where(alive, 0, quiet + 1)
             activation.examples = max(1, array.size // max(1, alive.size))
         else:
@@ -235,15 +235,15 @@ class Gauges(Panel):
         self._due = now + max(EVERY, self._spent / SHARE)
         self._spent = 0.0
         rows = rows_of([layer for layer in self._in_order() if layer.norms])
-        activations = [activation for activation in self.activations.values() if activation.looks]
+        activations = [activation for activation in self.activations.values() if activation.samples]
         activations = sorted(activations, key=lambda activation: -activation.off)[:MOST_ROWS]
         return {
-            "layers": [[row.name, *map(short, row.measures)] for row in rows],
+            "layers": [[row.name, *map(round_or_none, row.measures)] for row in rows],
             "activations": [
-                [activation.name, DEFECT_WORDS[activation.op], short(activation.off)]
+                [activation.name, DEFECT_WORDS[activation.op], round_or_none(activation.off)]
                 for activation in activations
             ],
-            "rates": [[name, short(rate)] for name, rate in self.rates.items()],
+            "rates": [[name, round_or_none(rate)] for name, rate in self.rates.items()],
             "words": [FINE] if self._is_finished else health_messages(rows, activations),
         }
 
@@ -261,7 +261,7 @@ class Gauges(Panel):
 class Row:
     """One bar: last and median norm of the gradient, last and median relative size of the update.
 
-    `looks` is how often it was measured; `weights`: it contains more than biases.
+    `samples` is how often it was measured; `weights`: it contains more than biases.
     """
 
     name: str
@@ -269,7 +269,7 @@ class Row:
     norm_median: float
     ratio: float
     ratio_median: float
-    looks: int
+    samples: int
     weights: bool
 
     @property
@@ -360,6 +360,6 @@ def flat_share(array: Any, op: str) -> float:
     return int(backends.of(some).xp.count_nonzero(lying)) / some.size  # quicker than their mean
 
 
-def short(value: float) -> float | None:
+def round_or_none(value: float) -> float | None:
     """Round to three digits; None for what JSON lacks."""
     return float(f"{value:.3g}") if math.isfinite(value) else None

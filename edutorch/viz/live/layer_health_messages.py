@@ -19,7 +19,7 @@ HUGE = 1e3
 HEALTHY = (1e-5, 0.15)
 """Between these, the relative size of an update is healthy."""
 
-FEW_LOOKS = 3
+FEW_SAMPLES = 3
 """What fewer samples show of a parameter may be chance, or its first steps."""
 
 MANY = 0.5
@@ -67,7 +67,9 @@ def gradient_messages(rows: Sequence[Row]) -> list[str]:
     if lost:
         return [GAUGE_MESSAGES["lost"].format(names=join_names(lost))]
     reached = [row for row in rows if row.norm_median > 0]
-    none = [row.name for row in rows if row.norm_median == row.norm == 0 and row.looks >= FEW_LOOKS]
+    none = [
+        row.name for row in rows if row.norm_median == row.norm == 0 and row.samples >= FEW_SAMPLES
+    ]
     if not reached:
         return [GAUGE_MESSAGES["nowhere"]] if none and len(none) == len(rows) else []
     sizes = [row.norm_median for row in reached]
@@ -86,7 +88,7 @@ def gradient_messages(rows: Sequence[Row]) -> list[str]:
 
 def update_messages(rows: Sequence[Row]) -> list[str]:
     known = [row for row in rows if math.isfinite(row.ratio_median) and row.norm_median > 0
-             and row.looks >= FEW_LOOKS]  # fmt: skip
+             and row.samples >= FEW_SAMPLES]  # fmt: skip
     if not known:
         return []
     known.sort(key=lambda row: row.ratio_median)

@@ -69,7 +69,7 @@ class OverheadMeter:
         known = len(self._afterwards) >= self.SURE
         self._after = max(0.0, upper_median(self._afterwards)) if known else 0.0
 
-    def sent(self) -> float:
+    def record_message(self) -> float:
         """Record that a message is sent now; return how much longer the steps after one take."""
         self._sent = True
         return self._after

@@ -198,7 +198,7 @@ class Gate:
             self.steps_per_second = value
         actions.get(str(message_type), lambda: None)()
 
-    def holds(self, limit: float = ANSWER_LIMIT) -> Iterator[float]:
+    def wait_times(self, limit: float = ANSWER_LIMIT) -> Iterator[float]:
         """Yield the seconds of each short wait until the loop may go on.
 
         If no page ever answers, it is released in the end (`released`), and does not wait again for
@@ -225,7 +225,7 @@ class Gate:
         Args:
             meanwhile: called again and again.
         """
-        for seconds in self.holds(limit):
+        for seconds in self.wait_times(limit):
             if not self._fetch_commands():
                 self._wake.wait(seconds)
             meanwhile()
@@ -235,13 +235,13 @@ class Gate:
         self, limit: float = ANSWER_LIMIT, meanwhile: Callable[[], None] = lambda: None
     ) -> bool:
         """Wait as `wait` does, while other tasks of the event loop run."""
-        for seconds in self.holds(limit):
+        for seconds in self.wait_times(limit):
             if not self._fetch_commands():
                 await asyncio.sleep(seconds)
             meanwhile()
         return not self.released
 
-    def delays(self) -> Iterator[float]:
+    def delay_times(self) -> Iterator[float]:
         """Yield the seconds of each short wait until the next step is due. A pause ends it.
 
         Where no page has answered for long there is nobody to be slow for.
@@ -260,14 +260,14 @@ class Gate:
     def keep_pace(self) -> None:
         """Wait until the next step is due."""
         self._fetch_commands()
-        for seconds in self.delays():
+        for seconds in self.delay_times():
             time.sleep(seconds)
             self._fetch_commands()
 
     async def keep_pace_async(self) -> None:
         """Wait as `keep_pace` does, while other tasks of the event loop run."""
         self._fetch_commands()
-        for seconds in self.delays():
+        for seconds in self.delay_times():
             await asyncio.sleep(seconds)
             self._fetch_commands()
 

@@ -457,7 +457,7 @@ class View(HistoryMixin):
             waited = self._page_state.show(self._displayed(snapshot), patch, curves, patience)
         if self._fallback is not None and time.monotonic() > self._fallback.due:
             self._offer_fallback()
-        cost = self._meter.sent() + time.perf_counter() - (since or now) - waited
+        cost = self._meter.record_message() + time.perf_counter() - (since or now) - waited
         self.spent += self._cost + cost
         self._throttle.record_message(self._charged + cost)
 
