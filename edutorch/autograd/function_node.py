@@ -201,7 +201,7 @@ def notify_listeners(
         modes.op_recorder.unknown()
     if not modes.listeners:
         return
-    node.notes["place"] = user_location()
+    node.notes["location"] = user_location()
     output = wrap(outputs[node.output_index]._array)
     output._node = node
     emit(OpApplied(node.op, tuple(inputs), {}, output, node))

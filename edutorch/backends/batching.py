@@ -41,13 +41,13 @@ class BatchedBackend(Backend):
     """
 
     array_type = BatchedArray
-    _numbers = itertools.count(1)
+    _level_counter = itertools.count(1)
 
     def __init__(
         self, inner: Backend, size: int, depth: int = 1, randomness: str = "error"
     ) -> None:
         self.inner, self.size, self.depth, self.randomness = inner, size, depth, randomness
-        self.level = next(self._numbers)  # the newest is the highest: arrays nest in that order
+        self.level = next(self._level_counter)  # the newest is the highest, and outermost
         self.name = inner.name
         self.xp = BatchedModule(self)
 

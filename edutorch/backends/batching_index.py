@@ -34,7 +34,7 @@ class IndexPlan:
 
     def __init__(self, array: BatchedArray, index: Any) -> None:
         self.array, self.level = array, array.backend
-        parts = self.opened(index if isinstance(index, tuple) else (index,))
+        parts = self.expand(index if isinstance(index, tuple) else (index,))
         positions = [i for i, part in enumerate(parts) if is_picking(part)]
         self.others: list[Any] = []  # the index arrays, without this level
         self.moves: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
@@ -54,7 +54,7 @@ class IndexPlan:
             self.index = (WHOLE, *inner)
             self.moves = ((), ()) if together else ((self.block,), (0,))
             return
-        self.index = (self.numbers(array._values.shape[0] == 1), *inner)
+        self.index = (self.batch_index(array._values.shape[0] == 1), *inner)
         if together and before:
             now = tuple(range(1, 1 + self.block))
             self.moves = now, tuple(axis + before for axis in now)
@@ -76,7 +76,7 @@ class IndexPlan:
             return values[0, ...]
         return values.reshape((values.shape[0], *(1,) * (self.block - part.ndim), *part.shape))
 
-    def opened(self, parts: tuple[Any, ...]) -> list[Any]:
+    def expand(self, parts: tuple[Any, ...]) -> list[Any]:
         """Replace masks by positions and `...` by the axes it stands for.
 
         Raises: VmapError: a mask differs between the examples.
@@ -147,7 +147,7 @@ class IndexPlan:
             return backend_of(values).xp.moveaxis(values, self.moves[1], self.moves[0])
         return values
 
-    def ready(self, assigned: Any) -> tuple[Any, Any]:
+    def prepare_write(self, assigned: Any) -> tuple[Any, Any]:
         """Return the memory to write to, and what to write."""
         value, array = self.value(assigned), self.array
         others = [*self.others, value] if hasattr(value, "strides") else self.others
@@ -156,19 +156,19 @@ class IndexPlan:
         if batched and not own_memory:
             array.grow(others)
             if self.own:
-                self.index = (self.numbers(), *self.index[1:])
+                self.index = (self.batch_index(), *self.index[1:])
         elif self.level.highest([array._values, *others]) is not backend_of(array._values):
             array.grow(others)
         return array._values, value
 
     def set(self, assigned: Any) -> None:
         """Write at the index."""
-        memory, value = self.ready(assigned)
+        memory, value = self.prepare_write(assigned)
         memory[self.index] = value
 
     def add(self, assigned: Any) -> None:
-        """Add at the index, as often as a place occurs."""
-        memory, value = self.ready(assigned)
+        """Add at the index, as often as a position occurs."""
+        memory, value = self.prepare_write(assigned)
         backend_of(memory).scatter_add(memory, self.index, value)
 
 

@@ -104,25 +104,25 @@ class ThreadSetting:
     """The number of threads while the library is not limited to one."""
 
     threads: int | None = None
-    held = False
+    is_limited = False
 
 
 def limit_threads() -> None:
     """Limit the library to the calling thread."""
     library = blas()
-    if ThreadSetting.held or library is None:
+    if ThreadSetting.is_limited or library is None:
         return
     if ThreadSetting.threads is None:
         ThreadSetting.threads = library.get_num_threads()
-    ThreadSetting.held = True
+    ThreadSetting.is_limited = True
     library.set_num_threads(1)
 
 
 def release_threads() -> None:
     """Restore the library's number of threads."""
     library = blas()
-    if ThreadSetting.held and library is not None:
-        ThreadSetting.held = False
+    if ThreadSetting.is_limited and library is not None:
+        ThreadSetting.is_limited = False
         library.set_num_threads(ThreadSetting.threads or 1)
 
 
@@ -131,7 +131,7 @@ def use_threads(count: int) -> None:
     library = blas()
     ThreadSetting.threads = count
     if library is not None:
-        library.set_num_threads(1 if ThreadSetting.held else count)
+        library.set_num_threads(1 if ThreadSetting.is_limited else count)
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def all_threads() -> Iterator[None]:
     array([[2., 2.],
            [2., 2.]])
     """
-    held = ThreadSetting.held
+    held = ThreadSetting.is_limited
     release_threads()
     try:
         yield
@@ -160,7 +160,7 @@ def one_thread() -> Iterator[None]:
     >>> with backends.blas.one_thread():
     ...     pass
     """
-    held = ThreadSetting.held
+    held = ThreadSetting.is_limited
     limit_threads()
     try:
         yield

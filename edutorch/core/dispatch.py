@@ -140,7 +140,7 @@ def notify(op: Op, operands: tuple[Any, ...], settings: dict[str, Any], result: 
         return result
     node = (result[0] if isinstance(result, tuple) else result)._node
     if node is not None:
-        node.notes["place"] = user_location()
+        node.notes["location"] = user_location()
     emit(OpApplied(op, operands, settings, result, node))
     return result
 

@@ -157,7 +157,7 @@ class MemoryMembers:
     def retains_grad(self) -> bool:
         """Whether `retain_grad` was called on a tensor that is not a leaf."""
         hooks = getattr(self._node, "hooks", None)
-        return bool(hooks and hooks.kept)
+        return bool(hooks and hooks.retain)
 
     @property
     def name(self) -> None:

@@ -47,7 +47,7 @@ def _count_own_references() -> int:
     return count_references(array.base)
 
 
-OWN_REFERENCES = _count_own_references()
+MIN_REFERENCES = _count_own_references()
 """What `count_references` returns for an array that only our own one refers to."""
 
 
@@ -62,7 +62,7 @@ def restore_ordinary(tensor: Tensor) -> None:
         return
     if array.__class__ is not Shared or array.base.__class__ is not np.ndarray:
         return
-    if count_references(array.base) <= OWN_REFERENCES and has_same_layout(array.base, array):
+    if count_references(array.base) <= MIN_REFERENCES and has_same_layout(array.base, array):
         tensor._array = array.base
 
 

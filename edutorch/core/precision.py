@@ -73,13 +73,13 @@ def accumulate_in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
         if not is_half(dtype):
             return forward(xp, *inputs, **named)
         dtypes_met = {getattr(value, "dtype", dtype) for value in (*inputs, *named.values())}
-        inputs = tuple(map(in_float32, inputs))
-        y = forward(xp, *inputs, **{name: in_float32(value) for name, value in named.items()})
+        inputs = tuple(map(to_float32, inputs))
+        y = forward(xp, *inputs, **{name: to_float32(value) for name, value in named.items()})
         if any(is_half(other) and other != dtype for other in dtypes_met):
             return y  # float16 with bfloat16 is float32
         if isinstance(y, tuple):
-            return tuple(rounded(part, dtype) for part in y)
-        return rounded(y, dtype)
+            return tuple(round_to(part, dtype) for part in y)
+        return round_to(y, dtype)
 
     return wide
 
@@ -108,15 +108,15 @@ def composed_in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
-def in_float32(value: Any) -> Any:
+def to_float32(value: Any) -> Any:
     """Return an array of 16-bit floats, or each in a list, as float32; all else as it is."""
     if isinstance(value, list):
-        return [in_float32(array) for array in value]
+        return [to_float32(array) for array in value]
     dtype = getattr(value, "dtype", None)
     return value if dtype is None or not is_half(dtype) else value.astype("float32")
 
 
-def rounded(y: Any, dtype: Any) -> Any:
+def round_to(y: Any, dtype: Any) -> Any:
     """Round a result of float32; indices and wider results stay."""
     return y.astype(dtype) if y.dtype == "float32" else y
 
@@ -131,7 +131,7 @@ class WideSum:
     size, base, dtype = 1 << 62, None, None
 
     def __init__(self, first: Any) -> None:
-        self.shape, self.kind = first.shape, first.dtype
+        self.shape, self.array_dtype = first.shape, first.dtype
         self.sum = widen(first)
 
     def __iadd__(self, other: Any) -> WideSum:
@@ -141,7 +141,7 @@ class WideSum:
     def materialize(self) -> Any:
         """Return the sum in the dtype of the tensor."""
         return op_function("convert_dtype")(
-            self.sum, dtypes.of(getattr(self.kind, "numpy", self.kind))
+            self.sum, dtypes.of(getattr(self.array_dtype, "numpy", self.array_dtype))
         )
 
 

@@ -309,7 +309,7 @@ class Tensor(TensorInterop, MemoryMembers):
                 hint="call x.requires_grad_() before computing with it",
             )  # fmt: skip
         if not self.is_leaf:
-            self._node.add_hook("kept", RetainGradHook(self))
+            self._node.add_hook("retain", RetainGradHook(self))
 
 
 class RetainGradHook:
@@ -330,12 +330,12 @@ def move_retain_hooks(tensor: Tensor, history: Any) -> None:
     (Hooks of `register_hook` stay: they see the gradient of the former value.)
     """
     hooks = getattr(history, "hooks", None)
-    if not hooks or not hooks.kept:
+    if not hooks or not hooks.retain:
         return
-    for key in [key for key, hook in hooks.kept.items() if hook.tensor() is tensor]:
-        hook = hooks.kept.pop(key)
+    for key in [key for key, hook in hooks.retain.items() if hook.tensor() is tensor]:
+        hook = hooks.retain.pop(key)
         if tensor._node is not None and tensor._node is not LEAF:
-            tensor._node.add_hook("kept", hook)
+            tensor._node.add_hook("retain", hook)
 
 
 PLAIN_TENSORS.add(Tensor)

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import backends
 from ..core.out_variants import takes_out
-from ..core.precision import in_float32
+from ..core.precision import to_float32
 from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import as_method
 from ..errors import DTypeError, InvalidValueError, ShapeError, refuse_complex
@@ -59,7 +59,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise InvalidValueError(
             "histc", f"needs bins > 0 and min <= max, got {bins}, {min} and {max}"
         )
-    xp, array = backends.of(input._array).xp, in_float32(input._array.reshape(-1))
+    xp, array = backends.of(input._array).xp, to_float32(input._array.reshape(-1))
     if min == max and array.size:
         min, max = float(array.min()), float(array.max())
     if min == max:

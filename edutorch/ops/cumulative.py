@@ -8,7 +8,7 @@ import numpy as np
 
 from ..backends.numpy import Array
 from ..core.op import op
-from ..core.precision import in_float32, is_half
+from ..core.precision import to_float32, is_half
 from ..core.shapes import normal_dim
 from .reduction import replace_neg_inf, sum_dtype
 
@@ -23,7 +23,7 @@ def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     result_dtype = sum_dtype(input, dtype)
     axis = normal_dim("cumsum", dim, input.ndim)
     y = xp.cumsum(
-        in_float32(input),
+        to_float32(input),
         axis=axis,
         dtype=None if is_half(result_dtype) else accumulation_dtype(result_dtype),
     )
@@ -52,7 +52,7 @@ def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
     result_dtype = sum_dtype(input, dtype)
     axis = normal_dim("cumprod", dim, input.ndim)
     if is_half(result_dtype):  # the imaginary part is dropped first
-        y = xp.cumprod(in_float32(xp.real(input)), axis=axis)
+        y = xp.cumprod(to_float32(xp.real(input)), axis=axis)
     else:
         y = xp.cumprod(input, axis=axis, dtype=accumulation_dtype(result_dtype))
     return y.reshape(input.shape).astype(result_dtype, copy=False)

@@ -14,7 +14,7 @@ from numpy import isnan, ndarray
 from .. import dtypes
 from ..backends.numpy import Array
 from ..core.op import reduction
-from ..core.precision import LONG, add_up, in_float32, is_half
+from ..core.precision import LONG, add_up, to_float32, is_half
 from ..core.tensor import array_of
 from ..errors import DTypeError
 
@@ -116,7 +116,7 @@ def prod(
     """
     result_dtype = sum_dtype(input, dtype)
     if is_half(result_dtype):
-        real = in_float32(xp.real(input))  # the imaginary part is dropped first
+        real = to_float32(xp.real(input))  # the imaginary part is dropped first
         return xp.prod(real, axis=dim, keepdims=keepdim).astype(result_dtype)
     return xp.prod(input, axis=dim, keepdims=keepdim, dtype=result_dtype)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import backends
 from ..backends.numpy import Array
-from ..core.precision import in_float32
+from ..core.precision import to_float32
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import as_method
@@ -29,7 +29,7 @@ def unique(
     xp, array = backends.of(input._array).xp, input._array
     if dim is None:
         values, inverse, counts = xp.unique(
-            in_float32(array), return_inverse=True, return_counts=True, equal_nan=False
+            to_float32(array), return_inverse=True, return_counts=True, equal_nan=False
         )  # NumPy does not sort NaN of bfloat16
         values = values.astype(array.dtype)
         inverse = inverse.reshape(array.shape)
@@ -38,7 +38,7 @@ def unique(
         if not array.size and array.shape[dim]:
             rows = {"input": array.shape}
             raise ShapeError("unique", "slices must not be empty: other axes have size 0", rows)
-        order = sort_slices(xp, in_float32(array), dim)
+        order = sort_slices(xp, to_float32(array), dim)
         starts, run_index, counts = find_runs(xp, xp.take(array, order, axis=dim), dim)
         values = xp.take(array, order[starts], axis=dim)
         inverse = xp.zeros(order.shape, "int64")

@@ -231,7 +231,7 @@ class SavedInput:
 
 
 def overwritten_error(tensor: Tensor, what: str) -> StaleValueError:
-    place = None if tensor._writes is None else tensor._writes.place
+    place = None if tensor._writes is None else tensor._writes.location
     return StaleValueError(
         "checkpoint",
         "one of the variables needed for gradient computation has been modified by an "

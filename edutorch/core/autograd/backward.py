@@ -36,7 +36,7 @@ def explain_no_graph(root: Tensor) -> str:
     )
 
 
-def start_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
+def initial_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
     """Return the gradient of each root: the given one, or 1 for a single element."""
     gradients = as_list(given)
     gradients += [None] * (len(roots) - len(gradients))
@@ -103,7 +103,7 @@ def backward(
     tensor(6.)
     """
     roots = as_list(tensors)
-    gradients = start_gradients("backward", roots, grad_tensors)
+    gradients = initial_gradients("backward", roots, grad_tensors)
     retain = create_graph if retain_graph is None else retain_graph
     if inputs is None:
         run_backward(roots, gradients, retain, create_graph)
@@ -157,7 +157,7 @@ def grad(
                 {"input": tuple(tensor.shape)},
                 "call x.requires_grad_() before computing with it",
             )
-    gradients = start_gradients("grad", roots, grad_outputs)
+    gradients = initial_gradients("grad", roots, grad_outputs)
     retain = create_graph if retain_graph is None else retain_graph
     gradient_of = run_backward(roots, gradients, retain, create_graph, wanted)
     results: list[Tensor | None] = []

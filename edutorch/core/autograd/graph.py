@@ -44,7 +44,7 @@ class VersionCounter:
 
     time: float = 0
     count = 0
-    place: CodeLocation | None = None  # of the user's line that made the last write
+    location: CodeLocation | None = None  # of the user's line that made the last write
     views: Any = ()  # weak references; a list from the first view on
     owner: Any = None  # a weak reference to the tensor of which the views are, once needed
     outside: float = -1  # when a write by NumPy was detected (see `numpy_aliasing.py`)
@@ -68,7 +68,7 @@ class VersionCounter:
             while frame.f_globals.get("__name__", "").startswith("edutorch.") and frame.f_back:
                 frame = frame.f_back
             location = frame.f_code, frame.f_lasti
-        self.place = location
+        self.location = location
         if array is not None:
             self.regions.add((array, index, self.time, location))  # type: ignore[union-attr]
         elif self.regions is not None:
@@ -81,19 +81,19 @@ class VersionCounter:
             return True
         write = regions.last_into(array, since)
         if write is not None:
-            (self.place,) = write  # for the error
+            (self.location,) = write  # for the error
         return write is not None
 
 
 class Hooks:
     """The hooks of a node or a leaf, in the order in which backward calls them."""
 
-    __slots__ = ("accumulated", "after", "before", "gradient", "kept")
+    __slots__ = ("accumulated", "after", "before", "gradient", "retain")
 
     def __init__(self) -> None:
         self.gradient: dict[int, Any] = {}  # of the tensor: hook(gradient)
         self.before: dict[int, Any] = {}  # of the node: hook(gradients of its outputs)
-        self.kept: dict[int, Any] = {}  # see `Tensor.retain_grad`
+        self.retain: dict[int, Any] = {}  # see `Tensor.retain_grad`
         self.after: dict[int, Any] = {}  # of the node: hook(gradients of inputs, of outputs)
         self.accumulated: dict[int, Any] = {}  # of a leaf, once `.grad` is new: hook(leaf)
 
@@ -166,7 +166,7 @@ class Node:
     @property
     def source(self) -> Source | None:
         """The user's line that computed it: (file, line, text), if it was recorded."""
-        location = self.notes.get("place")
+        location = self.notes.get("location")
         return None if location is None else read_line(location)
 
     @property
@@ -328,7 +328,7 @@ def stale_value(node: Node, name: str, writes: VersionCounter) -> StaleValueErro
         f"operation: {what} was overwritten (version {writes.count}) after {node.name()} saved it",
         {
             "saved": forward or "at a line that was not recorded",
-            "overwritten": "unknown" if writes.place is None else read_line(writes.place),
+            "overwritten": "unknown" if writes.location is None else read_line(writes.location),
         },
         "write x = x + 1 instead of x += 1, or write into a copy, x.clone()"
         + ("" if forward else "; with autograd.detect_anomaly(): the line that saved it is shown"),

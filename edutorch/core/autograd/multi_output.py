@@ -172,7 +172,7 @@ def notify_views(op: Op, inputs: tuple[Any, ...], settings: dict[str, Any], outp
         emit(OpApplied(op, inputs, settings, outputs, None))
         return
     node = first.public_node()[0]
-    node.notes["place"] = user_location()
+    node.notes["location"] = user_location()
     cut = representative(node, outputs)
     emit(OpApplied(op, inputs, settings, cut, node))
     for output in outputs:

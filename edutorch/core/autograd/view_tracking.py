@@ -127,7 +127,7 @@ def notify_recorded(event: OpApplied | ViewRebased) -> None:
         modes.op_recorder.recorded.extend((output, (event.base,) if rebased else event.inputs))
     if modes.listeners:
         if event.node is not None:
-            event.node.notes["place"] = user_location()
+            event.node.notes["location"] = user_location()
         emit(event)
 
 

@@ -22,7 +22,7 @@ def backward_source(op: Op) -> str:
         if name == "y":
             lines += [
                 "writes = node.writes",
-                *refuse_stale("", "'the result'", "y"),
+                *stale_check("", "'the result'", "y"),
                 "if recording:",
                 "    y = restore_result(node, y)",
             ]
@@ -30,7 +30,7 @@ def backward_source(op: Op) -> str:
             lines += [
                 f"for tensor in {name}:",
                 "    writes = tensor._writes",
-                *refuse_stale("    ", repr(name), "tensor._array"),
+                *stale_check("    ", repr(name), "tensor._array"),
                 "if not recording:",
                 f"    {name} = [tensor._array for tensor in {name}]",
             ]
@@ -38,7 +38,7 @@ def backward_source(op: Op) -> str:
             lines += [
                 f"if isinstance({name}, Tensor):",
                 f"    writes = {name}._writes",
-                *refuse_stale("    ", repr(name), f"{name}._array"),
+                *stale_check("    ", repr(name), f"{name}._array"),
                 "    if not recording:",
                 f"        {name} = {name}._array",
             ]
@@ -78,7 +78,7 @@ def widen_lines(op: Op) -> list[str]:
     return [f"if {later}g.dtype.itemsize == 2:", f"    {listed}= widen(({listed}))"]
 
 
-def refuse_stale(indent: str, name: str, array: str) -> list[str]:
+def stale_check(indent: str, name: str, array: str) -> list[str]:
     """The code that raises an error if `array` was overwritten after it was saved."""
     late = f"{indent}if writes is not None and writes.time > node._order"
     return [
