@@ -226,6 +226,7 @@ det.vjp(
     outputs=("logarithm", "sign"),
     method=False,
     public="linalg.slogdet linalg.det logdet det slogdet",
+    node="LinalgSlogdetBackward0",
 )
 def slogdet_forward(xp: Any, input: Array) -> tuple[Array, Array]:
     """log det A = log |det A| + i · angle (real: without the angle), and the sign of det A."""

@@ -78,7 +78,7 @@ def test_copies_do_not(copy):
 
 
 NOT_WRITTEN = ("detach", "split", "chunk", "unbind")
-"""Without a history, or one of several views of one function (see `test_pieces.py`)."""
+"""Without a history, or one of several views of one function (see `test_multi_output.py`)."""
 
 
 @pytest.mark.parametrize("view", [view for view in VIEWS if view not in NOT_WRITTEN])
