@@ -1,4 +1,4 @@
-"""Without CuPy or a GPU, `device="cuda"` says in one sentence what is missing."""
+"""Without CuPy or a GPU, `device="cuda"` raises an error that names what is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HINT = (
 
 @pytest.fixture
 def machine(monkeypatch):
-    """A machine where CuPy is installed or not, and with or without a problem of the driver."""
+    """A machine with or without CuPy, and with or without a driver problem."""
 
     def pretend(cupy_installed: bool, driver: str | None) -> None:
         monkeypatch.setattr(
@@ -67,7 +67,7 @@ def test_unknown_devices():
 
 
 class Driver:
-    """Stands for the driver's library: its answers to the two questions asked of it."""
+    """A stand-in for the driver's library, with the two functions that are called."""
 
     def __init__(self, starts: int, count: int) -> None:
         self.starts, self.count = starts, count

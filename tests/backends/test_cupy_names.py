@@ -1,4 +1,4 @@
-"""Every `xp.name(...)` in the library is something that CuPy has, called as CuPy allows."""
+"""Every `xp.name(...)` in the library exists in CuPy, with a signature that fits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def dotted(node: ast.AST) -> str:
 
 
 def problems(source: str) -> Iterator[str]:
-    """Yield what CuPy would not accept in `source`."""
+    """Yield the calls in `source` that CuPy would not accept."""
     tree = ast.parse(source)
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}

@@ -26,7 +26,7 @@ def on_host(array: StrictArray) -> np.ndarray:
 X = np.arange(6, dtype="f4").reshape(2, 3)
 
 
-# What it refuses -----------------------------------------------------------------------
+# What it refuses -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_two_masks_in_one_index():
         x[x[:, 0] > 0, x[0] > 0]
 
 
-# What it does --------------------------------------------------------------------------
+# What it does ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_functions_about_arrays_answer_on_the_host():
     assert repr(x).startswith("StrictArray(array(")
 
 
-# Memory --------------------------------------------------------------------------------
+# Memory ----------------------------------------------------------------------------------------
 
 
 def test_host_and_device_share_no_memory():
@@ -241,7 +241,7 @@ def test_copies():
         assert float(x[0, 0]) == 0
 
 
-# Waiting -------------------------------------------------------------------------------
+# Waiting ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_computing_does_not_synchronise():
         y[:, 0] = y[:, 1]
 
 
-# Random numbers ------------------------------------------------------------------------
+# Random numbers --------------------------------------------------------------------------------
 
 
 def test_the_same_random_numbers_as_on_the_cpu():

@@ -1,4 +1,4 @@
-"""What backward does to the tensors that it is given and that it writes to."""
+"""Accumulation of gradients: the arrays that backward shares, copies and writes to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_callers_gradient_stays_the_callers():
 
 
 def test_accumulating_raises_the_version_of_a_gradient():
-    """Whoever saved `.grad` for another backward is told that it has changed."""
+    """A graph that saved `.grad` for another backward raises that it has changed."""
     x = edutorch.ones(2, requires_grad=True)
     w = edutorch.ones(2, requires_grad=True)
     (x * 2).sum().backward()
@@ -44,7 +44,7 @@ def test_accumulating_raises_the_version_of_a_gradient():
     lambda x: x[0] + x[1] + x[2], lambda x: x.reshape(3, 1).sum(), lambda x: x.t().sum(),
 ])  # fmt: skip
 def test_a_gradient_can_be_written_to(make):
-    """The gradient of a sum is one number seen three times, unless it is copied for `.grad`."""
+    """The gradient of a sum is a broadcast view of one element, unless it is copied for `.grad`."""
     x = edutorch.ones(3, requires_grad=True)
     make(x).backward()
     other = x.grad.clone()
@@ -68,7 +68,7 @@ def test_a_mean_of_many_elements(count, dtype):
 
 
 def test_large_gradients_are_added_up_by_the_kernels(monkeypatch):
-    """What a kernel returns is the sum, and NumPy computes only where there is none."""
+    """The sum is the result of a kernel; NumPy computes it only without one."""
     g = np.ones((2, lazy_gradients.SUM_KERNEL_MIN_SIZE), np.float32)
     calls = {
         "ADD": lambda: lazy_gradients.add_large(g, g), "SUM": lambda: lazy_gradients.sum_over(g, 0),

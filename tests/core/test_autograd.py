@@ -1,4 +1,4 @@
-"""The engine: what backward does, keeps, frees, and refuses."""
+"""The engine: paths, accumulation, freed values, hooks and errors of backward."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def values(*gradients):
     return [gradient if gradient is None else gradient.tolist() for gradient in gradients]
 
 
-# Paths through the graph ---------------------------------------------------------------------
+# Paths through the graph -----------------------------------------------------------------------
 
 
 def test_the_four_lines():
@@ -125,7 +125,7 @@ def test_gradients_have_the_type_of_their_tensor():
     assert x.grad.dtype is edutorch.float64
 
 
-# What is kept and freed ----------------------------------------------------------------------
+# Saved values: kept and freed ------------------------------------------------------------------
 
 
 def test_a_second_backward_is_refused():
@@ -164,7 +164,7 @@ def test_saved_values_are_freed_after_backward():
 
 
 def test_a_graph_dies_with_its_result():
-    """Reference counting alone is enough: there is no circle that waits for the collector."""
+    """Reference counting alone is enough: there is no cycle for the garbage collector."""
     gc.collect()
     gc.disable()
     try:
@@ -177,7 +177,7 @@ def test_a_graph_dies_with_its_result():
         gc.enable()
 
 
-# Leaves --------------------------------------------------------------------------------------
+# Leaves ----------------------------------------------------------------------------------------
 
 
 def test_leaves_and_their_nodes():
@@ -222,7 +222,7 @@ def test_requires_grad_of_results_cannot_be_changed():
         y.requires_grad = False
 
 
-# Hooks ---------------------------------------------------------------------------------------
+# Hooks -----------------------------------------------------------------------------------------
 
 
 def test_hooks_see_and_replace():

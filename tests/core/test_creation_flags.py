@@ -1,4 +1,4 @@
-"""What creation functions and methods do by default: no gradient, the dtype of `input`."""
+"""The defaults of creation functions and methods: no gradient, the dtype of `input`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of products by letters, of which most are computed as products of matrices."""
+"""`einsum`, most equations of which are computed as matrix products."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_whole_numbers_are_left_to_numpy():
 
 
 def test_three_operands_in_the_order_that_takes_least():
-    """(a b) (b c) (c): from the right it is two products with a vector."""
+    """(a b) (b c) (c): from the right it takes two matrix-vector products."""
     steps = plan_contraction("ab,bc,c->a", ((50, 50), (50, 50), (50,)))
     assert steps is not None
     assert next(pair.equation for _, pair in steps) in ("bc,c->b", "c,bc->b")

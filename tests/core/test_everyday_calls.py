@@ -1,4 +1,4 @@
-"""Everyday calls take the path that was written for them, and give what the general one gives."""
+"""Usual calls take the fast path, with the results of the general one."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ CALLS = {
     "minmax_dim": lambda: x.max(1).values,
     "sort_forward": lambda: x.sort(1).values,
 }
-"""By the name of the op, which may be followed by what is special."""
+"""Calls by the name of the op, optionally followed by the special case."""
 
 
 def general(call: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the result of a call that finds no everyday modes, so that `apply` gets it."""
+    """Return the result of a call under unusual modes, which runs `apply`."""
     op = REGISTRY[name.split()[0]]
     call()  # writes the call path
     with monkeypatch.context() as patch:

@@ -25,7 +25,7 @@ def text(array: np.ndarray, **how: object) -> str:
     return tensor_text(visible_part(array), shape=array.shape, **how)
 
 
-# Written down from PyTorch 2.13, so that they hold where it is not installed.
+# Recorded from PyTorch 2.13, so that they are tested where it is not installed.
 GOLDEN = [
     (np.float32(8.0), "tensor(8.)"),
     (np.array([0.1269, 0.6931, 2.1269], "f4"), "tensor([0.1269, 0.6931, 2.1269])"),
@@ -96,7 +96,7 @@ LARGE = [(1001,), (4, 400), (20, 60), (2, 3, 300), (9, 2, 80), (8, 8, 8, 8)]
 
 
 def numbers(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers of one of the characters that choose between the print formats."""
+    """Elements of one of the kinds that choose between the print formats."""
     character = random.integers(9)
     drawn = np.asarray(random.standard_normal(shape))
     if character == 1:
@@ -121,7 +121,7 @@ def numbers(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def as_both(array: np.ndarray, dtype_name: str, torch):
-    """The same numbers as a torch tensor, and as a NumPy array of the same type."""
+    """The same elements as a torch tensor, and as a NumPy array of the same dtype."""
     import ml_dtypes
 
     dtype = ml_dtypes.bfloat16 if dtype_name == "bfloat16" else np.dtype(dtype_name)
@@ -209,7 +209,7 @@ LIMITS = [
     (100000001.0,), (1e6, 1e8), (0.5, 500.0), (0.5, 500.5), (1.0, 1000.0), (1.0, 1001.0),
     (3.0, 3000.0), (0.0, 1e-4), (0.0, 1e-5), (float("inf"), 1e-5), (float("nan"), 1e9),
 ]  # fmt: skip
-"""Beside the sizes from which on numbers are written with an exponent."""
+"""Near the magnitudes from which on elements are printed with an exponent."""
 
 
 @pytest.mark.oracle

@@ -1,4 +1,4 @@
-"""autograd.grad, higher derivatives, create_graph."""
+"""`autograd.grad`, higher derivatives, `create_graph`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_many_gradients_at_once(torch):
 
 
 def others_up_to(x, g):
-    """Σ over j ≥ i of g_j times the product of all up to j but i, one by one, in float64."""
+    """Σ over j ≥ i of g_j times the product of all factors up to j except i, in float64."""
     x, g = np.asarray(x, float), np.asarray(g, float)
     rows = range(len(x))
     return [sum(g[j] * np.prod(np.delete(x[: j + 1], i)) for j in rows[i:]) for i in rows]
@@ -122,7 +122,7 @@ def others_up_to(x, g):
     [1e25, 1e20, 2.0, 1.0],  # asked for
 ], ids=str)  # fmt: skip
 def test_the_gradient_of_a_running_product(factors):
-    """By one division where that loses nothing, and by products of the others elsewhere."""
+    """By a division where that is exact enough, and by products of the others elsewhere."""
     x = edutorch.tensor(factors, requires_grad=True)
     g = edutorch.tensor([1.0, -0.5, 2.0, 0.25])
     with np.errstate(over="ignore"):
@@ -141,7 +141,7 @@ def test_the_gradient_of_a_running_product(factors):
     [-math.inf, 1.0, 2.0],
 ], ids=str)  # fmt: skip
 def test_the_gradient_of_a_running_logsumexp(terms):
-    """Where nothing is infinite minus infinite, each total after a number has its share."""
+    """Where no infinities cancel, each later total contributes its share of the gradient."""
     x = edutorch.tensor(terms, requires_grad=True, dtype=edutorch.float64)
     g = edutorch.tensor([1.0, -0.5, 2.0], dtype=edutorch.float64)
     y = x.logcumsumexp(0)
@@ -155,7 +155,7 @@ def test_the_gradient_of_a_running_logsumexp(terms):
 
 
 def test_the_largest_of_many():
-    """The few largest are found without sorting; equal ones at the border come in their order."""
+    """The largest elements are found without sorting; equal ones at the border keep their order."""
     chance = np.random.default_rng(0)
     elements = chance.permutation(12_000).reshape(40, 300).astype("f4")
     for array in (elements, elements // 100, np.where(elements == 7, np.nan, elements)):

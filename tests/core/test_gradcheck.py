@@ -1,4 +1,4 @@
-"""gradcheck must see what is wrong, or every other test of gradients is worth nothing."""
+"""`gradcheck` must detect wrong gradients, as every other test of gradients relies on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def x():
 
 @pytest.fixture(autouse=True)
 def _no_trace():
-    """Ops made by a test leave the registry, and the class of tensors, as they were."""
+    """Ops defined by a test are removed from the registry and from Tensor."""
     names, methods = set(REGISTRY), set(vars(edutorch.Tensor))
     yield
     for name in set(REGISTRY) - names:
@@ -107,7 +107,7 @@ def test_inputs_without_gradient_are_left_alone(x):
     assert gradcheck(lambda x, c: x * c.detach(), (x, constant))
 
 
-# Rules are read when they are written ----------------------------------------------------------
+# Rules are checked when they are defined -------------------------------------------------------
 
 
 def test_a_rule_may_only_name_what_exists():

@@ -1,4 +1,4 @@
-"""16-bit floats on every path: how gradients meet, numbers beside them, counts, one element."""
+"""16-bit floats on every path: sums of gradients, Python numbers, counts, single elements."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def ones(*shape, half, **settings):
     return edutorch.ones(*shape, dtype=getattr(edutorch, half), **settings)
 
 
-# Where gradients meet -----------------------------------------------------------------------------
+# Sums of gradients -----------------------------------------------------------------------------
 
 
 def uses(x):
-    """Return a sum that uses `x` 600 times, by one node each: 0.3 added up is soon inexact."""
+    """Return a sum that uses `x` 600 times, by one node each: sums of 0.3 soon become inexact."""
     return 0.3 * edutorch.stack([x * 1 for _ in range(600)]).sum()
 
 
@@ -70,7 +70,7 @@ def test_a_gradient_of_float32_meets_as_before():
     assert x.grad.tolist() == [300, 300, 300]
 
 
-# Every path ---------------------------------------------------------------------------------------
+# Every path ------------------------------------------------------------------------------------
 
 
 def indices(rows):
@@ -140,7 +140,7 @@ def test_a_hessian_is_added_up_in_float32(half):
     assert H.tolist() == [[MANY / 2, 0], [0, MANY / 2]]
 
 
-# Numbers beside them, and counts ------------------------------------------------------------------
+# Python numbers, and counts --------------------------------------------------------------------
 
 NUMBERS = {
     "x / 70000": lambda x: x / 70000,
@@ -183,7 +183,7 @@ def test_a_mean_of_more_elements_than_float16_can_count():
         assert x.grad.double().sum().item() == pytest.approx(1, abs=0.01)
 
 
-# One element, integers, and what a float32 has no room for ----------------------------------------
+# Single elements, integers, and values outside the range of float32 ----------------------------
 
 SPREADS = ("var", "std", "var_mean", "std_mean")
 
@@ -258,7 +258,7 @@ def test_cross_entropy_takes_probabilities_of_16_bits(half):
     assert scores.grad.tolist() == [[0, 0]] * 3
 
 
-# Three operands -----------------------------------------------------------------------------------
+# Three operands --------------------------------------------------------------------------------
 
 TERMS = {
     "add": lambda a, b, c: edutorch.add(a, b, alpha=0.3),

@@ -1,4 +1,4 @@
-"""x[index] and x[index] = value, against NumPy and PyTorch, and what they refuse."""
+"""`x[index]` and `x[index] = value`, against NumPy and PyTorch, and their errors."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_gradients_of_picking():
         assert x.grad.tolist() == back.reshape(SHAPE).tolist(), index
 
 
-# Views and copies -------------------------------------------------------------------------------
+# Views and copies ------------------------------------------------------------------------------
 
 
 def test_simple_indices_view_and_others_copy():
@@ -166,7 +166,7 @@ def test_iterating():
     assert (first * second).item() == 30
 
 
-# Refused ----------------------------------------------------------------------------------------
+# Errors ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

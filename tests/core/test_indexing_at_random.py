@@ -1,4 +1,4 @@
-"""Hundreds of index expressions made at random: x[index], x[index] = value and the gradients of
+"""Hundreds of random index expressions: x[index], x[index] = value and the gradients of
 both are PyTorch's, or both refuse."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORMS = ("tensor", "tensor", "numpy", "list")
 
 
 class Positions:
-    """Integers or bools that become a tensor, a NumPy array or a list."""
+    """Integers or bools as a tensor, a NumPy array or a list."""
 
     def __init__(self, positions: np.ndarray, form: str) -> None:
         self.positions, self.form = positions, form
@@ -38,7 +38,7 @@ class Positions:
 
 
 def random_part(pick: random.Random, left: list[int], arrays: tuple[int, ...]) -> tuple[Any, int]:
-    """Return one part of an index and how many axes it takes."""
+    """Return one part of an index and the number of axes it takes."""
     size = left[0]
     form = pick.choice("int slice none positions positions mask mask2 zero".split())
     if form == "none":
@@ -176,7 +176,7 @@ def test_adding_at_every_kind_of_index():
                 agree(index, attempt(lambda index=index: program(edutorch, index)), theirs)
 
 
-# What is refused ------------------------------------------------------------------------------
+# Errors ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

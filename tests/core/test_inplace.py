@@ -1,4 +1,4 @@
-"""Writing into tensors that a graph knows: the gradient follows the numbers."""
+"""In-place writes into tensors of a graph, and their gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.oracle import require_torch
 pytestmark = pytest.mark.usefixtures("device")
 
 
-# Each takes a library and a leaf x of shape (2, 3); returns what is differentiated.
+# Each takes a library and a leaf x of shape (2, 3); returns the tensor to differentiate.
 
 
 def write_a_number(lib, x):
@@ -141,7 +141,7 @@ NUMBERS = [[0.5, -1.5, 2.0], [1.25, -0.75, 3.0]]
 
 
 ONLY_HERE = {an_op_that_saved_its_input}
-"""PyTorch refuses these; here the op keeps a copy of what it overwrites."""
+"""PyTorch refuses these; here the op saves a copy of the overwritten elements."""
 
 
 @pytest.mark.oracle
@@ -169,7 +169,7 @@ def test_by_differences(program):
     assert edutorch.autograd.gradcheck(lambda x: program(edutorch, x), x)
 
 
-# What is refused -------------------------------------------------------------------------------
+# Errors ----------------------------------------------------------------------------------------
 
 
 def test_leaves_are_not_overwritten():

@@ -1,4 +1,4 @@
-"""What listeners are told of an op does not depend on the way it takes."""
+"""The events of an op do not depend on its path."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CALLS = {
 
 
 def told(call, way):
-    """Return the result of a call, its gradient, and all that a listener is told."""
+    """Return the result of a call, its gradient, and all events."""
     edutorch.manual_seed(0)
     x, w = edutorch.randn(3, 4), edutorch.randn(4, requires_grad=True)
     heard = []
@@ -53,7 +53,7 @@ def told(call, way):
 
 
 def described(event):
-    """Return what does not differ from run to run."""
+    """Return the fields of an event that do not differ between runs."""
     event_name = type(event).__name__
     if isinstance(event, WorkStarted | WorkEnded):
         subject = event.subject
@@ -87,7 +87,7 @@ def test_the_short_way_tells_what_the_long_one_does(name, monkeypatch):
 
 
 def test_the_short_way_is_taken(monkeypatch):
-    """Somebody who listens does not bring about the questions that only other cases need."""
+    """A listener does not cause the checks that only other cases need."""
     asked = []
     usual = dispatch.execute
     monkeypatch.setattr(dispatch, "execute", lambda op, *rest: asked.append(op) or usual(op, *rest))

@@ -45,7 +45,7 @@ def test_a_long_chain_with_create_graph():
 
 @pytest.mark.parametrize("count", [200_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_many_nodes_are_built_and_freed(count):
-    """In a process of its own, with a stack of 2 MiB: a recursive release would crash it.
+    """In a separate process with a stack of 2 MiB, which a recursive release would crash.
 
     (Python itself releases up to fifty objects within each other: 3.13 takes a third of that.)
     """
@@ -75,7 +75,7 @@ thread.join()
 
 
 def test_a_graph_has_no_cycles():
-    """All of it is freed at once, by counting references alone."""
+    """The graph is freed at once, by reference counting alone."""
     gc.collect()
     gc.disable()
     try:

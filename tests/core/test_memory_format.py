@@ -1,4 +1,4 @@
-"""Where a tensor's numbers lie in memory, and what is said about it: as in PyTorch."""
+"""Memory formats: strides, contiguity and storages, as in PyTorch."""
 
 from __future__ import annotations
 

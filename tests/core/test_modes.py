@@ -1,4 +1,4 @@
-"""no_grad and its relatives: as blocks, decorators, in generators and threads."""
+"""`no_grad` and the other modes: as blocks, decorators, in generators and threads."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_tasks_have_modes_of_their_own():
     assert asyncio.run(both()) == [False, True, False]
 
 
-# Inference mode ------------------------------------------------------------------------------
+# Inference mode --------------------------------------------------------------------------------
 
 
 def test_inference_tensors_stay_out_of_graphs(x):

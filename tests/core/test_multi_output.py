@@ -1,4 +1,4 @@
-"""One tensor cut into several views: one node for all of them, as in PyTorch."""
+"""Ops that return several views: one node for all of them, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def start(library):
 
 
 def described(library, cut):
-    """Return what a user can see of the pieces of a tensor that has a history."""
+    """Return the public properties of the views of a tensor that has a history."""
     x = start(library)
     y = x * 1
     pieces = cut(y)
@@ -81,7 +81,7 @@ def test_gradients_as_in_pytorch(torch, name, used):
 
 @pytest.mark.parametrize("name", CUTS)
 def test_derivatives(name):
-    """Backward, its own derivative, forward mode and all of it batched."""
+    """Backward, second derivatives, forward mode, and all of them batched."""
 
     def function(x):
         pieces = CUTS[name](x * x)
@@ -152,11 +152,11 @@ def test_many_pieces():
     assert x.grad.tolist() == [2.0] * 3000
 
 
-# Writes -----------------------------------------------------------------------------------------
+# Writes ----------------------------------------------------------------------------------------
 
 
 def written(library, cut, write):
-    """Say whether a write into a piece is refused, and how."""
+    """Return the error of a write into a view, or None."""
     y = start(library) * 1
     piece = cut(y)[0]
     try:
@@ -216,7 +216,7 @@ def test_memory_and_versions_are_shared(name):
 
 
 def test_a_write_into_the_base_is_followed():
-    """PyTorch refuses to go on with a piece after that; here it is a view of what is new."""
+    """PyTorch refuses further use of a view after that; here it is a view of the new base."""
     x = start(edutorch)
     y = x * 1
     a, _ = y.split(2)
@@ -232,7 +232,7 @@ def test_a_copy_of_a_piece_may_be_written():
     assert piece.grad_fn is not None
 
 
-# Mistakes ---------------------------------------------------------------------------------------
+# Errors ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.oracle

@@ -9,7 +9,7 @@ from edutorch.core.op import NODE_NAME
 from edutorch.core.registry import REGISTRY
 from edutorch.profiler import profile
 
-# Each call, with x (3, 4) that wants a gradient and y (3, 4) that wants none.
+# Each call, with x (3, 4) that requires grad and y (3, 4) that does not.
 NAMES = {
     "x.clamp(0,1)": "ClampBackward1",
     "x.clamp(min=0)": "ClampBackward1",
@@ -200,7 +200,7 @@ NAMES = {
     "x.to(torch.float16)": "ToCopyBackward0",
 }
 
-# Here one node, where PyTorch records several: they have the name of the function.
+# One node here, where PyTorch records several: it has the name of the function.
 OWN = {
     "F.linear(x, y, torch.ones(3))": "LinearBackward0",
     "F.l1_loss(x, y)": "L1LossBackward0",
@@ -248,7 +248,7 @@ def test_what_is_only_handed_through_keeps_its_name():
     assert x.grad_fn.name() == "ExpBackward0"
 
 
-# Names that PyTorch's C++ has, and that no public function has.
+# Names of PyTorch's C++ functions that are no public functions.
 OF_PYTORCH = set(
     "ToCopy Slice FftC2C FftR2C FftC2R Im2Col Col2Im ScaledDotProductFlashAttentionForCpu "
     "MaxPool2DWithIndices Convolution CopySlices AvgPool2D".split()

@@ -1,4 +1,4 @@
-"""Memory shared with NumPy, which only the CPU can do."""
+"""Memory shared with NumPy, on the CPU."""
 
 from __future__ import annotations
 

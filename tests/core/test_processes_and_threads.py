@@ -1,4 +1,4 @@
-"""Training for long, in many threads, and in a child process."""
+"""Training for many steps, in many threads, and in a child process."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_every_mode_ends_with_its_block(context):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_computes_after_the_parent_has():
-    """In a process of its own: this one may have threads that cannot be forked."""
+    """In a separate process: this one may have threads that cannot be forked."""
     code = """
 import os, signal
 import edutorch

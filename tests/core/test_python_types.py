@@ -1,4 +1,4 @@
-"""Python's own types stand for dtypes, wherever PyTorch takes one: `dtype=float` is float64."""
+"""Python types as dtypes, wherever PyTorch accepts them: `dtype=float` is float64."""
 
 import pytest
 

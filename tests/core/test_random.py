@@ -1,4 +1,4 @@
-"""Random numbers: the same ones again, and the right distribution."""
+"""Random numbers: reproducible, and of the right distribution."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_seeds_are_remembered():
     assert Generator().initial_seed() != Generator().initial_seed()
 
 
-# Distributions -------------------------------------------------------------------------------
+# Distributions ---------------------------------------------------------------------------------
 
 MANY = 20_000
 

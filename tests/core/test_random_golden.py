@@ -1,4 +1,4 @@
-"""The numbers of a seed, as they are promised in docs/reproducibility.md.
+"""The samples of a seed, as documented in docs/reproducibility.md.
 
 `EDUTORCH_WRITE_GOLDEN=1 pytest tests/core/test_random_golden.py` writes them anew: only for a
 change that is meant, with a line in the changelog.

@@ -1,4 +1,4 @@
-"""A generator's state can be kept and gone back to."""
+"""The state of a generator can be saved and restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges of integers: where they begin and end, and how many elements they have."""
+"""Ranges of integers: their first and last element, and their length."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDS = [(0, 10, 4), (0.5, 3.7, 4), (5, 1, 3), (-2.7, 3.9, 6), (3, 3, 2), (0, 5, 
 
 
 def ranges_of(lib, dtype):
-    """Yield each range by what it is made from; unsigned types get no negative bounds."""
+    """Yield the arguments of each range; unsigned dtypes get no negative bounds."""
     dtype = getattr(lib, dtype)
     for name, bounds in itertools.product(["arange", "range"], STEPS):
         if name == "arange" or float(bounds[2]).is_integer():  # PyTorch divides by zero

@@ -1,4 +1,4 @@
-"""`retain_grad` keeps the gradient of a tensor as it is in the end, after all writes into it."""
+"""`retain_grad` keeps the gradient of a tensor's final value, after all writes into it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Second derivatives of what is computed from a length, where the length is 0.
+"""Second derivatives of functions of a norm, where the norm is 0.
 
 A length has a corner there, its square has not: the second derivative of |x|² is 2 everywhere.
 (PyTorch answers NaN, or a wrong 0.)
@@ -39,7 +39,7 @@ LENGTHS = {
         edutorch.stack([x, zeros(2, dtype=x.dtype)])
     ).sum(),
 }
-"""Functions of a vector that are its length."""
+"""Functions of a vector that are its norm."""
 
 SMOOTH = {
     "pow": (lambda length: length**2, 2.0),
@@ -50,7 +50,7 @@ SMOOTH = {
     "root of a sum": (lambda length: (1 + length**2).sqrt(), 1.0),
     "fourth power": (lambda length: length**4, 0.0),
 }
-"""Even functions of a length, and their second derivative at 0."""
+"""Even functions of a norm, and their second derivative at 0."""
 
 WAYS = {
     "reverse over reverse": lambda f, x: func.jacrev(func.jacrev(f))(x),

@@ -98,7 +98,7 @@ def test_every_contract_is_checked(op, device):
         op.function(**inputs, **settings)
 
 
-# Broadcasting and dims -----------------------------------------------------------------------
+# Broadcasting and dims -------------------------------------------------------------------------
 
 
 def test_broadcast_shapes_as_numpy():

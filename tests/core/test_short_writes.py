@@ -1,4 +1,4 @@
-"""Writes that leave no trace in the graph: a shorter way to the same."""
+"""Writes that are not recorded: a shorter path with the same result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WRITES = {
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_without_history_is_like_any_other(name):
-    """What leaves no trace in the graph takes a shorter way: with a listener, the long one."""
+    """A write that is not recorded takes a shorter path, and with a listener the general one."""
     results = []
     for way in (edutorch.enable_grad(), edutorch.no_grad(), listening(lambda event: None)):
         edutorch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Backward notices when a value it saved was overwritten, and only then."""
+"""Backward raises if a saved value was overwritten, and only then."""
 
 from __future__ import annotations
 

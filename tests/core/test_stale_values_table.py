@@ -1,4 +1,4 @@
-"""Every op that saves a value notices each way of writing into it, or its gradient is right."""
+"""Every op raises for each kind of write into a saved value, or its gradient is right."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ RESULTS: dict[str, Callable[[Any], Any]] = {
     "cumprod": lambda x: x.cumprod(0),
 }
 NOT_HERE = {"put_", "scatter_", "set_", "masked_scatter_", "index_reduce_", "resized", "out="}
-"""These take no tensor with a past, or another shape."""
+"""These take no tensor with a history, or another shape."""
 
 
 @pytest.mark.parametrize("op", RESULTS)

@@ -1,4 +1,4 @@
-"""Writes into stretched tensors: fine where each written element has its own place."""
+"""Writes into expanded tensors: allowed if no written elements share a memory location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How numbers of a tensor meet Python's own syntax."""
+"""Tensors in Python's own syntax: conversions and operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views: whose memory is it, and who hears of a write."""
+"""Views: shared memory, and writes into it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_dead_views_are_forgotten():
     assert len(x._writes.views) < 50
 
 
-# NumPy's side of the memory ------------------------------------------------------------------
+# Memory shared with NumPy ----------------------------------------------------------------------
 
 
 def test_tensor_copies_as_tensor_shares(device):  # noqa: F811

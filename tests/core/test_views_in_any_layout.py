@@ -13,7 +13,7 @@ from tests.oracle import require_torch
 pytestmark = pytest.mark.usefixtures("device")
 
 
-# Each takes a library and a leaf x of shape (2, 3); returns what is differentiated.
+# Each takes a library and a leaf x of shape (2, 3); returns the tensor to differentiate.
 
 
 def a_row_of_a_transposed_base(lib, x):
@@ -196,7 +196,7 @@ ONLY_HERE = {
 }  # fmt: skip
 """PyTorch has no derivative of these."""
 PAST_THE_TENSOR = {from_the_start_of_the_storage}
-"""What lies beside a tensor in its storage is not its own: as in PyTorch no gradient goes there."""
+"""Other elements of a tensor's storage are not its own: as in PyTorch they get no gradient."""
 NUMBERS = [[0.5, -1.5, 2.0], [1.25, -0.75, 3.0]]
 
 
@@ -251,7 +251,7 @@ def test_several_views_may_be_written_to():
     assert x.grad[1].tolist() == pytest.approx([2.5, -1.5, 0])
 
 
-# What is refused ------------------------------------------------------------------------------
+# Errors ----------------------------------------------------------------------------------------
 
 
 def test_a_view_of_another_type_is_not_followed():
@@ -286,7 +286,7 @@ def test_views_stay_inside_the_storage():
         x.as_strided_scatter(edutorch.zeros(3), (2,), (1,))
 
 
-# Other memory --------------------------------------------------------------------------------
+# Other memory ----------------------------------------------------------------------------------
 
 
 def test_resizing_keeps_what_fits():

@@ -1,4 +1,4 @@
-"""The alarm about an overwritten value sounds where a write reached the value, and nowhere else."""
+"""Stale values are detected where a write overlaps the saved value, and nowhere else."""
 
 from __future__ import annotations
 
