@@ -35,6 +35,7 @@ class AnomalyCheck:
 
 
 def nan_error(node: Any, index: int) -> GradientError:
+    """Return the error for a NaN in the gradient of one input of a node."""
     unknown = "not recorded: the mode was off while it ran"
     return GradientError(
         "detect_anomaly",

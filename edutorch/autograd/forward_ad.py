@@ -68,6 +68,7 @@ class DualLevel(Level):
 
 
 def open_dual_level() -> DualLevel | None:
+    """Return the level opened by `enter_dual_level`, or None."""
     return next((level for level in current().levels if isinstance(level, DualLevel)), None)
 
 

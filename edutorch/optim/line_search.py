@@ -96,10 +96,12 @@ def bracket(evaluate: Evaluate, start: Point, t: float, max_ls: int) -> tuple[li
 
 
 def has_decreased(point: Point, start: Point) -> bool:
+    """Whether the sufficient decrease (Armijo) condition holds; a loss of NaN passes."""
     return not point.loss > start.loss + C1 * point.t * start.slope
 
 
 def is_flat(point: Point, start: Point) -> bool:
+    """Whether the strong curvature condition holds."""
     return abs(point.slope) <= -C2 * start.slope
 
 

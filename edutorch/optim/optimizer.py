@@ -16,7 +16,7 @@ from typing import Any, Self
 from .. import backends
 from ..backends.numpy import Array
 from ..core.argument_checks import check_settings
-from ..core.precision import to_float32, is_half
+from ..core.precision import is_half, to_float32
 from ..core.source_location import CodeLocation, user_location
 from ..core.tensor import Tensor, array_of, wrap
 from ..errors import ArgumentError, GradientError, refuse_unknown_keywords, warn
@@ -374,6 +374,7 @@ def float32_copy(value: Any) -> Any:
 
 
 def param_names_of(group: dict[str, Any]) -> dict[str, Any]:
+    """Return the names of a group's parameters as a dict, empty without names."""
     return {"param_names": group["param_names"]} if "param_names" in group else {}
 
 

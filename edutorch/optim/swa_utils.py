@@ -234,6 +234,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 def is_batch_norm(module: Any) -> bool:
+    """Whether a module is a batch norm (an instance norm has the same base class)."""
     return isinstance(module, _BatchNorm) and not isinstance(module, _InstanceNorm)
 
 

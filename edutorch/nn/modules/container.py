@@ -218,6 +218,7 @@ class ModuleDict(Module):
 
 
 def as_parameter(value: Any) -> Any:
+    """Return a plain tensor as a parameter, other values unchanged."""
     return Parameter(value) if type(value) is Tensor else value
 
 

@@ -32,6 +32,7 @@ def call_with_events(module: Module, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `module.forward` with its hooks; those with `always_call` run even if it raises."""
     output, called = None, set()
     try:
         for hook in hooks_of(module, "forward_pre"):
@@ -93,6 +94,7 @@ def run_forward_hook(
 
 
 def has_backward_hooks(module: Module) -> bool:
+    """Whether full backward hooks have to run, global ones or the module's own."""
     own = module._backward_pre_hooks or (module._is_full_backward_hook and module._backward_hooks)
     hook_types = {hook_type for hook_type, _ in CALL_HOOKS.values()}
     return bool(own or hook_types & {"backward", "backward_pre"}) and current().grad

@@ -24,6 +24,7 @@ def nested_repr(module: Module) -> str:
 
 
 def format_repr(name: str, extra: list[str], children: list[str]) -> str:
+    """Join the parts of a repr: on one line if it has at most one part and no children."""
     lines = extra + children
     if not lines:
         return f"{name}()"
@@ -104,5 +105,6 @@ def signature_of(module: Module) -> Iterable[inspect.Parameter]:
 
 
 def one_line_repr(module: Module) -> str:
+    """Return the repr of a module without its children."""
     extra = module.extra_repr().replace("\n", ", ")
     return f"{module._get_name()}({extra})"

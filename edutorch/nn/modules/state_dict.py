@@ -176,6 +176,7 @@ def own_state(module: Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def has_extra_state(module: Module, method: str) -> bool:
+    """Whether the module's class overrides a method for extra state."""
     return getattr(type(module), method) is not getattr(ModuleState, method)
 
 

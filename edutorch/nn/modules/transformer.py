@@ -276,6 +276,7 @@ class TransformerDecoder(Module):
 
 
 def clone_layers(layer: Module, count: int) -> ModuleList:
+    """Return deep copies of a layer, which do not share parameters."""
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 

@@ -156,6 +156,7 @@ _LRScheduler = LRScheduler  # its name before PyTorch 2.0
 
 
 def mark_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+    """Record, as a step pre-hook, that the optimizer has made a step."""
     optimizer._opt_called = True
 
 
@@ -181,6 +182,7 @@ def warn_order(optimizer: Any) -> None:
 
 @contextmanager
 def enable_get_lr_call(scheduler: LRScheduler) -> Iterator[None]:
+    """Suppress the warning of `get_lr` while a step calls it."""
     scheduler._get_lr_called_within_step = True
     try:
         yield
@@ -213,6 +215,7 @@ def copy_value(value: Any) -> Any:
 
 
 def group_values(optimizer: Optimizer, key: str) -> list[Any]:
+    """Return copies of one setting of all groups."""
     return [copy_value(group[key]) for group in optimizer.param_groups]
 
 
