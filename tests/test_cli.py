@@ -265,7 +265,7 @@ def test_jupyterlab_does_not_ask_whether_it_may_fetch_news(monkeypatch):
     manager = pytest.importorskip("jupyter_server.services.config.manager")
     monkeypatch.setattr(labapp, "main", lambda arguments: None)
     monkeypatch.setattr(lab, "faster_blas", dict)
-    monkeypatch.setattr(lab.kernels, "available", lambda: False)
+    monkeypatch.setattr(lab.kernels, "is_available", lambda: False)
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", "mine")
     assert lab.lab([]) == 0
     assert os.environ["JUPYTER_CONFIG_PATH"].startswith("mine" + os.pathsep)

@@ -76,7 +76,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         return functools.partial(disable, recursive=recursive, reason=reason)
 
     @functools.wraps(fn)
-    def kept_out(*args: Any, **kwargs: Any) -> Any:
+    def call_eagerly(*args: Any, **kwargs: Any) -> Any:
         tracer = _tracer()
         if tracer is not None:
             tracer.poison(
@@ -84,7 +84,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
             )
         return fn(*args, **kwargs)
 
-    return kept_out
+    return call_eagerly
 
 
 def _tracer() -> Any:

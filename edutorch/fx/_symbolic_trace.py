@@ -98,9 +98,9 @@ class Tracer:
 
         Raises: NotImplementedError: a type of value that a graph cannot hold.
         """
-        return map_aggregate(a, self._one_argument)
+        return map_aggregate(a, self._convert_argument)
 
-    def _one_argument(self, value: Any) -> Any:
+    def _convert_argument(self, value: Any) -> Any:
         if isinstance(value, Proxy):
             return value.node
         if isinstance(value, Tensor):
@@ -270,16 +270,16 @@ class ProxyPatches:
 def accept_proxies(function: Any) -> Callable[..., Any]:
     """Return a function that becomes a node when it is called with a proxy."""
 
-    def taking(*args: Any, **kwargs: Any) -> Any:
+    def call_or_record(*args: Any, **kwargs: Any) -> Any:
         proxies: list[Proxy] = []
         map_aggregate((args, kwargs), lambda x: proxies.append(x) if isinstance(x, Proxy) else None)
         if not proxies:
             return function(*args, **kwargs)
         return proxies[0].tracer.create_proxy("call_function", function, args, kwargs)
 
-    taking.__name__ = getattr(function, "__name__", "function")
-    taking._takes_proxies = function  # type: ignore[attr-defined]
-    return taking
+    call_or_record.__name__ = getattr(function, "__name__", "function")
+    call_or_record._takes_proxies = function  # type: ignore[attr-defined]
+    return call_or_record
 
 
 def unpack_count(frame: Any) -> int | None:

@@ -92,13 +92,13 @@ class CapturePatches:
                     self.shadow_name(module.__dict__, "math", TracedMath(self.tracer))
         printing = print
 
-        def noticed(*args: Any, **kwargs: Any) -> None:
+        def print_and_poison(*args: Any, **kwargs: Any) -> None:
             if watcher.tracer.is_running():
                 watcher.tracer.poison("it prints")
             printing(*args, **kwargs)
 
         for scope in self.scopes:
-            self.shadow_name(scope, "print", noticed)
+            self.shadow_name(scope, "print", print_and_poison)
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .codegen import PythonCode, write_function
-from .node import Node, map_arg, target_name
+from .node import Node, map_arg, short_name, target_name
 
 __all__ = ["Graph"]
 
@@ -77,7 +77,7 @@ class Graph:
 
         Raises: ValueError: an argument is a node of another graph.
         """
-        wanted = name or (target if isinstance(target, str) else getattr(target, "__name__", "v"))
+        wanted = name or (target if isinstance(target, str) else short_name(target, "v"))
         node = Node(self, "", op, target, args or (), kwargs, type_expr)
         for input_node in node.all_input_nodes:
             if input_node.graph is not self:
@@ -144,7 +144,7 @@ class Graph:
         return node
 
     def output(self, result: Any, type_expr: Any = None) -> Node:
-        """Say what is returned: the last node."""
+        """Add the output node, which is the last one."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda x: x) -> Node:

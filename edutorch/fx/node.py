@@ -202,13 +202,19 @@ def target_name(target: Any) -> str:
     """Return the qualified name of a target, such as torch.relu or operator.add."""
     if isinstance(target, str):
         return target
-    name = getattr(target, "__name__", repr(target))
+    name = short_name(target, repr(target))
     if hasattr(target, "op"):
         return f"torch.{name}"
     module = getattr(target, "__module__", None) or ""
     if module in ("_operator", "operator"):
         return f"operator.{name}"
     return name if module in ("builtins", "") else f"{module}.{name}"
+
+
+def short_name(target: Any, default: str) -> str:
+    """Return the name of a target without its module; of an op, the function that users know."""
+    op = getattr(target, "op", None)
+    return getattr(op, "public_name", None) or getattr(target, "__name__", default)
 
 
 def arg_text(value: Any) -> str:

@@ -102,7 +102,7 @@ def gradients_of(name: str, rule: str) -> Callable[..., Any]:
                 return gradient
         return definition(*values)
 
-    gradients.__name__ = gradients.__qualname__ = f"{name}_gradients"
+    gradients.__name__ = gradients.__qualname__ = f"{op.public_name}_gradients"
     gradients.rule = f"{name}/{rule}"  # type: ignore[attr-defined]
     gradients.definition = definition  # type: ignore[attr-defined]
     return gradients

@@ -268,35 +268,35 @@ class TracedNumber:
     def __init__(self, backend: TracedBackend, value: Any, node: Node) -> None:
         self.backend, self.value, self.node = backend, value, node
 
-    def to_python(self) -> Any:
+    def _to_python(self) -> Any:
         tracer = self.backend.tracer
         if tracer.is_running():
             tracer.poison("the way depends on a number that changes from step to step")
         return self.value
 
     def __float__(self) -> float:
-        return float(self.to_python())
+        return float(self._to_python())
 
     def __int__(self) -> int:
-        return int(self.to_python())
+        return int(self._to_python())
 
     def __bool__(self) -> bool:
-        return bool(self.to_python())
+        return bool(self._to_python())
 
     def __eq__(self, other: object) -> bool:
-        return self.to_python() == getattr(other, "value", other)
+        return self._to_python() == getattr(other, "value", other)
 
     def __lt__(self, other: Any) -> bool:
-        return self.to_python() < getattr(other, "value", other)
+        return self._to_python() < getattr(other, "value", other)
 
     def __le__(self, other: Any) -> bool:
-        return self.to_python() <= getattr(other, "value", other)
+        return self._to_python() <= getattr(other, "value", other)
 
     def __gt__(self, other: Any) -> bool:
-        return self.to_python() > getattr(other, "value", other)
+        return self._to_python() > getattr(other, "value", other)
 
     def __ge__(self, other: Any) -> bool:
-        return self.to_python() >= getattr(other, "value", other)
+        return self._to_python() >= getattr(other, "value", other)
 
     def __repr__(self) -> str:
         return f"TracedNumber({self.value!r})"

@@ -52,10 +52,10 @@ class Frame:
     def label(self) -> str:
         """A short name: of a module, its path relative to the module around it."""
         if self.kind != "module":
-            return self.name.removeprefix("Optimizer.").partition("#")[0] + self._of()
+            return self.name.removeprefix("Optimizer.").partition("#")[0] + self._class_suffix()
         return self.name.removeprefix(self.within)
 
-    def _of(self) -> str:
+    def _class_suffix(self) -> str:
         return f" {self.name.partition('#')[2].partition('.')[0]}" if "#" in self.name else ""
 
     @property

@@ -88,9 +88,8 @@ class StorageTable:
     def store_together(self, group: list[PendingTensor], device: str) -> None:
         """Store tensors that overlap in memory."""
         backend = backends.of(group[0].array)
-        stretched = any(
-            0 in tensor.array.strides for tensor in group
-        )  # one element, many positions
+        # A stride of 0: one element at many positions.
+        stretched = any(0 in tensor.array.strides for tensor in group)
         if len({tensor.layout for tensor in group}) == 1 and not stretched:
             name = self.store(backend.to_numpy(group[0].array), group[0].path, device)
             for tensor in group:

@@ -86,8 +86,8 @@ def is_interrupt_pending() -> bool:
 def defer_interrupts() -> Iterator[None]:
     """Hold interrupts back inside a `with` block, and raise them after it.
 
-    >>> with uninterrupted():
-    ...     waiting()  # has somebody pressed Ctrl-C meanwhile?
+    >>> with defer_interrupts():
+    ...     is_interrupt_pending()  # has somebody pressed Ctrl-C meanwhile?
     False
     """
     handler = hold_interrupts()

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from ..profiler.flops import is_product_op
-from ..profiler.recording import RecordingOptions, Recording
+from ..profiler.recording import Recording, RecordingOptions
 from ..profiler.spans import Span, walk
 
 __all__ = ["FlopCounterMode"]

@@ -183,9 +183,8 @@ def receive(pipe: Any) -> tuple[Any, Batch, str]:
 
 def map_buffers(pipe: Any, sizes: list[int]) -> list[memoryview]:
     """Receive a file descriptor from the pipe, and return the buffers in its memory."""
-    pipe.poll(
-        None
-    )  # waiting can be interrupted; between receiving and closing the descriptor nothing can
+    # Waiting can be interrupted; between receiving and closing the descriptor nothing can.
+    pipe.poll(None)
     with defer_interrupts():
         with as_socket(pipe) as connection:
             _, files, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_CMSG_CLOEXEC)

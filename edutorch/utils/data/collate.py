@@ -61,20 +61,19 @@ def collate(
             raise uncollatable_error(None, f"; sample[{position}] is None")
         return function(batch, collate_fn_map=collate_fn_map)
 
-    def together(values: Sequence[Any]) -> Any:
+    def collate_values(values: Sequence[Any]) -> Any:
         return collate(values, collate_fn_map=collate_fn_map)
 
     if isinstance(first, Mapping):
-        named = {key: together([sample[key] for sample in batch]) for key in first}
+        named = {key: collate_values([sample[key] for sample in batch]) for key in first}
         return mapping_like(first, named)
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*map(together, transpose_samples(batch)))
+        return type(first)(*map(collate_values, transpose_samples(batch)))
     if isinstance(first, tuple):
-        return list(
-            map(together, transpose_samples(batch))
-        )  # as PyTorch does since its first versions
+        # A list, as PyTorch has returned since its first versions.
+        return list(map(collate_values, transpose_samples(batch)))
     if isinstance(first, Sequence):
-        return sequence_like(first, list(map(together, transpose_samples(batch))))
+        return sequence_like(first, list(map(collate_values, transpose_samples(batch))))
     raise uncollatable_error(first)
 
 

@@ -151,9 +151,8 @@ class DataLoader(Generic[Sample]):
                     "multiprocessing_context can only be used with multi-process loading "
                     "(num_workers > 0), but got num_workers=0"
                 )
-            from .worker_pool import (
-                resolve_context,
-            )  # `multiprocessing` is imported when it is used
+            # `multiprocessing` is imported when it is used.
+            from .worker_pool import resolve_context
 
             value = resolve_context(value)
         super().__setattr__(name, value)

@@ -145,7 +145,7 @@ HINTS = {
 def describe_exit(code: int | None) -> tuple[str, str]:
     """Return how a process ended, and a hint what to do about it.
 
-    >>> cause_of_death(3)[0]
+    >>> describe_exit(3)[0]
     'exited with exit code 3'
     """
     if code is None or code >= 0:
@@ -180,7 +180,7 @@ def timeout_error(worker: int, workers: int, pid: Any, seconds: float, batch: st
 def format_indices(indices: Any) -> str:
     """Return the indices of a batch as one line of text.
 
-    >>> shortened(list(range(20)))
+    >>> format_indices(list(range(20)))
     '[0, 1, 2, 3, 4, 5, 6, 7, … 20 in all]'
     """
     if not isinstance(indices, list) or len(indices) <= 10:

@@ -10,10 +10,10 @@ from ...modes import no_grad
 from .._pytree import tree_leaves
 from .messages import message
 
-__all__ = ["graph_of"]
+__all__ = ["build_graph"]
 
 
-def graph_of(model: Any, inputs: Any) -> Any:
+def build_graph(model: Any, inputs: Any) -> Any:
     """Run a model and return the graph of its ops."""
     arguments = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
     builder = GraphBuilder(model)

@@ -12,7 +12,7 @@ from ... import backends
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError, missing_extra
 from .._pytree import tree_map
-from .graph import graph_of
+from .graph import build_graph
 from .media import audio_summary, tensor_summary, video_summary
 from .messages import message
 
@@ -247,7 +247,7 @@ class SummaryWriter:
             raise ArgumentError(
                 "add_graph", "argument `input_to_model` is needed: the graph is what runs on it"
             )
-        graph = graph_of(model, input_to_model)
+        graph = build_graph(model, input_to_model)
         if verbose:
             print(graph)
         event = message("event.Event")(graph_def=graph.SerializeToString())
