@@ -70,7 +70,7 @@ class Tracer:
                 return to_held(value)
             return value.node
         if isinstance(value, np.ndarray):
-            return self.backend.lifted(value).node
+            return self.backend.lift(value).node
         if isinstance(value, tuple) and not hasattr(value, "_fields"):
             return tuple(map(self.as_nodes, value))
         if isinstance(value, list):

@@ -150,7 +150,7 @@ class CapturePatches:
         if id(tensor) in self.fresh:
             if isinstance(array, Shared):
                 self.tracer.poison("a tensor shows the memory of a NumPy array")
-            traced = self.tracer.backend.lifted(array)
+            traced = self.tracer.backend.lift(array)
         else:
             name = self.input_name(tensor)
             if name is None:

@@ -81,7 +81,7 @@ class TracedBackend(Backend):
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
-        self.level = next(BatchedBackend._numbers)
+        self.level = next(BatchedBackend._level_counter)
         self.inner = self.device = backends.CPU
         self.xp = TracedModule(self)
 
@@ -334,7 +334,7 @@ class TracedBackend(Backend):
             return tuple(map(self.lift_result, result))
         return self.tracer.array(as_array(result), None)
 
-    def lifted(self, array: Any) -> TracedArray:
+    def lift(self, array: Any) -> TracedArray:
         """Return an array that was created in the captured function as a constant."""
         if isinstance(array, TracedArray):
             return array
@@ -352,7 +352,7 @@ class TracedBackend(Backend):
 
     def enter(self, array: Any, dim: int | None) -> TracedArray:
         """Make an array from outside an array of this backend."""
-        return self.lifted(array)
+        return self.lift(array)
 
     def asarray(self, values: Any, dtype: Any = None) -> Any:
         """Make an array of this backend."""
@@ -361,10 +361,10 @@ class TracedBackend(Backend):
         if isinstance(values, TracedNumber):
             held = np.asarray(values.value, dtype)
             return self.record_node(primitives.as_array, (values, held.dtype), {}, held)
-        return self.lifted(np.asarray(values, dtype))
+        return self.lift(np.asarray(values, dtype))
 
     def from_numpy(self, array: np.ndarray) -> TracedArray:
-        return self.lifted(array)
+        return self.lift(array)
 
     def to_numpy(self, array: TracedArray) -> np.ndarray:
         self.tracer.poison("the numbers of a tensor are read (printed, or taken by NumPy)")
