@@ -75,21 +75,54 @@ def cum_minmax(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, A
     dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)
     if not input.ndim or not input.size:
         return input.copy(), xp.zeros(input.shape, "int64")
+    if input.size <= 32 * input.shape[dim]:  # long and narrow: Python's loop would take longest
+        return scan_by_doubling(xp, input, dim, largest)
     best = xp.take(input, [0], axis=dim)
     best_index = xp.zeros(best.shape, "int64")
     values, indices = [best], [best_index]
     for position in range(1, input.shape[dim]):
         current = xp.take(input, [position], axis=dim)
-        better = current >= best if largest else current <= best
-        if (
-            input.dtype.kind not in "iub"
-        ):  # the first NaN propagates, with the index of the last one
-            better = xp.logical_or(xp.logical_and(better, best == best), current != current)
+        better = is_extreme(xp, current, best, largest)
         best = xp.where(better, current, best)
         best_index = xp.where(better, xp.asarray(position), best_index)
         values.append(best)
         indices.append(best_index)
     return xp.concatenate(values, axis=dim), xp.concatenate(indices, axis=dim)
+
+
+def scan_by_doubling(xp: Any, values: Array, dim: int, largest: bool) -> tuple[Array, Array]:
+    """Compare each element with those 1, 2, 4, … before it: log₂ n steps instead of n.
+
+    After the step over a distance d, each element is the extreme of the last 2d elements.
+    """
+
+    def part(array: Array, start: int | None, stop: int | None) -> Array:
+        return array[(slice(None),) * dim + (slice(start, stop),)]
+
+    length, distance = values.shape[dim], 1
+    positions = xp.reshape(xp.arange(length), (length,) + (1,) * (values.ndim - dim - 1))
+    indices = xp.broadcast_to(positions, values.shape)
+    while distance < length:
+        current, best = part(values, distance, None), part(values, None, -distance)
+        better = is_extreme(xp, current, best, largest)
+        values = xp.concatenate(
+            [part(values, None, distance), xp.where(better, current, best)], axis=dim
+        )
+        index = xp.where(better, part(indices, distance, None), part(indices, None, -distance))
+        indices = xp.concatenate([part(indices, None, distance), index], axis=dim)
+        distance *= 2
+    return values, indices
+
+
+def is_extreme(xp: Any, current: Array, best: Array, largest: bool) -> Array:
+    """Where an element replaces the extreme of those before it: of equal ones the last counts.
+
+    The first NaN propagates, with the index of the last one.
+    """
+    better = current >= best if largest else current <= best
+    if current.dtype.kind in "iub":
+        return better
+    return xp.logical_or(xp.logical_and(better, best == best), current != current)
 
 
 cum_minmax.vjp(
