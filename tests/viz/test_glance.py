@@ -1,4 +1,4 @@
-"""A glance gives the numbers that a full look would have given, or nothing."""
+"""A fast sample gives the numbers that a full sample would have given, or nothing."""
 
 import gc
 import time
@@ -160,7 +160,7 @@ class Loop:
 
 
 def stable_view(loop, choice=None):
-    """Return a view inside its block, after full looks at the same structure."""
+    """Return a view inside its block, after full samples at the same structure."""
     view = live(loop.model)
     view._page_state.page = Page()
     view._page_state.choice = choice or Choice(limit=5000, everything=True)
@@ -177,7 +177,7 @@ def stable_view(loop, choice=None):
 
 
 def sample_fast(view, loop):
-    """Take a glance at the next step, and return its numbers (None: it was another one)."""
+    """Take a fast sample of the next step, and return its numbers (None: it was another one)."""
     let_alone(view, loop)
     return changed(view, loop)
 
@@ -191,7 +191,7 @@ def let_alone(view, loop):
 
 
 def changed(view, loop):
-    """Take a glance at the step that comes now, which may be another one than those before."""
+    """Take a fast sample of the step that comes now, which may be another one than those before."""
     recorder = view._recorder
     view._policy._full_due = time.perf_counter() + 1000
     view._throttle._next = float("inf")
@@ -304,7 +304,7 @@ def test_what_was_bad_at_a_glance_is_looked_at():
 
 
 def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at(monkeypatch):
-    monkeypatch.setattr(sampling_policy, "FIRST_STEPS", 0)  # else the first ones are glanced at
+    monkeypatch.setattr(sampling_policy, "FIRST_STEPS", 0)  # else the first ones are sampled fast
     loop = Loop(mlp)
     inner, seen = loop.loss, []
 

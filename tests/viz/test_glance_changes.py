@@ -1,4 +1,4 @@
-"""A step that is not the one expected is noticed by a glance, whatever is different."""
+"""A step that is not the one expected is noticed by a fast sample, whatever is different."""
 
 import os
 import subprocess
@@ -67,7 +67,7 @@ def test_another_graph_is_noticed_and_looked_at(change):
     before = view._recorder.snapshot.graph.structure
     change(loop)
     assert changed(view, loop) is None
-    assert view._recorder.trace is None  # so the next one is a full look
+    assert view._recorder.trace is None  # so the next one is a full sample
     for _ in range(6):
         view._throttle._next = view._recorder.idle.until = 0.0
         loop.step()
@@ -197,7 +197,7 @@ def watched_mlp():
 
 
 def test_a_glance_right_after_the_first_look():
-    """A graph that has never changed needs no second look before it is only glanced at."""
+    """A graph that has never changed needs no second full sample before it is only sampled fast."""
     view, step = watched_mlp()
     looks = []
     with view:

@@ -265,7 +265,7 @@ def test_loops_that_end_in_another_order_than_they_began_leave_nothing_behind():
 def test_backward_on_a_leaf_alone_does_not_break_the_loop():
     w = edutorch.tensor(2.0, requires_grad=True)
     with live() as view:
-        view._throttle._early, view._throttle._next = 0.0, math.inf  # between two looks
+        view._throttle._early, view._throttle._next = 0.0, math.inf  # between two samples
         for _ in range(3):
             descend(w)
             w.backward()

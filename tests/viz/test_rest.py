@@ -1,4 +1,4 @@
-"""Between two looks the steps of a loop are only counted (see `viz/live/idle_steps.py`)."""
+"""Between two samples the steps of a loop are only counted (see `viz/live/idle_steps.py`)."""
 
 import edutorch as torch
 from edutorch.events import BackwardEnded, Stepped, listen_steps, step_event

@@ -1,4 +1,4 @@
-"""The diagnostics in a real kernel, at full speed, where a view takes glances and rests."""
+"""The diagnostics in a real kernel, at full speed, where a view takes fast samples and rests."""
 
 import sys
 
