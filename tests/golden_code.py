@@ -228,7 +228,7 @@ def classifier() -> Any:
 
 
 def loop() -> Any:
-    from tests.compilation.test_stacking import Recurrent
+    from tests.compilation.test_batch_matmul_pass import Recurrent
 
     model = Recurrent()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -236,7 +236,7 @@ def loop() -> Any:
 
 
 def attention() -> Any:
-    from tests.compilation.test_stacking import Attention
+    from tests.compilation.test_batch_matmul_pass import Attention
 
     model = Attention()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -135,7 +135,7 @@ class Lowered:
         return explain_lowered(self)
 
     @contextmanager
-    def instrument(self, title: str = "run") -> Iterator[Timing]:
+    def timed(self, title: str = "run") -> Iterator[Timing]:
         """Measure how long each step takes in all calls inside the block."""
         usual = self._run
         self._run, timing = instrument(self.source, self._scope, title)

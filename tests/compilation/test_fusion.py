@@ -6,13 +6,13 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import inputs, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import edutorch
 from edutorch.compilation.pipeline import lower
 from edutorch.compilation.scalar_functions import FUNCTIONS
-from edutorch.compilation.symbols import UnsupportedDefinitionError, SymbolicArray
+from edutorch.compilation.symbols import SymbolicArray, UnsupportedDefinitionError
 from edutorch.compilation.values import Value
 from edutorch.fx.interpreter import run_on_arrays
 from edutorch.ops.reduction import logsumexp
@@ -55,7 +55,7 @@ def assert_close(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 @settings(max_examples=14, deadline=None, derandomize=True)
-@inputs(seed=st.integers(0, 10_000), dtype=st.sampled_from(["float32", "float64"]))
+@given(seed=st.integers(0, 10_000), dtype=st.sampled_from(["float32", "float64"]))
 def test_random_graphs(seed, dtype):
     specs, arrays = inputs_for(seed, dtype)
     try:
@@ -222,12 +222,20 @@ def test_a_kernel_takes_arrays_of_any_layout(name):
 
 
 def test_a_product_with_settings_is_left_to_numpy():
-    symbol = SymbolicArray(Value("input", None, (), (2, 2), np.dtype("float32")), lambda *parts: parts)
-    with pytest.raises(UnsupportedDefinitionError, match=r"np\.matmul\.__call__ has no place in a kernel"):
+    symbol = SymbolicArray(
+        Value("input", None, (), (2, 2), np.dtype("float32")), lambda *parts: parts
+    )
+    with pytest.raises(
+        UnsupportedDefinitionError, match=r"np\.matmul\.__call__ has no place in a kernel"
+    ):
         np.matmul(symbol, symbol, dtype=np.float64)
-    with pytest.raises(UnsupportedDefinitionError, match=r"np\.add\.accumulate has no place in a kernel"):
+    with pytest.raises(
+        UnsupportedDefinitionError, match=r"np\.add\.accumulate has no place in a kernel"
+    ):
         np.add.accumulate(symbol)
-    with pytest.raises(UnsupportedDefinitionError, match=r"np\.add\.__call__ has no place in a kernel"):
+    with pytest.raises(
+        UnsupportedDefinitionError, match=r"np\.add\.__call__ has no place in a kernel"
+    ):
         np.add(symbol, 1.0, where=True)
     with pytest.raises(UnsupportedDefinitionError, match="needs the array itself"):
         np.asarray(symbol)

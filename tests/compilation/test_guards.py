@@ -7,7 +7,7 @@ import pytest
 
 import edutorch as torch
 from edutorch import nn
-from tests.compilation.alike import compiled
+from tests.compilation.comparison import compiled
 
 # A readable reason for each new version ------------------------------------------------------
 

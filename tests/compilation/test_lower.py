@@ -90,7 +90,7 @@ def test_a_compiled_kernel_is_what_runs(rows, shared):
     (kernel,), (fused,) = lowered._kernels.values(), lowered.fused
     assert kernel.run is not None
     assert (lowered._scope[fused.name] is kernel.run) != shared
-    assert (lowered._scope[fused.name].__name__ == "shared") == shared
+    assert (lowered._scope[fused.name].__name__ == "run_parallel") == shared
 
 
 @needs_numba

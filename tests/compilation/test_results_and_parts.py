@@ -125,7 +125,7 @@ def test_arrays_of_other_ranks_are_joined(backend):
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_large_arrays_are_shared_among_threads(threads, monkeypatch):
-    monkeypatch.setattr(torch.settings.Kept, "threads", threads)
+    monkeypatch.setattr(torch.settings.State, "threads", threads)
 
     def function(x):
         y = (x * 2 + 1).tanh()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import edutorch as torch
-from tests.compilation.alike import compiled, same_as
+from tests.compilation.comparison import compiled, same_as
 
 # Shared memory -----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import pytest
 
 import edutorch as torch
 from edutorch import nn
-from tests.compilation.alike import compiled, same_as
+from tests.compilation.comparison import compiled, same_as
 
 # What Python does beside computing -------------------------------------------------------------
 
@@ -158,13 +158,13 @@ def test_names_of_other_files_and_classes(monkeypatch):
 
 
 def test_iterators_are_not_compiled():
-    iterator = iter(range(10))
+    tenths = iter(range(10))
 
     def function(x):
-        return x * next(iterator)
+        return x * next(tenths)
 
     other = compiled(function)
-    with pytest.warns(UserWarning, match="go on with an iterator: numbers"):
+    with pytest.warns(UserWarning, match="go on with an iterator: tenths"):
         assert other(torch.ones(1)).item() == 0
     assert [other(torch.ones(1)).item() for _ in range(3)] == [1, 2, 3]
 

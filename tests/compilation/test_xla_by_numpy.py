@@ -16,7 +16,15 @@ import pytest
 
 import edutorch as torch
 from edutorch import fx
-from edutorch.compilation.xla import Cell, Function, Functions, XlaError, lower_jax, unwrap, wrap_cells
+from edutorch.compilation.xla import (
+    Cell,
+    Function,
+    Functions,
+    XlaError,
+    lower_jax,
+    unwrap,
+    wrap_cells,
+)
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
 from tests.compilation.graphs import Random, graph_of
