@@ -207,7 +207,7 @@ class StaleValueError(GradientError):
 
 
 class DimError(EdutorchError, IndexError, RuntimeError):
-    """A dimension or an index lies outside the tensor.
+    """A dimension or an index is out of range.
 
     PyTorch raises an IndexError in some cases and a RuntimeError in others; this is both.
     """

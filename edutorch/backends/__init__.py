@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import DeviceError
 
-# PyTorch's switches (`torch.backends.cudnn`) lie in `compat/backends/`.
+# PyTorch's switches (`torch.backends.cudnn`) are in `compat/backends/`.
 __path__.append(__path__[0].removesuffix("backends") + "compat/backends")
 
 from . import cuda, cudnn, mkl, mkldnn, mps, openmp  # switches that scripts set, kept

@@ -36,7 +36,7 @@ class BatchedBackend(Backend):
     Args:
         inner: the device, or the next level outside.
         size: the number of examples.
-        depth: the number shown for the level: 1 for the outermost call of `vmap`.
+        depth: the nesting depth of the level: 1 for the outermost call of `vmap`.
         randomness: "error", "different" or "same": see `random`.
     """
 

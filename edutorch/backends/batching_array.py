@@ -1,4 +1,4 @@
-"""The array that shows one example of a whole batch (see `batching.py`)."""
+"""The batched array, which looks like one example of a batch (see `batching.py`)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class BatchedArray:
 
     @property
     def flags(self) -> Flags:
-        """How one example lies in memory."""
+        """The memory layout of one example."""
         return Flags(self)
 
     @property

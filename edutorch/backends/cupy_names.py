@@ -1,6 +1,6 @@
 """The functions of CuPy and their signatures, available without CuPy.
 
-`cupy_names.json` lists what a program written for NumPy may also ask of CuPy:
+`cupy_names.json` lists what NumPy and CuPy have in common:
 names, signatures, the dtypes of each ufunc, the methods of arrays. The
 strict device (`strict.py`) offers exactly this list; a test compares the calls
 in the library's source with it, and another the list with an installed CuPy

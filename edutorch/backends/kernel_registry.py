@@ -2,9 +2,9 @@
 
 A key is the name of an op (its forward), or `op/input` (the derivative rule of that input);
 `add/onto` is what the engine does with gradients that meet. The kernel of `gelu` is made by the
-function `gelu` of `kernels/cpu/<file>.py`, that of `gelu/input` by `gelu_input`. Called with what
-the definition gets after `xp`, it returns the result, or None where the case is not its own: then
-the definition runs.
+function `gelu` of `kernels/cpu/<file>.py`, that of `gelu/input` by `gelu_input`. Called with the
+arguments of the definition after `xp`, it returns the result, or None for a case that it does not
+handle: then the definition runs.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ on_switch: list[Callable[[bool], None]] = []
 
 
 def no_kernels(slot: Slot) -> None:
-    """Make no kernel: `edutorch.kernels` puts its own maker in the place of this one."""
+    """Make no kernel: `edutorch.kernels` replaces it by its own maker."""
 
 
 _slots: dict[str, Slot] = {}

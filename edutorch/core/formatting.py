@@ -1,4 +1,4 @@
-"""How a tensor looks as text: `tensor([0.1269, 0.6931, 2.1269])`, as PyTorch prints it.
+"""Tensors as text: `tensor([0.1269, 0.6931, 2.1269])`, as PyTorch prints them.
 
 Three steps, each a function or two below:
 

@@ -95,7 +95,7 @@ class Op:
     """The definition of one op and everything made from it.
 
     Args:
-        forward: computes the result from arrays; its annotations tell the tensor arguments
+        forward: computes the result from arrays; its annotations distinguish the tensor arguments
             (`inputs`) from the others (`settings`).
         family: one of the families below, "op" for any other.
         promotion: how the dtypes of the inputs are promoted: "none", "promote" (to a common one),
@@ -124,7 +124,7 @@ class Op:
     """
 
     takes_one_hot = False  # whether its rule takes a gradient as `OneHotGradient`
-    needs_node = False  # whether a rule asks for the node, to look at the graph of `g`
+    needs_node = False  # whether a rule takes the node, to inspect the graph of `g`
     joint_vjp: Callable[..., Any] | None = None  # one rule for all inputs
     composed: Callable[..., Any] | None = None  # a function for operands of another form, or None
 
@@ -474,7 +474,7 @@ reference_mode.on_switch.append(choose_paths)
 
 
 def register(op: Op) -> Any:
-    """Give an op its Tensor method (and in-place twin), and return its function."""
+    """Add an op's Tensor method (and in-place twin), and return its function."""
     from .tensor_methods import attach
 
     attach(op)
@@ -508,5 +508,5 @@ def op(contract: str | None = None, /, **options: Any) -> Any:
     return lambda forward: register(Op(forward, "op", contract=contract, **options))
 
 
-# `typing.get_type_hints` looks for them there.
+# `typing.get_type_hints` resolves the names there.
 graph.Op, graph.Tensor = Op, Tensor  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Copies of whole tensors: `copy.copy`, `copy.deepcopy`, pickle.
+"""Copies of tensors: `copy.copy`, `copy.deepcopy`, pickle.
 
 Tensors that share memory still share it among their copies, if they are copied or
 pickled together. Its graph and its hooks are not copied.

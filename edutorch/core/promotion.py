@@ -70,7 +70,7 @@ def promote(
     if promotion == "float" and dtype.category < 2:
         dtype = dtypes.get_default_dtype()
 
-    scales = op.name in SCALING and is_half(dtype.numpy)  # by full-precision numbers
+    scales = op.name in SCALING and is_half(dtype.numpy)  # by numbers in full precision
     scales = scales and any(array.dtype == dtype.numpy for array in arrays)
     following = {array.dtype for array in arrays} - {np.dtype(bool)} - EXTENSION_DTYPES
     wraps = dtype.category == 1 and promotion != "compare"  # uint8 + 300, as in PyTorch

@@ -41,7 +41,7 @@ class Tensor(TensorInterop, MemoryMembers):
     )  # fmt: skip
 
     _array: Any  # the elements, in an array of the device's library
-    _node: Any  # the op that made it; LEAF: a leaf that wants a gradient; None: neither
+    _node: Any  # the op that made it; LEAF: a leaf that requires grad; None: neither
     _grad: Tensor | None
     _writes: VersionCounter | None  # shared with every tensor that views the same memory
     _base: Tensor | None  # the tensor this one is a view of

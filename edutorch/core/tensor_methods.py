@@ -1,4 +1,4 @@
-"""How ops become methods and operators of Tensor, and how they write in place."""
+"""Tensor methods, operators and in-place forms made from ops."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
     return aliased
 
 
-# Writing in place -----------------------------------------------------------------------
+# In-place writes -----------------------------------------------------------------------
 
 
 def in_place(op: Op) -> Callable[..., Tensor]:

@@ -19,12 +19,12 @@ GENERIC = sorted(
 UFUNC_METHODS = {"reduce": {"axis", "dtype", "out", "keepdims"}, "accumulate": {"axis"}}
 
 
-def dotted(node: ast.AST) -> str:
+def dotted_name(node: ast.AST) -> str:
     """Write `xp.linalg.norm` as that text, anything else than a plain chain as ''."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
-        before = dotted(node.value)
+        before = dotted_name(node.value)
         return f"{before}.{node.attr}" if before else ""
     return ""
 
@@ -35,9 +35,11 @@ def problems(source: str) -> Iterator[str]:
     inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
-        name = dotted(node) if isinstance(node, ast.Attribute) and id(node) not in inner else ""
+        name = (
+            dotted_name(node) if isinstance(node, ast.Attribute) and id(node) not in inner else ""
+        )
         call = called.get(id(node))
-        if isinstance(node, ast.Call) and dotted(node.func) == "lapack":
+        if isinstance(node, ast.Call) and dotted_name(node.func) == "lapack":
             name, call = xp_call(node)
         if name.startswith("xp.") and name != "xp.linalg":
             try:

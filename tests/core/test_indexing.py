@@ -53,9 +53,9 @@ def random_index(pick: random.Random, shape=SHAPE):
     return tuple(parts)
 
 
-def converted(index, make):
+def convert(index, make):
     if isinstance(index, tuple):
-        return tuple(converted(part, make) for part in index)
+        return tuple(convert(part, make) for part in index)
     return make(index) if isinstance(index, np.ndarray) else index
 
 
@@ -77,8 +77,8 @@ def test_picking_as_pytorch():
     values = np.arange(24.0).reshape(SHAPE)
     ours, theirs = tensor(values), torch.tensor(values)
     for index in INDICES:
-        expected = theirs[converted(index, torch.tensor)]
-        for our_index in (converted(index, tensor), index):
+        expected = theirs[convert(index, torch.tensor)]
+        for our_index in (convert(index, tensor), index):
             picked = ours[our_index]
             assert picked.shape == tuple(expected.shape), index
             assert picked.tolist() == expected.tolist(), index
@@ -90,15 +90,15 @@ def test_putting_as_pytorch():
     values = np.arange(24.0).reshape(SHAPE)
     for number, index in enumerate(INDICES):
         ours, theirs = tensor(values), torch.tensor(values)
-        shape = theirs[converted(index, torch.tensor)].shape
-        repeats = len({*theirs[converted(index, torch.tensor)].flatten().tolist()}) < shape.numel()
+        shape = theirs[convert(index, torch.tensor)].shape
+        repeats = len({*theirs[convert(index, torch.tensor)].flatten().tolist()}) < shape.numel()
         new = (
             np.full(tuple(shape), -1.0)
             if repeats
             else -np.arange(shape.numel()).reshape(shape) - 1.0
         )
-        ours[converted(index, tensor)] = [tensor(new), float(new.min(initial=-1.0))][number % 2]
-        theirs[converted(index, torch.tensor)] = [torch.tensor(new), float(new.min(initial=-1.0))][
+        ours[convert(index, tensor)] = [tensor(new), float(new.min(initial=-1.0))][number % 2]
+        theirs[convert(index, torch.tensor)] = [torch.tensor(new), float(new.min(initial=-1.0))][
             number % 2
         ]
         assert ours.tolist() == theirs.tolist(), index
@@ -108,7 +108,7 @@ def test_gradients_of_picking():
     values = np.arange(24.0).reshape(SHAPE)
     for index in INDICES:
         x = tensor(values, requires_grad=True)
-        y = x[converted(index, tensor)]
+        y = x[convert(index, tensor)]
         weights = tensor(np.arange(1.0, y.numel() + 1).reshape(tuple(y.shape)))
         (y * weights).sum().backward()
         back = np.zeros(24)

@@ -84,7 +84,7 @@ def random_index(seed: int) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-def made(index: tuple[Any, ...], lib: Any) -> Any:
+def make_index(index: tuple[Any, ...], lib: Any) -> Any:
     parts = tuple(part.made(lib) if isinstance(part, Positions) else part for part in index)
     return parts[0] if len(parts) == 1 and not isinstance(parts[0], list) else parts
 
@@ -118,7 +118,7 @@ def test_picking_and_its_gradient():
 
     def program(lib: Any, index: Any) -> Any:
         x = lib.arange(24, dtype=lib.float64).reshape(SHAPE).requires_grad_()
-        y = x[made(index, lib)]
+        y = x[make_index(index, lib)]
         weights = lib.arange(1, y.numel() + 1, dtype=lib.float64).reshape(y.shape)
         (y * weights).sum().backward()
         return y.detach(), x.grad
@@ -138,7 +138,7 @@ def test_putting_and_its_gradient(form):
     def program(lib: Any, index: Any) -> Any:
         x = lib.arange(24, dtype=lib.float64).reshape(SHAPE).requires_grad_()
         y = x * 1
-        index = made(index, lib)
+        index = make_index(index, lib)
         picked = y[index]
         if picked.unique().numel() < picked.numel() and form != "number":
             return ()  # which of two values for one place stays is not said

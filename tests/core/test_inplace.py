@@ -99,7 +99,7 @@ def copied(lib, x):
     return y * y
 
 
-def filled(lib, x):
+def fill(lib, x):
     y = x * 1
     y[0].fill_(3.0)
     y[:, 2].zero_()
@@ -113,19 +113,19 @@ def into_a_constant(lib, x):
     return y * y
 
 
-def masked(lib, x):
+def mask(lib, x):
     y = x * 1
     y.masked_fill_(x > 0, 2.0)
     return y * y
 
 
-def clamped(lib, x):
+def clamp(lib, x):
     y = x * 3
     y.clamp_(-1, 1)
     return y * y
 
 
-def reshaped(lib, x):
+def reshape(lib, x):
     y = x * 1
     y.view(-1)[2:4].mul_(5)
     return y * y
@@ -134,8 +134,8 @@ def reshaped(lib, x):
 PROGRAMS = [
     write_a_number, write_a_row, write_by_mask, write_by_positions, through_a_view,
     through_a_view_of_a_view, a_view_made_before_the_write, a_sibling_view, a_transposed_view,
-    add_in_place, an_op_that_saved_its_input, an_op_that_saves_its_result, copied, filled,
-    into_a_constant, masked, clamped, reshaped,
+    add_in_place, an_op_that_saved_its_input, an_op_that_saves_its_result, copied, fill,
+    into_a_constant, mask, clamp, reshape,
 ]  # fmt: skip
 NUMBERS = [[0.5, -1.5, 2.0], [1.25, -0.75, 3.0]]
 

@@ -39,12 +39,12 @@ CALLS = {
 }  # fmt: skip
 
 
-def told(call, way):
+def observe(call, way):
     """Return the result of a call, its gradient, and all events."""
     edutorch.manual_seed(0)
     x, w = edutorch.randn(3, 4), edutorch.randn(4, requires_grad=True)
     heard = []
-    with listening(lambda event: heard.append(described(event))):
+    with listening(lambda event: heard.append(describe(event))):
         result = call(x, w)
     assert modes.current() is modes.DEFAULT, way
     if result.requires_grad:
@@ -52,7 +52,7 @@ def told(call, way):
     return result.detach().numpy(), None if w.grad is None else w.grad.numpy(), heard
 
 
-def described(event):
+def describe(event):
     """Return the fields of an event that do not differ between runs."""
     event_name = type(event).__name__
     if isinstance(event, WorkStarted | WorkEnded):
@@ -74,11 +74,11 @@ def described(event):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_short_way_tells_what_the_long_one_does(name, monkeypatch):
-    result, gradient, heard = told(CALLS[name], "short")
+    result, gradient, heard = observe(CALLS[name], "short")
     monkeypatch.setattr(
         dispatch, "ObservedModes", type(None)
     )  # no modes are of this kind: all go the long way
-    other, wanted, all_of_it = told(CALLS[name], "long")
+    other, wanted, all_of_it = observe(CALLS[name], "long")
     assert np.array_equal(result, other)
     assert (gradient is None) == (wanted is None)
     assert gradient is None or np.array_equal(gradient, wanted)

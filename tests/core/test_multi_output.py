@@ -41,7 +41,7 @@ def start(library):
     return library.tensor(values, dtype=library.float64, requires_grad=True)
 
 
-def described(library, cut):
+def describe(library, cut):
     """Return the public properties of the views of a tensor that has a history."""
     x = start(library)
     y = x * 1
@@ -58,7 +58,7 @@ def described(library, cut):
 @pytest.mark.oracle
 @pytest.mark.parametrize("name", [cut for cut in CUTS if cut != "unsafe_split"])
 def test_nodes_as_in_pytorch(torch, name):
-    assert described(edutorch, CUTS[name]) == described(torch, CUTS[name])
+    assert describe(edutorch, CUTS[name]) == describe(torch, CUTS[name])
 
 
 @pytest.mark.oracle
@@ -155,7 +155,7 @@ def test_many_pieces():
 # Writes ----------------------------------------------------------------------------------------
 
 
-def written(library, cut, write):
+def write_error(library, cut, write):
     """Return the error of a write into a view, or None."""
     y = start(library) * 1
     piece = cut(y)[0]
@@ -183,8 +183,8 @@ WRITES = {
 @pytest.mark.parametrize("name", CUTS)
 @pytest.mark.parametrize("write", WRITES)
 def test_recorded_writes_as_in_pytorch(torch, name, write):
-    ours = written(edutorch, CUTS[name], WRITES[write])
-    assert ours == written(torch, CUTS[name], WRITES[write])
+    ours = write_error(edutorch, CUTS[name], WRITES[write])
+    assert ours == write_error(torch, CUTS[name], WRITES[write])
     assert (ours == "refused") == (name in ONE_NODE)
 
 

@@ -29,7 +29,7 @@ def filled(fill: Any) -> Any:
     return lambda dtype: fill(edutorch.zeros(5, dtype=dtype))
 
 
-def drawn(distribution: str, *settings: float) -> Any:
+def draw(distribution: str, *settings: float) -> Any:
     """The samples of a distribution."""
     return lambda dtype: getattr(distributions, distribution)(
         *(edutorch.tensor(setting, dtype=dtype) for setting in settings)
@@ -66,12 +66,12 @@ CASES: dict[str, tuple[Any, tuple[str, ...]]] = {
     "geometric_": (filled(lambda x: x.geometric_(0.3)), (*REAL[2:], "int64")),
     "cauchy_": (filled(lambda x: x.cauchy_()), REAL[2:]),
     "log_normal_": (filled(lambda x: x.log_normal_()), REAL[2:]),
-    "Gamma": (drawn("Gamma", 0.7, 2.0), REAL[2:]),
-    "Beta": (drawn("Beta", 2.0, 3.0), REAL[2:]),
-    "StudentT": (drawn("StudentT", 4.0), REAL[2:]),
-    "VonMises": (drawn("VonMises", 0.0, 2.0), REAL[2:]),
-    "Gumbel": (drawn("Gumbel", 0.0, 1.0), REAL[2:]),
-    "Laplace": (drawn("Laplace", 0.0, 1.0), REAL[2:]),
+    "Gamma": (draw("Gamma", 0.7, 2.0), REAL[2:]),
+    "Beta": (draw("Beta", 2.0, 3.0), REAL[2:]),
+    "StudentT": (draw("StudentT", 4.0), REAL[2:]),
+    "VonMises": (draw("VonMises", 0.0, 2.0), REAL[2:]),
+    "Gumbel": (draw("Gumbel", 0.0, 1.0), REAL[2:]),
+    "Laplace": (draw("Laplace", 0.0, 1.0), REAL[2:]),
 }  # fmt: skip
 ALL = [(name, dtype) for name, (_, dtypes) in CASES.items() for dtype in dtypes]
 

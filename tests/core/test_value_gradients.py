@@ -53,7 +53,7 @@ def function_of(lib, name):
     return getattr(lib, name, None) or getattr(lib.Tensor, name)
 
 
-def written(lib, name, form, dtype):
+def write(lib, name, form, dtype):
     """Return result, flag and gradients of one call: by the function, in place, in a view, or in
     a tensor that wants no gradient itself."""
     dtype = getattr(lib, dtype)
@@ -90,7 +90,7 @@ CALLS = [
 @pytest.mark.parametrize(("name", "form", "dtype"), CALLS)
 def test_as_in_pytorch(name, form, dtype):
     torch = require_torch()
-    ours, theirs = (written(lib, name, form, dtype) for lib in (edutorch, torch))
+    ours, theirs = (write(lib, name, form, dtype) for lib in (edutorch, torch))
     for mine, expected in zip(ours, theirs, strict=True):
         if not isinstance(expected, torch.Tensor):
             assert mine == expected

@@ -35,7 +35,7 @@ WRITES = {
 }
 
 
-def reaches(written, saved):
+def overlaps(written, saved):
     """Return True if two parts of a matrix have an element in common, by trying it out."""
     marks = np.zeros((4, 4))
     marks[written] = 1
@@ -52,7 +52,7 @@ def test_only_writes_that_reach_the_value(write, where):
         product = (memory[saved] * weight).sum()
         expected = float(memory[saved].sum())
         WRITES[write](memory, written)
-        if reaches(written, saved):
+        if overlaps(written, saved):
             with pytest.raises(StaleValueError):
                 product.backward()
         else:

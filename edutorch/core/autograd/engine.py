@@ -3,12 +3,12 @@
 It holds the pending gradient of each node, and always runs the youngest node: every node
 that used its output is younger still, and has run already.
 
-Complex numbers. What flows through the graph is the g in dL = Re(g · dz). By it a
-rule of real calculus is right for complex numbers as it stands: y = f(z) gives
+Complex numbers. The gradient inside the graph is the g in dL = Re(g · dz). With it a
+rule of real calculus holds for complex numbers unchanged: y = f(z) gives
 g · f'(z). What users see is PyTorch's gradient, the direction in which L grows
 fastest, and that is its conjugate: so `conjugate` is called wherever a gradient enters
 or leaves the graph. Only an op that treats z and its conjugate differently (abs, real,
-conj, …) has a rule that speaks of conjugates.
+conj, …) has a rule with conjugates.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Engine:
         watched = bool(modes.listeners) or self.wanted is not None
         ran = None if modes.op_recorder is None else modes.op_recorder.begin_backward()
         node, g, youngest, older = None, None, None, []  # all that wait; `older` is a heap
-        summed, wide = set(), self.wide  # edges whose sum is a large array of our own
+        summed, wide = set(), self.wide  # edges whose sum is a large array that nothing else shares
         while True:
             for partial, edge in zip(partials, edges):  # noqa: B905 (strict has its price)
                 if partial is None or edge is None:
@@ -187,7 +187,7 @@ class Engine:
                 node.saved = None
 
     def match_target(self, partial: Any, edge: Any, target: Any) -> Any:
-        """Make a gradient fit; what is to be computed later stays what it is, where it can."""
+        """Match a gradient to its target in shape and dtype; a lazy one stays lazy if possible."""
         if partial.__class__ in LAZY:
             if can_defer(self, partial, edge, target):
                 return partial
@@ -241,7 +241,7 @@ class Engine:
         return node.backward(g, edges, self.recording)
 
     def emit_flows(self, node: Node, partials: Sequence[Any]) -> None:
-        """Tell the listeners what flowed out of a node."""
+        """Emit the events of the gradients that a node has computed."""
         for index, partial in enumerate(partials):
             if partial.__class__ is OutputGradients:
                 (partial,) = partial.by_output.values()

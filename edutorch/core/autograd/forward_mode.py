@@ -209,7 +209,7 @@ def match_output(tangent: Tensor, output: Tensor) -> Tensor:
     return tangent
 
 
-# Writing in place -----------------------------------------------------------------------
+# In-place writes -----------------------------------------------------------------------
 
 
 def update_tangents(target: Tensor, result: Tensor) -> None:
