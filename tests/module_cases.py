@@ -30,7 +30,7 @@ class Case:
         args, settings: for the constructor. Arrays become tensors.
         x: inputs: arrays, or shapes of random ones; None: it is not called.
         call: further arguments of the call, by name.
-        grads: the numbers of the inputs that get gradients; None: all floating ones.
+        grads: the indices of the inputs that get gradients; None: all floating ones.
         random: why outputs while training are random, and compared as distributions.
         only_values: why derivatives are not compared.
     """
@@ -45,14 +45,14 @@ class Case:
     only_values: str = ""
 
     def __str__(self) -> str:
-        given = [word(argument) for argument in self.args]
-        given += [f"{key}={word(value)}" for key, value in self.settings.items()]
+        settings = [word(argument) for argument in self.args]
+        settings += [f"{key}={word(value)}" for key, value in self.settings.items()]
         shapes = [
-            "x".join(map(str, each if isinstance(each, tuple) else each.shape)) or "one"
-            for each in self.x or ()
+            "x".join(map(str, value if isinstance(value, tuple) else value.shape)) or "one"
+            for value in self.x or ()
         ]
         called = [*shapes, *(f"{key}={word(value)}" for key, value in self.call.items())]
-        return f"{self.name}({', '.join(given)}) on {' '.join(called) or 'nothing'}"
+        return f"{self.name}({', '.join(settings)}) on {' '.join(called) or 'nothing'}"
 
 
 def word(value: object) -> str:
@@ -62,7 +62,7 @@ def word(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(word, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {word(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {word(item)}' for key, item in value.items())}}}"
     return getattr(value, "__name__", type(value).__name__ if isinstance(value, Made) else "") or (
         str(value)
     )
@@ -89,7 +89,7 @@ EXCLUDED = {
 
 ROWS, LINE, IMAGE, VOLUME = (3, 4), (2, 4, 9), (2, 4, 7, 6), (2, 4, 5, 6, 4)
 SPACE = {1: LINE, 2: IMAGE, 3: VOLUME}
-RANDOM = "draws other random numbers than PyTorch"
+RANDOM = "draws other random values than PyTorch"
 
 # Linear, and without parameters ------------------------------------------------------------
 

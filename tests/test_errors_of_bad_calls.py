@@ -18,7 +18,7 @@ from edutorch.core.tensor_methods import OPERATORS
 from tests.module_cases import CASES
 from tests.op_calls import arguments, call
 from tests.op_cases import CASES as OP_CASES
-from tests.test_every_module import given, make, values_of
+from tests.test_every_module import convert_argument, make, values_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -179,7 +179,7 @@ def check_inputs(case):
         if isinstance(value, tuple):
             continue
         with pytest.raises(errors.EdutorchError):
-            module(value, *tensors[1:], **given(edutorch, case.call))
+            module(value, *tensors[1:], **convert_argument(edutorch, case.call))
 
 
 def test_what_a_layer_is_made_of():

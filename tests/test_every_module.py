@@ -57,16 +57,16 @@ def test_modules_are_tried_in_several_settings():
 # Making both -------------------------------------------------------------------------------
 
 
-def given(library: Any, value: Any, device: str | None = None) -> Any:
+def convert_argument(library: Any, value: Any, device: str | None = None) -> Any:
     """Convert an argument of a case for a library."""
     if isinstance(value, Made):
         return value.make(library.nn)
     if isinstance(value, np.ndarray):
         return library.tensor(value, **({} if device is None else {"device": device}))
     if isinstance(value, list) and value and isinstance(value[0], np.ndarray):
-        return [given(library, item, device) for item in value]
+        return [convert_argument(library, item, device) for item in value]
     if isinstance(value, dict):
-        return {key: given(library, item, device) for key, item in value.items()}
+        return {key: convert_argument(library, item, device) for key, item in value.items()}
     return value
 
 
@@ -74,8 +74,10 @@ def make(library: Any, case: Case, device: str | None = None) -> Any:
     """Create the module of a case with a library."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        args = [given(library, argument, device) for argument in case.args]
-        return getattr(library.nn, case.name)(*args, **given(library, case.settings, device))
+        args = [convert_argument(library, argument, device) for argument in case.args]
+        return getattr(library.nn, case.name)(
+            *args, **convert_argument(library, case.settings, device)
+        )
 
 
 def values_of(case: Case) -> list[Any]:
@@ -143,7 +145,7 @@ def called(library: Any, module: Any, case: Case, dtype: str, device: str) -> di
     x = [as_input(value) for value in values_of(case)]
     settings = {}
     for key, value in case.call.items():
-        settings[key] = given(library, value, place.get("device"))
+        settings[key] = convert_argument(library, value, place.get("device"))
         if isinstance(value, np.ndarray) and value.dtype.kind == "f":
             settings[key] = settings[key].to(getattr(library, dtype))
     module.zero_grad()

@@ -14,7 +14,7 @@ from edutorch.utils._pytree import tree_leaves, tree_structure
 pytestmark = pytest.mark.oracle
 
 
-def numbers(lib: Any, *values: Any) -> Any:
+def vector(lib: Any, *values: Any) -> Any:
     return lib.tensor(values, dtype=lib.float64)
 
 
@@ -77,7 +77,7 @@ CALLS = {
 def test_results_are_pytorchs(torch, name):
     results = []
     for lib in (edutorch, torch):
-        vectors = (numbers(lib, *row) for row in ((1, 2), (0.5, -1), (0.3, 0.1), (2, 3)))
+        vectors = (vector(lib, *row) for row in ((1, 2), (0.5, -1), (0.3, 0.1), (2, 3)))
         a, b, v, w = vectors
         if "recorded" in name:
             a.requires_grad_()
@@ -88,7 +88,7 @@ def test_results_are_pytorchs(torch, name):
 def test_a_recorded_jacobian_can_be_differentiated(torch):
     results = []
     for lib in (edutorch, torch):
-        a = numbers(lib, 1, 2).requires_grad_()
+        a = vector(lib, 1, 2).requires_grad_()
         rows = lib.autograd.functional.jacobian(lambda a: a.exp() * a, a, create_graph=True)
         results.append(lib.autograd.grad((rows**2).sum(), a))
     agree(*results)
@@ -112,13 +112,13 @@ REFUSED = {
 def test_refusals_are_pytorchs(torch, name):
     for lib in (edutorch, torch):
         with pytest.raises(RuntimeError) as caught:
-            REFUSED[name](lib.autograd.functional, numbers(lib, 1, 2))
+            REFUSED[name](lib.autograd.functional, vector(lib, 1, 2))
         assert lib is torch or isinstance(caught.value, GradientError | RuntimeError)
 
 
 def test_other_refusals(torch):
     for lib in (edutorch, torch):
-        F, a = lib.autograd.functional, numbers(lib, 1, 2)
+        F, a = lib.autograd.functional, vector(lib, 1, 2)
         with pytest.raises(TypeError, match="must be either a Tensor or a tuple of Tensors"):
             F.jacobian(lambda a: a, 3.0)
         with pytest.raises(TypeError):
@@ -130,7 +130,7 @@ def test_other_refusals(torch):
 @pytest.mark.parametrize("name", ["hessian", "vhp", "hvp"])
 def test_a_result_of_several_elements_is_refused_with_pytorchs_words(torch, name):
     for lib in (edutorch, torch):
-        function, a = getattr(lib.autograd.functional, name), numbers(lib, 1, 2)
+        function, a = getattr(lib.autograd.functional, name), vector(lib, 1, 2)
         with pytest.raises(RuntimeError, match="should contain a single element"):
             function(lambda a: a * 2, *((a,) if name == "hessian" else (a, a)))
 
@@ -151,10 +151,10 @@ def test_create_graph_keeps_the_sign_of_zero(torch, name, recorded):
     """atan2 jumps from -π to π there."""
     results = []
     for lib in (edutorch, torch):
-        x = numbers(lib, -0.0).requires_grad_(recorded)
+        x = vector(lib, -0.0).requires_grad_(recorded)
 
         def angle(x, lib=lib):
-            return lib.atan2(x, numbers(lib, -1.0)).sum()
+            return lib.atan2(x, vector(lib, -1.0)).sum()
 
         results.append(IN_A_GRAPH[name](lib.autograd.functional, angle, x))
     assert results[0][0].item() == -np.pi
@@ -164,7 +164,7 @@ def test_create_graph_keeps_the_sign_of_zero(torch, name, recorded):
 
 @pytest.mark.parametrize("name", IN_A_GRAPH)
 def test_with_create_graph_an_input_may_be_changed_afterwards(name):
-    x, w = numbers(edutorch, 2.0), numbers(edutorch, 3.0).requires_grad_()
+    x, w = vector(edutorch, 2.0), vector(edutorch, 3.0).requires_grad_()
     F = edutorch.autograd.functional
     y, _ = IN_A_GRAPH[name](F, lambda x: (w * x * x * x).sum(), x)
     _, slope = IN_A_GRAPH[name](F, lambda x: (w * x * x * x).sum(), x)
@@ -175,7 +175,7 @@ def test_with_create_graph_an_input_may_be_changed_afterwards(name):
 
 
 def test_an_identity_with_create_graph_returns_a_copy():
-    x = numbers(edutorch, 1.0, 2.0)
+    x = vector(edutorch, 1.0, 2.0)
     y, _ = edutorch.autograd.functional.vjp(lambda x: x, x, x, create_graph=True)
     y.detach().zero_()
     assert x.tolist() == [1, 2]

@@ -8,7 +8,7 @@ import edutorch
 from edutorch.autograd import Function, gradcheck, gradgradcheck
 
 
-def numbers(dtype=edutorch.float64):
+def input_vector(dtype=edutorch.float64):
     return edutorch.tensor([0.3, -1.2, 2.0], dtype=dtype, requires_grad=True)
 
 
@@ -17,7 +17,7 @@ def product(a, b):
 
 
 def test_every_way_agrees_on_real_and_complex_numbers():
-    inputs = (numbers(), numbers(edutorch.complex128))
+    inputs = (input_vector(), input_vector(edutorch.complex128))
     ways = ("check_forward_ad", "check_batched_grad", "fast_mode", "check_grad_dtypes")
     assert gradcheck(product, inputs, **dict.fromkeys(ways, True))
     assert gradgradcheck(
@@ -63,17 +63,17 @@ class Wrong(Function):
 def test_a_wrong_rule_is_found(how, options, words):
     Wrong.how = how
     with pytest.raises(RuntimeError, match=words):
-        gradcheck(Wrong.apply, numbers(), **options)
-    assert not gradcheck(Wrong.apply, numbers(), raise_exception=False, **options)
+        gradcheck(Wrong.apply, input_vector(), **options)
+    assert not gradcheck(Wrong.apply, input_vector(), raise_exception=False, **options)
 
 
 def test_only_what_is_asked_for_is_checked():
     Wrong.how = "forward"
-    assert gradcheck(Wrong.apply, numbers())
+    assert gradcheck(Wrong.apply, input_vector())
     Wrong.how = "backward"
-    assert gradcheck(Wrong.apply, numbers(), check_forward_ad=True, check_backward_ad=False)
+    assert gradcheck(Wrong.apply, input_vector(), check_forward_ad=True, check_backward_ad=False)
 
 
 def test_given_starts():
     start = edutorch.tensor([1.0, 2.0, 3.0], dtype=edutorch.float64)
-    assert gradgradcheck(lambda x: x**3, numbers(), start)
+    assert gradgradcheck(lambda x: x**3, input_vector(), start)

@@ -58,7 +58,7 @@ def test_dropouts(name, device, torch):
 REDUCTIONS = ["mean", "sum", "none"]
 
 
-def numbers(torch, *shape):
+def normal(torch, *shape):
     return torch.randn(*shape, dtype=torch.float64)
 
 
@@ -66,7 +66,7 @@ def numbers(torch, *shape):
 def test_ctc(reduction, device, torch):
     torch.manual_seed(0)
     settings = {"zero_infinity": True, "reduction": reduction}
-    x, texts = numbers(torch, 8, 3, 5).requires_grad_(), torch.randint(1, 5, (3, 3))
+    x, texts = normal(torch, 8, 3, 5).requires_grad_(), torch.randint(1, 5, (3, 3))
     lengths = (torch.tensor([8, 7, 2]), torch.tensor([3, 2, 3]))
     expected = torch.nn.CTCLoss(**settings)(x.log_softmax(2), texts, *lengths)
     mine = ours_of(x, device, True)
@@ -106,7 +106,7 @@ def test_adaptive_softmax(settings, device, torch):
     assert repr(ours) == repr(theirs)
     ours.load_state_dict(carry(theirs.state_dict(), device))
     for shape, targets in (((5,), [0, 3, 5, 19, 12]), ((3,), [1, 2, 3]), ((), 17)):
-        x = numbers(torch, *shape, 16).requires_grad_()
+        x = normal(torch, *shape, 16).requires_grad_()
         mine, target = ours_of(x, device, True), torch.tensor(targets)
         expected, result = theirs(x, target), ours(mine, ours_of(target, device))
         assert_close(result.output, expected.output)
@@ -116,7 +116,7 @@ def test_adaptive_softmax(settings, device, torch):
         assert_close(mine.grad, x.grad)
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert_close(a.grad, b.grad)
-    x = numbers(torch, 30, 16) * 3
+    x = normal(torch, 30, 16) * 3
     assert_close(ours.log_prob(ours_of(x, device)), theirs.log_prob(x))
     assert_close(ours.predict(ours_of(x, device)), theirs.predict(x))
     before = ours.head.weight.detach().clone()
@@ -146,7 +146,7 @@ def test_linear_cross_entropy(settings, device, torch):
     ours = nn.LinearCrossEntropyLoss(3, 5, **settings).double()
     assert repr(ours) == repr(theirs)
     target = torch.randint(0, 5, (4, *settings.get("out_features", ())))
-    compare_modules(ours, theirs, [numbers(torch, 4, 3), target], device)
+    compare_modules(ours, theirs, [normal(torch, 4, 3), target], device)
 
 
 def test_options_of_linear_cross_entropy(torch):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.nn import torch_level
+from edutorch import torch_level
 from tests.nn.compare import assert_close
 
 RANDOM = np.random.default_rng(0)

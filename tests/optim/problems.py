@@ -153,12 +153,12 @@ def compare_states(ours, theirs, small):
     for number, state in theirs["state"].items():
         assert set(ours["state"][number]) == set(state)
         for key, value in state.items():
-            value_found = ours["state"][number][key]
+            our_value = ours["state"][number][key]
             np.testing.assert_allclose(
-                numbers(value_found), numbers(value), rtol=max(small, 1e-6), atol=1e-9, err_msg=key
+                elements(our_value), elements(value), rtol=max(small, 1e-6), atol=1e-9, err_msg=key
             )
             if hasattr(value, "dtype") and optim_dtype_matters(key):
-                assert str(value_found.dtype) == str(value.dtype)
+                assert str(our_value.dtype) == str(value.dtype)
 
 
 def optim_dtype_matters(key):
@@ -166,7 +166,7 @@ def optim_dtype_matters(key):
     return key != "t"
 
 
-def numbers(value):
+def elements(value):
     """Return the elements of a value of the state as a list."""
     if isinstance(value, list):
         return [number for item in value if item is not None for number in flat(item)]
