@@ -169,7 +169,7 @@ def is_dtype(value: Any) -> bool:
 def matches_annotation(value: Any, wanted: str) -> bool:
     """Return True if a value may match an annotation; in doubt, it does.
 
-    >>> from edutorch.core.error_messages import fits
+    >>> from edutorch.core.error_messages import matches_annotation as fits
     >>> fits(1, "int | None"), fits(1.5, "int"), fits("x", "float"), fits([1], "Sequence[int]")
     (True, False, False, True)
     """

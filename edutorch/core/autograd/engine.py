@@ -110,7 +110,7 @@ class Engine:
     """One backward pass: the pending gradients, the youngest node first."""
 
     end_callbacks: tuple[Callable[[Engine], None], ...] = ()  # called once the pass is over
-    trouble = ""  # the first NaN or infinity that a rule has made (see `non_finite.py`)
+    non_finite_message = ""  # the first NaN or infinity that a rule has made (see `non_finite.py`)
 
     def __init__(
         self, recording: bool, retain: bool, wanted: set[Any] | None, captured: dict[Any, Any]
@@ -408,8 +408,8 @@ def run_backward(
             captured = run(engine, edges, gradients, create_graph, targets)
     finally:
         stop_reporting(outermost)
-        if engine.trouble:
-            warn_of(engine.trouble, result_gradients(engine))
+        if engine.non_finite_message:
+            warn_of(engine.non_finite_message, result_gradients(engine))
     step_event(BackwardEnded, roots, inputs is None)
     return captured
 

@@ -42,19 +42,19 @@ def register_engine(variable: str) -> Callable[..., Any]:
     return mark
 
 
-def record_non_finite(trouble: str, flag: int) -> None:
+def record_non_finite(problem: str, flag: int) -> None:
     """Record the first invalid value of a backward pass, with the op whose rule computed it."""
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code not in ENGINES:
         frame = frame.f_back
     engine = None if frame is None else frame.f_locals[ENGINES[frame.f_code]]
-    if engine is None or engine.trouble:
+    if engine is None or engine.non_finite_message:
         return
     node, g = frame.f_locals.get("node"), frame.f_locals.get("g")
-    if trouble == "overflow" and getattr(getattr(g, "dtype", None), "itemsize", 0) == 2:
+    if problem == "overflow" and getattr(getattr(g, "dtype", None), "itemsize", 0) == 2:
         return  # usual in 16 bits: `GradScaler` checks for it, and lowers its scale
     name = "backward" if node is None else node.name()
-    engine.trouble = f"{name}: {trouble} encountered in backward"
+    engine.non_finite_message = f"{name}: {problem} encountered in backward"
 
 
 if STATE is not None:
@@ -79,14 +79,14 @@ def stop_reporting(started: bool) -> None:
         STATE.set(DEFAULT)
 
 
-def warn_of(trouble: str, gradients: Iterable[Any]) -> None:
+def warn_of(message: str, gradients: Iterable[Any]) -> None:
     """Warn about what was recorded in backward, if one of the gradients is not finite.
 
     Raises: NonFiniteGradientWarning: as a warning.
     """
     if any(is_non_finite(gradient) for gradient in gradients):
         warn(
-            f"{trouble}: its gradient has NaN or infinities\n"
+            f"{message}: its gradient has NaN or infinities\n"
             "  hint: inside autograd.detect_anomaly() the line of the forward is named",
             NonFiniteGradientWarning,
         )
