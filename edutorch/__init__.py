@@ -49,7 +49,7 @@ from .core.memory_format import (
     channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format,
     strided,
 )  # fmt: skip
-from .nn.torch_level import *  # before ops: a name of both is the op
+from .torch_level import *  # before ops: a name of both is the op
 from .ops import *
 from .old_types import *
 from .serialization import load, save

@@ -17,7 +17,7 @@ from .source import PACKAGE
 
 OTHERS = (
     ("edutorch.nn.functional", "layers as functions"),
-    ("edutorch.nn.torch_level", "layers as functions"),
+    ("edutorch.torch_level", "layers as functions"),
     ("edutorch.fft", "faces of the ops"),
     ("edutorch.linalg", "faces of the ops"),
     ("edutorch.special", "faces of the ops"),

@@ -29,9 +29,9 @@ from ...ops import (
 )  # fmt: skip
 from .. import functional as F
 from ..modules.module import Module
-from ..torch_level.layers import norm_except_dim
 from .parametrize import ParametrizationError, register_parametrization
 from .spectral_norm import as_matrix, output_dim, random_direction
+from .weight_norm import norm_except_dim
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

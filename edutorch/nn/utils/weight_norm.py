@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import GradientError, ShapeValueError
+from ...ops import norm, reshape, transpose
 from ..modules.module import Module
 from ..parameter import Parameter, is_lazy
-from ..torch_level.layers import norm_except_dim
 
-__all__ = ["remove_weight_norm", "weight_norm"]
+__all__ = ["norm_except_dim", "remove_weight_norm", "weight_norm"]
 
 
 class WeightNorm:
@@ -100,3 +101,22 @@ def remove_weight_norm(module: Any, name: str = "weight") -> Any:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
     module._forward_pre_hooks.pop(hook_id).function.remove(module)
     return module
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norms of a tensor's slices along `dim`, for weight normalisation.
+
+    Args:
+        pow: the p of the norm.
+        dim: the axis that is kept; -1 for a single norm.
+
+    >>> norm_except_dim(tensor([[3.0, 4.0], [0.0, 2.0]]))
+    tensor([[5.],
+            [2.]])
+    """
+    if dim == -1:
+        return norm(v, pow)
+    if dim == 0:
+        rows = reshape(v, (v.shape[0], math.prod(v.shape[1:])))
+        return reshape(norm(rows, pow, 1), (-1,) + (1,) * (v.ndim - 1))
+    return transpose(norm_except_dim(transpose(v, 0, dim), pow, 0), 0, dim)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.tensor import Tensor
-from ...errors import ShapeError
-from ...modes import no_grad
-from ...ops import ones_like, rand, where
-from .. import functional as F
-from ..functional import (
+from edutorch.core.tensor import Tensor
+from edutorch.errors import ShapeError
+from edutorch.modes import no_grad
+from edutorch.nn import functional as F
+from edutorch.nn.functional import (
     celu,
     celu_,
     hardshrink,
@@ -20,8 +19,9 @@ from ..functional import (
     threshold,
     threshold_,
 )  # fmt: skip
-from ..functional.activation import apply_in_place
-from ..functional.dropout import apply_dropout, channel_shape, check_probability
+from edutorch.nn.functional.activation import apply_in_place
+from edutorch.nn.functional.dropout import apply_dropout, channel_shape, check_probability
+from edutorch.ops import ones_like, rand, where
 
 __all__ = [
     "alpha_dropout", "alpha_dropout_", "celu", "celu_", "dropout", "dropout_",

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.autograd.node_names import recorded_as
-from ...core.out_variants import takes_out
-from ...core.tensor import Tensor
-from ...ops import mean, norm, reshape, rsqrt, transpose, var, zeros
-from .. import functional as F
-from ..functional import (
+from edutorch.core.autograd.node_names import recorded_as
+from edutorch.core.out_variants import takes_out
+from edutorch.core.tensor import Tensor
+from edutorch.nn import functional as F
+from edutorch.nn.functional import (
     adaptive_avg_pool1d,
     avg_pool1d,
     bilinear,
@@ -35,12 +33,13 @@ from ..functional import (
     pixel_unshuffle,
     rms_norm,
 )  # fmt: skip
-from ..functional.grid_sample import (
+from edutorch.nn.functional.grid_sample import (
     affine_grid_generator,
     grid_sampler,
     grid_sampler_2d,
     grid_sampler_3d,
 )  # fmt: skip
+from edutorch.ops import mean, reshape, rsqrt, var, zeros
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "affine_grid_generator", "avg_pool1d",
@@ -49,8 +48,8 @@ __all__ = [
     "cosine_similarity", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "group_norm",
     "instance_norm", "layer_norm", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
     "max_pool3d", "native_batch_norm", "native_channel_shuffle", "native_group_norm",
-    "native_layer_norm", "norm_except_dim", "pairwise_distance", "pdist", "pixel_shuffle",
-    "pixel_unshuffle", "rms_norm",
+    "native_layer_norm", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle",
+    "rms_norm",
 ]  # fmt: skip
 
 
@@ -163,25 +162,6 @@ def moments(input: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, T
     """Return the mean and 1 / √(variance + ε) over some axes, which are kept with size 1."""
     variance = var(input, dims, keepdim=True, correction=0)
     return mean(input, dims, True), rsqrt(variance + eps)
-
-
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norms of a tensor's slices along `dim`, for weight normalisation.
-
-    Args:
-        pow: the p of the norm.
-        dim: the axis that is kept; -1 for a single norm.
-
-    >>> norm_except_dim(tensor([[3.0, 4.0], [0.0, 2.0]]))
-    tensor([[5.],
-            [2.]])
-    """
-    if dim == -1:
-        return norm(v, pow)
-    if dim == 0:
-        rows = reshape(v, (v.shape[0], math.prod(v.shape[1:])))
-        return reshape(norm(rows, pow, 1), (-1,) + (1,) * (v.ndim - 1))
-    return transpose(norm_except_dim(transpose(v, 0, dim), pow, 0), 0, dim)
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core.tensor import Tensor
-from ...errors import ShapeError
-from ...ops import reshape, transpose
-from .. import functional as F
-from ..functional.rnn import (
+from edutorch.core.tensor import Tensor
+from edutorch.errors import ShapeError
+from edutorch.nn import functional as F
+from edutorch.nn.functional.rnn import (
     State,
     Step,
     gru_step,
@@ -22,6 +21,7 @@ from ..functional.rnn import (
     run_recurrent,
     tanh_step,
 )  # fmt: skip
+from edutorch.ops import reshape, transpose
 
 __all__ = [
     "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh",

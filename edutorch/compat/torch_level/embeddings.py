@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...core.tensor import Tensor
-from ...ops import arange, argmax, bincount, searchsorted, stack, zeros
-from .. import functional as F
-from ..functional.embedding import renormalize_rows
+from edutorch.core.tensor import Tensor
+from edutorch.nn import functional as F
+from edutorch.nn.functional.embedding import renormalize_rows
+from edutorch.ops import arange, argmax, bincount, searchsorted, stack, zeros
 
 __all__ = ["embedding", "embedding_bag", "embedding_renorm_"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.tensor import Tensor
-from .. import functional as F
-from ..functional.loss.reduction import reduce_losses
-from ..functional.loss.regression import pointwise_kl_div
-from ..functional.op_decorators import SettingError
+from edutorch.core.tensor import Tensor
+from edutorch.nn import functional as F
+from edutorch.nn.functional.loss.reduction import reduce_losses
+from edutorch.nn.functional.loss.regression import pointwise_kl_div
+from edutorch.nn.functional.op_decorators import SettingError
 
 __all__ = [
     "binary_cross_entropy_with_logits", "cosine_embedding_loss", "ctc_loss",

@@ -1,0 +1,216 @@
+"""Measures the source: `python -m tests.house` prints the table of docs/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+import io
+import statistics
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "edutorch"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+WINGS = {
+    "jit", "onnx", "export", "serve", "distributed", "vision", "text", "audio", "rl", "classroom",
+    "datasets",
+}  # fmt: skip
+"""Packages that stand beside the core: the limit of entries does not count them."""
+
+MAX_PARAMETERS = 8
+COMMENTED = ("core", "kernels", "compilation", "viz/live")
+BETWEEN_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}  # fmt: skip
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(text_of(path), str(path))
+
+
+def docstring_lines(tree: ast.AST) -> set[int]:
+    """Return the lines of all texts that stand alone: docstrings, and those behind constants."""
+    lines: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return lines
+
+
+@cache
+def lines_of_code(path: Path) -> frozenset[int]:
+    """Return the lines of a file that hold code: docstrings, comments and blanks are free."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text_of(path)).readline):
+        if token.type not in BETWEEN_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return frozenset(lines - docstring_lines(parsed(path)))
+
+
+def functions() -> Iterator[tuple[Path, Function]]:
+    """Yield every function of the package with its file."""
+    for path in MODULES:
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, Function):
+                yield path, node
+
+
+def body_lines(path: Path, function: Function) -> int:
+    """Return how many lines of code the body of a function has."""
+    first, last = function.body[0].lineno, function.end_lineno or function.lineno
+    return sum(line in lines_of_code(path) for line in range(first, last + 1))
+
+
+def parameters(function: Function) -> list[ast.arg]:
+    arguments = function.args
+    listed = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return [argument for argument in listed if argument.arg not in ("self", "cls")]
+
+
+def share_of_any() -> float:
+    """Return the share of annotated parameters whose type is `Any` alone."""
+    annotations = [
+        ast.unparse(argument.annotation)
+        for _, function in functions()
+        for argument in parameters(function)
+        if argument.annotation is not None
+    ]
+    return sum(annotation == "Any" for annotation in annotations) / len(annotations)
+
+
+def comments_per_100_statements(folder: str) -> float:
+    comments = statements = 0
+    for path in (PACKAGE / folder).rglob("*.py"):
+        tokens = tokenize.generate_tokens(io.StringIO(text_of(path)).readline)
+        texts = [token.string for token in tokens if token.type == tokenize.COMMENT]
+        comments += sum("fmt:" not in text and "type: ignore" not in text for text in texts)
+        statements += sum(isinstance(node, ast.stmt) for node in ast.walk(parsed(path)))
+    return 100 * comments / max(statements, 1)
+
+
+def entries() -> list[str]:
+    """Return the modules and packages of `edutorch/`, the wings apart."""
+    modules = {path.stem for path in PACKAGE.glob("*.py")}
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    return sorted((modules | packages) - WINGS)
+
+
+# Import circles ----------------------------------------------------------------------
+
+
+def module_name(path: Path, root: Path = ROOT) -> str:
+    """Return the name under which a file is imported: `compat/` is on the package's path."""
+    parts = path.relative_to(root).with_suffix("").parts
+    if parts[1] == "compat" and len(parts) > 2 and parts[2] != "__init__":
+        parts = (parts[0], *parts[2:])
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path, late: bool) -> Iterator[str]:
+    """Yield the modules that a file imports; `late`: also those that its functions import."""
+    known = {module_name(module): module for module in MODULES}
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package.pop()
+    for node in statements(parsed(path), late):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*start, *([node.module] if node.module else [])])
+            names = [f"{source}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name not in known:
+                name = name.rpartition(".")[0]
+            if name in known:
+                yield name
+
+
+def statements(tree: ast.AST, late: bool) -> Iterator[ast.stmt]:
+    """Yield the statements that run when a module is imported; `late`: those of functions too."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(tree, field, ()):
+            yield statement
+            for_types = isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(
+                statement.test
+            )
+            if not for_types and (late or not isinstance(statement, Function)):
+                yield from statements(statement, late)
+
+
+def circles(late: bool) -> list[list[str]]:
+    """Return the groups of modules that import each other (Tarjan's components)."""
+    graph = {module_name(path): sorted(set(imports(path, late))) for path in MODULES}
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = lowest[name] = len(order)
+        stack.append(name)
+        for target in graph[name]:
+            if target not in order:
+                visit(target)
+                lowest[name] = min(lowest[name], lowest[target])
+            elif target in stack:
+                lowest[name] = min(lowest[name], order[target])
+        if lowest[name] == order[name]:
+            cut = stack.index(name)
+            group, stack[cut:] = stack[cut:], []
+            if len(group) > 1:
+                groups.append(sorted(group))
+
+    for name in graph:
+        if name not in order:
+            visit(name)
+    return sorted(groups)
+
+
+# The table ---------------------------------------------------------------------------
+
+
+def table() -> list[tuple[str, str, str]]:
+    """Return rows of what is measured, its value and its goal."""
+    sizes = sorted(body_lines(path, function) for path, function in functions())
+    code = sum(len(lines_of_code(path)) for path in MODULES)
+    long = sum(len(parameters(function)) > MAX_PARAMETERS for _, function in functions())
+    rows = [
+        ("entries in edutorch/", f"{len(entries())}", "≤ 32"),
+        ("files", f"{len(MODULES)}", "≤ 450"),
+        ("lines of code", f"{code:,}", "≤ 60,000"),
+        ("import circles", f"{len(circles(late=False))}", "0"),
+        ("with imports in functions", f"{len(circles(late=True))}", "≤ 3"),
+        ("median function, lines of code", f"{statistics.median(sizes):g}", "≤ 6"),
+        ("95 % of functions, lines", f"{sizes[int(0.95 * len(sizes))]}", "≤ 25"),
+        (f"functions with more than {MAX_PARAMETERS} parameters", f"{long}", "≤ 15"),
+        ("parameters of type Any", f"{share_of_any():.0%}", "≤ 10 %"),
+    ]
+    rows += [
+        (f"comments per 100 statements, {name}/", f"{comments_per_100_statements(name):.1f}", "≥ 6")
+        for name in COMMENTED
+    ]
+    return rows
+
+
+def main() -> None:
+    print("| measure | now | goal |\n|:--|--:|--:|")
+    for name, value, goal in table():
+        print(f"| {name} | {value} | {goal} |")
+
+
+if __name__ == "__main__":
+    main()
