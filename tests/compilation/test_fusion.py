@@ -40,18 +40,18 @@ def inputs_for(seed: int, dtype: str) -> tuple[list, list]:
     return [(shape, dtype) for shape in shapes], arrays
 
 
-def assert_close(found: np.ndarray, wanted: np.ndarray) -> None:
+def assert_close(actual: np.ndarray, wanted: np.ndarray) -> None:
     wanted = np.asarray(wanted)
-    assert isinstance(found, np.ndarray)
-    assert found.shape == wanted.shape
-    assert found.dtype == wanted.dtype
+    assert isinstance(actual, np.ndarray)
+    assert actual.shape == wanted.shape
+    assert actual.dtype == wanted.dtype
     if wanted.dtype.kind in "bi":
-        assert np.mean(found != wanted) <= 0.02 or wanted.size < 50  # next to a border
+        assert np.mean(actual != wanted) <= 0.02 or wanted.size < 50  # next to a border
         return
     finite = np.abs(wanted[np.isfinite(wanted)])
     digits = 3e-4 if wanted.dtype == np.float32 else 1e-6
     scale = max(1.0, float(finite.max(initial=0)))
-    np.testing.assert_allclose(found, wanted, rtol=digits, atol=digits * scale)
+    np.testing.assert_allclose(actual, wanted, rtol=digits, atol=digits * scale)
 
 
 @settings(max_examples=14, deadline=None, derandomize=True)
@@ -93,8 +93,8 @@ def test_strange_numbers_come_out_as_in_the_definitions(strange):
     y = np.ones(130, "float32")
     with np.errstate(all="ignore"):
         wanted = run_on_arrays(graph)([x, y])
-        found = lower(graph, wait=True, fuse=True)([x, y])
-    for one, right in zip(found, wanted, strict=True):
+        actual = lower(graph, wait=True, fuse=True)([x, y])
+    for one, right in zip(actual, wanted, strict=True):
         np.testing.assert_allclose(one, right, rtol=1e-5, atol=1e-6)
 
 
@@ -154,8 +154,8 @@ def test_integers_and_bools():
 
     graph = graph_of(build, [((6,), "int64"), ((6,), "float64")])
     arrays = [np.arange(6), np.linspace(-1, 1, 6)]
-    found = lower(graph, wait=True, fuse=True)(arrays)
-    for one, right in zip(found, run_on_arrays(graph)(arrays), strict=True):
+    actual = lower(graph, wait=True, fuse=True)(arrays)
+    for one, right in zip(actual, run_on_arrays(graph)(arrays), strict=True):
         np.testing.assert_array_equal(one, right)
         assert one.dtype == right.dtype
 
@@ -168,9 +168,9 @@ def test_float32_is_rounded_after_each_step():
         return [y]
 
     graph = graph_of(build, [((), "float32")])
-    (found,) = lower(graph, wait=True, fuse=True)([np.array(1.1, "float32")])
-    assert found.dtype == np.float32
-    assert np.isinf(found)  # as float64 it would be 3.6e30
+    (actual,) = lower(graph, wait=True, fuse=True)([np.array(1.1, "float32")])
+    assert actual.dtype == np.float32
+    assert np.isinf(actual)  # as float64 it would be 3.6e30
 
 
 FEW_INSTRUCTIONS = (
@@ -193,8 +193,8 @@ def test_numbers_of_rows_that_lie_in_another_order():
     arrays = [draw.normal(size=shape).astype(dtype) for shape, dtype in golden_code.ROW_SPECS]
     lowered = lower(graph, wait=True, fuse=True)
     assert len(lowered.fused) == 1 and not lowered._kernels["fused_0"].failed
-    for found, wanted in zip(lowered(arrays), run_on_arrays(graph)(arrays), strict=True):
-        assert_close(found, wanted)
+    for actual, wanted in zip(lowered(arrays), run_on_arrays(graph)(arrays), strict=True):
+        assert_close(actual, wanted)
 
 
 LAYOUTS = {
@@ -215,8 +215,8 @@ def test_a_kernel_takes_arrays_of_any_layout(name):
     wanted = run_on_arrays(graph)(arrays)
     lowered = lower(graph, wait=True, fuse=True)
     for _ in range(2):
-        for found, right in zip(lowered(inputs), wanted, strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
+        for actual, right in zip(lowered(inputs), wanted, strict=True):
+            np.testing.assert_allclose(actual, right, rtol=1e-5, atol=1e-6)
         for one, other in zip(inputs, arrays, strict=True):
             np.testing.assert_array_equal(one, other)
 

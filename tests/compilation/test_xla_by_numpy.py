@@ -189,7 +189,7 @@ def test_numbers_are_numbers():
     assert (power, total, item) == (0.25, 1.5, 7.0)
     assert (arcsine, arctangent) == pytest.approx((math.asin(0.5), math.atan(0.5)))
     assert array.item() == 0.5 and array.shape == ()
-    assert all(type(each) is float for each in (power, arcsine, arctangent, total, item))
+    assert all(type(output) is float for output in (power, arcsine, arctangent, total, item))
 
 
 def test_parts_and_shapes():

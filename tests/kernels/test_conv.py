@@ -120,7 +120,7 @@ def test_the_bias(kernels, shape, dtype):
 )
 def test_cut_among_threads(kernels, shape, filters, settings, threads):
     generator = np.random.default_rng(0)
-    x, w = (generator.normal(size=each).astype("f") for each in (shape, filters))
+    x, w = (generator.normal(size=dims).astype("f") for dims in (shape, filters))
     before = edutorch.get_num_threads()
     edutorch.set_num_threads(threads)
     try:

@@ -167,7 +167,7 @@ def test_a_long_row_loses_no_digits():
 def norm(name, x, weight, bias, *settings, digits=64):
     dtype, op = x.dtype, REGISTRY[name]
     g = array(x.shape, dtype, 1)
-    wide = [each if each is None else each.astype(float) for each in (x, weight, bias)]
+    wide = [operand if operand is None else operand.astype(float) for operand in (x, weight, bias)]
     result = kernel(norms, name)(x, weight, bias, *settings)
     expected = op.forward(np, *wide, *settings)
     result += tuple(kernel(norms, f"{name}_joint_vjp")(g, x, weight, bias, *settings))
@@ -210,7 +210,7 @@ def test_a_long_row_without_weights_next_to_what_is_not_finite(centred):
 def test_rms_norm(dtype, rows, n, scaled):
     x, g = array((rows, n), dtype), array((rows, n), dtype, 1)
     weight = array(n, dtype, 2) if scaled else None
-    wide = [each if each is None else each.astype(float) for each in (x, weight)]
+    wide = [operand if operand is None else operand.astype(float) for operand in (x, weight)]
     op = REGISTRY["fused_rms_norm"]
     close(
         kernel(norms, "fused_rms_norm")(x, weight, 1, 1e-3), op.forward(np, *wide, 1, 1e-3), dtype

@@ -103,7 +103,7 @@ def test_the_average_and_the_way_back(kernels, case, dtype, include, override):
     ("shape", "window"), [((7, 31, 28, 28), (2, 2, 0)), ((3, 5, 113, 112), (3, 2, 1))]
 )
 def test_cut_among_threads(kernels, shape, window, threads):
-    kernel, stride, padding = ((each, each) for each in window)
+    kernel, stride, padding = ((length, length) for length in window)
     x = np.random.default_rng(0).normal(size=shape).astype("f").transpose(0, 1, 3, 2)
     settings = kernel, stride, padding, (1, 1), False
     before = edutorch.get_num_threads()

@@ -41,8 +41,13 @@ def generators(count=(0, 0, 0, 0)):
 def numbers_follow(one, other):
     """Say whether two generators go on alike."""
     drawn = [
-        (each.random(3, np.float32), each.random(3), each.integers(0, 99, 5), each.normal(size=2))
-        for each in (one, other)
+        (
+            source.random(3, np.float32),
+            source.random(3),
+            source.integers(0, 99, 5),
+            source.normal(size=2),
+        )
+        for source in (one, other)
     ]
     return all(np.array_equal(a, b) for a, b in zip(*drawn, strict=True))
 
