@@ -181,9 +181,9 @@ class CapturedState:
     def visit_optimizer(self, optimizer: Optimizer, path: str) -> Iterator[tuple[Any, str]]:
         """Visit an optimizer's settings, parameters and state."""
         self.optimizers.append(optimizer)
-        places = self.watched_items
-        places.append((vars(optimizer), "state", optimizer.state, f"{path}.state"))
-        places.append(
+        items = self.watched_items
+        items.append((vars(optimizer), "state", optimizer.state, f"{path}.state"))
+        items.append(
             (vars(optimizer), "param_groups", optimizer.param_groups, f"{path}.param_groups")
         )
         self.sizes.append((optimizer.state, len(optimizer.state), f"{path}.state"))
