@@ -29,7 +29,7 @@ def edutorch(*arguments: str, folder: Path | None = None) -> subprocess.Complete
 def script(tmp_path: Path):
     """Write a script; running it is up to the test."""
 
-    def write(text: str, name: str = "step_trace.py") -> str:
+    def write(text: str, name: str = "script.py") -> str:
         file = tmp_path / name
         file.write_text(textwrap.dedent(text))
         return str(file)
@@ -212,7 +212,7 @@ def test_a_script_is_started_anew_with_the_kernels_for_this_cpu(monkeypatch):
 def test_the_users_own_choice_of_kernels_is_kept(tmp_path):
     if blas() is None or blas().core() is None:
         pytest.skip("NumPy's BLAS has no kernels to choose from")
-    script = tmp_path / "step_trace.py"
+    script = tmp_path / "script.py"
     script.write_text("import os; print(os.environ['OPENBLAS_CORETYPE'], os.getpid())")
     done = subprocess.run(
         [sys.executable, "-m", "edutorch", "run", str(script)], capture_output=True, text=True,

@@ -40,8 +40,8 @@ def graph(tmp_path: Path):
     """Write a script and run `python -m edutorch graph` on it."""
 
     def run(text: str, *options: str, before: tuple[str, ...] = ()):
-        (tmp_path / "step_trace.py").write_text(textwrap.dedent(text))
-        command = [sys.executable, "-m", "edutorch", "graph", *before, "step_trace.py", *options]
+        (tmp_path / "script.py").write_text(textwrap.dedent(text))
+        command = [sys.executable, "-m", "edutorch", "graph", *before, "script.py", *options]
         return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
 
     return run

@@ -177,7 +177,7 @@ def test_equal_eigenvalues_have_a_gradient_where_vectors_do_not_matter():
 
 
 def test_linalg_is_there_for_a_script_that_says_torch(tmp_path):
-    script = tmp_path / "step_trace.py"
+    script = tmp_path / "script.py"
     script.write_text(
         "import torch\nimport torch.linalg as la\n"
         "print(torch.linalg.vector_norm(torch.tensor([3.0, 4.0])), la.det(torch.eye(2)))\n"

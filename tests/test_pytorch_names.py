@@ -74,7 +74,7 @@ def script(tmp_path: Path):
     """Write a script and return a command that runs it on edutorch."""
 
     def write(text: str) -> list[str]:
-        file = tmp_path / "step_trace.py"
+        file = tmp_path / "script.py"
         file.write_text(textwrap.dedent(text))
         return ["-m", "edutorch", "run", str(file)]
 
@@ -172,7 +172,7 @@ def test_new_processes_know_the_alias(script, method):
             try:
                 mp.spawn(fail, nprocs=1, start_method="{method}")
             except mp.ProcessRaisedException as error:
-                print("ValueError: process 0 cannot" in str(error), "step_trace.py" in str(error))
+                print("ValueError: process 0 cannot" in str(error), "script.py" in str(error))
     """))  # fmt: skip
     assert (done.stdout, done.stderr) == ("tensor([0., 0.]) True\nTrue True\n", "")
 
@@ -181,7 +181,7 @@ def test_a_module_is_run_as_python_m_would(tmp_path):
     package = tmp_path / "project"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "parallel.py").write_text("def f(x):\n    return x.sum() + missing\n")
+    (package / "parts.py").write_text("def f(x):\n    return x.sum() + missing\n")
     (package / "__main__.py").write_text("import sys; print(sys.argv[1:]); sys.exit(3)\n")
     (package / "train.py").write_text(
         "import sys, torch\nfrom .parts import f\n"
@@ -197,7 +197,7 @@ def test_a_module_is_run_as_python_m_would(tmp_path):
     assert done.stdout == "__main__ project project.train ['--lr', '3', '-m']\n"
     assert done.returncode == 1
     files = [line.split('"')[1] for line in done.stderr.splitlines() if "File" in line]
-    assert [Path(file).name for file in files] == ["train.py", "parallel.py"]
+    assert [Path(file).name for file in files] == ["train.py", "parts.py"]
     assert (ours("project", "a").stdout, ours("project").returncode) == ("['a']\n", 3)
     for name in ("no_project.train", "project.nothing"):
         done = ours(name)

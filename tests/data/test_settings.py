@@ -185,7 +185,7 @@ def test_data_pipes_say_what_to_use():
 
 
 def test_pytorchs_other_places_of_the_names(tmp_path):
-    script = tmp_path / "step_trace.py"
+    script = tmp_path / "script.py"
     script.write_text(
         "from torch.utils.data._utils.collate import default_collate_fn_map, collate\n"
         "from torch.utils.data.dataloader import DataLoader, default_collate\n"

@@ -92,4 +92,4 @@ IN_LAYERS: tuple[tuple[str, str, str], ...] = (
     (r"(nn\.functional\.)?avg_pool\dd|nn\.AvgPool\dd", r"value.*\d{16,} here.*",
      "means of integers beyond 2⁵³ are those of float64"),
 )  # fmt: skip
-"""(pattern of the path, pattern of the kind, reason), as `DIFFERENT` in allowed_globals.py."""
+"""(pattern of the path, pattern of the kind, reason), as `DIFFERENT` in known.py."""

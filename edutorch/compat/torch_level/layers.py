@@ -39,6 +39,7 @@ from edutorch.nn.functional.grid_sample import (
     grid_sampler_2d,
     grid_sampler_3d,
 )  # fmt: skip
+from edutorch.nn.utils.weight_norm import norm_except_dim
 from edutorch.ops import mean, reshape, rsqrt, var, zeros
 
 __all__ = [
@@ -48,8 +49,8 @@ __all__ = [
     "cosine_similarity", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "group_norm",
     "instance_norm", "layer_norm", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
     "max_pool3d", "native_batch_norm", "native_channel_shuffle", "native_group_norm",
-    "native_layer_norm", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle",
-    "rms_norm",
+    "native_layer_norm", "norm_except_dim", "pairwise_distance", "pdist", "pixel_shuffle",
+    "pixel_unshuffle", "rms_norm",
 ]  # fmt: skip
 
 
