@@ -340,3 +340,115 @@ def test_a_number_that_no_integer_holds_is_named(name):
     for dtype in (edutorch.uint8, edutorch.int64):
         with pytest.raises(RuntimeError, match=f"{name}: value cannot be converted"):
             getattr(edutorch, name)(edutorch.tensor([1, 2], dtype=dtype), 2**70)
+
+
+# What seeds 3001 to 3004 found ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "strict"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8"])
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_cumulative_extremes_of_long_columns(name, dtype, device):
+    """A loop over the elements: a column of 66,000 took seconds."""
+    values = np.random.default_rng(0).integers(0, 9, (700, 3)).astype(float)
+    if dtype.startswith("float"):
+        values[500, 0] = math.nan
+    x = edutorch.tensor(values).to(getattr(edutorch, dtype)).to(device)
+    wide = x.repeat(1, 20)  # a loop along the axis
+    for position, part in enumerate(getattr(edutorch, name)(x, 0)):
+        expected = getattr(edutorch, name)(wide, 0)[position][:, :3]
+        np.testing.assert_array_equal(part.cpu().double().numpy(), expected.cpu().double().numpy())
+    accumulate = np.maximum.accumulate if name == "cummax" else np.minimum.accumulate
+    result = getattr(edutorch, name)(x, 0).values.cpu().double().numpy()
+    np.testing.assert_array_equal(result, accumulate(values, axis=0))
+
+
+@pytest.mark.parametrize("value", [-3.9e-308, 2e-320, 1e200, -2.0])
+@pytest.mark.parametrize("p", [1, 2, 3, 0.5, math.inf])
+def test_a_norm_of_one_element_is_its_size(p, value):
+    """Its square left the range of the type: a norm and a gradient of 0."""
+    x = edutorch.tensor([[value], [3.0]], dtype=edutorch.float64, requires_grad=True)
+    for compute in (edutorch.linalg.vector_norm, edutorch.norm):
+        y = compute(x, p, dim=1)
+        (g,) = edutorch.autograd.grad(y.sum(), x)
+        assert y.tolist() == [abs(value), 3.0]
+        assert g.tolist() == [[math.copysign(1, value)], [1.0]]
+
+
+def test_an_area_is_along_the_axis_of_y_where_x_has_more_axes():
+    """It sliced x along an axis of y and summed over another one."""
+    x = edutorch.tensor([[0.0, 1.0, 2.0], [5.0, 7.0, 2.0]])
+    y = edutorch.tensor([1.0, 1.0, 2.0])
+    for dim in (-1, 0):
+        assert edutorch.trapezoid(y, x, dim=dim).tolist() == [2.5, -5.5]
+        areas = edutorch.cumulative_trapezoid(y, x, dim=dim)
+        assert areas.tolist() == [[1.0, 2.5], [2.0, -5.5]]
+    rows = y.expand(2, 3)
+    assert edutorch.trapezoid(rows.T, x[0], dim=0).tolist() == [2.5, 2.5]
+
+
+def test_no_reflection_keeps_the_graph():
+    tau = edutorch.zeros(2, 0, requires_grad=True)
+    A = edutorch.ones(2, 3, 2, requires_grad=True)
+    C = edutorch.ones(2, 3, 4)
+    y = edutorch.ormqr(A, tau, C)
+    gradients = edutorch.autograd.grad(y.sum(), (A, tau))
+    assert y.tolist() == C.tolist() and not gradients[0].any() and gradients[1].shape == (2, 0)
+
+
+POLES = {
+    "StudentT": (2.0, lambda d: edutorch.distributions.StudentT(d).variance, 0.0),
+    "InverseGamma mean": (1.0, lambda d: edutorch.distributions.InverseGamma(d, 1.0).mean, 0.0),
+    "InverseGamma": (2.0, lambda d: edutorch.distributions.InverseGamma(d, 1.0).variance, 0.0),
+    "Pareto mean": (1.0, lambda d: edutorch.distributions.Pareto(1.0, d).mean, -math.inf),
+    "Pareto": (2.0, lambda d: edutorch.distributions.Pareto(1.0, d).variance, -math.inf),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*its gradient has NaN")
+@pytest.mark.parametrize("name", POLES)
+def test_the_slope_of_a_moment_where_it_becomes_infinite(name):
+    """It was 0 · ∞, or ∞ - ∞."""
+    pole, compute, slope = POLES[name]
+    x = edutorch.tensor(pole, requires_grad=True)
+    y = compute(x)
+    moved = edutorch.func.jvp(compute, (x.detach(),), (edutorch.tensor(1.0),))[1]
+    assert y.item() == math.inf
+    assert (edutorch.autograd.grad(y, x)[0].item(), moved.item()) == (slope, slope)
+
+
+DEVIATIONS = {
+    "LogNormal": lambda D, x: D.LogNormal(3.0 * x, 1.7 * x),
+    "Weibull": lambda D, x: D.Weibull(x, 0.19 * x),
+    "Exponential": lambda D, x: D.Exponential(0.001 * x),
+    "Gamma": lambda D, x: D.Gamma(x, 0.001 * x),
+    "Poisson": lambda D, x: D.Poisson(60000.0 * x),
+    "Pareto": lambda D, x: D.Pareto(1000.0 * x, 3.0 * x),
+    "Uniform": lambda D, x: D.Uniform(0.0 * x, 5000.0 * x),
+}
+
+
+@pytest.mark.parametrize("name", DEVIATIONS)
+def test_the_deviation_of_a_variance_beyond_16_bits(name):
+    results = [
+        DEVIATIONS[name](edutorch.distributions, edutorch.tensor([1.0], dtype=dtype)).stddev
+        for dtype in (edutorch.float16, edutorch.float32)
+    ]
+    assert results[0].dtype is edutorch.float16
+    assert results[0].item() == pytest.approx(results[1].item(), rel=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_an_infinite_element_leaves_a_cumulative_sum_its_derivatives(dtype):
+    """exp(∞ - ∞) made the second derivatives of all others NaN."""
+    values = [-1.0, 1.0, 0.5]
+    seconds = []
+    for elements in ([*values, math.inf], values):
+        x = edutorch.tensor(elements, dtype=getattr(edutorch, dtype), requires_grad=True)
+        y = edutorch.logcumsumexp(x, 0)
+        weights = edutorch.arange(1.0, len(elements) + 1).to(x.dtype)
+        (g,) = edutorch.autograd.grad((y * weights).sum(), x, create_graph=True)
+        (second,) = edutorch.autograd.grad((g * weights).sum(), x)
+        seconds.append((g[:3].tolist(), second[:3].tolist()))
+        assert len(elements) == 3 or g[3].item() == 4
+    assert seconds[0] == seconds[1]

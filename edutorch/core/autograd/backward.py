@@ -36,9 +36,9 @@ def explain_no_graph(root: Tensor) -> str:
     )
 
 
-def initial_gradients(name: str, roots: list[Tensor], given: Any) -> list[Tensor]:
+def initial_gradients(name: str, roots: list[Tensor], grad_tensors: Any) -> list[Tensor]:
     """Return the gradient of each root: the given one, or 1 for a single element."""
-    gradients = as_list(given)
+    gradients = as_list(grad_tensors)
     gradients += [None] * (len(roots) - len(gradients))
     result = []
     for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
