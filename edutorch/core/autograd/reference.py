@@ -83,8 +83,8 @@ def widen_and_reshape(node: Node, values: dict[str, Any]) -> None:
     """Let rules that add up compute in float32, and show reduced axes as axes of size 1."""
     op, dtype = node.op, values["g"].dtype
     if dtype is not None and dtype.itemsize == 2:
-        numbers = [name for name in op.scalars if isinstance(values.get(name), int | float)]
-        scaled = op.name in SCALING and numbers
+        scalar_names = [name for name in op.scalars if isinstance(values.get(name), int | float)]
+        scaled = op.name in SCALING and scalar_names
         for name in ("g",) if scaled else names_to_widen(op):
             values[name] = widen(values[name])
     if op.family == "reduction":
