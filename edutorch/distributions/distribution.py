@@ -19,7 +19,7 @@ from ..errors import warn
 from ..modes import enable_grad, no_grad
 from ..ops import broadcast_tensors, rand, randn, tensor, where, zeros_like
 from . import constraints
-from .half_precision import wrap_methods
+from .half_precision import compute_in_float32, wrap_methods
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
@@ -147,6 +147,7 @@ class Distribution:
         raise NotImplementedError
 
     @property
+    @compute_in_float32  # a variance may leave the range of 16 bits where its root does not
     def stddev(self) -> Any:
         """The standard deviation, √variance."""
         return self.variance.sqrt()

@@ -322,7 +322,8 @@ class StudentT(Distribution):
     @property
     def variance(self) -> Any:
         wide = where(self.df > 1, math.inf, math.nan).to(self.df.dtype)
-        return where(self.df > 2, self.scale.square() * self.df / (self.df - 2), wide)
+        df = where(self.df > 2, self.df, 3)  # without 1 / 0, whose gradient is 0 · ∞
+        return where(self.df > 2, self.scale.square() * df / (df - 2), wide)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Any:
         x = normal_like(self.df, self._extended_shape(sample_shape))

@@ -274,7 +274,7 @@ class Pareto(TransformedDistribution):
     @property
     def mean(self) -> Any:
         a = self.alpha.clamp(min=1)
-        return a * self.scale / (a - 1)
+        return self.scale + self.scale / (a - 1)  # at the pole the slope is -∞, not ∞ - ∞
 
     @property
     def mode(self) -> Any:
@@ -283,7 +283,8 @@ class Pareto(TransformedDistribution):
     @property
     def variance(self) -> Any:
         a = self.alpha.clamp(min=2)
-        return self.scale.square() * a / ((a - 1).square() * (a - 2))
+        excess = (a - 1).reciprocal()  # a / (a - 1)² = excess (1 + excess)
+        return self.scale.square() * excess * (1 + excess) / (a - 2)
 
     def entropy(self) -> Any:
         return (self.scale / self.alpha).log() + (1 + self.alpha.reciprocal())
@@ -411,8 +412,8 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        a = self.concentration
-        return where(a > 1, self.rate / (a - 1), math.inf)
+        a = where(self.concentration > 1, self.concentration, 2)  # without a division by 0
+        return where(self.concentration > 1, self.rate / (a - 1), math.inf)
 
     @property
     def mode(self) -> Any:
@@ -420,8 +421,9 @@ class InverseGamma(TransformedDistribution):
 
     @property
     def variance(self) -> Any:
-        a = self.concentration
-        return where(a > 2, self.rate.square() / ((a - 1).square() * (a - 2)), math.inf)
+        a = where(self.concentration > 2, self.concentration, 3)
+        variance = self.rate.square() / ((a - 1).square() * (a - 2))
+        return where(self.concentration > 2, variance, math.inf)
 
     def entropy(self) -> Any:
         a = self.concentration

@@ -63,6 +63,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     >>> trapezoid(tensor([1.0, 5.0, 10.0]))
     tensor(10.5000)
     """
+    dim = normal_dim("trapezoid", dim, y.ndim) - y.ndim  # from the end, where y and x align
     return sum(trapezoid_areas("trapezoid", y, x, dx, dim), dim) / 2
 
 
@@ -75,6 +76,7 @@ def cumulative_trapezoid(
     >>> cumulative_trapezoid(tensor([1.0, 5.0, 10.0]))
     tensor([ 3.0000, 10.5000])
     """
+    dim = normal_dim("cumulative_trapezoid", dim, y.ndim) - y.ndim
     return cumsum(trapezoid_areas("cumulative_trapezoid", y, x, dx, dim) / 2, dim)
 
 
@@ -86,12 +88,11 @@ def widen_integers(points: Tensor | None) -> Tensor | None:
 
 
 def trapezoid_areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -> Tensor:
-    """Twice the area of each trapezoid between neighbouring points."""
+    """Twice the area of each trapezoid between neighbouring points along `dim` < 0."""
     if x is not None and dx is not None:
         raise ArgumentError(name, "give the points by `x` or their distance by `dx`, not both")
     refuse_bools(name, y)
     y, x = widen_integers(y), widen_integers(x)
-    dim = normal_dim(name, dim, y.ndim)
     after, before = adjacent_pairs(y, dim)
     if x is None:
         return (after + before) * (1 if dx is None else dx)
@@ -99,8 +100,10 @@ def trapezoid_areas(name: str, y: Tensor, x: Tensor | None, dx: Any, dim: int) -
     if x.ndim == 1:
         if x.shape[0] != y.shape[dim]:
             rows = {"y": tuple(y.shape), "x": tuple(x.shape)}
-            raise ShapeError(name, f"there must be one `x` for each `y` along axis {dim}", rows)
-        points = reshape(x, (-1, *[1] * (y.ndim - dim - 1)))
+            raise ShapeError(
+                name, f"there must be one `x` for each `y` along axis {dim + y.ndim}", rows
+            )
+        points = reshape(x, (-1, *[1] * (-dim - 1)))
     right, left = adjacent_pairs(
         reshape(points, (*[1] * (y.ndim - points.ndim), *points.shape)), dim
     )

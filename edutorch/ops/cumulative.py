@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..backends.numpy import Array
 from ..core.op import op
-from ..core.precision import to_float32, is_half
+from ..core.precision import is_half, to_float32
 from ..core.shapes import normal_dim
 from .reduction import replace_neg_inf, sum_dtype
 
@@ -125,7 +126,8 @@ def logcumsumexp_gradient(g: Any, input: Any, dim: int) -> Any:
     later = [narrow(g, dim, n - 1, 1)]
     for i in range(n - 1, 0, -1):
         later.append(narrow(g, dim, i - 1, 1) + narrow(falls, dim, i - 1, 1) * later[-1])
-    return exp(input - replace_neg_inf(y)) * cat(later[::-1], dim)
+    at_top = input == math.inf  # its share of an infinite sum is 1, not exp(∞ - ∞)
+    return exp(where(at_top, 0.0, input - replace_neg_inf(y))) * cat(later[::-1], dim)
 
 
 from .comparison import where  # noqa: E402

@@ -131,6 +131,8 @@ def ormqr(
             {"input": tuple(input.shape), "other": tuple(other.shape)},
         )  # fmt: skip
     y = other
+    if not steps:  # keeps the other two in the graph, with gradients of 0
+        y = other + (sum(input[..., :0]) + sum(tau[..., :0]))
     for v, factor in steps if left == transpose else reversed(steps):
         factor = conj(factor) if transpose else factor
         if left:
@@ -144,3 +146,4 @@ from .complex import conj  # noqa: E402
 from .creation import eye  # noqa: E402
 from .linalg import matmul  # noqa: E402
 from .rearrange import tril  # noqa: E402  (rules may use any op)
+from .reduction import sum  # noqa: E402
