@@ -95,7 +95,7 @@ SHAPES = [(), (1,), (3,), (5, 4), (2, 3, 4), (2, 1, 2, 3), (0,), (0, 3), (2, 0),
 LARGE = [(1001,), (4, 400), (20, 60), (2, 3, 300), (9, 2, 80), (8, 8, 8, 8)]
 
 
-def numbers(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+def random_elements(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
     """Elements of one of the kinds that choose between the print formats."""
     character = random.integers(9)
     drawn = np.asarray(random.standard_normal(shape))
@@ -138,7 +138,7 @@ def test_floats_like_pytorch(dtype_name, seed):
     torch = require_torch()
     random = np.random.default_rng(seed)
     for shape in SHAPES + LARGE:
-        ours, theirs = as_both(numbers(random, shape), dtype_name, torch)
+        ours, theirs = as_both(random_elements(random, shape), dtype_name, torch)
         assert text(ours, dtype_name=dtype_name) == repr(theirs)
 
 
@@ -150,7 +150,7 @@ def test_complex_like_pytorch(dtype_name, seed):
     random = np.random.default_rng(seed)
     for shape in SHAPES + LARGE:
         both_parts = np.empty(shape, "complex128")
-        both_parts.real, both_parts.imag = numbers(random, shape), numbers(random, shape)
+        both_parts.real, both_parts.imag = random_elements(random, shape), random_elements(random, shape)
         ours, theirs = as_both(both_parts, dtype_name, torch)
         assert text(ours) == repr(theirs)
 
@@ -188,7 +188,7 @@ def test_options_like_pytorch(options, seed):
     torch.set_printoptions(**options)
     try:
         for shape in [*SHAPES, (30, 40)]:
-            ours, theirs = as_both(numbers(random, shape), "float32", torch)
+            ours, theirs = as_both(random_elements(random, shape), "float32", torch)
             assert text(ours) == repr(theirs)
     finally:
         torch.set_printoptions(profile="default")
