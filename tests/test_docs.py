@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import edutorch as torch
+from tests.house import lines_of_code
 from tests.oracle import require_torch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,3 +77,14 @@ def test_the_coverage_page_is_up_to_date():
     )
     page = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
     assert made.stdout == page, "write it again: python docs/coverage.py"
+
+
+def test_the_reading_path_is_short_and_counted():
+    """Twelve files at most, 2,500 lines of code at most, and each count within a tenth."""
+    page = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \d+ \| \[[^]]+\]\(\.\./([^)]+)\) \| (\d+) \|", page, re.MULTILINE)
+    counts = {path: len(lines_of_code(ROOT / path)) for path, _ in rows}
+    assert 8 <= len(rows) <= 12
+    assert sum(counts.values()) <= 2500
+    for path, written in rows:
+        assert abs(int(written) - counts[path]) <= max(6, 0.1 * counts[path]), (path, counts[path])
