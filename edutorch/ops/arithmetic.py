@@ -108,6 +108,10 @@ def div(xp: Any, input: Array, other: Array, *, rounding_mode: str | None = None
     if rounding_mode == "floor":
         return xp.floor_divide(input, other)
     if rounding_mode == "trunc":
+        if xp.result_type(input, other).kind in "iu":  # float64 has no 64 bits for the digits
+            quotient = xp.floor_divide(input, other)
+            is_below = ((input < 0) != (other < 0)) & (quotient * other != input)
+            return quotient + is_below
         quotient = xp.trunc(xp.true_divide(input, other))
         return quotient.astype(xp.result_type(input, other))
     raise ValueError(f"rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}")

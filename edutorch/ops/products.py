@@ -7,7 +7,7 @@ import builtins
 from .. import dtypes
 from ..core.autograd.node_names import recorded_as
 from ..core.out_variants import takes_out, with_twin
-from ..core.precision import composed_in_float32
+from ..core.precision import composed_in_float32, widen
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
@@ -125,7 +125,6 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 @with_twin
 @as_method
 @takes_out
-@composed_in_float32
 @recorded_as("RenormBackward0")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Scale each slice along `dim` whose p-norm exceeds `maxnorm` to that norm.
@@ -148,10 +147,11 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     check_inexact("renorm", input._array)
     axis = normal_dim("renorm", dim, input.ndim)
     others = tuple(index for index in range(input.ndim) if index != axis)
-    norm = vector_norm(input, p, others, True)
+    wide = widen(input)  # under autocast, too: the norm may leave the range of 16 bits
+    norm = vector_norm(wide, p, others, True)
     is_long = norm > maxnorm
     factor = where(is_long, maxnorm / (where(is_long, norm, 1.0) + 1e-7), 1.0)
-    return input * factor.to(input.dtype)
+    return (wide * factor.to(wide.dtype)).to(input.dtype)
 
 
 @recorded_as("BlockDiagBackward0")

@@ -452,3 +452,25 @@ def test_an_infinite_element_leaves_a_cumulative_sum_its_derivatives(dtype):
         seconds.append((g[:3].tolist(), second[:3].tolist()))
         assert len(elements) == 3 or g[3].item() == 4
     assert seconds[0] == seconds[1]
+
+
+@pytest.mark.parametrize("divisor", [-3, 7, 10, -1])
+def test_quotients_of_large_integers_have_all_digits(divisor):
+    """They were rounded towards zero in float64, which has 53 bits."""
+    values = [2268338515373383936, -969617335351958401, 9007199254740993, -7, 0, 6]
+    expected = [abs(v) // abs(divisor) * (1 if v * divisor >= 0 else -1) for v in values]
+    x = edutorch.tensor(values)
+    for other in (divisor, edutorch.tensor(divisor), edutorch.tensor([divisor] * 6)):
+        assert edutorch.div(x, other, rounding_mode="trunc").tolist() == expected
+    assert x.clone().div_(divisor, rounding_mode="trunc").tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("enabled", [False, True])
+def test_a_norm_beyond_16_bits_scales_slices_under_autocast(dtype, enabled):
+    x = edutorch.tensor([[1.0, -13528.0], [1.0, -32992.0], [1.0, 1.0]])
+    expected = edutorch.renorm(x, 0.5, 1, 1.0)
+    with edutorch.autocast("cpu", dtype=edutorch.bfloat16, enabled=enabled):
+        y = edutorch.renorm(x.to(getattr(edutorch, dtype)), 0.5, 1, 1.0)
+    assert y.dtype is getattr(edutorch, dtype)
+    np.testing.assert_allclose(y.double().numpy(), expected.numpy(), rtol=2e-2)
