@@ -7,6 +7,9 @@ from typing import Any
 
 from .. import backends, dtypes
 from ..backends.device import Device
+from .error_messages import no_tensor
+from .memory_format import contiguous_format, memory_format, preserve_format, strided
+from .shapes import missing_dim
 
 
 class UntypedStorage:
@@ -111,3 +114,186 @@ class TypedStorage(UntypedStorage):
         """Return the elements as an array of the device."""
         memory = self._backend.memory(self._array)
         return memory[: self.size() * self.element_size()].view(self._array.dtype)
+
+
+class MemoryMembers:
+    """The members of `Tensor` about its memory."""
+
+    __slots__ = ()
+
+    _array: Any
+    _node: Any
+
+    def stride(self, dim: int | None = None) -> Any:
+        """Return the stride, in elements, of each dimension (or of one)."""
+        array = self._array
+        size = array.dtype.itemsize
+        steps = [step // size for step in array.strides]
+        if 1 in array.shape and 0 in steps:  # NumPy gives an axis of size 1 no step
+            for axis in reversed(range(array.ndim)):
+                if array.shape[axis] == 1 and not steps[axis]:
+                    last = axis == array.ndim - 1
+                    steps[axis] = 1 if last else steps[axis + 1] * array.shape[axis + 1]
+        if dim is None:
+            return tuple(steps)
+        try:
+            return steps[dim]
+        except (IndexError, TypeError):
+            raise missing_dim("stride", dim, array.ndim) from None
+
+    def storage_offset(self) -> int:
+        """Return the index of the first element in the storage."""
+        array = self._array
+        backend = backends.of(array)
+        return (backend.address(array) - backend.storage(array)[0]) // array.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element, 0 if there is none."""
+        return backends.of(self._array).address(self._array) if self._array.size else 0
+
+    const_data_ptr = data_ptr
+
+    def is_contiguous(self, memory_format: memory_format = contiguous_format) -> bool:
+        """Return True if the elements are stored without gaps, in this order of the axes."""
+        order = memory_format.order
+        if memory_format is preserve_format:
+            raise RuntimeError("is_contiguous: preserve_format is no order of its own")
+        if order is None:
+            return bool(self._array.flags.c_contiguous)
+        if len(order) != self._array.ndim:
+            return False
+        return bool(self._array.transpose(order).flags.c_contiguous)
+
+    def dim_order(self, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+        """Return the dimensions by their strides, the largest first."""
+        steps = self.stride()
+        return tuple(sorted(range(len(steps)), key=lambda axis: -steps[axis]))
+
+    def untyped_storage(self) -> UntypedStorage:
+        """Return the storage of the tensor, as bytes."""
+        return UntypedStorage(self._array)
+
+    def storage(self) -> TypedStorage:
+        """Return the storage of the tensor, as elements of its dtype."""
+        return TypedStorage(self._array)
+
+    def storage_type(self) -> type:
+        """Return the class of `storage()`."""
+        return TypedStorage
+
+    def is_set_to(self, tensor: Any) -> bool:
+        """Return True if another tensor is the same view of the same memory."""
+        if not hasattr(tensor, "_array"):
+            raise no_tensor("is_set_to", "tensor", tensor)
+        return (
+            self.untyped_storage() == tensor.untyped_storage()
+            and self.storage_offset() == tensor.storage_offset()
+            and self._array.shape == tensor._array.shape
+            and self.stride() == tensor.stride()
+        )
+
+    def is_same_size(self, other: Any) -> bool:
+        """Return True if another tensor has the same shape."""
+        try:
+            return self._array.shape == other._array.shape
+        except AttributeError:
+            raise no_tensor("is_same_size", "other", other) from None
+
+    def nelement(self) -> int:
+        """Return the number of elements."""
+        return self._array.size
+
+    def ndimension(self) -> int:
+        """Return the number of dimensions."""
+        return self._array.ndim
+
+    def dense_dim(self) -> int:
+        """Return the number of dense dimensions: all of them."""
+        return self._array.ndim
+
+    def sparse_dim(self) -> int:
+        """Return the number of sparse dimensions: none."""
+        return 0
+
+    def get_device(self) -> int:
+        """Return the index of the GPU, -1 for the CPU."""
+        name = backends.of(self._array).device_name
+        return int(name.partition(":")[2] or -1)
+
+    @property
+    def layout(self) -> Any:
+        """How the elements are stored: at regular steps in memory."""
+        return strided
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether the tensor is on the CPU."""
+        return backends.of(self._array).name == "cpu"
+
+    def is_pinned(self, device: Any = None) -> bool:
+        """Return True if the memory is page-locked: never here."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Return True if other processes can access the memory: for tensors on a GPU."""
+        return backends.of(self._array).name == "cuda"
+
+    def is_distributed(self) -> bool:
+        """Return True if the tensor is distributed over processes: never."""
+        return False
+
+    def is_coalesced(self) -> bool:
+        """Defined for sparse tensors only. Raises: RuntimeError: always."""
+        raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got strided")
+
+    def is_signed(self) -> bool:
+        """Return True if the dtype has negative values."""
+        return self._array.dtype.kind not in "ub"
+
+    # Autograd, by PyTorch's names ------------------------------------------------
+
+    @property
+    def output_nr(self) -> int:
+        """The index of this tensor among the outputs of its node."""
+        face = getattr(self._node, "public_node", None)
+        return 0 if face is None else face()[1]
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether `retain_grad` was called on a tensor that is not a leaf."""
+        hooks = getattr(self._node, "hooks", None)
+        return bool(hooks and hooks.retain)
+
+    @property
+    def name(self) -> None:
+        """A name from PyTorch's first years: None."""
+
+    @property
+    def volatile(self) -> bool:
+        """A mode from PyTorch's first years: False."""
+        return False
+
+    def reinforce(self, reward: Any = None) -> None:
+        """Was removed from PyTorch. Raises: RuntimeError: always."""
+        raise RuntimeError(
+            "reinforce() was removed: multiply the log probability of the chosen action by the "
+            "reward, and call backward() on the negative of it"
+        )
+
+
+ABSENT = (
+    "mps xpu xla hpu ipu maia mtia mkldnn vulkan meta nested quantized sparse sparse_csr".split()
+)
+"""Kinds of tensors that PyTorch has and this library has not: `x.is_<kind>` is False."""
+
+
+def _absent_flag(name: str) -> property:
+    def flag(self: MemoryMembers) -> bool:
+        return False
+
+    flag.__doc__ = f"Whether it is a {name} tensor: never."
+    return property(flag)
+
+
+for _kind in ABSENT:
+    setattr(MemoryMembers, f"is_{_kind}", _absent_flag(_kind))

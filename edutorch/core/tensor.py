@@ -16,9 +16,9 @@ from ..events import TensorAliased, TensorWritten, emit
 from ..modes import current
 from .allocation import check_memory
 from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, VersionCounter
-from .memory_members import MemoryMembers
 from .shapes import Size, missing_dim
 from .source_location import CodeLocation
+from .storage import MemoryMembers
 from .tensor_interop import TensorInterop
 
 PLAIN_TENSORS: set[type] = set()

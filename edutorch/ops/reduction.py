@@ -14,7 +14,7 @@ from numpy import isnan, ndarray
 from .. import dtypes
 from ..backends.numpy import Array
 from ..core.op import reduction
-from ..core.precision import LONG, add_up, to_float32, is_half
+from ..core.precision import LONG, add_up, is_half, to_float32
 from ..core.tensor import array_of
 from ..errors import DTypeError
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import edutorch
 from edutorch.errors import ShapeError
-from edutorch.ops.contraction import contract_by_matmul, plan_contraction
+from edutorch.ops.einsum import contract_by_matmul, plan_contraction
 
 SIZES = dict(zip("abcdef", (2, 3, 1, 4, 5, 2), strict=True))
 

@@ -54,7 +54,7 @@ def everything(op: Op, case: dict[str, Any], dtype: str) -> list[Any]:
     return values
 
 
-def tried(compute: Callable[[], list[Any]]) -> list[Any]:
+def attempt(compute: Callable[[], list[Any]]) -> list[Any]:
     """Return what is computed, or the error in its place: both forms must refuse alike."""
     try:
         return compute()
@@ -76,7 +76,7 @@ def assert_same(fast: list[Any], plain: list[Any], what: str) -> None:
 
 def all_cases(op: Op) -> dict[str, list[Any]]:
     return {
-        f"{op.name}, case {number}, {dtype}": tried(partial(everything, op, case, dtype))
+        f"{op.name}, case {number}, {dtype}": attempt(partial(everything, op, case, dtype))
         for number, case in enumerate(CASES[op.name])
         for dtype in DTYPES
     }
