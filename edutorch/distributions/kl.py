@@ -2,7 +2,7 @@
 
     KL(p ‖ q) = E[log p(x) - log q(x)] for x from p
 
-This file has the pairs of one class; `kl_pairs.py` those of two different classes.
+First the pairs of one class, then those of two different classes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..core.shapes import broadcast_shapes
 from ..linalg import solve_triangular
 from ..modes import enable_grad
 from ..nn.functional import softplus
-from ..ops import diag_embed, where
+from ..ops import diag_embed, full_like, where
 from .categorical import Categorical, OneHotCategorical
 from .continuous_bernoulli import ContinuousBernoulli
 from .discrete import Bernoulli, Binomial, Geometric, Poisson
@@ -305,15 +305,6 @@ def _kl_independent(p: Any, q: Any) -> Any:
         raise NotImplementedError("p and q take other numbers of dimensions together")
     return sum_rightmost(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
-
-pass  # moved
-
-from ..ops import full_like
-from .continuous_bernoulli import ContinuousBernoulli
-from .discrete import Bernoulli, Binomial, Poisson
-from .gamma_family import Beta, Exponential, Gamma
-from .location_scale import Laplace, Normal, Uniform
-from .transformed import Gumbel, Pareto
 
 # Pairs in which p has values outside the support of q.
 IMPOSSIBLE: dict[type, tuple[str, list[type]]] = {

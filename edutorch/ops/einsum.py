@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import string
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -122,16 +125,6 @@ def einsum(equation: str, *operands: Any) -> Any:
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     return einsum_forward(operands, equation)
-
-
-import math
-import string
-from functools import lru_cache
-from typing import NamedTuple
-
-from .indexing import index_put_forward  # noqa: E402  (rules may use any op)
-from .linalg import matmul
-from .views import expand  # noqa: E402
 
 
 def contract_by_matmul(operands: Sequence[Array], equation: str) -> Array | None:
@@ -288,3 +281,8 @@ def count_multiplications(equation: str, operands: Sequence[Any]) -> int:
         for letter, size in zip(term, operand.shape, strict=True):
             sizes[letter] = max(size, sizes.get(letter, 1))
     return math.prod(sizes.values())
+
+
+from .indexing import index_put_forward  # noqa: E402  (rules may use any op)
+from .linalg import matmul  # noqa: E402
+from .views import expand  # noqa: E402

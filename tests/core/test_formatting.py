@@ -150,7 +150,8 @@ def test_complex_like_pytorch(dtype_name, seed):
     random = np.random.default_rng(seed)
     for shape in SHAPES + LARGE:
         both_parts = np.empty(shape, "complex128")
-        both_parts.real, both_parts.imag = random_elements(random, shape), random_elements(random, shape)
+        both_parts.real = random_elements(random, shape)
+        both_parts.imag = random_elements(random, shape)
         ours, theirs = as_both(both_parts, dtype_name, torch)
         assert text(ours) == repr(theirs)
 
