@@ -98,7 +98,9 @@ def test_limits_that_are_infinite():
     x, g = np.array([-3, 0, 3], np.float32), np.array([1, np.inf, 2], np.float32)
     limits = -np.inf, 1.0
     np.testing.assert_array_equal(kernel(activations, "hardtanh_forward")(x, *limits), [-3, 0, 1])
-    np.testing.assert_array_equal(kernel(activations, "between_input")(g, x, *limits), [1, g[1], 0])
+    np.testing.assert_array_equal(
+        kernel(activations, "hardtanh_forward_input")(g, x, *limits), [1, g[1], 0]
+    )
 
 
 def test_a_case_that_is_not_its_own_is_left_to_the_definition():

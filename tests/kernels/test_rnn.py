@@ -95,7 +95,7 @@ def test_a_sequence(kernels, network, times, n, k, dtype, reverse, other, seed):
     y, *gates = result if network == "lstm" else (result,)
     (g,) = random_arrays(seed + 1, dtype, y.shape)
     arguments = arguments[1:] if network == "rnn" else arguments  # its rule does without x
-    back = getattr(definitions, f"{name}_back")
+    back = getattr(definitions, f"{name}_backward")
     with reference_only():
         exact = back(*double((g, y, *gates, *arguments)))
     close(kernels[f"{name}_joint_vjp"](g, y, *gates, *arguments), exact, dtype)

@@ -75,8 +75,8 @@ VARIANTS = {
 
 
 USED = {
-    "max_pool": "pooling.max_pool pooling.max_pool_input",
-    "avg_pool": "averages.avg_pool averages.avg_spread",
+    "max_pool": "max_pool.max_pool max_pool.max_pool_input",
+    "avg_pool": "avg_pool.avg_pool avg_pool.avg_pool_grad",
     **{name: f"activations.{kernel} activations.{kernel}_input" for name, kernel in {
         "relu": "relu", "tanh": "tanh", "exp": "exp", "sigmoid": "sigmoid", "silu": "silu_forward",
         "gelu": "gelu", "elu": "elu_forward", "leaky_relu": "leaky_relu_forward",
@@ -90,15 +90,15 @@ USED = {
     **{name: f"softmax.{kernel} softmax.{kernel}_input" for name, kernel in {
         "softmax": "softmax", "softmax of rows": "softmax", "log_softmax": "log_softmax"}.items()},
     "var": "reductions.var", "embedding": "reductions.sum scatter.add_at",
-    "rnn in a loop": "arithmetic.add recurrent.lstm_gates recurrent.lstm_gates_joint_vjp",
-    "gru in a loop": "reductions.sum recurrent.gru_gates recurrent.gru_gates_joint_vjp",
+    "rnn in a loop": "arithmetic.add rnn_cell.lstm_gates rnn_cell.lstm_gates_joint_vjp",
+    "gru in a loop": "reductions.sum rnn_cell.gru_gates rnn_cell.gru_gates_joint_vjp",
 }  # fmt: skip
 """The kernels of a function, but for those that depend on the processor and on NumPy's BLAS."""
 WITH_BLAS = {
-    "rnn": "sequences.rnn_sequence sequences.rnn_sequence_joint_vjp",
-    "lstm": "sequences.lstm_sequence sequences.lstm_sequence_joint_vjp",
-    "gru": "sequences.gru_sequence sequences.gru_sequence_joint_vjp",
-    "attention": "attention.attend attention.attend_joint_vjp",
+    "rnn": "rnn_sequence.rnn_sequence rnn_sequence.rnn_sequence_joint_vjp",
+    "lstm": "rnn_sequence.lstm_sequence rnn_sequence.lstm_sequence_joint_vjp",
+    "gru": "rnn_sequence.gru_sequence rnn_sequence.gru_sequence_joint_vjp",
+    "attention": "attention.attention_forward attention.attention_forward_joint_vjp",
 }
 
 
