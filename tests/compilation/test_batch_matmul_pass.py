@@ -184,7 +184,7 @@ class Attention(nn.Module):
 def test_gradients_of_attention_are_one_step(backend):
     step = contiguous_steps(lambda: (Attention(), [torch.randn(4, 12, 16)]), backend=backend)
     if backend == "edutorch":
-        assert "attention_forward_gradients" in step.code
+        assert "scaled_dot_product_attention_gradients" in step.code
         assert "one kernel computes all its gradients" in step.explain()
 
 
