@@ -65,7 +65,8 @@ def cov(
     if weights is None or aweights is None or not correction:
         norm = total - correction
     else:
-        norm = total - correction * (weights * aweights.reshape(-1)).sum() / total
+        share = weights / total  # exactly 1 for a single observation, whose norm is 0
+        norm = total - correction * (share * aweights.reshape(-1)).sum()
     if bool(norm <= 0):
         warn("cov(): degrees of freedom is <= 0")
         norm = norm * 0

@@ -99,7 +99,7 @@ def examine(call: Call, library: Any, torch: Any, announce: Any = None) -> Verdi
 
 def words_of(call: Call) -> set[str]:
     """Return the names of a call's settings, the layouts of its tensors, "empty" if one is, "short"
-    if an axis of one has one number or none.
+    if an axis of one has one number or none, "outranked" if one has more axes than the first.
 
     A setting is also there with its value: "p=2.0", a tensor with the number of its axes: "2 axes".
     """
@@ -108,7 +108,9 @@ def words_of(call: Call) -> set[str]:
     layouts = [spec.layout for spec in call.specs()]
     axes = [f"{len(spec.shape)} axes" for spec in call.specs()]
     is_short = any(min(spec.shape, default=0) < 2 for spec in call.specs())
-    special = ["empty"] * is_empty + ["short"] * is_short
+    ranks = [len(spec.shape) for spec in call.specs()]
+    is_outranked = bool(ranks) and max(ranks) > ranks[0]
+    special = ["empty"] * is_empty + ["short"] * is_short + ["outranked"] * is_outranked
     return {*call.settings, *values, *layouts, *axes, *special}
 
 

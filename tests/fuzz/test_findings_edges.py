@@ -474,3 +474,22 @@ def test_a_norm_beyond_16_bits_scales_slices_under_autocast(dtype, enabled):
         y = edutorch.renorm(x.to(getattr(edutorch, dtype)), 0.5, 1, 1.0)
     assert y.dtype is getattr(edutorch, dtype)
     np.testing.assert_allclose(y.double().numpy(), expected.numpy(), rtol=2e-2)
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+@pytest.mark.parametrize("weight", [1.6241652552577583, 0.1, 3.3, 1e-5])
+def test_the_covariance_of_one_weighted_observation_is_undefined(weight):
+    """w - w² / w is 0 but for rounding errors: it was 0 for some weights."""
+    for weights in ([weight], [0.0, weight, 0.0]):
+        x = edutorch.ones(len(weights), dtype=edutorch.float64)
+        result = edutorch.cov(x, aweights=edutorch.tensor(weights, dtype=edutorch.float64))
+        assert math.isnan(result.item())
+
+
+@pytest.mark.xfail(strict=True, reason="∞ - ∞: σ' is y - y², whose slope is a sum of two terms")
+def test_the_second_derivative_of_a_gate_beside_infinity():
+    """The limit is -∞, as in PyTorch: a · σ''(b) with a = ∞."""
+    b = edutorch.tensor([1.0], requires_grad=True)
+    y = functional.glu(edutorch.cat([edutorch.tensor([math.inf]), b]))
+    (g,) = edutorch.autograd.grad(y, b, create_graph=True)
+    assert edutorch.autograd.grad(g, b)[0].item() == -math.inf
