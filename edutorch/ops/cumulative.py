@@ -94,10 +94,30 @@ def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
     if not input.size:
         return input.copy()
     dtype, input = input.dtype, input.astype(accumulation_dtype(input.dtype), copy=False)
-    steps = [xp.take(input, [0], axis=dim)] if input.ndim else [input]
-    for position in range(1, input.shape[dim] if input.ndim else 1):
+    if not input.ndim:
+        return input.astype(dtype)
+    if is_long_and_narrow(input.shape, dim):
+        return scan_by_doubling(xp, input, dim).astype(dtype)
+    steps = [xp.take(input, [0], axis=dim)]
+    for position in range(1, input.shape[dim]):
         steps.append(logaddexp(steps[-1], xp.take(input, [position], axis=dim)))
-    return xp.concatenate(steps, axis=dim).astype(dtype) if input.ndim else input.astype(dtype)
+    return xp.concatenate(steps, axis=dim).astype(dtype)
+
+
+def is_long_and_narrow(shape: tuple[int, ...], dim: int) -> bool:
+    """Whether a loop along `dim` would take longer for its Python than for its arithmetic."""
+    return math.prod(shape) <= 32 * shape[dim]
+
+
+def scan_by_doubling(xp: Any, values: Array, dim: int) -> Array:
+    """Add to each element those 1, 2, 4, … before it: log₂ n steps, and as few roundings each."""
+    before, distance = (slice(None),) * dim, 1
+    while distance < values.shape[dim]:
+        head, rest = values[(*before, slice(distance))], values[(*before, slice(distance, None))]
+        rest = logaddexp(values[(*before, slice(-distance))], rest)
+        values = xp.concatenate([head, rest], axis=dim)
+        distance *= 2
+    return values
 
 
 # exp(xᵢ - yⱼ) is the share of element i in the sum up to j.
@@ -123,11 +143,27 @@ def logcumsumexp_gradient(g: Any, input: Any, dim: int) -> Any:
     falls = exp(
         where(current == following, zeros_like(current), current - following)
     )  # avoids ∞ - ∞
-    later = [narrow(g, dim, n - 1, 1)]
-    for i in range(n - 1, 0, -1):
-        later.append(narrow(g, dim, i - 1, 1) + narrow(falls, dim, i - 1, 1) * later[-1])
     at_top = input == math.inf  # its share of an infinite sum is 1, not exp(∞ - ∞)
-    return exp(where(at_top, 0.0, input - replace_neg_inf(y))) * cat(later[::-1], dim)
+    return exp(where(at_top, 0.0, input - replace_neg_inf(y))) * sum_from_the_end(g, falls, dim)
+
+
+def sum_from_the_end(g: Any, falls: Any, dim: int) -> Any:
+    """u_i = g_i + falls_i · u_{i+1}; long and narrow tensors by doubling, as in the forward."""
+    n = g.shape[dim]
+    if not is_long_and_narrow(g.shape, dim):
+        later = [narrow(g, dim, n - 1, 1)]
+        for i in range(n - 1, 0, -1):
+            later.append(narrow(g, dim, i - 1, 1) + narrow(falls, dim, i - 1, 1) * later[-1])
+        return cat(later[::-1], dim)
+    u, distance = g, 1
+    while distance < n:  # u sums `distance` terms, and falls holds as many factors each
+        rest = n - distance
+        near = narrow(u, dim, 0, rest) + falls * narrow(u, dim, distance, rest)
+        u = cat([near, narrow(u, dim, rest, distance)], dim)
+        following = max(rest - distance, 0)
+        falls = narrow(falls, dim, 0, following) * narrow(falls, dim, rest - following, following)
+        distance *= 2
+    return u
 
 
 from .comparison import where  # noqa: E402
