@@ -59,7 +59,7 @@ class IndexPlan:
             now = tuple(range(1, 1 + self.block))
             self.moves = now, tuple(axis + before for axis in now)
 
-    def indices(self, shared: bool = False) -> Any:
+    def batch_index(self, shared: bool = False) -> Any:
         """Return the index of the hidden axis: 0 … B-1."""
         indices = self.level.device.xp.arange(self.level.size)
         return (indices * 0 if shared else indices).reshape((-1,) + (1,) * self.block)
