@@ -60,6 +60,8 @@ def cov(
     total = count if weights is None else weights.sum()
     if weights is None:
         centre = x.mean(1, keepdim=True) if count else x.sum(1, keepdim=True)
+    elif count == 1:
+        centre = x  # x · w / w would be rounded
     else:
         centre = (x * weights).sum(1, keepdim=True) / total
     if weights is None or aweights is None or not correction:
