@@ -185,7 +185,7 @@ def indent(lines: list[str]) -> list[str]:
 def merge_axes(sizes: tuple[int, ...], steps: tuple[int, ...]) -> list[tuple[int, int]]:
     """Merge axes with a common stride; return pairs of a size and its stride, without size 1.
 
-    >>> joined((2, 3, 4), (12, 4, 1)), joined((2, 3), (0, 1))
+    >>> merge_axes((2, 3, 4), (12, 4, 1)), merge_axes((2, 3), (0, 1))
     ([(24, 1)], [(2, 0), (3, 1)])
     """
     pairs: list[tuple[int, int]] = []

@@ -255,7 +255,7 @@ def build_program(graph: Any) -> Program:
     >>> y = graph.call_function(edutorch.sigmoid, (x,))
     >>> y.meta.update(x.meta)
     >>> _ = graph.output((y,))
-    >>> [each.function for each in program_of(graph).values]
+    >>> [value.function for value in build_program(graph).values]
     ['negative', 'exp', 'add', 'reciprocal']
     """
     return ProgramBuilder(graph).build()

@@ -183,7 +183,7 @@ def as_int(op: str, value: Any, name: str = "dim") -> int:
 def distinct_dims(op: str, dims: Any, ndim: int) -> tuple[int, ...]:
     """Return dims counted from the front, from an int or several.
 
-    Raises: DimError: there is no such dim. NamedTwiceError: a dim is repeated.
+    Raises: DimError: there is no such dim. RepeatedDimError: a dim is repeated.
     """
     several = dims if isinstance(dims, tuple | list | range) else (dims,)
     counted = tuple(normal_dim(op, dim, ndim) for dim in several)
