@@ -61,7 +61,8 @@ def instrument(
 ) -> tuple[Callable[[Sequence[Any]], list[Any]], Timing]:  # fmt: skip
     """Return a version of a program that measures the time of each line, and its `Timing`.
 
-    >>> run, timing = instrument("def run(inputs):\\n    y = inputs[0] + 1\\n    return y", {}, "one")
+    >>> text = "def run(inputs):\\n    y = inputs[0] + 1\\n    return y"
+    >>> run, timing = instrument(text, {}, "one")
     >>> run([1]), list(timing.steps)
     (2, ['y = inputs[0] + 1'])
     """

@@ -19,7 +19,7 @@ from edutorch.core.tensor import Tensor
 from tests.op_calls import arguments, call, ops
 from tests.op_cases import CASES
 
-DTYPES = ("float64", "float32", "bfloat16")
+DTYPES = ("float32", "bfloat16")
 
 
 def leaves_of(values: Any) -> list[Tensor]:
@@ -77,7 +77,7 @@ def assert_same(fast: list[Any], plain: list[Any], what: str) -> None:
 def all_cases(op: Op) -> dict[str, list[Any]]:
     return {
         f"{op.name}, case {number}, {dtype}": attempt(partial(everything, op, case, dtype))
-        for number, case in enumerate(CASES[op.name])
+        for number, case in enumerate(CASES[op.name][:3])
         for dtype in DTYPES
     }
 
