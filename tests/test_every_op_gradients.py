@@ -90,8 +90,19 @@ def test_gradients(op):
         assert edutorch.autograd.gradcheck(function, operands)
 
 
-@ops(lambda op: op.rules)
+LONG = {"gru_sequence", "lstm_sequence"}
+"""Ops with so many inputs that their second derivatives belong to the slow suite."""
+
+
+@ops(lambda op: op.rules and op.name not in LONG)
 def test_second_derivatives(op):
+    for function, operands in calls(op):
+        assert edutorch.autograd.gradgradcheck(function, operands)
+
+
+@pytest.mark.slow
+@ops(lambda op: op.name in LONG)
+def test_second_derivatives_of_sequences(op):
     for function, operands in calls(op):
         assert edutorch.autograd.gradgradcheck(function, operands)
 

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..fast.lazy_gradients import OutputGradients, as_array
-from ..precision import SCALING, WideSum, names_to_widen, widen
-from ..shapes import keepdim_shape
+from ..precision import WideSum
 from .engine import Engine, match_shape_and_dtype
 from .graph import Node
-from .saved_tensors import saved_values
+from .saved_tensors import values_for_rules
 
 
 class ReferenceEngine(Engine):
@@ -62,8 +61,7 @@ class ReferenceEngine(Engine):
         op = node.op
         if type(node).backward is not getattr(op, "generated_backward", None):
             return node.backward(g, edges, self.recording)  # a `Function`, or several outputs
-        values = {"g": g, "node": node, **saved_values(node, self.recording)}
-        widen_and_reshape(node, values)
+        values = values_for_rules(node, g, self.recording)
         if op.variadic:  # its rule returns a gradient for each tensor of the list
             (rule,) = op.rules.values()
             return rule.apply(values)
@@ -77,17 +75,3 @@ class ReferenceEngine(Engine):
             None if edge is None or rule is None else rule.apply(values)
             for rule, edge in zip(rules, edges, strict=True)
         ]
-
-
-def widen_and_reshape(node: Node, values: dict[str, Any]) -> None:
-    """Let rules that add up compute in float32, and show reduced axes as axes of size 1."""
-    op, dtype = node.op, values["g"].dtype
-    if dtype is not None and dtype.itemsize == 2:
-        scalar_names = [name for name in op.scalars if isinstance(values.get(name), int | float)]
-        scaled = op.name in SCALING and scalar_names
-        for name in ("g",) if scaled else names_to_widen(op):
-            values[name] = widen(values[name])
-    if op.family == "reduction":
-        shape = keepdim_shape(values["input_shape"], values["dim"])
-        for name in {"g", "y"} & values.keys():
-            values[name] = values[name].reshape(shape)

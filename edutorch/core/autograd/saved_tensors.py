@@ -15,7 +15,9 @@ from weakref import ref
 from ...errors import GradientError
 from ...modes import override_modes
 from ..fast.lazy_gradients import materialize_pending
+from ..precision import SCALING, names_to_widen, widen
 from ..registry import REGISTRY
+from ..shapes import keepdim_shape
 from ..tensor import Tensor, array_of, fill, restore_result, wrap, writes_of
 from .graph import Node, VersionCounter, edge_of, second_backward, stale_value
 
@@ -134,6 +136,25 @@ def saved_value(node: Node, name: str) -> Any:
     label = "the result" if is_result else name
     refuse_stale(node, label, writes, getattr(value, "_array", value))
     return restore_result(node, value) if is_result else value
+
+
+def values_for_rules(node: Node, g: Any, recording: bool) -> dict[str, Any]:
+    """Return everything that the rules of a node may name, as they take it.
+
+    Rules that add up compute 16-bit floats in float32, and see reduced axes as axes of size 1.
+    """
+    op = node.op
+    values = {"g": g, "node": node, **saved_values(node, recording)}
+    if g.dtype is not None and g.dtype.itemsize == 2:
+        numbers = [name for name in op.scalars if isinstance(values.get(name), int | float)]
+        scaled = op.name in SCALING and numbers
+        for name in ("g",) if scaled else names_to_widen(op):
+            values[name] = widen(values[name])
+    if op.family == "reduction":
+        shape = keepdim_shape(values["input_shape"], values["dim"])
+        for name in {"g", "y"} & values.keys():
+            values[name] = values[name].reshape(shape)
+    return values
 
 
 def saved_values(node: Node, recording: bool) -> dict[str, Any]:
