@@ -26,7 +26,7 @@ def play() -> Any:
 
 @pytest.mark.parametrize("shadow", [False, True])
 def test_two_in_one_page(page: Any, shadow: bool) -> None:
-    bench = Bench(page, shadow=shadow, places=("a", "b")).open(play())
+    bench = Bench(page, shadow=shadow, ids=("a", "b")).open(play())
     page.wait_for_function("() => window.listening() >= 4")
     for place in ("#a", "#b"):
         assert page.locator(f"{place} g.node").count() == 4
@@ -59,7 +59,7 @@ def test_what_was_taken_is_given_back(page: Any) -> None:
     )
     page.goto("about:blank")
     page.evaluate("() => (window.held = window.held ?? 0)")
-    bench = Bench(page, places=("a", "b")).open(play())
+    bench = Bench(page, ids=("a", "b")).open(play())
     assert page.evaluate("() => window.listening()") == 8
     assert page.evaluate("() => window.held") >= 2
     page.evaluate("() => window.closers.forEach((close) => close())")
