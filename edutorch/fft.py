@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import dtypes
-from .backends.numpy import Array
+from .backends.numpy import Array, Namespace
 from .core.argument_checks import wrap_functions as _guard
 from .core.out_variants import takes_out
 from .core.shapes import normal_dim
@@ -336,7 +336,7 @@ def _frequency_dtype(name: str, n: int, dtype: Any) -> Any:
 
 
 @creation
-def fftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
+def fftfreq(xp: Namespace, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
     """The frequencies of `fft`: 0, 1, …, then the negative ones, over n · d.
 
     Args:
@@ -351,7 +351,7 @@ def fftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
 
 
 @creation
-def rfftfreq(xp: Any, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
+def rfftfreq(xp: Namespace, n: int, d: float = 1.0, *, dtype: Any = None) -> Array:
     """The frequencies of `rfft`: 0, 1, …, n//2, over n · d.
 
     >>> edutorch.fft.rfftfreq(4, 0.5)

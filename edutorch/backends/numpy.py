@@ -18,6 +18,9 @@ Array = Annotated[Any, "Array"]
 """An array of some backend. Rules and forwards are written for all of them, and an
 op knows its tensor arguments by this annotation."""
 
+Namespace = Annotated[Any, "Namespace"]
+"""The NumPy-like module of some backend: `numpy`, `cupy` or an imitation of their functions."""
+
 
 class Backend:
     """The interface to an array library. `xp` is its NumPy-like module.

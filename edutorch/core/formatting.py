@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.numpy import Namespace
+
 _PREFIX = "tensor("
 
 
@@ -112,7 +114,7 @@ def printoptions(**options: Any) -> Iterator[None]:
 # ---------------------------------------------------------------- which elements
 
 
-def visible_part(array: Any, xp: Any = np) -> Any:
+def visible_part(array: Any, xp: Namespace = np) -> Any:
     """Return what printing shows of `array`: all of it, or its corners if it is large.
 
     Args:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .. import dtypes
+from ..backends.numpy import Namespace
 from ..modes import current
 from .registry import op_function
 
@@ -67,7 +68,7 @@ def widen(value: Any) -> Any:
 def accumulate_in_float32(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Make a forward compute with 16-bit floats in float32, and round its result."""
 
-    def wide(xp: Any, *inputs: Any, **named: Any) -> Any:
+    def wide(xp: Namespace, *inputs: Any, **named: Any) -> Any:
         first = inputs[0] if inputs else next(iter(named.values()))
         dtype = (first[0] if isinstance(first, list | tuple) else first).dtype
         if not is_half(dtype):
@@ -149,7 +150,7 @@ LONG = 1000
 """From so many elements on the order of summation along an axis matters."""
 
 
-def add_up(xp: Any, array: Any, dim: int | tuple[int, ...] | None, keepdim: bool) -> Any:
+def add_up(xp: Namespace, array: Any, dim: int | tuple[int, ...] | None, keepdim: bool) -> Any:
     """Σ x over `dim`, a long axis in groups, and then the groups.
 
     NumPy adds row by row and rounds n times. In about √n groups of √n rows it rounds 2 √n times.
@@ -172,7 +173,7 @@ def add_up(xp: Any, array: Any, dim: int | tuple[int, ...] | None, keepdim: bool
     return y + xp.add.reduce(array[(*front, slice(whole, None))], axis=dim, keepdims=keepdim)
 
 
-def add_up_axes(xp: Any, array: Any, axes: list[int], keepdim: bool) -> Any:
+def add_up_axes(xp: Namespace, array: Any, axes: list[int], keepdim: bool) -> Any:
     """Σ x over several axes, of which NumPy would add up all rows one by one."""
     shape = array.shape
     if len(axes) == len(shape):

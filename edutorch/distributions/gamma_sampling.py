@@ -22,7 +22,7 @@ import numpy as np
 from .. import backends
 from ..autograd import Function
 from ..autograd.once_differentiable import once_differentiable
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.tensor import Tensor, wrap
 from ..ops.gamma import digamma, stirling_correction
 from ..ops.incomplete_gamma import LARGE, temme_coefficients
@@ -54,7 +54,7 @@ def draw_log_gamma(alpha: Array) -> Array:
     return log_z + np.where(is_small, np.log(u) / alpha, 0.0)
 
 
-def derivative_by_series(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
+def derivative_by_series(xp: Namespace, a: Array, x: Array, log_x: Array) -> Array:
     """d ln z / dα from the power series of P, for x up to about α + 1.
 
     P = h Σ tₙ with tₙ = xⁿ / ((α+1) … (α+n)), and each h tₙ has the derivative
@@ -70,7 +70,7 @@ def derivative_by_series(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
     return -total / a
 
 
-def derivative_by_fraction(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
+def derivative_by_fraction(xp: Namespace, a: Array, x: Array, log_x: Array) -> Array:
     """d ln z / dα from the continued fraction of Q = h α / f and its derivative, for larger x."""
     steps = 80
     f, slope = x + (2 * steps + 1) - a, -xp.ones_like(x)
@@ -82,7 +82,7 @@ def derivative_by_fraction(xp: Any, a: Array, x: Array, log_x: Array) -> Array:
     return ((log_x - digamma.op.forward(xp, a + 1)) * share + share_derivative) / a
 
 
-def derivative_by_temme(xp: Any, a: Array, x: Array) -> Array:
+def derivative_by_temme(xp: Namespace, a: Array, x: Array) -> Array:
     """d ln z / dα from Temme's expansion, for a large α and x within α/2 … 2α.
 
     P = ½ erfc(-η √(α/2)) - E S, E = exp(-α η²/2) / √(2πα), S = Σ Cₖ(η) α⁻ᵏ. With x fixed
@@ -107,7 +107,7 @@ def derivative_by_temme(xp: Any, a: Array, x: Array) -> Array:
     return -xp.exp(stirling_correction(a)) * numerator / a
 
 
-def log_gamma_derivative(xp: Any, a: Array, log_z: Array) -> Array:
+def log_gamma_derivative(xp: Namespace, a: Array, log_z: Array) -> Array:
     """d ln z / dα of a gamma variable z with the shape α, for a fixed uniform variable."""
     x = xp.exp(log_z)
     peak = (a > LARGE) & (x > a / 2) & (x < 2 * a)

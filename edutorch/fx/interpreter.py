@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from ..backends.numpy import Namespace
 from .graph import Graph
 from .graph_module import GraphModule, get_at_path
 from .node import Node, map_arg
@@ -167,7 +168,9 @@ class Transformer(Interpreter):
 # Running captured graphs on arrays -------------------------------------------------------------
 
 
-def run_node(node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], xp: Any = numpy) -> Any:
+def run_node(
+    node: Node, args: tuple[Any, ...], kwargs: dict[str, Any], xp: Namespace = numpy
+) -> Any:
     """Run a node of a captured graph on arrays: an op's definition, or the function itself."""
     target: Any = node.target
     definition = getattr(target, "op", None)

@@ -11,14 +11,14 @@ import math
 from typing import Any
 
 from .. import backends
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from ..core.precision import accumulate_in_float32, is_half
 from ..errors import DTypeError, ZeroDivisorError
 
 
 @elementwise(promotion="promote")
-def add(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
+def add(xp: Namespace, input: Array, other: Array, *, alpha: float = 1) -> Array:
     """The sum: y = input + alpha · other.
 
     >>> add(tensor([1.0, 2.0]), 10)
@@ -27,14 +27,14 @@ def add(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
     return input + other if alpha == 1 else add_scaled(xp, input, other, alpha)
 
 
-def add_scaled(xp: Any, input: Any, other: Any, alpha: float) -> Any:
+def add_scaled(xp: Namespace, input: Any, other: Any, alpha: float) -> Any:
     """input + alpha · other; 16-bit floats are rounded once, as PyTorch does."""
     if getattr(input, "itemsize", 0) == 2 and is_half(input.dtype):
         return accumulate_in_float32(add_scaled)(xp, input, other, alpha)
     return input + scale_operand(xp, other, alpha)
 
 
-def scale_operand(xp: Any, other: Any, alpha: float) -> Any:
+def scale_operand(xp: Namespace, other: Any, alpha: float) -> Any:
     """alpha · other, in the dtype of `other`."""
     if alpha.__class__ is complex and getattr(getattr(other, "dtype", None), "kind", "c") != "c":
         raise DTypeError(
@@ -55,7 +55,7 @@ add.vjp(
 
 
 @elementwise(promotion="promote", dtypes="ifc")
-def sub(xp: Any, input: Array, other: Array, *, alpha: float = 1) -> Array:
+def sub(xp: Namespace, input: Array, other: Array, *, alpha: float = 1) -> Array:
     """The difference: y = input - alpha · other.
 
     >>> sub(tensor([1.0, 2.0]), tensor([3.0, 5.0]))
@@ -72,7 +72,7 @@ sub.vjp(
 
 
 @elementwise(promotion="promote")
-def mul(xp: Any, input: Array, other: Array) -> Array:
+def mul(xp: Namespace, input: Array, other: Array) -> Array:
     """The product: y = input · other.
 
     >>> mul(tensor([1.0, 2.0]), 3)
@@ -93,7 +93,7 @@ def _division_promotion(settings: dict[str, Any]) -> str:
 
 
 @elementwise(promotion=_division_promotion, node="DivBackward2 if rounding_mode else DivBackward0")
-def div(xp: Any, input: Array, other: Array, *, rounding_mode: str | None = None) -> Array:
+def div(xp: Namespace, input: Array, other: Array, *, rounding_mode: str | None = None) -> Array:
     """The quotient: y = input / other, with a floating-point dtype.
 
     `rounding_mode="floor"` rounds down and "trunc" rounds towards zero; both
@@ -127,7 +127,7 @@ div.vjp(
 
 
 @elementwise(promotion="promote", dtypes="if")
-def floor_divide(xp: Any, input: Array, other: Array) -> Array:
+def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
     """The quotient rounded down: y = ⌊input / other⌋.
 
     >>> floor_divide(tensor([7.0, -7.0]), 2)
@@ -137,7 +137,7 @@ def floor_divide(xp: Any, input: Array, other: Array) -> Array:
     return xp.floor_divide(input, other)
 
 
-def check_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
+def check_divisor(name: str, xp: Namespace, input: Any, other: Any) -> None:
     """Raise ZeroDivisorError for an integer division by 0: integers cannot represent inf."""
     dtype_kind = input.dtype.kind if hasattr(input, "dtype") else other.dtype.kind
     if dtype_kind in "iub" and getattr(input, "size", 1) and bool(xp.any(xp.equal(other, 0))):
@@ -149,7 +149,7 @@ def check_divisor(name: str, xp: Any, input: Any, other: Any) -> None:
     dtypes="if",
     node="RemainderBackward1 if other.__class__ is Tensor else RemainderBackward0",
 )
-def remainder(xp: Any, input: Array, other: Array) -> Array:
+def remainder(xp: Namespace, input: Array, other: Array) -> Array:
     """The remainder of the division, with the sign of the divisor: y = a - b · ⌊a / b⌋.
 
     >>> remainder(tensor([7.0, -7.0]), 3)
@@ -167,7 +167,7 @@ remainder.vjp(
 
 
 @elementwise(promotion="promote", dtypes="bif", scalars="")
-def maximum(xp: Any, input: Array, other: Array) -> Array:
+def maximum(xp: Namespace, input: Array, other: Array) -> Array:
     """The elementwise maximum; where the operands are equal, each gets half of the gradient.
 
     >>> maximum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
@@ -184,7 +184,7 @@ maximum.vjp(
 
 
 @elementwise(promotion="promote", dtypes="bif", scalars="")
-def minimum(xp: Any, input: Array, other: Array) -> Array:
+def minimum(xp: Namespace, input: Array, other: Array) -> Array:
     """The elementwise minimum; where the operands are equal, each gets half of the gradient.
 
     >>> minimum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
@@ -206,7 +206,7 @@ def split_tie_gradient(g: Any, loses: Any, ties: Any) -> Any:
 
 
 @elementwise(promotion="float", dtypes="bif", scalars="")
-def atan2(xp: Any, input: Array, other: Array) -> Array:
+def atan2(xp: Namespace, input: Array, other: Array) -> Array:
     """The angle of the point (other, input), in radians from -π to π.
 
     >>> atan2(tensor([1.0]), tensor([1.0]))
@@ -238,7 +238,7 @@ def atan2_gradient(g: Any, side: Any, a: Any, b: Any) -> Any:
     scalars="weight",
     node="LerpBackward1 if weight.__class__ is Tensor else LerpBackward0",
 )
-def lerp(xp: Any, input: Array, end: Array, weight: Array) -> Array:
+def lerp(xp: Namespace, input: Array, end: Array, weight: Array) -> Array:
     """Linear interpolation: y = input + weight · (end - input).
 
     >>> lerp(tensor([0.0, 10.0]), tensor([10.0, 20.0]), 0.5)
@@ -266,7 +266,7 @@ lerp.vjp(
     scalars="min max",
     node="ClampBackward0 if Tensor in (min.__class__, max.__class__) else ClampBackward1",
 )
-def clamp(xp: Any, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
+def clamp(xp: Namespace, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """Clamp elements to [min, max]; those outside become the limit, and their gradient is 0.
 
     >>> clamp(tensor([-2.0, 0.5, 3.0]), 0, 1)
@@ -305,7 +305,9 @@ def is_within(input: Any, min: Any, max: Any) -> Any:
 
 
 @elementwise(promotion="promote", dtypes="ifc", scalars="")
-def addcmul(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
+def addcmul(
+    xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1
+) -> Array:
     """y = input + value · tensor1 · tensor2.
 
     >>> addcmul(tensor([1.0]), tensor([2.0]), tensor([3.0]), value=0.5)
@@ -325,7 +327,9 @@ addcmul.vjp(
 
 
 @elementwise(promotion="promote", dtypes="ifc", scalars="")
-def addcdiv(xp: Any, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1) -> Array:
+def addcdiv(
+    xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1
+) -> Array:
     """y = input + value · tensor1 / tensor2, for floating-point dtypes.
 
     >>> addcdiv(tensor([1.0]), tensor([6.0]), tensor([3.0]), value=0.5)
@@ -352,7 +356,7 @@ addcdiv.vjp(
     scalars="other",
     node="FmodBackward1 if other.__class__ is Tensor else FmodBackward0",
 )
-def fmod(xp: Any, input: Array, other: Array) -> Array:
+def fmod(xp: Namespace, input: Array, other: Array) -> Array:
     """The remainder of the division, with the sign of the dividend: y = a - b · trunc(a / b).
 
     >>> fmod(tensor([7.0, -7.0]), 3)
@@ -370,7 +374,7 @@ fmod.vjp(
 
 
 @elementwise(promotion="promote", dtypes="f", scalars="")
-def hypot(xp: Any, input: Array, other: Array) -> Array:
+def hypot(xp: Namespace, input: Array, other: Array) -> Array:
     """The hypotenuse: y = √(a² + b²), without overflow.
 
     >>> hypot(tensor([3.0]), tensor([4.0]))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.view_tracking import Layout
 from ..core.op import movement, op
 from ..errors import ShapeError
@@ -50,7 +50,7 @@ def elements_at(
 
 
 def check_strides(
-    xp: Any, input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int
+    xp: Namespace, input: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int
 ) -> None:
     """Raise ShapeError for a view that would exceed the storage of `input`."""
     if len(size) != len(stride) or min((*size, *stride, storage_offset, 0)) < 0:
@@ -69,7 +69,7 @@ def check_strides(
 
 @movement(method=False)
 def as_strided(
-    xp: Any,
+    xp: Namespace,
     input: Array,
     size: Sequence[int],
     stride: Sequence[int],
@@ -110,7 +110,7 @@ as_strided.vjp(input=_as_strided_rule, latex=r"g\ \text{added where it came from
 
 @op(method=False)
 def as_strided_scatter(
-    xp: Any,
+    xp: Namespace,
     input: Array,
     src: Array,
     size: Sequence[int],

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import backends
 from ..backends.batching_random import batched_generator
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..backends.vmap_errors import VmapError
 from ..core.op import op
 from ..core.tensor import Tensor
@@ -20,7 +20,7 @@ from ..modes import current, override_modes
 
 
 @op(linear=True, fast=False, method=False)
-def batched(xp: Any, input: Array, level: Any, place: int | None) -> Array:
+def batched(xp: Namespace, input: Array, level: Any, place: int | None) -> Array:
     """The tensor inside a level of vmap: each example gets its slice of dimension `place`.
 
     With place=None all examples share the tensor.
@@ -32,7 +32,7 @@ def batched(xp: Any, input: Array, level: Any, place: int | None) -> Array:
 
 
 @op(linear=True, fast=False, method=False)
-def unbatched(xp: Any, input: Array, level: Any, place: int | None) -> Array:
+def unbatched(xp: Namespace, input: Array, level: Any, place: int | None) -> Array:
     """The tensor outside a level of vmap: the examples are stacked along dimension `place`.
 
     With place=None they are summed.

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from .special_common import in_float64, power_series
 
@@ -62,7 +62,7 @@ def log_coefficients(n: int) -> list[float]:
 # Far from 0 ----------------------------------------------------------------------------------
 
 
-def quadrature_points(xp: Any, x: Array) -> Iterator[tuple[Array, Array]]:
+def quadrature_points(xp: Namespace, x: Array) -> Iterator[tuple[Array, Array]]:
     """Yield the points u of the trapezoidal rule and their weights, up to where
     exp(-x (cosh u - 1)) is below e⁻⁴⁰: the larger x, the smaller the step."""
     step = 2 * xp.arcsinh(xp.sqrt(20 / x)) / STEPS
@@ -71,7 +71,7 @@ def quadrature_points(xp: Any, x: Array) -> Iterator[tuple[Array, Array]]:
         yield k * step, step
 
 
-def scaled_bessel_k(xp: Any, x: Array, order: float) -> Array:
+def scaled_bessel_k(xp: Namespace, x: Array, order: float) -> Array:
     """eˣ K(x) of any order, for x above SERIES_LIMIT."""
     total = xp.zeros_like(x)
     for u, weight in quadrature_points(xp, x):
@@ -80,7 +80,7 @@ def scaled_bessel_k(xp: Any, x: Array, order: float) -> Array:
     return total
 
 
-def bessel_j_and_y(xp: Any, x: Array, n: int) -> tuple[Array, Array]:
+def bessel_j_and_y(xp: Namespace, x: Array, n: int) -> tuple[Array, Array]:
     """J and Y of order n (0 or 1), for x above SERIES_LIMIT."""
     first, second = xp.zeros_like(x), xp.zeros_like(x)
     for u, weight in quadrature_points(xp, x):
@@ -97,7 +97,7 @@ def bessel_j_and_y(xp: Any, x: Array, n: int) -> tuple[Array, Array]:
 # J and Y -------------------------------------------------------------------------------------
 
 
-def bessel_j(xp: Any, input: Array, n: int) -> Array:
+def bessel_j(xp: Namespace, input: Array, n: int) -> Array:
     """J of order n: the power series near 0, the integral beyond."""
     x = xp.abs(input)
     near, far = (
@@ -110,7 +110,7 @@ def bessel_j(xp: Any, input: Array, n: int) -> Array:
     return xp.where(input < 0, -y, y) if n else y
 
 
-def bessel_y(xp: Any, input: Array, n: int) -> Array:
+def bessel_y(xp: Namespace, input: Array, n: int) -> Array:
     """Y of order n: the power series near 0, the integral beyond."""
     positive = input > 0
     x = xp.where(positive, input, 1.0)
@@ -129,7 +129,7 @@ def bessel_y(xp: Any, input: Array, n: int) -> Array:
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def bessel_j0(xp: Any, input: Array) -> Array:
+def bessel_j0(xp: Namespace, input: Array) -> Array:
     """The Bessel function J₀: an oscillation that starts at 1 and decays like √(2 / πx).
 
     >>> edutorch.special.bessel_j0(tensor([0.0, 1.0]))
@@ -143,7 +143,7 @@ bessel_j0.vjp(input=lambda g, input: -g * bessel_j1(input), latex=r"-g\,J_1(x)")
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def bessel_j1(xp: Any, input: Array) -> Array:
+def bessel_j1(xp: Namespace, input: Array) -> Array:
     """The Bessel function J₁: an oscillation that starts at 0.
 
     >>> edutorch.special.bessel_j1(tensor([0.0, 1.0]))
@@ -160,7 +160,7 @@ bessel_j1.vjp(
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def bessel_y0(xp: Any, input: Array) -> Array:
+def bessel_y0(xp: Namespace, input: Array) -> Array:
     """The Bessel function Y₀: an oscillation that rises from -∞ at 0; NaN below 0.
 
     >>> edutorch.special.bessel_y0(tensor([1.0, 2.0]))
@@ -174,7 +174,7 @@ bessel_y0.vjp(input=lambda g, input: -g * bessel_y1(input), latex=r"-g\,Y_1(x)")
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def bessel_y1(xp: Any, input: Array) -> Array:
+def bessel_y1(xp: Namespace, input: Array) -> Array:
     """The Bessel function Y₁: an oscillation that rises from -∞ at 0; NaN below 0.
 
     >>> edutorch.special.bessel_y1(tensor([1.0, 2.0]))
@@ -191,7 +191,7 @@ bessel_y1.vjp(
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def spherical_bessel_j0(xp: Any, x: Array) -> Array:
+def spherical_bessel_j0(xp: Namespace, x: Array) -> Array:
     """The spherical Bessel function: y = sin(x) / x, and 1 at 0.
 
     >>> edutorch.special.spherical_bessel_j0(tensor([0.0, 1.0]))
@@ -233,7 +233,7 @@ def airy_series(start: int, terms: int = 16) -> list[float]:
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def airy_ai(xp: Any, x: Array) -> Array:
+def airy_ai(xp: Namespace, x: Array) -> Array:
     """The Airy function: it oscillates left of 0 and decays right of it; y'' = x y.
 
     Within ±1.5 two power series; beyond, it is a Bessel function of order ⅓ at ζ = ⅔ |x|^(3/2),

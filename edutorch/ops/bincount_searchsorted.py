@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from .. import backends
+from ..backends.numpy import Namespace
 from ..core.out_variants import takes_out
 from ..core.precision import to_float32
 from ..core.tensor import Tensor, wrap
@@ -112,7 +113,9 @@ def searchsorted(
     )
 
 
-def find_insertion_positions(xp: Any, rows: Any, values: Any, side: str, out_int32: bool) -> Any:
+def find_insertion_positions(
+    xp: Namespace, rows: Any, values: Any, side: str, out_int32: bool
+) -> Any:
     """The insertion positions of `wanted` in one sorted row, or of each row in its own."""
     dtype = "int32" if out_int32 else "int64"
     if not rows.ndim:

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from .. import backends, dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -19,7 +19,7 @@ from .linalg_common import adjoint_of, batch_text, check_matrix, with_conjugate_
 
 
 @op(method=False, out=True, node="LinalgCholeskyExBackward0")
-def cholesky(xp: Any, input: Array, *, upper: bool = False) -> Array:
+def cholesky(xp: Namespace, input: Array, *, upper: bool = False) -> Array:
     """The lower triangle L with A = L Lᴴ, for a symmetric (complex: Hermitian) positive A.
 
     Only the lower triangle of A is read (the upper one with `upper`, and Lᴴ returned).
@@ -39,7 +39,7 @@ def cholesky(xp: Any, input: Array, *, upper: bool = False) -> Array:
     return xp.conj(xp.swapaxes(lower, -1, -2)) if upper else lower
 
 
-def try_cholesky(xp: Any, input: Array) -> Array | None:
+def try_cholesky(xp: Namespace, input: Array) -> Array | None:
     """Return the lower Cholesky factors, or None if a matrix is not positive-definite."""
     try:
         lower = lapack(xp, "cholesky", input)
@@ -49,7 +49,7 @@ def try_cholesky(xp: Any, input: Array) -> Array | None:
     return None if bool(xp.isnan(pivots).any()) else lower  # LAPACK does not report every failure
 
 
-def first_failing_minor(xp: Any, matrix: Array) -> int:
+def first_failing_minor(xp: Namespace, matrix: Array) -> int:
     """Return the order of the first leading minor that is not positive-definite, 0 if none."""
     if try_cholesky(xp, matrix) is not None:
         return 0
@@ -63,7 +63,7 @@ def first_failing_minor(xp: Any, matrix: Array) -> int:
     return bad
 
 
-def not_positive_definite(xp: Any, input: Array) -> LinAlgError:
+def not_positive_definite(xp: Namespace, input: Array) -> LinAlgError:
     """Make the error that names the first matrix that is not positive-definite."""
     where_found, order = (), 0
     for index in product(*map(range, input.shape[:-2])):

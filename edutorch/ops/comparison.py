@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import comparison, elementwise
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
@@ -12,7 +12,7 @@ from ..errors import DTypeError, ValueRangeError
 
 
 @comparison(scalars="other")
-def eq(xp: Any, input: Array, other: Array) -> Array:
+def eq(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input = other, elementwise.
 
     >>> eq(tensor([1, 2]), tensor([1, 3]))
@@ -22,7 +22,7 @@ def eq(xp: Any, input: Array, other: Array) -> Array:
 
 
 @comparison(scalars="other")
-def ne(xp: Any, input: Array, other: Array) -> Array:
+def ne(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input ≠ other, elementwise.
 
     >>> ne(tensor([1, 2]), 1)
@@ -32,7 +32,7 @@ def ne(xp: Any, input: Array, other: Array) -> Array:
 
 
 @comparison(dtypes="bif", scalars="other")
-def lt(xp: Any, input: Array, other: Array) -> Array:
+def lt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input < other, elementwise.
 
     >>> lt(tensor([1, 2]), 2)
@@ -42,7 +42,7 @@ def lt(xp: Any, input: Array, other: Array) -> Array:
 
 
 @comparison(dtypes="bif", scalars="other")
-def le(xp: Any, input: Array, other: Array) -> Array:
+def le(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input ≤ other, elementwise.
 
     >>> le(tensor([1, 2, 3]), 2)
@@ -52,7 +52,7 @@ def le(xp: Any, input: Array, other: Array) -> Array:
 
 
 @comparison(dtypes="bif", scalars="other")
-def gt(xp: Any, input: Array, other: Array) -> Array:
+def gt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input > other, elementwise.
 
     >>> gt(tensor([1, 2]), 1)
@@ -62,7 +62,7 @@ def gt(xp: Any, input: Array, other: Array) -> Array:
 
 
 @comparison(dtypes="bif", scalars="other")
-def ge(xp: Any, input: Array, other: Array) -> Array:
+def ge(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input ≥ other, elementwise.
 
     >>> ge(tensor([1, 2, 3]), 2)
@@ -72,7 +72,7 @@ def ge(xp: Any, input: Array, other: Array) -> Array:
 
 
 @comparison
-def isnan(xp: Any, input: Array) -> Array:
+def isnan(xp: Namespace, input: Array) -> Array:
     """Whether each element is NaN.
 
     >>> isnan(tensor([1.0, math.nan]))
@@ -82,7 +82,7 @@ def isnan(xp: Any, input: Array) -> Array:
 
 
 @comparison
-def isinf(xp: Any, input: Array) -> Array:
+def isinf(xp: Namespace, input: Array) -> Array:
     """Whether each element is plus or minus infinity.
 
     >>> isinf(tensor([1.0, math.inf]))
@@ -92,7 +92,7 @@ def isinf(xp: Any, input: Array) -> Array:
 
 
 @comparison
-def isfinite(xp: Any, input: Array) -> Array:
+def isfinite(xp: Namespace, input: Array) -> Array:
     """Whether each element is neither infinite nor NaN.
 
     >>> isfinite(tensor([1.0, math.inf]))
@@ -102,7 +102,7 @@ def isfinite(xp: Any, input: Array) -> Array:
 
 
 @comparison(dtypes="bif", out="exact")
-def isposinf(xp: Any, input: Array) -> Array:
+def isposinf(xp: Namespace, input: Array) -> Array:
     """Whether each element is plus infinity.
 
     >>> isposinf(tensor([math.inf, -math.inf]))
@@ -112,7 +112,7 @@ def isposinf(xp: Any, input: Array) -> Array:
 
 
 @comparison(dtypes="bif", out="exact")
-def isneginf(xp: Any, input: Array) -> Array:
+def isneginf(xp: Namespace, input: Array) -> Array:
     """Whether each element is minus infinity.
 
     >>> isneginf(tensor([math.inf, -math.inf]))
@@ -122,7 +122,7 @@ def isneginf(xp: Any, input: Array) -> Array:
 
 
 @comparison(dtypes="bif", out="exact")
-def signbit(xp: Any, input: Array) -> Array:
+def signbit(xp: Namespace, input: Array) -> Array:
     """Whether the sign bit of each element is set (it is for -0.0).
 
     >>> signbit(tensor([-0.0, 1.0]))
@@ -133,7 +133,7 @@ def signbit(xp: Any, input: Array) -> Array:
 
 @comparison(promotion="same", scalars="")
 def isclose(
-    xp: Any,
+    xp: Namespace,
     input: Array,
     other: Array,
     rtol: float = 1e-05,
@@ -156,7 +156,7 @@ def isclose(
 
 
 @comparison(scalars="")
-def logical_and(xp: Any, input: Array, other: Array) -> Array:
+def logical_and(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether both elements are true (nonzero).
 
     >>> logical_and(tensor([True, True]), tensor([True, False]))
@@ -166,7 +166,7 @@ def logical_and(xp: Any, input: Array, other: Array) -> Array:
 
 
 @comparison(scalars="")
-def logical_or(xp: Any, input: Array, other: Array) -> Array:
+def logical_or(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether at least one of the elements is true (nonzero).
 
     >>> logical_or(tensor([True, False]), tensor([False, False]))
@@ -176,7 +176,7 @@ def logical_or(xp: Any, input: Array, other: Array) -> Array:
 
 
 @comparison(scalars="")
-def logical_xor(xp: Any, input: Array, other: Array) -> Array:
+def logical_xor(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether exactly one of the elements is true (nonzero).
 
     >>> logical_xor(tensor([True, False]), tensor([True, True]))
@@ -186,7 +186,7 @@ def logical_xor(xp: Any, input: Array, other: Array) -> Array:
 
 
 @comparison
-def logical_not(xp: Any, input: Array) -> Array:
+def logical_not(xp: Namespace, input: Array) -> Array:
     """Whether each element is false (zero).
 
     >>> logical_not(tensor([True, False]))
@@ -196,7 +196,7 @@ def logical_not(xp: Any, input: Array) -> Array:
 
 
 @elementwise(promotion="promote")
-def bitwise_and(xp: Any, input: Array, other: Array) -> Array:
+def bitwise_and(xp: Namespace, input: Array, other: Array) -> Array:
     """The bitwise AND; for bools the logical one.
 
     >>> bitwise_and(tensor([6]), tensor([3]))
@@ -206,7 +206,7 @@ def bitwise_and(xp: Any, input: Array, other: Array) -> Array:
 
 
 @elementwise(promotion="promote")
-def bitwise_or(xp: Any, input: Array, other: Array) -> Array:
+def bitwise_or(xp: Namespace, input: Array, other: Array) -> Array:
     """The bitwise OR; for bools the logical one.
 
     >>> bitwise_or(tensor([6]), tensor([3]))
@@ -216,7 +216,7 @@ def bitwise_or(xp: Any, input: Array, other: Array) -> Array:
 
 
 @elementwise(promotion="promote")
-def bitwise_xor(xp: Any, input: Array, other: Array) -> Array:
+def bitwise_xor(xp: Namespace, input: Array, other: Array) -> Array:
     """The bitwise XOR.
 
     >>> bitwise_xor(tensor([6]), tensor([3]))
@@ -226,7 +226,7 @@ def bitwise_xor(xp: Any, input: Array, other: Array) -> Array:
 
 
 @elementwise(promotion="none")
-def bitwise_not(xp: Any, input: Array) -> Array:
+def bitwise_not(xp: Namespace, input: Array) -> Array:
     """The bitwise NOT; for bools the logical one.
 
     >>> bitwise_not(tensor([True, False]))
@@ -236,7 +236,7 @@ def bitwise_not(xp: Any, input: Array) -> Array:
 
 
 @elementwise(promotion="promote", no_promotion=("condition",), scalars="input other", out="exact")
-def where(xp: Any, condition: Array, input: Array, other: Array) -> Array:
+def where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
     """Choose per element: y = input where `condition` is true, else other.
 
     >>> where(tensor([True, False]), tensor([1.0, 2.0]), 0.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise, movement, op
 from ..core.tensor import Tensor, array_of
 from ..core.tensor_methods import as_method
@@ -37,7 +37,7 @@ def complex_dtype_of(name: str, *arrays: Any) -> Any:
 
 
 @op(promotion="none", out=True)
-def complex(xp: Any, real: Array, imag: Array) -> Array:
+def complex(xp: Namespace, real: Array, imag: Array) -> Array:
     """The complex tensor with these parts: z = real + i · imag.
 
     >>> complex(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
@@ -56,7 +56,7 @@ complex.vjp(
 
 
 @op(promotion="none", out=True)
-def polar(xp: Any, abs: Array, angle: Array) -> Array:
+def polar(xp: Namespace, abs: Array, angle: Array) -> Array:
     """The complex tensor with these absolute values and angles: z = abs · e^(i · angle).
 
     >>> polar(tensor([1.0, 2.0]), tensor([0.0, 0.5]))
@@ -75,7 +75,7 @@ polar.vjp(
 
 
 @movement
-def real(xp: Any, input: Array) -> Array:
+def real(xp: Namespace, input: Array) -> Array:
     """The real part of a complex tensor, as a view.
 
     >>> real(complex(tensor([1.0]), tensor([2.0])))
@@ -88,7 +88,7 @@ real.vjp(input=lambda g: g, latex=r"g")
 
 
 @movement
-def imag(xp: Any, input: Array) -> Array:
+def imag(xp: Namespace, input: Array) -> Array:
     """The imaginary part of a complex tensor, as a view.
 
     Raises: DTypeError: the tensor is real.
@@ -108,7 +108,7 @@ imag.vjp(input=lambda g: g * -1j, latex=r"-i\,g")
 
 
 @elementwise(promotion="none")
-def conj_physical(xp: Any, input: Array) -> Array:
+def conj_physical(xp: Namespace, input: Array) -> Array:
     """The complex conjugate: the imaginary part changes its sign.
 
     >>> conj_physical(complex(tensor([1.0]), tensor([2.0])))
@@ -131,7 +131,7 @@ def conj(input: Tensor) -> Tensor:
 
 
 @elementwise(promotion="none")
-def sgn(xp: Any, input: Array) -> Array:
+def sgn(xp: Namespace, input: Array) -> Array:
     """The complex sign: z / |z|, for real elements the sign, and 0 at 0.
 
     >>> sgn(tensor([-2.0, 0.0, 3.0]))
@@ -155,7 +155,7 @@ sgn.vjp(input=_sgn_rule, latex=r"\frac{g - \mathrm{Re}(g\,y)\,\bar y}{|z|}")
 
 
 @elementwise
-def angle(xp: Any, input: Array) -> Array:
+def angle(xp: Namespace, input: Array) -> Array:
     """The angle of each element in radians, from the positive real axis.
 
     It is π for negative real elements, 0 for positive ones.
@@ -181,7 +181,7 @@ angle.vjp(input=_angle_rule, latex=r"-\frac{i\,g}{z}")
 
 
 @movement
-def view_as_real(xp: Any, input: Array) -> Array:
+def view_as_real(xp: Namespace, input: Array) -> Array:
     """A complex tensor viewed as pairs (real, imaginary) along a new last axis.
 
     Raises: DTypeError: the tensor is real.
@@ -208,7 +208,7 @@ def complex_from_pairs(g: Any) -> Any:
 
 
 @movement
-def view_as_complex(xp: Any, input: Array) -> Array:
+def view_as_complex(xp: Namespace, input: Array) -> Array:
     """Pairs (real, imaginary) along the last axis viewed as complex elements.
 
     Raises: DTypeError, ShapeError: not floating-point, or the last axis is not of size 2.

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import backends, dtypes
 from ..backends.device import Device, backend_for
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.memory_format import (
     contiguous_format,
     make_in_order,
@@ -27,7 +27,7 @@ from ..core.tensor_methods import (
 from ..errors import ArgumentError, DTypeError, ShapeError
 
 
-def copy_in_format(xp: Any, input: Array, format: memory_format | None) -> Array:
+def copy_in_format(xp: Namespace, input: Array, format: memory_format | None) -> Array:
     """A copy of an array in the given memory format; None preserves its memory order."""
     if format is None or format is preserve_format:
         order = memory_order(input)
@@ -41,7 +41,7 @@ def copy_in_format(xp: Any, input: Array, format: memory_format | None) -> Array
 
 
 @op(linear=True)
-def clone(xp: Any, input: Array, *, memory_format: memory_format | None = None) -> Array:
+def clone(xp: Namespace, input: Array, *, memory_format: memory_format | None = None) -> Array:
     """A differentiable copy; it preserves the memory order unless `memory_format` is given.
 
     >>> x = tensor([1.0]); y = clone(x); y[0] = 5; x
@@ -54,7 +54,7 @@ clone.vjp(input=lambda g: g, latex=r"g")
 
 
 @op(linear=True, method=False, public="to", node="ToCopyBackward0")
-def convert_dtype(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
+def convert_dtype(xp: Namespace, input: Array, dtype: dtypes.dtype) -> Array:
     """The elements converted to another dtype (`x.to(dtype)`).
 
     >>> convert_dtype(tensor([1.7]), int64)
@@ -79,7 +79,7 @@ def cast_to_dtype_of(value: Any, other: Any) -> Any:
 
 
 @op(linear=True, fast=False, method=False, public="to", node="ToCopyBackward0")
-def to_device(xp: Any, input: Array, device: Device, source: Device) -> Array:
+def to_device(xp: Namespace, input: Array, device: Device, source: Device) -> Array:
     """A copy on another device (`x.to(device)`); the gradient goes back to `source`.
 
     >>> to_device(tensor([1.0]), device("cpu"), device("cpu")).device
@@ -213,7 +213,7 @@ def contiguous(input: Tensor, memory_format: memory_format = contiguous_format) 
 
 
 @op(method=False, public="copy_", node="CopyBackwards")
-def copy(xp: Any, input: Array, src: Array) -> Array:
+def copy(xp: Namespace, input: Array, src: Array) -> Array:
     """The elements of `src` instead of those of `input`, whose gradient is 0.
 
     >>> copy(zeros(2), tensor([1.0, 2.0]))
@@ -253,7 +253,7 @@ def replace_values(input: Tensor, src: Tensor, name: str) -> Tensor:
 
 
 @op(method=False)  # as in PyTorch
-def fill(xp: Any, input: Array, value: Array | float) -> Array:
+def fill(xp: Namespace, input: Array, value: Array | float) -> Array:
     """A copy with every element equal to `value`. The gradient of `input` is 0.
 
     >>> fill(zeros(2), 7)
@@ -263,7 +263,7 @@ def fill(xp: Any, input: Array, value: Array | float) -> Array:
     return xp.full_like(input, scalar_array(xp, "fill", input, value, hint))
 
 
-def scalar_array(xp: Any, name: str, input: Array, value: Any, hint: str) -> Array:
+def scalar_array(xp: Namespace, name: str, input: Array, value: Any, hint: str) -> Array:
     """Return `value` as a 0-d array with the dtype of `input`.
 
     Raises: ShapeError: it is not 0-d. DTypeError: it is complex and `input` is real.

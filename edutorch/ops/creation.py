@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import dtypes
 from ..backends.device import backend_for
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.allocation import check_memory, is_too_large, memory_error
 from ..core.dispatch import InferenceVersionCounter
 from ..core.memory_format import make_in_order, strided
@@ -143,7 +143,7 @@ def _dtype_or_default(dtype: Any) -> Any:
 
 
 @creation
-def zeros(xp: Any, *size: int, dtype: Any = None) -> Array:
+def zeros(xp: Namespace, *size: int, dtype: Any = None) -> Array:
     """A tensor full of zeros.
 
     >>> zeros(2, 3)
@@ -154,7 +154,7 @@ def zeros(xp: Any, *size: int, dtype: Any = None) -> Array:
 
 
 @creation
-def ones(xp: Any, *size: int, dtype: Any = None) -> Array:
+def ones(xp: Namespace, *size: int, dtype: Any = None) -> Array:
     """A tensor full of ones.
 
     >>> ones(3)
@@ -164,7 +164,7 @@ def ones(xp: Any, *size: int, dtype: Any = None) -> Array:
 
 
 @creation
-def empty(xp: Any, *size: int, dtype: Any = None, memory_format: Any = None) -> Array:
+def empty(xp: Namespace, *size: int, dtype: Any = None, memory_format: Any = None) -> Array:
     """A tensor with uninitialized elements.
 
     >>> empty(2, 0).shape
@@ -176,7 +176,7 @@ def empty(xp: Any, *size: int, dtype: Any = None, memory_format: Any = None) -> 
 
 
 @creation
-def full(xp: Any, size: Sequence[int], fill_value: Any, *, dtype: Any = None) -> Array:
+def full(xp: Namespace, size: Sequence[int], fill_value: Any, *, dtype: Any = None) -> Array:
     """A tensor filled with `fill_value`, by default with its dtype.
 
     >>> full((2,), 7)
@@ -190,7 +190,7 @@ def full(xp: Any, size: Sequence[int], fill_value: Any, *, dtype: Any = None) ->
 
 
 @creation
-def eye(xp: Any, n: int, m: int | None = None, *, dtype: Any = None) -> Array:
+def eye(xp: Namespace, n: int, m: int | None = None, *, dtype: Any = None) -> Array:
     """The identity matrix: ones on the diagonal.
 
     >>> eye(2)
@@ -203,7 +203,9 @@ def eye(xp: Any, n: int, m: int | None = None, *, dtype: Any = None) -> Array:
 
 
 @creation
-def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
+def arange(
+    xp: Namespace, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None
+) -> Array:
     """The values start, start + step, … up to but excluding end.
 
     Raises: ShapeError: `end` cannot be reached in such steps.
@@ -225,7 +227,9 @@ def arange(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: An
 
 
 @creation
-def range(xp: Any, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None) -> Array:
+def range(
+    xp: Namespace, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None
+) -> Array:
     """The values start, start + step, … up to and including `end`. Prefer `arange`.
 
     >>> edutorch.range(1, 4)
@@ -271,7 +275,7 @@ def integer_steps(op: str, start: Any, step: Any) -> tuple[int, int]:
 
 
 @creation
-def linspace(xp: Any, start: Any, end: Any, steps: int, *, dtype: Any = None) -> Array:
+def linspace(xp: Namespace, start: Any, end: Any, steps: int, *, dtype: Any = None) -> Array:
     """`steps` evenly spaced values from start to end, both included.
 
     With an integer `dtype` start and end are truncated to integers first.
@@ -285,7 +289,7 @@ def linspace(xp: Any, start: Any, end: Any, steps: int, *, dtype: Any = None) ->
 
 @creation
 def logspace(
-    xp: Any, start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None
+    xp: Namespace, start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None
 ) -> Array:
     """`steps` logarithmically spaced values from base^start to base^end, both included.
 
@@ -304,7 +308,7 @@ def is_integer_dtype(dtype: Any) -> bool:
 
 
 def evenly_spaced(
-    xp: Any, op: str, start: Any, end: Any, steps: int, dtype: Any
+    xp: Namespace, op: str, start: Any, end: Any, steps: int, dtype: Any
 ) -> tuple[Array, np.dtype]:
     """Return evenly spaced values in double precision, and the dtype of the result."""
     start, end = scalar_of(op, start), scalar_of(op, end)

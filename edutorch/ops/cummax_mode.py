@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.op import op
 from ..core.out_variants import takes_out
@@ -17,7 +17,7 @@ from .sorting import extreme_gradient, scatter_gradient
 
 
 @op(outputs=("values", "indices"), method=False, dtypes="bif", public="mode")
-def mode_dim(xp: Any, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+def mode_dim(xp: Namespace, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
     """The most frequent value along `dim` and the index of its last occurrence: see `mode`."""
     dim = normal_dim("mode", dim, input.ndim)
     if not input.ndim:
@@ -70,7 +70,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     public="cummax cummin",
     node="CummaxBackward0 if largest else CumminBackward0",
 )
-def cum_minmax(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
+def cum_minmax(xp: Namespace, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
     """The cumulative maximum or minimum along `dim`: see `cummax`, `cummin`."""
     dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)
     if not input.ndim or not input.size:
@@ -90,7 +90,7 @@ def cum_minmax(xp: Any, input: Array, dim: int, largest: bool) -> tuple[Array, A
     return xp.concatenate(values, axis=dim), xp.concatenate(indices, axis=dim)
 
 
-def scan_by_doubling(xp: Any, values: Array, dim: int, largest: bool) -> tuple[Array, Array]:
+def scan_by_doubling(xp: Namespace, values: Array, dim: int, largest: bool) -> tuple[Array, Array]:
     """Compare each element with those 1, 2, 4, … before it: log₂ n steps instead of n.
 
     After the step over a distance d, each element is the extreme of the last 2d elements.
@@ -114,7 +114,7 @@ def scan_by_doubling(xp: Any, values: Array, dim: int, largest: bool) -> tuple[A
     return values, indices
 
 
-def is_extreme(xp: Any, current: Array, best: Array, largest: bool) -> Array:
+def is_extreme(xp: Namespace, current: Array, best: Array, largest: bool) -> Array:
     """Where an element replaces the extreme of those before it: of equal ones the last counts.
 
     The first NaN propagates, with the index of the last one.

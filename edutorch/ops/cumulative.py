@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import op
 from ..core.precision import is_half, to_float32
 from ..core.shapes import normal_dim
@@ -15,7 +15,7 @@ from .reduction import replace_neg_inf, sum_dtype
 
 
 @op(linear=True, out="cast")
-def cumsum(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
+def cumsum(xp: Namespace, input: Array, dim: int, *, dtype: Any = None) -> Array:
     """The cumulative sum along `dim`.
 
     >>> cumsum(tensor([1.0, 2.0, 3.0]), 0)
@@ -44,7 +44,7 @@ cumsum.vjp(
 
 
 @op(out="cast")
-def cumprod(xp: Any, input: Array, dim: int, *, dtype: Any = None) -> Array:
+def cumprod(xp: Namespace, input: Array, dim: int, *, dtype: Any = None) -> Array:
     """The cumulative product along `dim`.
 
     >>> cumprod(tensor([1.0, 2.0, 3.0]), 0)
@@ -82,7 +82,7 @@ def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
 
 
 @op(dtypes="fc", out=True, accumulates=True)
-def logcumsumexp(xp: Any, input: Array, dim: int) -> Array:
+def logcumsumexp(xp: Namespace, input: Array, dim: int) -> Array:
     """The logarithm of the cumulative sum of exp(x) along `dim`, without overflow.
 
     As long as all x are -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
@@ -109,7 +109,7 @@ def is_long_and_narrow(shape: tuple[int, ...], dim: int) -> bool:
     return math.prod(shape) <= 32 * shape[dim]
 
 
-def scan_by_doubling(xp: Any, values: Array, dim: int) -> Array:
+def scan_by_doubling(xp: Namespace, values: Array, dim: int) -> Array:
     """Add to each element those 1, 2, 4, … before it: log₂ n steps, and as few roundings each."""
     before, distance = (slice(None),) * dim, 1
     while distance < values.shape[dim]:

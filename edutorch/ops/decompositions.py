@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -42,7 +42,7 @@ def qr_shapes(shape: Sequence[int], complete: bool) -> list[tuple[int, ...]]:
 
 
 @op(method=False, public="linalg.qr")
-def qr_forward(xp: Any, input: Array, complete: bool) -> Array:
+def qr_forward(xp: Namespace, input: Array, complete: bool) -> Array:
     """Q and R, joined: see `linalg.qr`."""
     batch = check_matrix("linalg.qr", input)
     return join_matrices(xp, batch, *lapack(xp, "qr", input, "complete" if complete else "reduced"))
@@ -110,7 +110,7 @@ def qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
 
 
 @op(method=False, public="linalg.eigh linalg.eigvalsh", node="LinalgEighBackward0")
-def eigh_forward(xp: Any, input: Array, UPLO: str) -> Array:
+def eigh_forward(xp: Namespace, input: Array, UPLO: str) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eigh`."""
     batch = check_matrix("linalg.eigh", input, square=True)
     w, v = lapack(xp, "eigh", input, UPLO)
@@ -176,7 +176,7 @@ def svd_shapes(shape: Sequence[int], full_matrices: bool) -> list[tuple[int, ...
 
 
 @op(method=False, public="linalg.svd linalg.svdvals", node="LinalgSvdBackward0")
-def svd_forward(xp: Any, input: Array, full_matrices: bool) -> Array:
+def svd_forward(xp: Namespace, input: Array, full_matrices: bool) -> Array:
     """U, S and Vh, joined: see `linalg.svd`."""
     batch = check_matrix("linalg.svd", input)
     u, s, vh = lapack(xp, "svd", input, full_matrices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -26,7 +26,7 @@ from .linalg_common import (
 
 
 @op(method=False, public="linalg.eig")
-def eig_forward(xp: Any, input: Array) -> Array:
+def eig_forward(xp: Namespace, input: Array) -> Array:
     """Eigenvalues and eigenvectors, joined: see `linalg.eig`."""
     batch = check_matrix("linalg.eig", input, square=True)
     dtype = dtype_of(input.dtype).to_complex().numpy

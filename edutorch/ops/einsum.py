@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.interruptible import LONG, LONG_SIDE, interruptible
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import op
 from ..core.precision import add_up
 from ..errors import ShapeError
 
 
 @op(promotion="promote", public="einsum", accumulates=True)
-def einsum_forward(xp: Any, operands: Sequence[Array], equation: str) -> Array:
+def einsum_forward(xp: Namespace, operands: Sequence[Array], equation: str) -> Array:
     """Einstein summation with the operands as one list: see `einsum`."""
     y = contract_by_matmul(operands, equation)
     if y is not None:

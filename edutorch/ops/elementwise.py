@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
@@ -24,7 +24,7 @@ ONE = {dtype: np.ones((), dtype) for dtype in FLOATING}
 
 
 @elementwise(promotion="none")
-def neg(xp: Any, input: Array) -> Array:
+def neg(xp: Namespace, input: Array) -> Array:
     """The negation: y = -x.
 
     >>> neg(tensor([1.0, -2.0]))
@@ -37,7 +37,7 @@ neg.vjp(input=lambda g: -g, latex=r"-g")
 
 
 @elementwise(promotion="none")
-def positive(xp: Any, input: Array) -> Array:
+def positive(xp: Namespace, input: Array) -> Array:
     """The elements unchanged: y = +x.
 
     >>> positive(tensor([1.0, -2.0]))
@@ -50,7 +50,7 @@ positive.vjp(input=lambda g: g, latex=r"g")
 
 
 @elementwise(promotion="none", dtypes="ifc")
-def abs(xp: Any, input: Array) -> Array:
+def abs(xp: Namespace, input: Array) -> Array:
     """The absolute value: y = |x|. At 0 the derivative is taken as 0.
 
     >>> abs(tensor([1.5, -2.0]))
@@ -88,7 +88,7 @@ abs.in_place = abs_  # type: ignore[attr-defined]
 
 
 @elementwise
-def reciprocal(xp: Any, input: Array) -> Array:
+def reciprocal(xp: Namespace, input: Array) -> Array:
     """The reciprocal: y = 1 / x.
 
     >>> reciprocal(tensor([2.0, 4.0]))
@@ -101,7 +101,7 @@ reciprocal.vjp(input=lambda g, y: -g * y * y, latex=r"-g\,y^2")
 
 
 @elementwise(promotion="none", out="cast", node="PowBackward0")
-def square(xp: Any, input: Array) -> Array:
+def square(xp: Namespace, input: Array) -> Array:
     """y = x².
 
     >>> square(tensor([1.0, -3.0]))
@@ -114,7 +114,7 @@ square.vjp(input=lambda g, input: g * (2 * input), latex=r"2\,g\,x")
 
 
 @elementwise
-def sqrt(xp: Any, input: Array) -> Array:
+def sqrt(xp: Namespace, input: Array) -> Array:
     """The square root: y = √x, NaN below zero.
 
     >>> sqrt(tensor([4.0, 9.0]))
@@ -127,7 +127,7 @@ sqrt.vjp(input=lambda g, y: g / (2 * y), latex=r"\frac{g}{2y}")
 
 
 @elementwise
-def rsqrt(xp: Any, input: Array) -> Array:
+def rsqrt(xp: Namespace, input: Array) -> Array:
     """The reciprocal of the square root: y = 1 / √x.
 
     >>> rsqrt(tensor([4.0, 16.0]))
@@ -140,7 +140,7 @@ rsqrt.vjp(input=lambda g, y: -0.5 * g * y * y * y, latex=r"-\frac{g\,y^3}{2}")
 
 
 @elementwise
-def exp(xp: Any, input: Array) -> Array:
+def exp(xp: Namespace, input: Array) -> Array:
     """The exponential: y = eˣ, its own derivative.
 
     >>> exp(tensor([0.0, 1.0]))
@@ -153,7 +153,7 @@ exp.vjp(input=lambda g, y: g * y, latex=r"g \cdot y")
 
 
 @elementwise
-def exp2(xp: Any, input: Array) -> Array:
+def exp2(xp: Namespace, input: Array) -> Array:
     """The power of two: y = 2ˣ.
 
     >>> exp2(tensor([0.0, 3.0]))
@@ -166,7 +166,7 @@ exp2.vjp(input=lambda g, y: g * y * math.log(2), latex=r"g\,y \ln 2")
 
 
 @elementwise
-def expm1(xp: Any, input: Array) -> Array:
+def expm1(xp: Namespace, input: Array) -> Array:
     """y = eˣ - 1, accurate also for tiny x.
 
     >>> expm1(tensor([0.0, 1.0]))
@@ -180,7 +180,7 @@ expm1.vjp(input=lambda g, input: g * exp(input), latex=r"g\,e^x")
 
 
 @elementwise
-def log(xp: Any, input: Array) -> Array:
+def log(xp: Namespace, input: Array) -> Array:
     """The natural logarithm: y = ln x, NaN below zero.
 
     >>> log(tensor([1.0, 10.0]))
@@ -193,7 +193,7 @@ log.vjp(input=lambda g, input: g / input, latex=r"\frac{g}{x}")
 
 
 @elementwise
-def log2(xp: Any, input: Array) -> Array:
+def log2(xp: Namespace, input: Array) -> Array:
     """The logarithm to base 2.
 
     >>> log2(tensor([1.0, 8.0]))
@@ -206,7 +206,7 @@ log2.vjp(input=lambda g, input: g / (input * math.log(2)), latex=r"\frac{g}{x \l
 
 
 @elementwise
-def log10(xp: Any, input: Array) -> Array:
+def log10(xp: Namespace, input: Array) -> Array:
     """The logarithm to base 10.
 
     >>> log10(tensor([1.0, 50.0]))
@@ -219,7 +219,7 @@ log10.vjp(input=lambda g, input: g / (input * math.log(10)), latex=r"\frac{g}{x 
 
 
 @elementwise(node="Log1PBackward0")
-def log1p(xp: Any, input: Array) -> Array:
+def log1p(xp: Namespace, input: Array) -> Array:
     """y = ln(1 + x), accurate also for tiny x.
 
     >>> log1p(tensor([0.0, 1.0]))
@@ -232,7 +232,7 @@ log1p.vjp(input=lambda g, input: g / (1 + input), latex=r"\frac{g}{1+x}")
 
 
 @elementwise
-def sigmoid(xp: Any, input: Array) -> Array:
+def sigmoid(xp: Namespace, input: Array) -> Array:
     """The logistic function, from 0 to 1: y = 1 / (1 + e⁻ˣ).
 
     >>> sigmoid(tensor([0.0, 2.0]))
@@ -245,7 +245,7 @@ sigmoid.vjp(input=lambda g, y: g * (y - y * y), latex=r"g\,y\,(1-y)")
 
 
 @elementwise(promotion="none", dtypes="bif")
-def relu(xp: Any, input: Array) -> Array:
+def relu(xp: Namespace, input: Array) -> Array:
     """The positive part: y = max(x, 0), with derivative 0 at 0.
 
     >>> relu(tensor([-1.0, 2.0]))
@@ -258,7 +258,7 @@ relu.vjp(input=lambda g, y: scale_gradient(g, y != 0), latex=r"g\,[y > 0]")
 
 
 @elementwise(dtypes="f")
-def softplus(xp: Any, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
+def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """A smooth approximation of relu: y = log(1 + exp(beta · x)) / beta.
 
     Close to 0 for very negative x, close to x for very positive x. `logaddexp` avoids the
@@ -282,7 +282,7 @@ softplus.vjp(input=softplus_gradient, latex=r"g\,\sigma(\beta x)")
 
 
 @elementwise(dtypes="bif")
-def logit(xp: Any, input: Array, eps: float | None = None) -> Array:
+def logit(xp: Namespace, input: Array, eps: float | None = None) -> Array:
     """The inverse of `sigmoid`: y = ln(x / (1 - x)).
 
     With `eps`, x is first clamped to [eps, 1 - eps].

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.error_messages import need_tensor
 from ..core.op import op
 from ..core.shapes import normal_dim
@@ -39,7 +39,9 @@ TRANSFORMS = (
 
 
 @op(linear=True, method=False, public=TRANSFORMS, node="ConstantPadNdBackward0")
-def resize_signal(xp: Any, input: Array, dim: tuple[int, ...], size: tuple[int, ...]) -> Array:
+def resize_signal(
+    xp: Namespace, input: Array, dim: tuple[int, ...], size: tuple[int, ...]
+) -> Array:
     """The input truncated, or padded with zeros, at the end of each axis of `dim`."""
     shape, index = list(input.shape), [slice(None)] * input.ndim
     for axis, n in zip(dim, size, strict=True):
@@ -58,7 +60,7 @@ resize_signal.vjp(
 
 
 @op(linear=True, method=False, promotion="float", public=TRANSFORMS, node="FftC2CBackward0")
-def dft(xp: Any, input: Array, dim: tuple[int, ...], inverse: bool, norm: str) -> Array:
+def dft(xp: Namespace, input: Array, dim: tuple[int, ...], inverse: bool, norm: str) -> Array:
     """The transform along each axis of `dim`, or its inverse (with e^(+2πi jk/n))."""
     if inverse:
         return xp.fft.ifftn(input, axes=dim, norm=norm)
@@ -73,7 +75,7 @@ dft.vjp(
 
 
 @op(linear=True, method=False, promotion="float", public=TRANSFORMS, node="FftR2CBackward0")
-def half_spectrum(xp: Any, input: Array, dim: int, norm: str) -> Array:
+def half_spectrum(xp: Namespace, input: Array, dim: int, norm: str) -> Array:
     """The first n//2 + 1 frequencies of the transform of n real elements."""
     return xp.fft.rfft(input, axis=dim, norm=norm)
 
@@ -91,7 +93,7 @@ half_spectrum.vjp(
 
 
 @op(linear=True, method=False, promotion="float", public=TRANSFORMS, node="FftC2RBackward0")
-def from_half_spectrum(xp: Any, input: Array, n: int, dim: int, norm: str) -> Array:
+def from_half_spectrum(xp: Namespace, input: Array, n: int, dim: int, norm: str) -> Array:
     """The n real elements with the given half spectrum."""
     return xp.fft.irfft(input, n, axis=dim, norm=norm)
 
@@ -106,7 +108,7 @@ from_half_spectrum.vjp(
 
 
 @op(linear=True, method=False, public=TRANSFORMS, node="MulBackward0")
-def scale_spectrum(xp: Any, input: Array, n: int, dim: int, weight: float) -> Array:
+def scale_spectrum(xp: Namespace, input: Array, n: int, dim: int, weight: float) -> Array:
     """A half spectrum with the elements that stand for two frequencies multiplied by `weight`."""
     y = input.copy()
     inside = (slice(None),) * dim + (slice(1, (n + 1) // 2),)

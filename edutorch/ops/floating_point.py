@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.error_messages import need_tensor
@@ -20,7 +18,7 @@ from ..core.tensor_methods import as_method
     scalars="other",
     node="CopysignBackward0 if other.__class__ is Tensor else CopysignBackward1",
 )
-def copysign(xp: Any, input: Array, other: Array) -> Array:
+def copysign(xp: Namespace, input: Array, other: Array) -> Array:
     """The magnitude of `input` with the sign of `other` (-0.0 is negative).
 
     >>> copysign(tensor([1.0, -2.0]), tensor([-0.0, 5.0]))
@@ -37,7 +35,7 @@ copysign.vjp(
 
 
 @elementwise(promotion="promote", dtypes="f", scalars="")
-def nextafter(xp: Any, input: Array, other: Array) -> Array:
+def nextafter(xp: Namespace, input: Array, other: Array) -> Array:
     """The next representable value after `input` in the direction of `other`.
 
     >>> nextafter(tensor([1.0]), tensor([2.0])) - 1 == finfo(float32).eps
@@ -54,7 +52,7 @@ nextafter.vjp(
 
 
 @op(outputs=("mantissa", "exponent"), method=False, dtypes="f", public="frexp")
-def frexp_forward(xp: Any, input: Array) -> tuple[Array, Array]:
+def frexp_forward(xp: Namespace, input: Array) -> tuple[Array, Array]:
     """Mantissa and exponent of each element: see `frexp`."""
     mantissa, exponent = xp.frexp(input)
     return mantissa, exponent.astype("int32")

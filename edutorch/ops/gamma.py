@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from ..core.tensor import Tensor
 from ..errors import ValueRangeError
@@ -23,7 +23,7 @@ STIRLING_LIMIT = 10.0
 """The x from which Stirling's series has 16 digits after a few terms."""
 
 
-def distance_to_integer(xp: Any, x: Array) -> Array:
+def distance_to_integer(xp: Namespace, x: Array) -> Array:
     """x minus the nearest integer, which keeps |sin(πx)| and all digits."""
     return x - xp.around(x)
 
@@ -51,7 +51,7 @@ def stirling_correction(x: Array) -> Array:
     return power_series(1 / (x * x), stirling_coefficients()) / x
 
 
-def log_gamma(xp: Any, x: Array) -> Array:
+def log_gamma(xp: Namespace, x: Array) -> Array:
     """ln Γ(x) for x > 0, accurate also around its zeros 1 and 2."""
     below_half, below_3_halves = x < 0.5, x < 1.5
     near = xp.where(x < STIRLING_LIMIT, x, 2.0)
@@ -71,7 +71,7 @@ def log_gamma(xp: Any, x: Array) -> Array:
 
 @elementwise(dtypes="bif")
 @in_float64
-def lgamma(xp: Any, input: Array) -> Array:
+def lgamma(xp: Namespace, input: Array) -> Array:
     """The logarithm of |Γ(x)|; ∞ at 0 and the negative integers.
 
     Below 10, the recurrence Γ(x + 1) = x Γ(x) leads to 1.5 … 2.5, where a power series around 2
@@ -97,7 +97,7 @@ lgamma.vjp(input=lambda g, input: g * digamma(input), latex=r"g\,\psi(x)")
 
 @elementwise(dtypes="if")
 @in_float64
-def mvlgamma(xp: Any, input: Array, p: int) -> Array:
+def mvlgamma(xp: Namespace, input: Array, p: int) -> Array:
     """The logarithm of the multivariate gamma function of dimension p.
 
     y = p (p - 1) / 4 · ln π + Σ ln Γ(x - i / 2) over i = 0 … p - 1
@@ -133,7 +133,7 @@ mvlgamma.vjp(
 
 @elementwise(dtypes="bif")
 @in_float64
-def digamma(xp: Any, input: Array) -> Array:
+def digamma(xp: Namespace, input: Array) -> Array:
     """The derivative of ln Γ: y = ψ(x) = Γ'(x) / Γ(x).
 
     From 10 on ln x - 1/(2x) - Σ B₂ₖ / (2k x²ᵏ); smaller x are raised to there by

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import backends, dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out
@@ -59,7 +59,9 @@ def check_range(name: str, index: Array, size: int) -> None:
 
 
 @op(out=True)
-def gather(xp: Any, input: Array, dim: int, index: Index, *, sparse_grad: bool = False) -> Array:
+def gather(
+    xp: Namespace, input: Array, dim: int, index: Index, *, sparse_grad: bool = False
+) -> Array:
     """Gather along `dim`: y[i, j] = input[index[i, j], j] for dim = 0, and so on.
 
     (`sparse_grad` is accepted; every gradient is dense here.)
@@ -101,7 +103,7 @@ gather.vjp(
 
 @op(promotion="same", node="ScatterBackward0 if src.__class__ is Tensor else ScatterBackward1")
 def scatter(
-    xp: Any, input: Array, dim: int, index: Index, src: Array | float | None = None, *,
+    xp: Namespace, input: Array, dim: int, index: Index, src: Array | float | None = None, *,
     value: float | None = None,
 ) -> Array:  # fmt: skip
     """A copy of `input` with src scattered along `dim`: y[index[i, j], j] = src[i, j] for dim = 0.
@@ -159,7 +161,7 @@ def gather_source_gradient(g: Any, shape: tuple[int, ...], index: Any, dim: int)
 
 
 @op(promotion="same", out=True)
-def scatter_add(xp: Any, input: Array, dim: int, index: Index, src: Array) -> Array:
+def scatter_add(xp: Namespace, input: Array, dim: int, index: Index, src: Array) -> Array:
     """A copy of `input` with src added along `dim`; repeated indices accumulate.
 
     >>> scatter_add(zeros(2), 0, tensor([1, 1]), tensor([5.0, 6.0]))
@@ -224,7 +226,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 @op(out=True)
-def index_select(xp: Any, input: Array, dim: int, index: Index) -> Array:
+def index_select(xp: Namespace, input: Array, dim: int, index: Index) -> Array:
     """Slices along `dim`, in the order of `index`.
 
     >>> index_select(tensor([10, 20, 30]), 0, tensor([2, 0]))
@@ -295,7 +297,7 @@ def check_source(name: str, input: Array, source: Array, dim: int, index: Any) -
 
 @op(out=True, promotion="same")
 def index_add(
-    xp: Any, input: Array, dim: int, index: Index, source: Array, *, alpha: float = 1
+    xp: Namespace, input: Array, dim: int, index: Index, source: Array, *, alpha: float = 1
 ) -> Array:
     """A copy of `input` with the slices of alpha · source added along `dim` at `index`.
 
@@ -319,7 +321,7 @@ index_add.vjp(
 
 
 @op(out=True, promotion="same")
-def index_copy(xp: Any, input: Array, dim: int, index: Index, source: Array) -> Array:
+def index_copy(xp: Namespace, input: Array, dim: int, index: Index, source: Array) -> Array:
     """A copy of `input` with the slices of `source` along `dim` at `index`.
 
     >>> index_copy(zeros(2), 0, tensor([1]), tensor([5.0]))
@@ -341,7 +343,7 @@ index_copy.vjp(
 
 
 @op(node="IndexFillBackward1 if value.__class__ is Tensor else IndexFillBackward0")
-def index_fill(xp: Any, input: Array, dim: int, index: Index, value: Array | float) -> Array:
+def index_fill(xp: Namespace, input: Array, dim: int, index: Index, value: Array | float) -> Array:
     """A copy of `input` with `value` in the slices along `dim` at `index`.
 
     >>> index_fill(zeros(3), 0, tensor([0, 2]), 7.0)
@@ -369,7 +371,7 @@ index_fill.vjp(
 
 @op()
 def index_put(
-    xp: Any, input: Array, indices: Index, values: Array, accumulate: bool = False
+    xp: Namespace, input: Array, indices: Index, values: Array, accumulate: bool = False
 ) -> Array:
     """A copy of `input` with `values` at `indices`, one tensor per axis; or added there.
 

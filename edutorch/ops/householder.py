@@ -7,9 +7,8 @@ per column reduces the matrix to triangular form.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -20,7 +19,7 @@ from .linalg_common import adjoint_of, check_matrix
 
 
 @op(outputs=("a", "tau"), method=False, public="geqrf")
-def apply_householder(xp: Any, input: Array) -> tuple[Array, Array]:
+def apply_householder(xp: Namespace, input: Array) -> tuple[Array, Array]:
     """R with the reflectors below its diagonal, and their factors: see `geqrf`."""
     batch = check_matrix("geqrf", input)
     m, n = input.shape[-2:]

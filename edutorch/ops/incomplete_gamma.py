@@ -17,7 +17,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from .gamma import log_gamma, log_gamma_series, stirling_correction
 from .special_common import in_float64, power_series, refuse_derivative
@@ -55,7 +55,7 @@ def temme_coefficients(orders: int = 13, terms: int = 22) -> list[list[float]]:
     return coefficients
 
 
-def temme_expansion(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
+def temme_expansion(xp: Namespace, a: Array, x: Array) -> tuple[Array, Array]:
     """P and Q by Temme's expansion, for large a and x within a/2 … 2a."""
     mu = (x - a) / a
     r = mu / (2 + mu)  # ln(1 + μ) = 2 (r + r³/3 + r⁵/5 + …): no digit of μ - ln(1 + μ) is lost
@@ -70,7 +70,7 @@ def temme_expansion(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
     return erfc.op.forward(xp, -z) / 2 - correction, erfc.op.forward(xp, z) / 2 + correction
 
 
-def prefactor(xp: Any, a: Array, x: Array) -> Array:
+def prefactor(xp: Namespace, a: Array, x: Array) -> Array:
     """xᵃ e⁻ˣ / Γ(a + 1); for large a by Stirling, with the large terms cancelled analytically."""
     log_x = xp.log(x)
     direct = xp.exp(a * log_x - x - log_gamma(xp, a + 1))
@@ -80,7 +80,7 @@ def prefactor(xp: Any, a: Array, x: Array) -> Array:
     return xp.where(a > LARGE, xp.exp(asymptotic) / xp.sqrt(2 * math.pi * big), direct)
 
 
-def lower_series(xp: Any, a: Array, x: Array) -> Array:
+def lower_series(xp: Namespace, a: Array, x: Array) -> Array:
     """Σ xⁿ / ((a+1) … (a+n)): P / prefactor."""
     term = total = xp.ones_like(x)
     for n in range(1, 65):
@@ -98,7 +98,7 @@ def upper_fraction(a: Array, x: Array) -> Array:
     return a / f
 
 
-def upper_series(xp: Any, a: Array, x: Array) -> Array:
+def upper_series(xp: Namespace, a: Array, x: Array) -> Array:
     """Q for small a and x, where 1 - P would lose digits.
 
     Q = 1 - xᵃ/Γ(a+1) - a xᵃ/Γ(a+1) Σ (-x)ⁿ / ((a+n) n!) over n = 1, 2, …
@@ -113,7 +113,7 @@ def upper_series(xp: Any, a: Array, x: Array) -> Array:
     return -xp.expm1(exponent) - a * xp.exp(exponent) * total
 
 
-def gamma_p_and_q(xp: Any, a: Array, x: Array) -> tuple[Array, Array]:
+def gamma_p_and_q(xp: Namespace, a: Array, x: Array) -> tuple[Array, Array]:
     """P(a, x) and Q(a, x), with their limits at 0 and infinity."""
     a, x = xp.broadcast_arrays(a, x)
     is_regular = (a > 0) & (x > 0) & xp.isfinite(a) & xp.isfinite(x)
@@ -151,7 +151,7 @@ ONLY_X = "only `other` may require grad; detach `input`"
 
 @elementwise(dtypes="f", scalars="")
 @in_float64
-def igamma(xp: Any, input: Array, other: Array) -> Array:
+def igamma(xp: Namespace, input: Array, other: Array) -> Array:
     """The lower regularized incomplete gamma function: P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt.
 
     There is no derivative with respect to a (as in PyTorch); with respect to x it is the density
@@ -172,7 +172,7 @@ igamma.vjp(
 
 @elementwise(dtypes="f", scalars="")
 @in_float64
-def igammac(xp: Any, input: Array, other: Array) -> Array:
+def igammac(xp: Namespace, input: Array, other: Array) -> Array:
     """The upper regularized incomplete gamma function, 1 - P(a, x).
 
     Q(a, x) = 1/Γ(a) ∫ₓ^∞ tᵃ⁻¹ e⁻ᵗ dt

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import backends
 from ..backends.aliased_array import as_plain_array
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..backends.vmap_errors import in_place_error
 from ..core.autograd.forward_mode import propagate, update_tangents
 from ..core.autograd.graph import Node
@@ -130,7 +130,7 @@ def drop_empty_ellipsis(index: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     public="index",
     node="SelectBackward0 if index.__class__ is int else index_node(index)",
 )
-def getitem(xp: Any, input: Array, index: Index) -> Array:
+def getitem(xp: Namespace, input: Array, index: Index) -> Array:
     """The elements at `index`: ints, slices, None, ..., bool masks and integer tensors.
 
     >>> getitem(tensor([[1, 2], [3, 4]]), (slice(None), 0))
@@ -198,7 +198,7 @@ def on_device(index: Any, array: Array) -> Any:
     return backend.from_numpy(index) if isinstance(index, np.ndarray) else index
 
 
-def masks_to_positions(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
+def masks_to_positions(xp: Namespace, parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Convert masks to index arrays where there are several: CuPy accepts only one."""
     masks = [part for part in parts if getattr(part, "ndim", 0) and part.dtype.kind == "b"]
     if len(masks) < 2:
@@ -210,7 +210,7 @@ def masks_to_positions(xp: Any, parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @op(linear=True, method=False, public="index_put")
-def index_put_forward(xp: Any, input: Array, index: Index, shape: Sequence[int]) -> Array:
+def index_put_forward(xp: Namespace, input: Array, index: Index, shape: Sequence[int]) -> Array:
     """Zeros of `shape` with `input` added at `index`: the transpose of indexing.
 
     >>> index_put_forward(tensor([1.0, 2.0]), (tensor([0, 0]),), (3,))
@@ -315,7 +315,7 @@ def needs_recording(*tensors: Tensor) -> bool:
 
 
 @op(linear=True, method=False, public="__setitem__", node="CopySlices")
-def setitem(xp: Any, input: Array, value: Array, index: Index) -> Array:
+def setitem(xp: Namespace, input: Array, value: Array, index: Index) -> Array:
     """A copy of `input` with `value` at `index`.
 
     >>> setitem(zeros(3), tensor(5.0), 1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.aliased_array import Shared
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.argument_checks import call_as
 from ..core.autograd.forward_mode import with_tangents
 from ..core.autograd.view_tracking import alias_with_history, notify_write
@@ -188,7 +188,7 @@ for _name, _method in {"resize": _resize, "resize_as": _resize_as, "set_": _set_
 
 
 @movement(method=False, public="view")
-def view_dtype(xp: Any, input: Array, dtype: dtypes.dtype) -> Array:
+def view_dtype(xp: Namespace, input: Array, dtype: dtypes.dtype) -> Array:
     """The same bytes reinterpreted as another dtype (`x.view(dtype)`), without a gradient.
 
     >>> view_dtype(tensor([1.0]), int32)

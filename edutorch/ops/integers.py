@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 
 
 @elementwise(promotion="promote", dtypes="i")
-def bitwise_left_shift(xp: Any, input: Array, other: Array) -> Array:
+def bitwise_left_shift(xp: Namespace, input: Array, other: Array) -> Array:
     """The bits shifted left by `other`: y = input · 2^other.
 
     >>> bitwise_left_shift(tensor([1, 3]), tensor([4, 1]))
@@ -19,7 +17,7 @@ def bitwise_left_shift(xp: Any, input: Array, other: Array) -> Array:
 
 
 @elementwise(promotion="promote", dtypes="i")
-def bitwise_right_shift(xp: Any, input: Array, other: Array) -> Array:
+def bitwise_right_shift(xp: Namespace, input: Array, other: Array) -> Array:
     """The bits shifted right by `other`, with the sign extended: y = ⌊input / 2^other⌋.
 
     >>> bitwise_right_shift(tensor([16, -7]), 1)
@@ -29,7 +27,7 @@ def bitwise_right_shift(xp: Any, input: Array, other: Array) -> Array:
 
 
 @elementwise(promotion="promote", dtypes="i", scalars="")
-def gcd(xp: Any, input: Array, other: Array) -> Array:
+def gcd(xp: Namespace, input: Array, other: Array) -> Array:
     """The greatest common divisor, 0 for two zeros.
 
     >>> gcd(tensor([12, 5]), tensor([18, 0]))
@@ -39,7 +37,7 @@ def gcd(xp: Any, input: Array, other: Array) -> Array:
 
 
 @elementwise(promotion="promote", dtypes="i", scalars="")
-def lcm(xp: Any, input: Array, other: Array) -> Array:
+def lcm(xp: Namespace, input: Array, other: Array) -> Array:
     """The least common multiple, 0 if one is 0.
 
     >>> lcm(tensor([4, 5]), tensor([6, 0]))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import ref
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out
@@ -34,7 +34,7 @@ def split_gradient(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[
 
 
 @op(promotion="promote", linear=True, out=True)
-def cat(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
+def cat(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     """Concatenate tensors along an existing axis.
 
     >>> cat([tensor([1, 2]), tensor([3])])
@@ -84,7 +84,7 @@ cat.vjp(
 
 
 @op(promotion="promote", linear=True, out=True)
-def stack(xp: Any, tensors: Sequence[Array], dim: int = 0) -> Array:
+def stack(xp: Namespace, tensors: Sequence[Array], dim: int = 0) -> Array:
     """Stack tensors of one shape along a new axis.
 
     >>> stack([tensor([1, 2]), tensor([3, 4])])

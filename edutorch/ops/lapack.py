@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.interruptible import LONG, interruptible
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..errors import LinAlgError, running_function
 
 MULTIPLICATIONS = {
@@ -29,7 +29,7 @@ ITERATIVE = {
 use them."""
 
 
-def lapack(xp: Any, name: str, input: Array, *arguments: Any) -> Any:
+def lapack(xp: Namespace, name: str, input: Array, *arguments: Any) -> Any:
     """Return `xp.linalg.name(input, *arguments)`, in another thread if it takes long.
 
     Raises: LinAlgError: an iterative algorithm is given NaN or infinity, or does not converge.
@@ -53,7 +53,7 @@ def lapack(xp: Any, name: str, input: Array, *arguments: Any) -> Any:
         ) from None  # fmt: skip
 
 
-def check_finite(xp: Any, name: str, input: Array, arguments: tuple[Any, ...]) -> None:
+def check_finite(xp: Namespace, name: str, input: Array, arguments: tuple[Any, ...]) -> None:
     """Raise LinAlgError if an element that the algorithm reads is NaN or infinite."""
     if name == "eigh":  # the other triangle may hold anything
         input = xp.triu(input) if arguments[0] == "U" else xp.tril(input)

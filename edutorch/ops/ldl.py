@@ -13,7 +13,7 @@ import math
 from itertools import product
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.op import op
 from ..core.out_variants import takes_out
@@ -27,12 +27,12 @@ ALPHA = (1 + math.sqrt(17)) / 8
 """The Bunch-Kaufman threshold: a pivot is kept if it is at least ALPHA times its column."""
 
 
-def transpose_of(xp: Any, x: Array, hermitian: bool) -> Array:
+def transpose_of(xp: Namespace, x: Array, hermitian: bool) -> Array:
     """The transpose, or with `hermitian` the conjugate transpose."""
     return xp.conj(x.T) if hermitian else x.T
 
 
-def choose_pivot(xp: Any, a: Array, k: int) -> tuple[int, int]:
+def choose_pivot(xp: Namespace, a: Array, k: int) -> tuple[int, int]:
     """Return the row to move to the diagonal, and the size of the pivot block, 1 or 2."""
     column = pivot_magnitude(xp, a[k:, k])
     own, largest = float(column[0]), 0.0
@@ -50,7 +50,7 @@ def choose_pivot(xp: Any, a: Array, k: int) -> tuple[int, int]:
     return (other, 1) if on_diagonal >= ALPHA * reach else (other, 2)
 
 
-def try_inverse(xp: Any, block: Array) -> Array | None:
+def try_inverse(xp: Namespace, block: Array) -> Array | None:
     """Return the inverse of a pivot block, or None if it is singular."""
     if block.shape[0] == 1 and not float(pivot_magnitude(xp, block)[0, 0]) > 0:  # 0 or NaN
         return None
@@ -60,7 +60,7 @@ def try_inverse(xp: Any, block: Array) -> Array | None:
         return None
 
 
-def factorize(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int]:
+def factorize(xp: Namespace, a: Array, hermitian: bool) -> tuple[Array, list[int], int]:
     """Return L and D in one matrix, the rows exchanged, and the first zero block of D."""
     a = xp.tril(a) + transpose_of(xp, xp.tril(a, -1), hermitian)
     pivots: list[int] = []
@@ -91,7 +91,7 @@ def factorize(xp: Any, a: Array, hermitian: bool) -> tuple[Array, list[int], int
     method=False,
     public="linalg.ldl_factor linalg.ldl_factor_ex",
 )
-def ldl_factor_forward(xp: Any, input: Array, hermitian: bool) -> tuple[Array, Array, Array]:
+def ldl_factor_forward(xp: Namespace, input: Array, hermitian: bool) -> tuple[Array, Array, Array]:
     """L and D in one matrix, the pivots, the first zero of D: see `linalg.ldl_factor_ex`."""
     batch = check_matrix("linalg.ldl_factor", input, square=True)
     hermitian = hermitian and input.dtype.kind == "c"
@@ -147,7 +147,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
     return return_types.linalg_ldl_factor(LD, pivots)
 
 
-def solve_factored(xp: Any, a: Array, pivots: list[int], b: Array, hermitian: bool) -> Array:
+def solve_factored(xp: Namespace, a: Array, pivots: list[int], b: Array, hermitian: bool) -> Array:
     """Solve L D Lᵀ x = b factor by factor."""
     n, x = a.shape[0], b.copy()
     steps, k = [], 0
@@ -175,7 +175,7 @@ def solve_factored(xp: Any, a: Array, pivots: list[int], b: Array, hermitian: bo
 
 @op(method=False, public="linalg.ldl_solve")
 def ldl_solve_forward(
-    xp: Any, input: Array, other: Array, pivots: list[Any], hermitian: bool
+    xp: Namespace, input: Array, other: Array, pivots: list[Any], hermitian: bool
 ) -> Array:
     """The X with A X = B, given the factors of A: see `linalg.ldl_solve`."""
     y = other.copy()

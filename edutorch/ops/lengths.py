@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from .. import backends
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.backward import grad
 from ..core.op import elementwise, op
 from ..core.tensor import Tensor, wrap
@@ -64,7 +64,7 @@ def derivative_by_result(g: Tensor, node: Any) -> Tensor | None:
 
 
 @op(method=False, public="mul")
-def zero_with_gradient(xp: Any, input: Array, slope: Array) -> Array:
+def zero_with_gradient(xp: Namespace, input: Array, slope: Array) -> Array:
     """Zeros whose derivative with respect to `input` is `slope`.
 
     >>> zero_with_gradient(tensor([0.0]), tensor([2.0]))
@@ -77,7 +77,7 @@ zero_with_gradient.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
 
 
 @elementwise(method=False, public="sqrt", dtypes="bif")
-def safe_sqrt(xp: Any, input: Array) -> Array:
+def safe_sqrt(xp: Namespace, input: Array) -> Array:
     """The square root of a sum of squares: the gradient at 0 is 0, not infinite.
 
     >>> safe_sqrt(tensor([4.0, 0.0]))

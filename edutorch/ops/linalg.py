@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.interruptible import LONG, LONG_SIDE, interruptible
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out, with_twin
@@ -25,7 +25,7 @@ from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, w
     "MatmulBackward0 if a_other.ndim != 1 or a_input.ndim > 2 else "
     "MvBackward0 if a_input.ndim == 2 else DotBackward0",
 )  # fmt: skip
-def matmul(xp: Any, input: Array, other: Array) -> Array:
+def matmul(xp: Namespace, input: Array, other: Array) -> Array:
     """The matrix product: y[i, j] = Σₖ a[i, k] · b[k, j].
 
     A vector on the left is a row, on the right a column; the axes before the last two
@@ -63,7 +63,7 @@ def no_product_error(left: Any, right: Any) -> ShapeError:
     return ShapeError("matmul", message, rows, hint)
 
 
-def matrix_product(xp: Any, left: Array, right: Array) -> Array:
+def matrix_product(xp: Namespace, left: Array, right: Array) -> Array:
     """The matrix product. 16-bit floats are accumulated in float32 and rounded once."""
     if left.itemsize == 2 and left.dtype.kind not in "iu":
         y = matrix_product(xp, left.astype("float32"), right.astype("float32"))
@@ -77,7 +77,7 @@ def matrix_product(xp: Any, left: Array, right: Array) -> Array:
     return xp.matmul(left, right)
 
 
-def long_product(xp: Any, left: Array, right: Array) -> Array:
+def long_product(xp: Namespace, left: Array, right: Array) -> Array:
     """The product of large factors, in another thread if it may take a second."""
     rows = left.shape[-2] if left.ndim > 1 else 1
     columns = right.shape[-1] if right.ndim > 1 else 1
@@ -117,7 +117,7 @@ matmul.vjp(
 
 
 @op("n k, k m -> n m", promotion="same", dtypes="ifc", out=True)
-def mm(xp: Any, input: Array, mat2: Array) -> Array:
+def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices.
 
     >>> mm(tensor([[1.0, 2.0]]), tensor([[3.0], [4.0]]))
@@ -134,7 +134,7 @@ mm.vjp(
 
 
 @op("b n k, b k m -> b n m", promotion="same", dtypes="ifc", out=True)
-def bmm(xp: Any, input: Array, mat2: Array) -> Array:
+def bmm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The products of two batches of matrices.
 
     >>> bmm(ones(2, 1, 3), ones(2, 3, 1)).shape
@@ -151,7 +151,7 @@ bmm.vjp(
 
 
 @op("n k, k -> n", promotion="same", dtypes="ifc", out=True)
-def mv(xp: Any, input: Array, vec: Array) -> Array:
+def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     """The product of a matrix and a vector.
 
     >>> mv(tensor([[1.0, 2.0], [3.0, 4.0]]), tensor([1.0, 1.0]))
@@ -168,7 +168,7 @@ mv.vjp(
 
 
 @op("n, n ->", promotion="same", dtypes="ifc", out=True)
-def dot(xp: Any, input: Array, tensor: Array) -> Array:
+def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     """The product of two vectors: y = Σ aᵢ bᵢ.
 
     >>> dot(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
@@ -185,7 +185,7 @@ dot.vjp(
 
 
 @op("n, m -> n m", promotion="promote", out=True)
-def outer(xp: Any, input: Array, vec2: Array) -> Array:
+def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
     """The outer product of two vectors: y[i, j] = aᵢ bⱼ.
 
     >>> outer(tensor([1.0, 2.0]), tensor([3.0, 4.0]))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.error_messages import need_tensor
 from ..core.tensor import Tensor, array_of
 from ..errors import DTypeError, GradientError, LinAlgError, ShapeError
@@ -76,7 +76,7 @@ def batch_text(index: tuple[int, ...]) -> str:
     return f"(Batch element {', '.join(map(str, index))}): " if index else ""
 
 
-def join_matrices(xp: Any, batch: tuple[int, ...], *matrices: Array) -> Array:
+def join_matrices(xp: Namespace, batch: tuple[int, ...], *matrices: Array) -> Array:
     """The elements of several matrices (or vectors) as one vector per element of the batch."""
     rows = [matrix.reshape((*batch, math.prod(matrix.shape[len(batch) :]))) for matrix in matrices]
     return xp.concatenate(rows, axis=-1)

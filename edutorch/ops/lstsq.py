@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -17,7 +17,7 @@ from .lapack import lapack
 from .linalg_common import adjoint_of, check_matrix, with_conjugate_gradients
 
 
-def singular_value_cutoff(xp: Any, input: Array, s: Array, atol: Any, rtol: Any) -> Array:
+def singular_value_cutoff(xp: Namespace, input: Array, s: Array, atol: Any, rtol: Any) -> Array:
     """max(atol, rtol · the largest singular value): values not above it are treated as 0.
 
     By default `rtol` is max(m, n) times the machine epsilon, or 0 if `atol` is given.
@@ -30,7 +30,7 @@ def singular_value_cutoff(xp: Any, input: Array, s: Array, atol: Any, rtol: Any)
     return xp.maximum(absolute, rtol * largest)[..., None]
 
 
-def hermitian_from_lower(xp: Any, input: Array, hermitian: bool) -> Array:
+def hermitian_from_lower(xp: Namespace, input: Array, hermitian: bool) -> Array:
     """With `hermitian`, the Hermitian matrix with this lower triangle; else the input."""
     if not hermitian:
         return input
@@ -40,7 +40,7 @@ def hermitian_from_lower(xp: Any, input: Array, hermitian: bool) -> Array:
 
 
 @op(method=False, public="linalg.pinv")
-def pinv_forward(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+def pinv_forward(xp: Namespace, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     """V S⁻¹ Uᴴ without the singular values that are treated as 0: see `linalg.pinv`."""
     check_matrix("linalg.pinv", input, square=hermitian)
     u, s, vh = lapack(xp, "svd", hermitian_from_lower(xp, input, hermitian), False)
@@ -94,7 +94,9 @@ def _threshold(value: Any) -> Any:
 
 
 @op(method=False, public="linalg.matrix_rank")
-def matrix_rank_forward(xp: Any, input: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
+def matrix_rank_forward(
+    xp: Namespace, input: Array, atol: Any, rtol: Any, hermitian: bool
+) -> Array:
     """The number of nonzero singular values: see `linalg.matrix_rank`."""
     batch = check_matrix("linalg.matrix_rank", input, square=hermitian)
     if not min(input.shape[-2:]):

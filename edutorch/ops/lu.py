@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import backends, dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -22,7 +22,7 @@ from .linalg_common import adjoint_of, check_matrix, matrix_transpose
     public="linalg.lu_factor linalg.lu linalg.lu_factor_ex",
     node="LinalgLuFactorExBackward0",
 )
-def lu_factor_forward(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array, Array]:
+def lu_factor_forward(xp: Namespace, input: Array, pivot: bool) -> tuple[Array, Array, Array]:
     """L and U in one matrix, the pivots, and the first zero on the diagonal of U.
 
     Gaussian elimination with partial pivoting: column by column, the largest element is moved
@@ -53,7 +53,7 @@ def lu_factor_forward(xp: Any, input: Array, pivot: bool) -> tuple[Array, Array,
     return a.reshape(input.shape), pivots, info.astype("int32")
 
 
-def pivot_magnitude(xp: Any, x: Array) -> Array:
+def pivot_magnitude(xp: Namespace, x: Array) -> Array:
     """The magnitude by which pivots are chosen: |re| + |im|, as in LAPACK."""
     return xp.abs(x.real) + xp.abs(x.imag) if x.dtype.kind == "c" else xp.abs(x)
 

@@ -7,7 +7,7 @@ from typing import Any
 from numpy import ndarray, vdot
 
 from .. import backends
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out
@@ -22,7 +22,7 @@ from .indexing import Index, as_index, getitem
 
 
 @op(node="MaskedFillBackward1 if value.__class__ is Tensor else MaskedFillBackward0")
-def masked_fill(xp: Any, input: Array, mask: Index, value: Array | float) -> Array:
+def masked_fill(xp: Namespace, input: Array, mask: Index, value: Array | float) -> Array:
     """A copy of `input` with `value` wherever `mask` is true.
 
     >>> masked_fill(tensor([1.0, 2.0]), tensor([True, False]), -1.0)

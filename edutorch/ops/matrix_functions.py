@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.precision import composed_in_float32
@@ -34,7 +34,7 @@ WIDE = {
 
 
 @op(method=False, node="LinalgMatrixExpBackward0")
-def matrix_exp(xp: Any, input: Array) -> Array:
+def matrix_exp(xp: Namespace, input: Array) -> Array:
     """The exponential of a matrix: 1 + A + A²/2 + A³/6 + …
 
     Scaling and squaring: A is halved until its norm is small, a Padé approximant gives its

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
 from ..core.op import elementwise
 from ..core.out_variants import takes_out, with_twin
@@ -13,7 +13,7 @@ from ..core.tensor_methods import as_method
 
 
 @elementwise(promotion="promote", dtypes="bif", scalars="")
-def fmax(xp: Any, input: Array, other: Array) -> Array:
+def fmax(xp: Namespace, input: Array, other: Array) -> Array:
     """The elementwise maximum, ignoring NaN. On a tie the first operand gets the gradient.
 
     >>> fmax(tensor([1.0, math.nan]), tensor([3.0, 2.0]))
@@ -32,7 +32,7 @@ fmax.vjp(
 
 
 @elementwise(promotion="promote", dtypes="bif", scalars="")
-def fmin(xp: Any, input: Array, other: Array) -> Array:
+def fmin(xp: Namespace, input: Array, other: Array) -> Array:
     """The elementwise minimum, ignoring NaN. On a tie the first operand gets the gradient.
 
     >>> fmin(tensor([1.0, math.nan]), tensor([3.0, 2.0]))
@@ -56,7 +56,7 @@ def is_first_chosen(wins: Any, other: Any) -> Any:
 
 
 @elementwise(promotion="same", dtypes="bif", scalars="")
-def heaviside(xp: Any, input: Array, values: Array) -> Array:
+def heaviside(xp: Namespace, input: Array, values: Array) -> Array:
     """The Heaviside step function: 0 below 0, 1 above 0, and `values` at 0.
 
     >>> heaviside(tensor([-1.5, 0.0, 2.0]), tensor([0.5]))

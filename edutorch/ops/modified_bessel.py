@@ -15,9 +15,8 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from .bessel import (
     LOG_2,
@@ -41,7 +40,7 @@ def hankel_series(n: int, terms: int = 26) -> list[float]:
     return coefficients
 
 
-def bessel_i(xp: Any, input: Array, n: int, scaled: bool) -> Array:
+def bessel_i(xp: Namespace, input: Array, n: int, scaled: bool) -> Array:
     """I of order n, times e⁻ˣ if `scaled`. eˣ is split into two factors, which overflow later."""
     x = xp.abs(input)
     near, far = xp.minimum(x, HANKEL_LIMIT), xp.clip(x, HANKEL_LIMIT, LARGEST)
@@ -57,7 +56,7 @@ def bessel_i(xp: Any, input: Array, n: int, scaled: bool) -> Array:
     return xp.where(input < 0, -y, y) if n else y
 
 
-def bessel_k(xp: Any, input: Array, n: int, scaled: bool) -> Array:
+def bessel_k(xp: Namespace, input: Array, n: int, scaled: bool) -> Array:
     """K of order n, times eˣ if `scaled`."""
     positive = input > 0
     x = xp.where(positive, input, 1.0)
@@ -77,7 +76,7 @@ def bessel_k(xp: Any, input: Array, n: int, scaled: bool) -> Array:
 
 @elementwise(dtypes="bif")
 @in_float64
-def i0(xp: Any, input: Array) -> Array:
+def i0(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function I₀, which is 1 at 0 and grows like eˣ / √(2πx).
 
     >>> i0(tensor([0.0, 1.0]))
@@ -91,7 +90,7 @@ i0.vjp(input=lambda g, input: g * i1(input), latex=r"g\,I_1(x)")
 
 @elementwise(method=False, dtypes="bif", node="SpecialI0EBackward0")
 @in_float64
-def i0e(xp: Any, input: Array) -> Array:
+def i0e(xp: Namespace, input: Array) -> Array:
     """The exponentially scaled I₀: y = e^(-|x|) I₀(x).
 
     >>> edutorch.special.i0e(tensor([0.0, 1.0]))
@@ -108,7 +107,7 @@ i0e.vjp(
 
 @elementwise(method=False, dtypes="bif", node="SpecialI1Backward0")
 @in_float64
-def i1(xp: Any, input: Array) -> Array:
+def i1(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function I₁, the derivative of I₀.
 
     >>> edutorch.special.i1(tensor([0.0, 1.0]))
@@ -125,7 +124,7 @@ i1.vjp(
 
 @elementwise(method=False, dtypes="bif", node="SpecialI1EBackward0")
 @in_float64
-def i1e(xp: Any, input: Array) -> Array:
+def i1e(xp: Namespace, input: Array) -> Array:
     """The exponentially scaled I₁: y = e^(-|x|) I₁(x).
 
     >>> edutorch.special.i1e(tensor([0.0, 1.0]))
@@ -144,7 +143,7 @@ i1e.vjp(
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def modified_bessel_k0(xp: Any, input: Array) -> Array:
+def modified_bessel_k0(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function K₀, which decays from ∞ at 0 like e⁻ˣ √(π / 2x); NaN below 0.
 
     >>> edutorch.special.modified_bessel_k0(tensor([1.0, 2.0]))
@@ -158,7 +157,7 @@ modified_bessel_k0.vjp(input=lambda g, input: -g * modified_bessel_k1(input), la
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def modified_bessel_k1(xp: Any, input: Array) -> Array:
+def modified_bessel_k1(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function K₁, minus the derivative of K₀.
 
     >>> edutorch.special.modified_bessel_k1(tensor([1.0, 2.0]))
@@ -175,7 +174,7 @@ modified_bessel_k1.vjp(
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def scaled_modified_bessel_k0(xp: Any, x: Array) -> Array:
+def scaled_modified_bessel_k0(xp: Namespace, x: Array) -> Array:
     """The exponentially scaled K₀: y = eˣ K₀(x).
 
     >>> edutorch.special.scaled_modified_bessel_k0(tensor([1.0, 100.0]))
@@ -191,7 +190,7 @@ scaled_modified_bessel_k0.vjp(
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def scaled_modified_bessel_k1(xp: Any, x: Array) -> Array:
+def scaled_modified_bessel_k1(xp: Namespace, x: Array) -> Array:
     """The exponentially scaled K₁: y = eˣ K₁(x).
 
     >>> edutorch.special.scaled_modified_bessel_k1(tensor([1.0, 100.0]))

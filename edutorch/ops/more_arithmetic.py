@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
 from ..core.op import elementwise
 from ..core.out_variants import takes_out, with_twin
@@ -17,7 +17,7 @@ from ..errors import ArgumentError, DTypeError
 
 
 @elementwise(promotion="promote", dtypes="fc", scalars="")
-def logaddexp(xp: Any, input: Array, other: Array) -> Array:
+def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
     """y = log(exp(a) + exp(b)), without overflow.
 
     Of two -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
@@ -47,7 +47,7 @@ def log_difference(first: Any, second: Any) -> Any:
 
 
 @elementwise(promotion="promote", dtypes="f", scalars="")
-def logaddexp2(xp: Any, input: Array, other: Array) -> Array:
+def logaddexp2(xp: Namespace, input: Array, other: Array) -> Array:
     """y = log₂(2^a + 2^b), without overflow.
 
     Of two -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)

@@ -7,9 +7,8 @@ positive x, however small erfc itself becomes.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from .special import scaled_erfc
 from .special_common import in_float64
@@ -21,7 +20,7 @@ ROOT_TWO_PI = math.sqrt(2 * math.pi)
 
 @elementwise(method=False, dtypes="bif", node="SpecialErfcxBackward0")
 @in_float64
-def erfcx(xp: Any, input: Array) -> Array:
+def erfcx(xp: Namespace, input: Array) -> Array:
     """The scaled complementary error function: y = eˣ² erfc(x), about 1 / (x √π) for large x.
 
     Below 0: y = 2 eˣ² - erfcx(-x).
@@ -41,7 +40,7 @@ erfcx.vjp(
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def ndtr(xp: Any, input: Array) -> Array:
+def ndtr(xp: Namespace, input: Array) -> Array:
     """The standard normal distribution function: y = Φ(x) = ½ erfc(-x / √2).
 
     >>> edutorch.special.ndtr(tensor([-1.0, 0.0, 1.0]))
@@ -56,7 +55,7 @@ ndtr.vjp(
 )
 
 
-def log_of_ndtr(xp: Any, x: Array) -> Array:
+def log_of_ndtr(xp: Namespace, x: Array) -> Array:
     """The logarithm of `ndtr` for arrays, see `log_ndtr`."""
     low = x < -1
     t = xp.where(low, -x, 1.0) * ROOT_HALF
@@ -67,7 +66,7 @@ def log_of_ndtr(xp: Any, x: Array) -> Array:
 
 @elementwise(method=False, dtypes="bif", node="SpecialLogNdtrBackward0")
 @in_float64
-def log_ndtr(xp: Any, input: Array) -> Array:
+def log_ndtr(xp: Namespace, input: Array) -> Array:
     """The logarithm of `ndtr`, finite also where that underflows to 0.
 
     Below -1: ln(erfcx(-x / √2) / 2) - x² / 2; above: ln(1 - ½ erfc(x / √2)).
@@ -86,7 +85,7 @@ log_ndtr.vjp(
 
 @elementwise(method=False, dtypes="bif", node="SpecialNdtriBackward0")
 @in_float64
-def ndtri(xp: Any, input: Array) -> Array:
+def ndtri(xp: Namespace, input: Array) -> Array:
     """The inverse of `ndtr`: -∞ at 0, ∞ at 1, NaN outside.
 
     A rational approximation is accurate to three digits (for p up to ½; above by symmetry).
@@ -121,7 +120,7 @@ ndtri.vjp(
 
 
 @elementwise(method=False, dtypes="bif", node="SpecialEntrBackward0")
-def entr(xp: Any, input: Array) -> Array:
+def entr(xp: Namespace, input: Array) -> Array:
     """The entropy term of a probability: y = -x ln x, 0 at 0, -∞ below.
 
     >>> edutorch.special.entr(tensor([0.0, 0.5, 1.0]))
@@ -136,7 +135,7 @@ entr.vjp(input=lambda g, input: -g * (log(input) + 1), latex=r"-g\,(\ln x + 1)")
 
 
 @elementwise(method=False, dtypes="bif", node="SpecialXlog1PyBackward0")
-def xlog1py(xp: Any, input: Array, other: Array) -> Array:
+def xlog1py(xp: Namespace, input: Array, other: Array) -> Array:
     """y = a · ln(1 + b), and 0 where a is 0, whatever b is (unless it is NaN).
 
     >>> edutorch.special.xlog1py(tensor([0.0, 1.0]), tensor([-1.0, 1.0]))

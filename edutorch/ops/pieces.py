@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import multi_view
 from ..core.shapes import normal_dim
 from ..errors import ShapeError
 
 
 @multi_view
-def split(xp: Any, input: Array, split_size: int, dim: int = 0) -> tuple[Array, ...]:
+def split(xp: Namespace, input: Array, split_size: int, dim: int = 0) -> tuple[Array, ...]:
     """Split along an axis into chunks of one size; the last may be smaller.
 
     >>> split(tensor([1, 2, 3]), 2)
@@ -35,7 +35,7 @@ split.vjp(input=lambda g, dim: cat(g, dim), latex=r"\mathrm{cat}(g_0, g_1, \dots
 
 @multi_view(public="split split_with_sizes")
 def split_with_sizes(
-    xp: Any, input: Array, split_sizes: Sequence[int], dim: int = 0
+    xp: Namespace, input: Array, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Array, ...]:
     """Split along an axis into chunks of the given sizes.
 
@@ -63,7 +63,7 @@ split_with_sizes.vjp(input=lambda g, dim: cat(g, dim), latex=r"\mathrm{cat}(g_0,
 
 
 @multi_view
-def unbind(xp: Any, input: Array, dim: int = 0) -> tuple[Array, ...]:
+def unbind(xp: Namespace, input: Array, dim: int = 0) -> tuple[Array, ...]:
     """All slices along an axis, which disappears.
 
     >>> unbind(tensor([[1, 2], [3, 4]]))

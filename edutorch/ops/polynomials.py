@@ -20,9 +20,8 @@ Paper: Abramowitz and Stegun, 22.7 (the recurrences), 22.3.15 (V and W: DLMF 18.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from ..errors import InvalidValueError
 from .special_common import in_float64
@@ -41,7 +40,7 @@ CHECK_EVERY = 64
 
 
 def evaluate_recurrence(
-    xp: Any, x: Array, n: Array, first: Array, step: Step, name: str = "polynomial"
+    xp: Namespace, x: Array, n: Array, first: Array, step: Step, name: str = "polynomial"
 ) -> Array:
     """p of degree n, where p₁ is `first` and `step(x, k, pₖ, pₖ₋₁)` is pₖ₊₁; `name` for errors."""
     n = xp.where(xp.isfinite(n), xp.trunc(n), -1.0)
@@ -70,7 +69,7 @@ CLOSED_FORM_DEGREE = 1000
 fewer roundings than the recurrence."""
 
 
-def chebyshev(xp: Any, x: Array, n: Array, first: Array, kind: str) -> Array:
+def chebyshev(xp: Namespace, x: Array, n: Array, first: Array, kind: str) -> Array:
     """Chebyshev's polynomial T, U, V or W of degree n, whose p₁ is `first`."""
     n = xp.where(xp.isfinite(n), xp.trunc(n), -1.0)
     low = evaluate_recurrence(xp, x, xp.minimum(n, CLOSED_FORM_DEGREE), first, chebyshev_step)
@@ -79,7 +78,7 @@ def chebyshev(xp: Any, x: Array, n: Array, first: Array, kind: str) -> Array:
     return xp.where(n > CLOSED_FORM_DEGREE, chebyshev_by_angle(xp, x, n, kind), low)
 
 
-def chebyshev_by_angle(xp: Any, x: Array, n: Array, kind: str) -> Array:
+def chebyshev_by_angle(xp: Namespace, x: Array, n: Array, kind: str) -> Array:
     """Chebyshev's polynomial of a high degree, where x = cos θ or ± cosh θ."""
     size = xp.abs(x)
     far = size > 1
@@ -114,7 +113,7 @@ def chebyshev_step(x: Array, k: int, now: Array, before: Array) -> Array:
 
 @polynomial
 @in_float64
-def chebyshev_polynomial_t(xp: Any, x: Array, n: Array) -> Array:
+def chebyshev_polynomial_t(xp: Namespace, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the first kind: Tₙ(cos θ) = cos(nθ).
 
     >>> edutorch.special.chebyshev_polynomial_t(tensor([0.5, 2.0]), 3)
@@ -125,7 +124,7 @@ def chebyshev_polynomial_t(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def chebyshev_polynomial_u(xp: Any, x: Array, n: Array) -> Array:
+def chebyshev_polynomial_u(xp: Namespace, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the second kind: Uₙ(cos θ) = sin((n+1)θ) / sin θ.
 
     >>> edutorch.special.chebyshev_polynomial_u(tensor([0.5, 2.0]), 3)
@@ -136,7 +135,7 @@ def chebyshev_polynomial_u(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def chebyshev_polynomial_v(xp: Any, x: Array, n: Array) -> Array:
+def chebyshev_polynomial_v(xp: Namespace, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the third kind: Vₙ(cos θ) = cos((n+½)θ) / cos(θ/2).
 
     >>> edutorch.special.chebyshev_polynomial_v(tensor([0.5, 2.0]), 3)
@@ -147,7 +146,7 @@ def chebyshev_polynomial_v(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
+def chebyshev_polynomial_w(xp: Namespace, x: Array, n: Array) -> Array:
     """Chebyshev's polynomial of the fourth kind: Wₙ(cos θ) = sin((n+½)θ) / sin(θ/2).
 
     >>> edutorch.special.chebyshev_polynomial_w(tensor([0.5, 2.0]), 3)
@@ -158,7 +157,7 @@ def chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def shifted_chebyshev_polynomial_t(xp: Any, x: Array, n: Array) -> Array:
+def shifted_chebyshev_polynomial_t(xp: Namespace, x: Array, n: Array) -> Array:
     """The shifted Chebyshev polynomial on [0, 1]: Tₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_t(tensor([0.5, 2.0]), 2)
@@ -169,7 +168,7 @@ def shifted_chebyshev_polynomial_t(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def shifted_chebyshev_polynomial_u(xp: Any, x: Array, n: Array) -> Array:
+def shifted_chebyshev_polynomial_u(xp: Namespace, x: Array, n: Array) -> Array:
     """The shifted Chebyshev polynomial on [0, 1]: Uₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_u(tensor([0.5, 2.0]), 2)
@@ -180,7 +179,7 @@ def shifted_chebyshev_polynomial_u(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def shifted_chebyshev_polynomial_v(xp: Any, x: Array, n: Array) -> Array:
+def shifted_chebyshev_polynomial_v(xp: Namespace, x: Array, n: Array) -> Array:
     """The shifted Chebyshev polynomial on [0, 1]: Vₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_v(tensor([0.5, 2.0]), 2)
@@ -191,7 +190,7 @@ def shifted_chebyshev_polynomial_v(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def shifted_chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
+def shifted_chebyshev_polynomial_w(xp: Namespace, x: Array, n: Array) -> Array:
     """The shifted Chebyshev polynomial on [0, 1]: Wₙ(2x - 1).
 
     >>> edutorch.special.shifted_chebyshev_polynomial_w(tensor([0.5, 2.0]), 2)
@@ -202,7 +201,7 @@ def shifted_chebyshev_polynomial_w(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def hermite_polynomial_h(xp: Any, x: Array, n: Array) -> Array:
+def hermite_polynomial_h(xp: Namespace, x: Array, n: Array) -> Array:
     """The physicist's Hermite polynomial: H₂ = 4x² - 2.
 
     >>> edutorch.special.hermite_polynomial_h(tensor([0.5, 2.0]), 2)
@@ -215,7 +214,7 @@ def hermite_polynomial_h(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def hermite_polynomial_he(xp: Any, x: Array, n: Array) -> Array:
+def hermite_polynomial_he(xp: Namespace, x: Array, n: Array) -> Array:
     """The probabilist's Hermite polynomial: He₂ = x² - 1.
 
     >>> edutorch.special.hermite_polynomial_he(tensor([0.5, 2.0]), 2)
@@ -226,7 +225,7 @@ def hermite_polynomial_he(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def laguerre_polynomial_l(xp: Any, x: Array, n: Array) -> Array:
+def laguerre_polynomial_l(xp: Namespace, x: Array, n: Array) -> Array:
     """The Laguerre polynomial: L₂ = ½ (x² - 4x + 2).
 
     >>> edutorch.special.laguerre_polynomial_l(tensor([0.5, 2.0]), 2)
@@ -241,7 +240,7 @@ def laguerre_polynomial_l(xp: Any, x: Array, n: Array) -> Array:
 
 @polynomial
 @in_float64
-def legendre_polynomial_p(xp: Any, x: Array, n: Array) -> Array:
+def legendre_polynomial_p(xp: Namespace, x: Array, n: Array) -> Array:
     """The Legendre polynomial: P₂ = ½ (3x² - 1).
 
     >>> edutorch.special.legendre_polynomial_p(tensor([0.5, 2.0]), 2)

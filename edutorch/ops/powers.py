@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from ..errors import DTypeError
 
@@ -18,7 +18,7 @@ from ..errors import DTypeError
     node="PowBackward0 if exponent.__class__ is not Tensor else "
     "PowBackward1 if input.__class__ is Tensor else PowBackward2",
 )
-def pow(xp: Any, input: Array, exponent: Array) -> Array:
+def pow(xp: Namespace, input: Array, exponent: Array) -> Array:
     """The power: y = input ** exponent.
 
     Integers to the power of a tensor of integers stay integers, truncated towards 0.
@@ -43,12 +43,12 @@ def pow(xp: Any, input: Array, exponent: Array) -> Array:
     return y.astype(bool) if bools else y
 
 
-def truncated_power(xp: Any, input: Any, exponent: Array) -> Array:
+def truncated_power(xp: Namespace, input: Any, exponent: Array) -> Array:
     """Integer powers with exponents that may be negative: 2⁻¹ is truncated to 0, (-1)⁻³ is -1."""
     return input ** xp.abs(exponent) * ((exponent >= 0) | (xp.abs(input) == 1))
 
 
-def fast_power(xp: Any, input: Any, exponent: Any) -> Any:
+def fast_power(xp: Namespace, input: Any, exponent: Any) -> Any:
     """Return a ten times faster function for x³ or √x; None for other powers."""
     if exponent.__class__ is ndarray and not exponent.ndim:
         exponent = exponent.item()

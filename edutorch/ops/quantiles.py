@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backends
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -172,7 +172,7 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
     public="median nanmedian",
     node="NanmedianBackward0 if skips_nan else MedianBackward0",
 )
-def median_forward(xp: Any, input: Array, skips_nan: bool) -> Array:
+def median_forward(xp: Namespace, input: Array, skips_nan: bool) -> Array:
     """The median of all elements: see `median`. NaN for an empty tensor."""
     if not input.size:
         return xp.full((), empty_median(input.dtype)).astype(input.dtype)

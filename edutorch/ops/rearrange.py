@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.device import backend_for
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.allocation import check_memory
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -22,7 +22,7 @@ from .creation import require_strided, wrap_new
 
 
 @op(linear=True)
-def flip(xp: Any, input: Array, dims: Sequence[int]) -> Array:
+def flip(xp: Namespace, input: Array, dims: Sequence[int]) -> Array:
     """The order along some axes reversed.
 
     >>> flip(tensor([1, 2, 3]), (0,))
@@ -39,7 +39,7 @@ flip.vjp(input=lambda g, dims: flip(g, dims), latex=r"\mathrm{flip}(g)")
 
 
 @op(linear=True)
-def roll(xp: Any, input: Array, shifts: Any, dims: Any = None) -> Array:
+def roll(xp: Namespace, input: Array, shifts: Any, dims: Any = None) -> Array:
     """Elements shifted cyclically along axes.
 
     >>> roll(tensor([1, 2, 3]), 1)
@@ -64,7 +64,7 @@ roll.vjp(
 
 
 @op(linear=True, out=True)
-def tril(xp: Any, input: Array, diagonal: int = 0) -> Array:
+def tril(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     """The lower triangle of each matrix; zeros above the diagonal.
 
     >>> tril(tensor([[1, 2], [3, 4]]))
@@ -84,7 +84,7 @@ tril.vjp(input=lambda g, diagonal: tril(g, diagonal), latex=r"\mathrm{tril}(g)")
 
 
 @op(linear=True, out=True)
-def triu(xp: Any, input: Array, diagonal: int = 0) -> Array:
+def triu(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     """The upper triangle of each matrix; zeros below the diagonal.
 
     >>> triu(tensor([[1, 2], [3, 4]]))
@@ -99,7 +99,7 @@ triu.vjp(input=lambda g, diagonal: triu(g, diagonal), latex=r"\mathrm{triu}(g)")
 
 
 @op(linear=True)
-def repeat(xp: Any, input: Array, repeats: Sequence[int]) -> Array:
+def repeat(xp: Namespace, input: Array, repeats: Sequence[int]) -> Array:
     """The tensor repeated along each axis (new axes come first).
 
     >>> repeat(tensor([1, 2]), (2, 2))
@@ -262,7 +262,9 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 
 @op(linear=True)
-def diag_embed(xp: Any, input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Array:
+def diag_embed(
+    xp: Namespace, input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1
+) -> Array:
     """Matrices of zeros with the last axis of `input` on their diagonals.
 
     >>> diag_embed(tensor([1, 2]))

@@ -12,7 +12,7 @@ from typing import Any
 from numpy import isnan, ndarray
 
 from .. import dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import reduction
 from ..core.precision import LONG, add_up, is_half, to_float32
 from ..core.tensor import array_of
@@ -49,7 +49,7 @@ def sum_dtype(input: Array, dtype: Any) -> Any:
 
 @reduction(node="SumBackward0 if dim is None else SumBackward1")
 def sum(
-    xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
     """The sum over `dim`: y = Σ x.
 
@@ -66,7 +66,7 @@ def sum(
     return accumulate_sum(xp, input.astype(result_dtype), dim, keepdim).astype(result_dtype)
 
 
-def accumulate_sum(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
+def accumulate_sum(xp: Namespace, input: Array, dim: Dims, keepdim: bool) -> Array:
     """Σ x: integers as int64, so that they do not overflow; 16-bit floats accumulated in
     float32, because a large partial sum would absorb further elements."""
     if input.dtype.itemsize == 2 and input.dtype.kind not in "iu":
@@ -80,7 +80,7 @@ sum.vjp(input=lambda g, input_shape: expand(g, input_shape), latex=r"g\ \text{to
 
 @reduction(node="MeanBackward0 if dim is None else MeanBackward1")
 def mean(
-    xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
     """The average over `dim`: y = Σ x / n.
 
@@ -95,7 +95,7 @@ def mean(
     return mean_of(xp, input, dim, keepdim)
 
 
-def mean_of(xp: Any, input: Array, dim: Dims, keepdim: bool) -> Array:
+def mean_of(xp: Namespace, input: Array, dim: Dims, keepdim: bool) -> Array:
     return add_up(xp, input, dim, keepdim) / reduced_count(input.shape, dim)
 
 
@@ -107,7 +107,7 @@ mean.vjp(
 
 @reduction(node="ProdBackward0 if dim is None else ProdBackward1")
 def prod(
-    xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
     """The product over `dim`: y = Π x.
 
@@ -149,7 +149,7 @@ def product_of_others(input: Any, dim: Dims) -> Any:
 
 
 @reduction(dtypes="bif", out="exact")
-def amax(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+def amax(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """The maximum over `dim`; equal elements share the gradient evenly.
 
     NaN propagates, and the NaN elements share the gradient. (PyTorch's gradient is all NaN.)
@@ -164,7 +164,7 @@ amax.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"
 
 
 @reduction(dtypes="bif", out="exact")
-def amin(xp: Any, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
+def amin(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> Array:
     """The minimum over `dim`; equal elements share the gradient evenly, as in `amax`.
 
     >>> amin(tensor([[1.0, 5.0], [3.0, 2.0]]), 1)
@@ -186,7 +186,7 @@ def share_evenly(g: Any, y: Any, input: Any, dim: Dims) -> Any:
 
 
 @reduction(promotion="float")
-def logsumexp(xp: Any, input: Array, dim: Dims, keepdim: bool = False) -> Array:
+def logsumexp(xp: Namespace, input: Array, dim: Dims, keepdim: bool = False) -> Array:
     """log Σ exp(x) over `dim`, without overflow: the maximum is subtracted first.
 
     Where all x are -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
@@ -215,7 +215,7 @@ def replace_neg_inf(y: Any) -> Any:
 
 
 @reduction(out="exact")
-def all(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+def all(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """Whether all elements are true (nonzero).
 
     >>> all(tensor([True, False]))
@@ -230,7 +230,7 @@ def as_truth_dtype(result: Array, input: Array) -> Array:
 
 
 @reduction(out="exact")
-def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
+def any(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """Whether at least one element is true (nonzero).
 
     >>> any(tensor([True, False]))
@@ -240,7 +240,7 @@ def any(xp: Any, input: Array, dim: Dims = None, keepdim: bool = False) -> Array
 
 
 @reduction(dtypes="if", out="exact")
-def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+def argmax(xp: Namespace, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the maximum along `dim`, or in the flattened tensor.
 
     >>> argmax(tensor([1.0, 5.0, 3.0]))
@@ -250,7 +250,7 @@ def argmax(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False)
 
 
 @reduction(dtypes="if", out="exact")
-def argmin(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
+def argmin(xp: Namespace, input: Array, dim: int | None = None, keepdim: bool = False) -> Array:
     """The index of the minimum along `dim`, or in the flattened tensor.
 
     >>> argmin(tensor([1.0, 5.0, 0.0]))
@@ -260,7 +260,7 @@ def argmin(xp: Any, input: Array, dim: int | None = None, keepdim: bool = False)
 
 
 @reduction
-def count_nonzero(xp: Any, input: Array, dim: Dims = None) -> Array:
+def count_nonzero(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     """The number of nonzero elements.
 
     >>> count_nonzero(tensor([1, 0, 2]))

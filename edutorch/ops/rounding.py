@@ -6,15 +6,14 @@ These functions are piecewise constant, so their gradient is 0.
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from ..dtypes import finfo, of
 
 
 @elementwise(promotion="none", dtypes="bif")
-def sign(xp: Any, input: Array) -> Array:
+def sign(xp: Namespace, input: Array) -> Array:
     """The sign: -1, 0 or 1 (0 for NaN). Its gradient is 0.
 
     >>> sign(tensor([3.0, 0.0, -0.1]))
@@ -29,7 +28,7 @@ sign.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", dtypes="if")
-def floor(xp: Any, input: Array) -> Array:
+def floor(xp: Namespace, input: Array) -> Array:
     """The largest integer not above. Its gradient is 0.
 
     >>> floor(tensor([1.7, -1.2]))
@@ -42,7 +41,7 @@ floor.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", dtypes="if")
-def ceil(xp: Any, input: Array) -> Array:
+def ceil(xp: Namespace, input: Array) -> Array:
     """The smallest integer not below. Its gradient is 0.
 
     >>> ceil(tensor([1.2, -1.7]))
@@ -55,7 +54,7 @@ ceil.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", dtypes="if", node="RoundBackward1 if decimals else RoundBackward0")
-def round(xp: Any, input: Array, *, decimals: int = 0) -> Array:
+def round(xp: Namespace, input: Array, *, decimals: int = 0) -> Array:
     """The nearest integer, halves to even. Its gradient is 0.
 
     >>> round(tensor([0.5, 1.5, 2.4]))
@@ -70,7 +69,7 @@ round.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", dtypes="if")
-def trunc(xp: Any, input: Array) -> Array:
+def trunc(xp: Namespace, input: Array) -> Array:
     """The integer part. Its gradient is 0.
 
     >>> trunc(tensor([1.7, -1.7]))
@@ -83,7 +82,7 @@ trunc.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
 @elementwise(promotion="none", dtypes="f")
-def frac(xp: Any, input: Array) -> Array:
+def frac(xp: Namespace, input: Array) -> Array:
     """The fractional part: y = x - trunc(x).
 
     >>> frac(tensor([1.5, -1.25]))
@@ -97,7 +96,7 @@ frac.vjp(input=lambda g: g, latex=r"g")
 
 @elementwise(promotion="none")
 def nan_to_num(
-    xp: Any,
+    xp: Namespace,
     input: Array,
     nan: float = 0.0,
     posinf: float | None = None,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import backends
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import op
 from ..core.shapes import normal_dim
 from .gather_scatter import (
@@ -28,7 +28,7 @@ REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 @op(promotion="same", accumulates=True, out=True)
 def scatter_reduce(
-    xp: Any, input: Array, dim: int, index: Index, src: Array, reduce: str, *,
+    xp: Namespace, input: Array, dim: int, index: Index, src: Array, reduce: str, *,
     include_self: bool = True,
 ) -> Array:  # fmt: skip
     """A copy of `input` with src reduced at its positions: sum, prod, mean, amax, amin.
@@ -62,7 +62,7 @@ def scatter_reduce(
 
 
 def scatter_sum(
-    xp: Any, y: Array, index: Any, src: Array, average: bool, include_self: bool
+    xp: Namespace, y: Array, index: Any, src: Array, average: bool, include_self: bool
 ) -> Array:
     """Sum `src` at its positions; for a mean, divide by the number of summands."""
     counts = xp.ones(y.shape, "int64")
@@ -79,7 +79,7 @@ def scatter_sum(
 
 
 def combine_duplicates(
-    xp: Any, positions: Array, values: Array, combine: Any
+    xp: Namespace, positions: Array, values: Array, combine: Any
 ) -> tuple[Array, Array]:
     """Combine the values of equal positions pairwise until the positions are unique."""
     order = xp.argsort(positions, kind="stable")

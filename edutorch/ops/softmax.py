@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..backends.reference_mode import slot
 from ..core.fast.lazy_gradients import OneHotGradient
 from ..core.op import op
@@ -15,7 +15,7 @@ LOG_SOFTMAX_KERNEL = slot("softmax.log_softmax_spots", min_size=256)
 
 
 @op(promotion="float", dtypes="f", out=True)
-def softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
+def softmax(xp: Namespace, input: Array, dim: int, dtype: Any = None) -> Array:
     """Softmax: positive values that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
 
     The maximum is subtracted first, which keeps exp from overflowing.
@@ -42,7 +42,7 @@ softmax.vjp(
 
 
 @op(promotion="float", dtypes="f", out=True)
-def log_softmax(xp: Any, input: Array, dim: int, dtype: Any = None) -> Array:
+def log_softmax(xp: Namespace, input: Array, dim: int, dtype: Any = None) -> Array:
     """The logarithm of softmax, accurate where softmax itself would round to 0.
 
     y = x - log Σ exp(x)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -19,7 +19,7 @@ from .linalg_common import check_matrix, matrix_transpose, singular_error, zero_
 
 
 @op(method=False, out=True, node="LinalgInvExBackward0")
-def inv(xp: Any, A: Array) -> Array:
+def inv(xp: Namespace, A: Array) -> Array:
     """The inverse: A⁻¹ A = 1.
 
     Raises: LinAlgError: a matrix is singular.
@@ -42,7 +42,7 @@ inv.vjp(
 
 
 @op(method=False, promotion="same", public="linalg.solve linalg.inv", node="LinalgSolveExBackward0")
-def solve_forward(xp: Any, input: Array, other: Array) -> Array:
+def solve_forward(xp: Namespace, input: Array, other: Array) -> Array:
     """The X with A X = B: see `linalg.solve`."""
     check_matrix("linalg.solve", input, square=True)
     try:
@@ -157,7 +157,7 @@ def solve_ex(
 
 
 @op(method=False, out=True, node="LinalgDetBackward0")
-def det(xp: Any, A: Array) -> Array:
+def det(xp: Namespace, A: Array) -> Array:
     """The determinant.
 
     >>> edutorch.linalg.det(tensor([[2.0, 1.0], [0.0, 4.0]]))
@@ -228,7 +228,7 @@ det.vjp(
     public="linalg.slogdet linalg.det logdet det slogdet",
     node="LinalgSlogdetBackward0",
 )
-def slogdet_forward(xp: Any, input: Array) -> tuple[Array, Array]:
+def slogdet_forward(xp: Namespace, input: Array) -> tuple[Array, Array]:
     """log det A = log |det A| + i · angle (real: without the angle), and the sign of det A."""
     check_matrix("linalg.slogdet", input, square=True)
     sign, logarithm = lapack(xp, "slogdet", input)

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import name_node, recorded_as
 from ..core.op import op
@@ -33,7 +33,7 @@ def scatter_gradient(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> 
     node="SortBackward0",
 )
 def sort_forward(
-    xp: Any, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
+    xp: Namespace, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> tuple[Array, Array]:
     """The sorted elements along `dim`, and their indices: see `sort`."""
     dim = normal_dim("sort", dim, input.ndim)
@@ -62,7 +62,7 @@ sort_forward.vjp(
     node="MaxBackward0 if largest else MinBackward0",
 )
 def minmax_dim(
-    xp: Any, input: Array, dim: int, keepdim: bool, largest: bool
+    xp: Namespace, input: Array, dim: int, keepdim: bool, largest: bool
 ) -> tuple[Array, Array]:
     """The maximum or minimum along `dim`, and its index: see `max` and `min`."""
     name = "max" if largest else "min"

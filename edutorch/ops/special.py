@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from .special_common import exp_of_minus_square, in_float64, power_series
 
@@ -51,7 +50,7 @@ def series_coefficients(terms: int) -> list[float]:
 
 
 @elementwise(dtypes="bif")
-def erf(xp: Any, input: Array) -> Array:
+def erf(xp: Namespace, input: Array) -> Array:
     """The error function: y = 2/√π ∫₀ˣ exp(-t²) dt.
 
     >>> erf(tensor([0.0, 1.0]))
@@ -82,7 +81,7 @@ def asymptotic_coefficients(terms: int = 36) -> list[float]:
     return coefficients
 
 
-def scaled_erfc(xp: Any, x: Array) -> Array:
+def scaled_erfc(xp: Namespace, x: Array) -> Array:
     """erfc(x) eˣ² for x ≥ 0, in float64: interpolated up to 6, an asymptotic series beyond."""
     near, far = xp.minimum(x, LARGE), xp.maximum(x, LARGE)
     away = power_series(1 / (far * far), asymptotic_coefficients()) / (far * math.sqrt(math.pi))
@@ -91,7 +90,7 @@ def scaled_erfc(xp: Any, x: Array) -> Array:
 
 @elementwise(dtypes="bif")
 @in_float64
-def erfc(xp: Any, input: Array) -> Array:
+def erfc(xp: Namespace, input: Array) -> Array:
     """The complementary error function: y = 1 - erf(x), accurate also where it is tiny.
 
     >>> erfc(tensor([0.0, 1.0]))
@@ -110,7 +109,7 @@ erfc.vjp(
 
 
 @elementwise(dtypes="bif")
-def erfinv(xp: Any, input: Array) -> Array:
+def erfinv(xp: Namespace, input: Array) -> Array:
     """The inverse of `erf`: ∞ at 1, NaN beyond.
 
     Winitzki's formula is accurate to two digits; each of Halley's steps triples them.
@@ -138,7 +137,7 @@ erfinv.vjp(
 
 
 @elementwise(dtypes="bif")
-def xlogy(xp: Any, input: Array, other: Array) -> Array:
+def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
     """y = a · log(b), and 0 where a is 0, whatever b is.
 
     >>> xlogy(tensor([0.0, 1.0]), tensor([0.0, math.e]))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..errors import GradientError
 
 
@@ -29,7 +29,7 @@ def in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
     arrays = [parameter.name for parameter in parameters if "Array" in str(parameter.annotation)]
 
     @functools.wraps(forward)
-    def wide(xp: Any, *arguments: Any, **named: Any) -> Any:
+    def wide(xp: Namespace, *arguments: Any, **named: Any) -> Any:
         bound = {**dict(zip(names, arguments, strict=False)), **named}
         dtype = next(bound[name].dtype for name in arrays if hasattr(bound[name], "dtype"))
         for name in arrays:
@@ -63,7 +63,7 @@ def power_series(x: Array, coefficients: Sequence[float]) -> Array:
     return total
 
 
-def exp_of_minus_square(xp: Any, x: Array) -> Array:
+def exp_of_minus_square(xp: Namespace, x: Array) -> Array:
     """exp(-x²), accurate also for large x, where the rounding of x² would cost digits.
 
     x is split into a coarse part, whose square is exact, and a small rest.

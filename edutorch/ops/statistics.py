@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import reduction
@@ -23,7 +23,7 @@ from .reduction import Dims, check_inexact, mean_of, reduced_count, share_evenly
 
 @reduction(method=False)
 def var(
-    xp: Any, input: Array, dim: Dims = None, keepdim: bool = False, *, correction: float = 1
+    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, correction: float = 1
 ) -> Array:
     """The variance: the mean squared distance from the mean, over n - correction.
 
@@ -63,7 +63,7 @@ def divide_or_inf(a: float, b: float) -> float:
 
 @reduction(promotion="float", method=False, node="LinalgVectorNormBackward0")
 def vector_norm(
-    xp: Any, input: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False
+    xp: Namespace, input: Array, ord: float = 2, dim: Dims = None, keepdim: bool = False
 ) -> Array:
     """The p-norm: y = (Σ |x|ᵖ)^(1/p) with p = ord; ∞: the largest |x|, 0: the number of x ≠ 0.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
@@ -22,7 +22,7 @@ from .linalg_common import check_matrix, matrix_transpose
     node="LinalgSolveTriangularBackward0",
 )
 def solve_triangular_forward(
-    xp: Any, input: Array, other: Array, upper: bool, unitriangular: bool
+    xp: Namespace, input: Array, other: Array, upper: bool, unitriangular: bool
 ) -> Array:
     """The X with A X = B for a triangular A, by substitution: see `linalg.solve_triangular`.
 

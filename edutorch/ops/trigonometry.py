@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 
 
 @elementwise
-def sin(xp: Any, input: Array) -> Array:
+def sin(xp: Namespace, input: Array) -> Array:
     """The sine of an angle in radians.
 
     >>> sin(tensor([0.0, 1.0]))
@@ -23,7 +23,7 @@ sin.vjp(input=lambda g, input: g * cos(input), latex=r"g \cos x")
 
 
 @elementwise
-def cos(xp: Any, input: Array) -> Array:
+def cos(xp: Namespace, input: Array) -> Array:
     """The cosine of an angle in radians.
 
     >>> cos(tensor([0.0, 1.0]))
@@ -36,7 +36,7 @@ cos.vjp(input=lambda g, input: -g * sin(input), latex=r"-g \sin x")
 
 
 @elementwise
-def tan(xp: Any, input: Array) -> Array:
+def tan(xp: Namespace, input: Array) -> Array:
     """The tangent of an angle in radians.
 
     >>> tan(tensor([0.0, 1.0]))
@@ -49,7 +49,7 @@ tan.vjp(input=lambda g, y: g * (1 + y * y), latex=r"g\,(1+y^2)")
 
 
 @elementwise
-def asin(xp: Any, input: Array) -> Array:
+def asin(xp: Namespace, input: Array) -> Array:
     """The inverse sine, from -π/2 to π/2.
 
     >>> asin(tensor([0.0, 1.0]))
@@ -62,7 +62,7 @@ asin.vjp(input=lambda g, input: g * rsqrt(1 - input * input), latex=r"\frac{g}{\
 
 
 @elementwise
-def acos(xp: Any, input: Array) -> Array:
+def acos(xp: Namespace, input: Array) -> Array:
     """The inverse cosine, from 0 to π.
 
     >>> acos(tensor([1.0, 0.0]))
@@ -75,7 +75,7 @@ acos.vjp(input=lambda g, input: -g * rsqrt(1 - input * input), latex=r"-\frac{g}
 
 
 @elementwise
-def atan(xp: Any, input: Array) -> Array:
+def atan(xp: Namespace, input: Array) -> Array:
     """The inverse tangent, from -π/2 to π/2.
 
     >>> atan(tensor([0.0, 1.0]))
@@ -88,7 +88,7 @@ atan.vjp(input=lambda g, input: g / (1 + input * input), latex=r"\frac{g}{1+x^2}
 
 
 @elementwise
-def tanh(xp: Any, input: Array) -> Array:
+def tanh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic tangent, from -1 to 1: y = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ).
 
     >>> tanh(tensor([0.0, 1.0]))
@@ -101,7 +101,7 @@ tanh.vjp(input=lambda g, y: g * (1 - y * y), latex=r"g\,(1-y^2)")
 
 
 @elementwise
-def sinh(xp: Any, input: Array) -> Array:
+def sinh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic sine: y = (eˣ - e⁻ˣ) / 2.
 
     >>> sinh(tensor([0.0, 1.0]))
@@ -114,7 +114,7 @@ sinh.vjp(input=lambda g, input: g * cosh(input), latex=r"g \cosh x")
 
 
 @elementwise
-def cosh(xp: Any, input: Array) -> Array:
+def cosh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic cosine: y = (eˣ + e⁻ˣ) / 2.
 
     >>> cosh(tensor([0.0, 1.0]))
@@ -127,7 +127,7 @@ cosh.vjp(input=lambda g, input: g * sinh(input), latex=r"g \sinh x")
 
 
 @elementwise
-def asinh(xp: Any, input: Array) -> Array:
+def asinh(xp: Namespace, input: Array) -> Array:
     """The inverse hyperbolic sine.
 
     >>> asinh(tensor([0.0, 1.0]))
@@ -140,7 +140,7 @@ asinh.vjp(input=lambda g, input: g * rsqrt(input * input + 1), latex=r"\frac{g}{
 
 
 @elementwise
-def acosh(xp: Any, input: Array) -> Array:
+def acosh(xp: Namespace, input: Array) -> Array:
     """The inverse hyperbolic cosine, not negative; NaN below 1.
 
     >>> acosh(tensor([1.0, 2.0]))
@@ -158,7 +158,7 @@ acosh.vjp(
 
 
 @elementwise
-def atanh(xp: Any, input: Array) -> Array:
+def atanh(xp: Namespace, input: Array) -> Array:
     """The inverse hyperbolic tangent.
 
     >>> atanh(tensor([0.0, 0.5]))
@@ -171,7 +171,7 @@ atanh.vjp(input=lambda g, input: g / (1 - input * input), latex=r"\frac{g}{1-x^2
 
 
 @elementwise
-def sinc(xp: Any, input: Array) -> Array:
+def sinc(xp: Namespace, input: Array) -> Array:
     """y = sin(πx) / (πx), and 1 at 0.
 
     >>> sinc(tensor([0.0, 0.5]))
@@ -208,7 +208,7 @@ sinc.vjp(
 
 
 @elementwise(dtypes="bif", node="Deg2RadBackward0")
-def deg2rad(xp: Any, input: Array) -> Array:
+def deg2rad(xp: Namespace, input: Array) -> Array:
     """Degrees as radians: y = π x / 180.
 
     >>> deg2rad(tensor([180.0]))
@@ -221,7 +221,7 @@ deg2rad.vjp(input=lambda g: g * (math.pi / 180), latex=r"\tfrac{\pi}{180}\,g")
 
 
 @elementwise(dtypes="bif", node="Rad2DegBackward0")
-def rad2deg(xp: Any, input: Array) -> Array:
+def rad2deg(xp: Namespace, input: Array) -> Array:
     """Radians as degrees: y = 180 x / π.
 
     >>> rad2deg(tensor([math.pi]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backends
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.precision import to_float32
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor, wrap
@@ -67,7 +67,7 @@ def unique_consecutive(
     return pack_results(values, inverse, counts, return_inverse, return_counts)
 
 
-def sort_slices(xp: Any, array: Array, dim: int) -> Array:
+def sort_slices(xp: Namespace, array: Array, dim: int) -> Array:
     """Return the indices that sort the slices along `dim` lexicographically."""
     n = array.shape[dim]
     columns = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)
@@ -79,7 +79,7 @@ def sort_slices(xp: Any, array: Array, dim: int) -> Array:
     return order
 
 
-def find_runs(xp: Any, array: Array, dim: int) -> tuple[Array, Array, Array]:
+def find_runs(xp: Namespace, array: Array, dim: int) -> tuple[Array, Array, Array]:
     """Return the start of each run of equal slices, the run of each slice, and the run lengths."""
     n = array.shape[dim]
     rows = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.view_tracking import layout_of
 from ..core.op import movement
 from ..core.shapes import as_int, normal_dim
@@ -22,7 +22,7 @@ from ..errors import DimError, DTypeError, ShapeError
 
 
 @movement(node="ViewBackward0")
-def reshape(xp: Any, input: Array, shape: Sequence[int]) -> Array:
+def reshape(xp: Namespace, input: Array, shape: Sequence[int]) -> Array:
     """The elements in row-major order in another shape; one size may be -1 (inferred).
 
     >>> reshape(arange(6), (2, -1))
@@ -55,7 +55,7 @@ def size_mismatch(name: str, input: Array, shape: Sequence[int]) -> ShapeError:
 
 
 @movement
-def view(xp: Any, input: Array, shape: Sequence[int]) -> Array:
+def view(xp: Namespace, input: Array, shape: Sequence[int]) -> Array:
     """Like `reshape`, but never a copy.
 
     Raises: ShapeError: the strides do not allow it; `reshape` would copy.
@@ -87,7 +87,7 @@ def reshape_view(input: Array, shape: Sequence[int]) -> Array:
 
 
 @movement
-def permute(xp: Any, input: Array, dims: Sequence[int]) -> Array:
+def permute(xp: Namespace, input: Array, dims: Sequence[int]) -> Array:
     """The axes in another order: y's axis i is x's axis dims[i].
 
     >>> permute(zeros(2, 3, 4), (2, 0, 1)).shape
@@ -116,7 +116,7 @@ def inverse_permutation(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 @movement
-def transpose(xp: Any, input: Array, dim0: int, dim1: int) -> Array:
+def transpose(xp: Namespace, input: Array, dim0: int, dim1: int) -> Array:
     """Two axes exchanged.
 
     >>> transpose(tensor([[1, 2], [3, 4]]), 0, 1)
@@ -134,7 +134,7 @@ transpose.vjp(input=lambda g, dim0, dim1: transpose(g, dim0, dim1), latex=r"g^\t
 
 
 @movement
-def t(xp: Any, input: Array) -> Array:
+def t(xp: Namespace, input: Array) -> Array:
     """The transpose of a matrix; a vector stays as it is.
 
     >>> t(tensor([[1, 2], [3, 4]]))
@@ -153,7 +153,7 @@ t.vjp(input=lambda g: t(g), latex=r"g^\top")
 
 
 @movement
-def unsqueeze(xp: Any, input: Array, dim: int) -> Array:
+def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
     """A new axis of size 1 at `dim`.
 
     >>> unsqueeze(tensor([1, 2]), 0)
@@ -170,7 +170,7 @@ unsqueeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mat
     node="SqueezeBackward0 if dim is None else "
     "SqueezeBackward1 if dim.__class__ is int else SqueezeBackward2"
 )
-def squeeze(xp: Any, input: Array, dim: int | tuple[int, ...] | None = None) -> Array:
+def squeeze(xp: Namespace, input: Array, dim: int | tuple[int, ...] | None = None) -> Array:
     """Axes of size 1 removed: all of them, or those in `dim` that have size 1.
 
     >>> squeeze(zeros(1, 2, 1)).shape
@@ -187,7 +187,7 @@ squeeze.vjp(input=lambda g, input_shape: reshape(g, input_shape), latex=r"\mathr
 
 
 @movement
-def expand(xp: Any, input: Array, size: Sequence[int]) -> Array:
+def expand(xp: Namespace, input: Array, size: Sequence[int]) -> Array:
     """Expand axes of size 1 (and add leading axes) without copying.
 
     >>> expand(tensor([[1], [2]]), (2, 3))
@@ -216,7 +216,7 @@ expand.vjp(input=lambda g: g, latex=r"\textstyle\sum g\ \text{over stretched axe
 
 
 @movement(node="SliceBackward0")
-def narrow(xp: Any, input: Array, dim: int, start: int, length: int) -> Array:
+def narrow(xp: Namespace, input: Array, dim: int, start: int, length: int) -> Array:
     """The slice of an axis from `start` with `length` elements.
 
     >>> narrow(tensor([1, 2, 3, 4]), 0, 1, 2)
@@ -251,7 +251,7 @@ def scatter_slice(g: Any, shape: Sequence[int], dim: int, start: int, length: in
 
 
 @movement
-def select(xp: Any, input: Array, dim: int, index: int) -> Array:
+def select(xp: Namespace, input: Array, dim: int, index: int) -> Array:
     """One slice of an axis; the axis disappears.
 
     >>> select(tensor([[1, 2], [3, 4]]), 1, 0)
@@ -272,7 +272,7 @@ select.vjp(
 
 
 @movement
-def diagonal(xp: Any, input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+def diagonal(xp: Namespace, input: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
     """The diagonal of the matrices formed by two axes, as a new last axis.
 
     >>> diagonal(tensor([[1, 2], [3, 4]]))

@@ -12,17 +12,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..errors import ArgumentError, DTypeError, ShapeError
 from .creation import creation
 
 
-def sample_points(xp: Any, n: int, symmetric: bool) -> Array:
+def sample_points(xp: Namespace, n: int, symmetric: bool) -> Array:
     """Return `n` sample points from 0 to 1; without the 1, unless `symmetric`."""
     return xp.arange(n) / max(n - 1 if symmetric else n, 1)
 
 
-def sum_of_cosines(xp: Any, count: int, symmetric: bool, weights: Sequence[float]) -> Array:
+def sum_of_cosines(xp: Namespace, count: int, symmetric: bool, weights: Sequence[float]) -> Array:
     """Return w(t) = a₀ - a₁ cos(2πt) + a₂ cos(4πt) - …; a single sample is 1."""
     if count == 1:
         return xp.ones(1)
@@ -33,12 +33,12 @@ def sum_of_cosines(xp: Any, count: int, symmetric: bool, weights: Sequence[float
     return y
 
 
-def triangle(xp: Any, count: int, symmetric: bool) -> Array:
+def triangle(xp: Namespace, count: int, symmetric: bool) -> Array:
     """Return w(t) = 1 - |2t - 1|; a single sample is 1."""
     return xp.ones(1) if count == 1 else 1 - abs(2 * sample_points(xp, count, symmetric) - 1)
 
 
-def kaiser_values(xp: Any, count: int, symmetric: bool, beta: float) -> Array:
+def kaiser_values(xp: Namespace, count: int, symmetric: bool, beta: float) -> Array:
     """Return w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β); a single sample is 1."""
     if count <= 1:
         return xp.ones(count)
@@ -63,7 +63,9 @@ def window_dtype(name: str, count: int, dtype: Any) -> Any:
 
 
 @creation
-def hann_window(xp: Any, window_length: int, periodic: bool = True, *, dtype: Any = None) -> Array:
+def hann_window(
+    xp: Namespace, window_length: int, periodic: bool = True, *, dtype: Any = None
+) -> Array:
     """The Hann window: w(t) = ½ - ½ cos(2πt).
 
     >>> hann_window(4)
@@ -75,7 +77,7 @@ def hann_window(xp: Any, window_length: int, periodic: bool = True, *, dtype: An
 
 @creation
 def hamming_window(
-    xp: Any,
+    xp: Namespace,
     window_length: int,
     periodic: bool = True,
     alpha: float = 0.54,
@@ -94,7 +96,7 @@ def hamming_window(
 
 @creation
 def blackman_window(
-    xp: Any, window_length: int, periodic: bool = True, *, dtype: Any = None
+    xp: Namespace, window_length: int, periodic: bool = True, *, dtype: Any = None
 ) -> Array:
     """The Blackman window: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
 
@@ -107,7 +109,7 @@ def blackman_window(
 
 @creation
 def bartlett_window(
-    xp: Any, window_length: int, periodic: bool = True, *, dtype: Any = None
+    xp: Namespace, window_length: int, periodic: bool = True, *, dtype: Any = None
 ) -> Array:
     """The Bartlett window: w(t) = 1 - |2t - 1|.
 
@@ -120,7 +122,12 @@ def bartlett_window(
 
 @creation
 def kaiser_window(
-    xp: Any, window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None
+    xp: Namespace,
+    window_length: int,
+    periodic: bool = True,
+    beta: float = 12.0,
+    *,
+    dtype: Any = None,
 ) -> Array:
     """The Kaiser window: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from ..errors import ValueRangeError
 from .special_common import bernoulli_numbers, in_float64, refuse_derivative
 
 
-def hurwitz_zeta(xp: Any, s: Array, q: Array) -> Array:
+def hurwitz_zeta(xp: Namespace, s: Array, q: Array) -> Array:
     """Σ (q + k)⁻ˢ over k = 0, 1, …, for s > 1 and q > 0: ten terms, then Euler-Maclaurin.
 
     The rest is ∫ = a¹⁻ˢ / (s - 1), half a term, and Σ B₂ⱼ / (2j)! · s (s+1) … (s+2j-2) a¹⁻ˢ⁻²ʲ,
@@ -31,7 +30,7 @@ def hurwitz_zeta(xp: Any, s: Array, q: Array) -> Array:
 
 @elementwise(method=False, dtypes="bif")
 @in_float64
-def zeta(xp: Any, input: Array, other: Array) -> Array:
+def zeta(xp: Namespace, input: Array, other: Array) -> Array:
     """Hurwitz's zeta function: y = Σ (q + k)⁻ˢ over k = 0, 1, …; Riemann's for q = 1.
 
     NaN for s < 1, ∞ for s = 1 and at q = 0, -1, -2, …; at other negative q only an integer s
@@ -72,7 +71,7 @@ zeta.vjp(
 
 @elementwise(dtypes="bif")
 @in_float64
-def polygamma(xp: Any, input: Array, n: int) -> Array:
+def polygamma(xp: Namespace, input: Array, n: int) -> Array:
     """The n-th derivative of digamma: (-1)ⁿ⁺¹ n! ζ(n + 1, x).
 
     The public function has PyTorch's argument order: `polygamma(n, input)`, `input.polygamma(n)`.

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import dtypes
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros, zeros_like
 from .differentiable import (
@@ -80,7 +81,7 @@ class Adafactor(DifferentiableOptimizer):
         }  # fmt: skip
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         step, lr, (eps1, eps2) = state["step"], learning_rate(group), group["eps"]
         if eps1 is None:
@@ -103,6 +104,6 @@ class Adafactor(DifferentiableOptimizer):
         param -= alpha / max(1.0, rms(xp, change) / group["d"]) * change
 
 
-def rms(xp: Any, values: Any) -> float:
+def rms(xp: Namespace, values: Any) -> float:
     """Return the root mean square of an array."""
     return float(xp.sqrt(xp.mean(values * values)))

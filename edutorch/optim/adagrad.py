@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import full_like
 from .differentiable import (
@@ -93,7 +94,7 @@ class Adagrad(DifferentiableOptimizer):
         return {"step": host_scalar(0), "sum": full_like(param.detach(), start)}
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         lr, total = learning_rate(group), state["sum"]
         grad = apply_weight_decay(group, lr, param, grad)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.tensor import Tensor
 from ..ops import tensor, view_as_real, zeros_like
 from .differentiable import FastDifferentiableOptimizer, apply_weight_decay, learning_rate
@@ -95,7 +95,7 @@ class Adam(FastDifferentiableOptimizer):
         return state
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
     ) -> None:
         """Update one parameter. All intermediate results share one buffer: allocation is slow."""
         beta1, beta2 = group["betas"]
@@ -133,7 +133,12 @@ class Adam(FastDifferentiableOptimizer):
         xp.subtract(param, buffer, out=param)
 
     def update_differentiable(
-        self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
+        self,
+        xp: Namespace,
+        group: dict[str, Any],
+        param: Tensor,
+        grad: Tensor,
+        state: dict[str, Any],
     ) -> None:
         """Update one parameter with recorded ops."""
         lr, (beta1, beta2), steps = learning_rate(group), group["betas"], state["step"]

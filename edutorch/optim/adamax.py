@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
 from .differentiable import (
@@ -76,7 +77,7 @@ class Adamax(DifferentiableOptimizer):
         return {"step": host_scalar(0), "exp_avg": zeros_like(param), "exp_inf": zeros_like(param)}
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         lr, (beta1, beta2) = learning_rate(group), group["betas"]
         m, largest = state["exp_avg"], state["exp_inf"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
 from .differentiable import (
@@ -68,7 +69,7 @@ class ASGD(DifferentiableOptimizer):
         }  # fmt: skip
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         step, average = state["step"], state["ax"]
         eta, mu = state["eta"].item(), state["mu"].item()

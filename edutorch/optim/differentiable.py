@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.precision import is_half, widen
 from ..core.source_location import CodeLocation
 from ..core.tensor import Tensor
@@ -62,7 +62,12 @@ class FastDifferentiableOptimizer(Optimizer):
     """Base of optimizers with a fast `update` for arrays and another one for recorded tensors."""
 
     def update_differentiable(
-        self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
+        self,
+        xp: Namespace,
+        group: dict[str, Any],
+        param: Tensor,
+        grad: Tensor,
+        state: dict[str, Any],
     ) -> None:
         """Do what `update` does, with ops that are recorded."""
         raise NotImplementedError(f"{type(self).__name__} has no rule()")

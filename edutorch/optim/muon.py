@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor, wrap
 from ..ops import zeros_like
 from .differentiable import DifferentiableOptimizer, check_lr, learning_rate
@@ -86,7 +87,7 @@ class Muon(DifferentiableOptimizer):
         return {"momentum_buffer": zeros_like(param)}
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         check(grad.ndim == 2, "Param gradient must be a 2D matrix")
         lr, momentum, average = learning_rate(group), group["momentum"], state["momentum_buffer"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
 from .differentiable import (
@@ -103,7 +104,7 @@ class NAdam(DifferentiableOptimizer):
         }  # fmt: skip
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         step, lr, (beta1, beta2) = state["step"], learning_rate(group), group["betas"]
         m, v, product = state["exp_avg"], state["exp_avg_sq"], state["mu_product"]

@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from typing import Any, Self
 
 from .. import backends
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.argument_checks import check_settings
 from ..core.precision import is_half, to_float32
 from ..core.source_location import CodeLocation, user_location
@@ -142,7 +142,7 @@ class Optimizer(OptimizerHooks):
         return {}
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
     ) -> None:
         """Change the array `param` in place, given its gradient. Every optimizer overrides it."""
         raise NotImplementedError(f"{type(self).__name__} has no update()")
@@ -211,7 +211,7 @@ class Optimizer(OptimizerHooks):
             elif value is not original:
                 array_of(original)[...] = array_of(value)
 
-    def scratch(self, xp: Any, like: Array, number: int = 0) -> Array:
+    def scratch(self, xp: Namespace, like: Array, number: int = 0) -> Array:
         """Return an uninitialized buffer in the shape of a parameter, for intermediate results.
 
         All parameters share its memory, which saves allocations in each step.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
 from .differentiable import (
@@ -106,7 +107,7 @@ class RAdam(DifferentiableOptimizer):
         }  # fmt: skip
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         step, lr, (beta1, beta2) = state["step"], learning_rate(group), group["betas"]
         m, v = state["exp_avg"], state["exp_avg_sq"]

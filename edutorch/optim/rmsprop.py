@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
 from .differentiable import (
@@ -87,7 +88,7 @@ class RMSprop(DifferentiableOptimizer):
         return state
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         lr, alpha, v = learning_rate(group), group["alpha"], state["square_avg"]
         grad = apply_weight_decay(group, lr, param, grad)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import full_like, zeros_like
 from .differentiable import DifferentiableOptimizer, check_lr, host_scalar
@@ -64,7 +65,7 @@ class Rprop(DifferentiableOptimizer):
         }  # fmt: skip
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
     ) -> None:
         (shrink, grow), (min_size, max_size) = group["etas"], group["step_sizes"]
         size, previous = state["step_size"], state["prev"]

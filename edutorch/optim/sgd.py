@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.tensor import Tensor, wrap
 from .differentiable import FastDifferentiableOptimizer, apply_weight_decay, learning_rate
 from .fused import FusedKernel
@@ -71,7 +71,7 @@ class SGD(FastDifferentiableOptimizer):
         return {"momentum_buffer": None} if group["momentum"] else {}
 
     def update(
-        self, xp: Any, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
+        self, xp: Namespace, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
     ) -> None:
         momentum = group["momentum"]
         buffer = state["momentum_buffer"] if momentum else None
@@ -89,7 +89,12 @@ class SGD(FastDifferentiableOptimizer):
         xp.subtract(param, step, out=param)
 
     def update_differentiable(
-        self, xp: Any, group: dict[str, Any], param: Tensor, grad: Tensor, state: dict[str, Any]
+        self,
+        xp: Namespace,
+        group: dict[str, Any],
+        param: Tensor,
+        grad: Tensor,
+        state: dict[str, Any],
     ) -> None:
         """Update one parameter with recorded ops."""
         momentum, lr = group["momentum"], learning_rate(group)

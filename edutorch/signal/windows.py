@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import dtypes
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Namespace
 from ..core.argument_checks import wrap_functions as _guard
 from ..errors import ArgumentError, InvalidValueError
 from ..ops.creation import creation
@@ -44,7 +44,7 @@ def _middle(M: int, sym: bool) -> float:
 
 @creation
 def general_cosine(
-    xp: Any, M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None
+    xp: Namespace, M: int, *, a: Iterable[float], sym: bool = True, dtype: Any = None
 ) -> Array:
     """A sum of cosines: w(t) = a₀ - a₁ cos(2πt) + a₂ cos(4πt) - …
 
@@ -64,7 +64,7 @@ def general_cosine(
 
 @creation
 def general_hamming(
-    xp: Any, M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None
+    xp: Namespace, M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None
 ) -> Array:
     """The general Hamming window: w(t) = alpha - (1 - alpha) cos(2πt).
 
@@ -76,7 +76,7 @@ def general_hamming(
 
 
 @creation
-def hamming(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def hamming(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     """The Hamming window: w(t) = 0.54 - 0.46 cos(2πt).
 
     >>> edutorch.signal.windows.hamming(3)
@@ -87,7 +87,7 @@ def hamming(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 
 @creation
-def hann(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def hann(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     """The Hann window: w(t) = ½ - ½ cos(2πt).
 
     >>> edutorch.signal.windows.hann(5)
@@ -98,7 +98,7 @@ def hann(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 
 @creation
-def blackman(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def blackman(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     """The Blackman window: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
 
     >>> edutorch.signal.windows.blackman(3).abs().round(decimals=4)
@@ -109,7 +109,7 @@ def blackman(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 
 @creation
-def nuttall(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def nuttall(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     """The minimum 4-term Blackman-Harris window of Nuttall, whose side lobes are very low.
 
     Paper: A. Nuttall, "Some windows with very good sidelobe behavior", 1981.
@@ -124,7 +124,7 @@ def nuttall(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 
 @creation
-def bartlett(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def bartlett(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     """The Bartlett window: w(t) = 1 - |2t - 1|.
 
     >>> edutorch.signal.windows.bartlett(5)
@@ -135,7 +135,7 @@ def bartlett(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 
 @creation
-def cosine(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
+def cosine(xp: Namespace, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
     """The cosine window: w[n] = sin(π (n + ½) / M), with M + 1 unless `sym`.
 
     >>> edutorch.signal.windows.cosine(3)
@@ -148,7 +148,7 @@ def cosine(xp: Any, M: int, *, sym: bool = True, dtype: Any = None) -> Array:
 
 @creation
 def exponential(
-    xp: Any,
+    xp: Namespace,
     M: int,
     *,
     center: float | None = None,
@@ -176,7 +176,9 @@ def exponential(
 
 
 @creation
-def gaussian(xp: Any, M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None) -> Array:
+def gaussian(
+    xp: Namespace, M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None
+) -> Array:
     """The Gaussian window: w[n] = exp(-½ ((n - middle) / std)²).
 
     Raises: ValueError: std is not positive.
@@ -194,7 +196,9 @@ def gaussian(xp: Any, M: int, *, std: float = 1.0, sym: bool = True, dtype: Any 
 
 
 @creation
-def kaiser(xp: Any, M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None) -> Array:
+def kaiser(
+    xp: Namespace, M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None
+) -> Array:
     """The Kaiser window: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
 
     Raises: ValueError: beta is negative.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import ops
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...core.autograd.node_names import recorded_as
 from ...core.out_variants import takes_out
 from ...core.precision import composed_in_float32
@@ -56,7 +56,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @activation(public="leaky_relu")
-def leaky_relu_forward(xp: Any, input: Array, negative_slope: float = 0.01) -> Array:
+def leaky_relu_forward(xp: Namespace, input: Array, negative_slope: float = 0.01) -> Array:
     """y = x where x > 0, else slope · x."""
     return xp.where(input > 0, input, negative_slope * input)
 
@@ -77,7 +77,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 @activation(public="elu selu celu", node="EluBackward0")
-def elu_forward(xp: Any, input: Array, alpha: float = 1.0) -> Array:
+def elu_forward(xp: Namespace, input: Array, alpha: float = 1.0) -> Array:
     """y = x where x > 0, else α · (eˣ - 1)."""
     return xp.where(input > 0, input, alpha * xp.expm1(xp.minimum(input, 0)))
 
@@ -118,7 +118,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @activation(dtypes="fc", public="silu")
-def silu_forward(xp: Any, input: Array) -> Array:
+def silu_forward(xp: Namespace, input: Array) -> Array:
     """y = x · σ(x)."""
     return input / (1 + xp.exp(-input))
 
@@ -143,7 +143,7 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @activation
-def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
+def gelu(xp: Namespace, input: Array, approximate: str = "none") -> Array:
     """Gaussian error linear unit: y = x · Φ(x), with Φ the normal distribution function.
 
     `approximate="tanh"` computes Φ by a formula with tanh.
@@ -160,7 +160,7 @@ def gelu(xp: Any, input: Array, approximate: str = "none") -> Array:
     return input * normal_cdf(xp, input)
 
 
-def normal_cdf(xp: Any, x: Array) -> Array:
+def normal_cdf(xp: Namespace, x: Array) -> Array:
     """Φ(x), the normal distribution function, at the cost of one erf.
 
     Below 0 the tail is computed directly, without cancellation; from |x| = 8.5 on Φ is 0 or 1.
@@ -199,7 +199,7 @@ gelu.vjp(
 
 
 @activation(public="hardtanh relu6", node="HardtanhBackward0")
-def hardtanh_forward(xp: Any, input: Array, min_val: float, max_val: float) -> Array:
+def hardtanh_forward(xp: Namespace, input: Array, min_val: float, max_val: float) -> Array:
     """y = min(max(x, a), b)."""
     return xp.minimum(xp.maximum(input, min_val), max_val)
 
@@ -269,7 +269,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @activation(public="mish")
-def mish_forward(xp: Any, input: Array) -> Array:
+def mish_forward(xp: Namespace, input: Array) -> Array:
     """y = x · tanh(log(1 + eˣ))."""
     if input.itemsize == 2:  # rounded once
         return mish_forward.op.forward(xp, input.astype("float32")).astype(input.dtype)
@@ -301,7 +301,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @activation(public="hardswish")
-def hardswish_forward(xp: Any, input: Array) -> Array:
+def hardswish_forward(xp: Namespace, input: Array) -> Array:
     """y = x · min(max(x + 3, 0), 6) / 6."""
     if input.itemsize == 2:  # rounded once
         return hardswish_forward.op.forward(xp, input.astype("float32")).astype(input.dtype)

@@ -23,7 +23,7 @@ from operator import mul
 from typing import Any
 
 from ... import backends
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...errors import ShapeError
 from ...ops import narrow
 from ...ops import sum as total
@@ -48,7 +48,7 @@ BLOCK_SIZE = {"cpu": 1 << 20}
 
 
 def im2col(
-    xp: Any, x: Array, kernel: Counts, stride: Counts, dilation: Counts, count: Counts
+    xp: Namespace, x: Array, kernel: Counts, stride: Counts, dilation: Counts, count: Counts
 ) -> Array:
     """Return (n, c · i · j, p · q): each column holds the elements of one window."""
     x = xp.ascontiguousarray(x)
@@ -95,7 +95,7 @@ def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
     node="ConvolutionBackward0",
 )
 def conv2d(
-    xp: Any,
+    xp: Namespace,
     input: Array,
     weight: Array,
     bias: Array | None = None,
@@ -123,7 +123,7 @@ def conv2d(
 
 @layer(dtypes="ifc", public="conv1d conv2d conv3d", node="ConvolutionBackward0")
 def conv_nd(
-    xp: Any, input: Array, weight: Array, bias: Array | None, stride: Counts, padding: Pads,
+    xp: Namespace, input: Array, weight: Array, bias: Array | None, stride: Counts, padding: Pads,
     dilation: Counts, groups: int,
 ) -> Array:  # fmt: skip
     """Convolution over any number of axes: see `conv1d` and `conv3d`."""
@@ -132,8 +132,8 @@ def conv_nd(
 
 
 def conv_forward(
-    xp: Any, op: str, input: Array, weight: Array, bias: Array | None, stride: Any, padding: Any,
-    dilation: Any, groups: int,
+    xp: Namespace, op: str, input: Array, weight: Array, bias: Array | None,
+    stride: Any, padding: Any, dilation: Any, groups: int,
 ) -> Array:  # fmt: skip
     """Compute a convolution by im2col and one matrix product per slice of the batch."""
     arrays = {"input": input, "weight": weight}
@@ -189,7 +189,7 @@ def resolve_window_cached(
 
 @layer(public="conv_transpose2d conv_transpose1d conv_transpose3d", node="ConvolutionBackward0")
 def conv_transpose_nd(
-    xp: Any,
+    xp: Namespace,
     input: Array,
     weight: Array,
     size: Counts,
@@ -224,7 +224,7 @@ def conv_transpose_nd(
     node="ConvolutionBackwardBackward0",
 )
 def conv_weight_grad(
-    xp: Any,
+    xp: Namespace,
     input: Array,
     response: Array,
     kernel: Counts,

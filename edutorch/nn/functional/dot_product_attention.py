@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ... import backends
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...core.precision import is_half, widen
 from ...core.tensor import Tensor
 from ...dtypes import bool as boolean
@@ -92,7 +92,7 @@ def scaled_dot_product_attention(
     node="ScaledDotProductFlashAttentionForCpuBackward0",
 )
 def attention_forward(
-    xp: Any, query: Array, key: Array, value: Array, scale: float, is_causal: bool = False
+    xp: Namespace, query: Array, key: Array, value: Array, scale: float, is_causal: bool = False
 ) -> Array:
     """Attention without mask and dropout as one op: softmax(scale · q kᵀ) v."""
     y = matmul(attention_probs(query, key, scale, is_causal), value)

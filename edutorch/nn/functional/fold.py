@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import squeeze, unsqueeze
@@ -27,7 +26,7 @@ __all__ = ["fold", "unfold"]
 
 @layer(linear=True, dtypes="bfc", public="unfold", node="Im2ColBackward0")
 def unfold_forward(
-    xp: Any, input: Array, kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
+    xp: Namespace, input: Array, kernel: Counts, stride: Counts, pads: Pads, dilation: Counts
 ) -> Array:
     """im2col: each column holds the elements of one window; see `unfold`."""
     count = output_shape("unfold", input.shape, kernel, stride, pads, dilation)
@@ -36,7 +35,7 @@ def unfold_forward(
 
 @layer(linear=True, dtypes="bfc", public="fold", accumulates=True, node="Col2ImBackward0")
 def fold_forward(
-    xp: Any, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
+    xp: Namespace, input: Array, size: Counts, kernel: Counts, stride: Counts, pads: Pads,
     dilation: Counts,
 ) -> Array:  # fmt: skip
     """col2im: each column is added at its window; see `fold`."""

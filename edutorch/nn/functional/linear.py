@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import dtypes
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...core.error_messages import conversion_hint
 from ...core.tensor import Tensor
 from ...errors import DTypeError
@@ -21,7 +21,7 @@ __all__ = ["linear"]
 @layer(
     "... k, m k, m -> ... m", hint=lambda *arrays: features_hint(*arrays), dtypes="ifc", out=True
 )
-def linear(xp: Any, input: Array, weight: Array, bias: Array | None = None) -> Array:
+def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None) -> Array:
     """Affine map of the last axis: y = x Wᵀ + b.
 
     Args:
@@ -80,7 +80,7 @@ def one_output(input: Any, weight: Any, bias: Any = None) -> Any:
 linear.op.composed = one_output
 
 
-def compute_in_float32(forward: Callable[..., Array], xp: Any, *arguments: Any) -> Array:
+def compute_in_float32(forward: Callable[..., Array], xp: Namespace, *arguments: Any) -> Array:
     """Compute on 16-bit floats as processors do: in float32, rounded once at the end."""
     dtype = next(argument.dtype for argument in arguments if hasattr(argument, "dtype"))
     operands = (

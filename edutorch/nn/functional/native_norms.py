@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...ops import mean, reshape, rsqrt, sum
 from ...ops.reduction import mean_of
 from .op_decorators import layer
@@ -28,7 +28,7 @@ GRADIENTS = {
 
 @layer(promotion="float", dtypes="f", public="layer_norm")
 def native_layer_norm(
-    xp: Any, input: Array, weight: Array | None, bias: Array | None, axes: int, eps: float
+    xp: Namespace, input: Array, weight: Array | None, bias: Array | None, axes: int, eps: float
 ) -> Array:
     """Layer norm over the last `axes` axes, which have the shape of the weight."""
     dims = tuple(range(input.ndim - axes, input.ndim))
@@ -41,7 +41,7 @@ def native_layer_norm(
     public="batch_norm",
 )  # fmt: skip
 def native_batch_norm(
-    xp: Any, input: Array, weight: Array | None, bias: Array | None, eps: float
+    xp: Namespace, input: Array, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """Batch norm of (n, c, …), over all axes but the channels; also returns mean and variance."""
     y, batch_mean, variance = standardize(xp, input, (0, *range(2, input.ndim)), eps)
@@ -55,7 +55,12 @@ def native_batch_norm(
 
 @layer(promotion="float", dtypes="f", public="group_norm instance_norm")
 def native_group_norm(
-    xp: Any, input: Array, weight: Array | None, bias: Array | None, num_groups: int, eps: float
+    xp: Namespace,
+    input: Array,
+    weight: Array | None,
+    bias: Array | None,
+    num_groups: int,
+    eps: float,
 ) -> Array:
     """Group norm of (n, c, …), over the channels of a group; with c groups, instance norm."""
     y, _, _ = standardize(xp, input.reshape(group_shape(input.shape, num_groups)), (2,), eps)
@@ -67,7 +72,9 @@ def native_group_norm(
 
 
 @layer(promotion="float", dtypes="f", public="rms_norm")
-def fused_rms_norm(xp: Any, input: Array, weight: Array | None, axes: int, eps: float) -> Array:
+def fused_rms_norm(
+    xp: Namespace, input: Array, weight: Array | None, axes: int, eps: float
+) -> Array:
     """RMS norm over the last `axes` axes: no mean is subtracted, and there is no bias."""
     x = input.astype("float32") if input.dtype.itemsize == 2 else input
     dims = tuple(range(input.ndim - axes, input.ndim))
@@ -75,7 +82,7 @@ def fused_rms_norm(xp: Any, input: Array, weight: Array | None, axes: int, eps: 
     return apply_affine(y, weight, None).astype(input.dtype)
 
 
-def standardize(xp: Any, input: Array, dims: Dims, eps: float) -> tuple[Array, Array, Array]:
+def standardize(xp: Namespace, input: Array, dims: Dims, eps: float) -> tuple[Array, Array, Array]:
     """Return (x - mean) / √(variance + ε), mean and variance over `dims`."""
     if input.dtype.itemsize == 2:  # the squares would overflow
         input = input.astype("float32")

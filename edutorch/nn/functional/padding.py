@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...core.autograd.node_names import recorded_as
 from ...core.tensor import Tensor
 from ...errors import NotHereError, ShapeError, ShapeValueError
@@ -16,7 +15,9 @@ __all__ = ["pad"]
 
 
 @layer(public="pad ctc_loss", node="ConstantPadNdBackward0")
-def constant_pad(xp: Any, input: Array, pads: tuple[tuple[int, int], ...], value: float) -> Array:
+def constant_pad(
+    xp: Namespace, input: Array, pads: tuple[tuple[int, int], ...], value: float
+) -> Array:
     """Pad each axis with a constant; a negative width crops."""
     source, destination = [], []
     shape = []

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...core.out_variants import takes_out
 from ...core.tensor import Tensor
 from ...ops import arange, reshape, trunc, where
@@ -39,7 +39,7 @@ __all__ = [
     "MaxPool3DWithIndicesBackward0 if len(kernel_size) == 3 else MaxPool1DBackward0",
 )
 def max_pool(
-    xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
+    xp: Namespace, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
     dilation: Counts, ceil_mode: bool,
 ) -> Array:  # fmt: skip
     """The maximum of each window: see `max_pool2d`."""
@@ -54,13 +54,13 @@ def max_pool(
     return y
 
 
-def lowest_value(xp: Any, input: Array) -> float:
+def lowest_value(xp: Namespace, input: Array) -> float:
     """Return the padding value of a max pooling: the lowest value of the dtype."""
     return xp.iinfo(input.dtype).min if input.dtype.kind in "iu" else float("-inf")
 
 
 @layer(public="max_pool2d max_pool1d max_pool3d")
-def max_pool_indices(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
+def max_pool_indices(xp: Namespace, input: Array, settings: tuple[Any, ...]) -> Array:
     """The index of the tap with the maximum of each window: the first maximum, the last NaN.
 
     The padding is never chosen, not even where all elements of a window equal it: -∞, or the least
@@ -87,7 +87,7 @@ def max_pool_indices(xp: Any, input: Array, settings: tuple[Any, ...]) -> Array:
     return tap
 
 
-def first_maximal_tap(xp: Any, image: Array, largest: Array, windows: Windows) -> Array:
+def first_maximal_tap(xp: Namespace, image: Array, largest: Array, windows: Windows) -> Array:
     """Return the index of the first tap that equals the maximum, which is not NaN.
 
     The index is counted up: by one for each tap before the maximum is found.
@@ -100,7 +100,7 @@ def first_maximal_tap(xp: Any, image: Array, largest: Array, windows: Windows) -
     return tap
 
 
-def first_inner_tap(xp: Any, windows: Windows) -> Array:
+def first_inner_tap(xp: Namespace, windows: Windows) -> Array:
     """Return the first tap of each window that lies in the image, or -1."""
     first, misses_image = xp.zeros((), int), xp.zeros((), bool)
     for axis in range(windows.rank):
@@ -119,7 +119,7 @@ def first_inner_tap(xp: Any, windows: Windows) -> Array:
     node="MaxPool2DWithIndicesBackwardBackward0",
 )
 def max_pool_scatter(
-    xp: Any, input: Array, tap: Array, shape: Sequence[int], settings: tuple[Any, ...]
+    xp: Namespace, input: Array, tap: Array, shape: Sequence[int], settings: tuple[Any, ...]
 ) -> Array:
     """Scatter each element to the tap that it was taken from."""
     windows = get_windows("max_pool", shape, *settings)
@@ -133,7 +133,7 @@ def max_pool_scatter(
 
 
 @layer(public="max_pool2d max_pool1d max_pool3d", node="GatherBackward0")
-def max_pool_gather(xp: Any, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
+def max_pool_gather(xp: Namespace, input: Array, tap: Array, settings: tuple[Any, ...]) -> Array:
     """Gather from each window the element at its tap: the transpose of `max_pool_scatter`."""
     windows = get_windows("max_pool", input.shape, *settings)
     image = pad_array(xp, input, windows.pads)
@@ -295,7 +295,11 @@ def max_pool3d_with_indices(
 
 
 def pool_divisors(
-    xp: Any, windows: Windows, count_include_pad: bool, divisor_override: int | None, dtype: Any
+    xp: Namespace,
+    windows: Windows,
+    count_include_pad: bool,
+    divisor_override: int | None,
+    dtype: Any,
 ) -> Any:
     """Return what the sum of each window is divided by."""
     if divisor_override is not None:
@@ -322,7 +326,7 @@ def pool_divisors(
     "AvgPool3DBackward0 if len(kernel_size) == 3 else AvgPool1DBackward0",
 )
 def avg_pool(
-    xp: Any, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
+    xp: Namespace, input: Array, kernel_size: Counts, stride: Counts, padding: Counts,
     ceil_mode: bool, count_include_pad: bool, divisor_override: int | None,
 ) -> Array:  # fmt: skip
     """The average of each window: see `avg_pool2d`."""
@@ -341,7 +345,9 @@ def avg_pool(
     accumulates=True,
     node="AvgPool2DBackwardBackward0",
 )
-def avg_pool_grad(xp: Any, input: Array, shape: Sequence[int], settings: tuple[Any, ...]) -> Array:
+def avg_pool_grad(
+    xp: Namespace, input: Array, shape: Sequence[int], settings: tuple[Any, ...]
+) -> Array:
     """Spread each element evenly over its window: the transpose of `avg_pool`."""
     kernel, stride, padding, ceil_mode, include, override = settings
     windows = get_windows("avg_pool", shape, kernel, stride, padding, (1,) * len(kernel), ceil_mode)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...core.tensor import Tensor
 from ...ops import cat, chunk, relu, sigmoid, stack, tanh, unsqueeze
 from .linear import flatten_batch
@@ -29,7 +29,7 @@ __all__ = ["gru_gates", "gru_sequence", "lstm_gates", "lstm_sequence", "rnn_sequ
 
 
 @layer("n p, n k -> s n k", dtypes="f", public="lstm_cell")
-def lstm_gates(xp: Any, x: Array, c: Array) -> Array:
+def lstm_gates(xp: Namespace, x: Array, c: Array) -> Array:
     """The states h and c after a step of an LSTM: (2, n, k).
 
         i, f, u, o = parts of x
@@ -68,7 +68,7 @@ lstm_gates.vjp(
 
 
 @layer("n p, n p, n k -> n k", dtypes="f", public="gru_cell")
-def gru_gates(xp: Any, x: Array, hidden: Array, h: Array) -> Array:
+def gru_gates(xp: Namespace, x: Array, hidden: Array, h: Array) -> Array:
     """The state after a step of a GRU: n = tanh(xₙ + σ(r) · hₙ);  h ← n + σ(z) · (h - n).
 
     Args:
@@ -124,7 +124,7 @@ def previous_states(first: Any, states: Any, reverse: bool) -> Any:
 
 @layer("t n p, n k, n k, p k -> s t n k", outputs=("y", "gates"), dtypes="f", public="lstm")
 def lstm_sequence(
-    xp: Any, x: Array, h: Array, c: Array, weight: Array, reverse: bool = False
+    xp: Namespace, x: Array, h: Array, c: Array, weight: Array, reverse: bool = False
 ) -> tuple[Array, Array]:
     """The states h and c of an LSTM at each time, (2, t, n, k), and the gates' pre-activations.
 
@@ -179,7 +179,12 @@ lstm_sequence.vjp(
 
 @layer("t n p, n k, p k, p -> t n k", dtypes="f", public="gru")
 def gru_sequence(
-    xp: Any, x: Array, h: Array, weight: Array, bias: Array | None = None, reverse: bool = False
+    xp: Namespace,
+    x: Array,
+    h: Array,
+    weight: Array,
+    bias: Array | None = None,
+    reverse: bool = False,
 ) -> Array:
     """The state of a GRU after each time: (t, n, k).
 
@@ -227,7 +232,12 @@ gru_sequence.vjp(
     node="RnnTanhBackward0 if nonlinearity == 'tanh' else RnnReluBackward0",
 )  # fmt: skip
 def rnn_sequence(
-    xp: Any, x: Array, h: Array, weight: Array, nonlinearity: str = "tanh", reverse: bool = False
+    xp: Namespace,
+    x: Array,
+    h: Array,
+    weight: Array,
+    nonlinearity: str = "tanh",
+    reverse: bool = False,
 ) -> Array:
     """The state of an Elman RNN after each time, h ← tanh(x + W h): (t, n, k).
 

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...backends.numpy import Array
+from ...backends.numpy import Array, Namespace
 from ...errors import ShapeError, ShapeValueError
 from .op_decorators import SettingError
 
@@ -111,7 +111,7 @@ def output_shape(
     return count
 
 
-def pad_array(xp: Any, input: Array, pads: Pads, value: float = 0) -> Array:
+def pad_array(xp: Namespace, input: Array, pads: Pads, value: float = 0) -> Array:
     """Return the image padded with a constant."""
     if not any(map(max, pads)):
         return input

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .... import backends, dtypes
-from ....backends.numpy import Array
+from ....backends.numpy import Array, Namespace
 from ....core.tensor import Tensor
 from ....errors import DimError, DTypeError, ShapeError
 from ....ops import (
@@ -157,7 +157,7 @@ class Alignments:
 
 
 @layer(dtypes="f", public="ctc_loss")
-def ctc_loss_forward(xp: Any, input: Array, labels: Any, times: Any, counts: Any) -> Array:
+def ctc_loss_forward(xp: Namespace, input: Array, labels: Any, times: Any, counts: Any) -> Array:
     """Minus the log-probability of each target: y = -log Σ α over the last states."""
     if input.dtype.itemsize < 4:
         raise DTypeError(

@@ -11,7 +11,7 @@ from typing import Any
 from numpy import ndarray
 
 from .... import backends
-from ....backends.numpy import Array
+from ....backends.numpy import Array, Namespace
 from ....core.fast.lazy_gradients import OneHotGradient
 from ....core.tensor import Tensor
 from ....errors import DimError, DTypeError, ShapeError, running_function
@@ -25,7 +25,7 @@ __all__: list[str] = []
 
 @layer(dtypes="f", accumulates=True)
 def nll_loss(
-    xp: Any,
+    xp: Namespace,
     input: Array,
     target: Array,
     weight: Array | None = None,
@@ -49,7 +49,7 @@ def nll_loss(
 
 @layer(dtypes="f", public="nll_loss", accumulates=True, node="NllLossBackwardBackward0")
 def nll_grad(
-    xp: Any,
+    xp: Namespace,
     input: Array,
     target: Any,
     weight: Any,
@@ -68,7 +68,7 @@ def nll_grad(
 
 
 def gradient_at_targets(
-    xp: Any, g: Array, shape: tuple[int, ...], target: Array, weight: Array | None,
+    xp: Namespace, g: Array, shape: tuple[int, ...], target: Array, weight: Array | None,
     ignore_index: int, reduction: str,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return the class of each sample, and the value of the gradient there."""
@@ -114,7 +114,7 @@ def unwrap(value: Any) -> Any:
 
 
 def resolve_classes(
-    xp: Any, shape: tuple[int, ...], target: Array, weight: Array | None, ignore_index: int
+    xp: Namespace, shape: tuple[int, ...], target: Array, weight: Array | None, ignore_index: int
 ) -> tuple[Array, Array | None]:
     """Return each sample's class and weight (None: all weights are 1).
 
@@ -141,7 +141,7 @@ def are_classes(target: Array, classes: int) -> bool:
     return not target.size or target.view("uint64").max() < classes
 
 
-def target_index(xp: Any, shape: tuple[int, ...], target: Array) -> tuple[Any, ...]:
+def target_index(xp: Namespace, shape: tuple[int, ...], target: Array) -> tuple[Any, ...]:
     """Return the index of the target class of each sample."""
     if len(shape) == 1:
         return (target,)

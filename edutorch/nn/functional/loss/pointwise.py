@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy import ndarray, vdot
 
-from ....backends.numpy import Array
+from ....backends.numpy import Array, Namespace
 from ....core.shapes import Size
 from ....errors import ShapeError, warn
 from ....ops import clamp, conj_physical, log, sgn, sigmoid, sign
@@ -43,7 +43,7 @@ def check_same_shape(op: str, input: Array, target: Array, stretch: bool = True)
 
 
 @layer(promotion="promote", dtypes="f")
-def mse_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
+def mse_loss(xp: Namespace, input: Array, target: Array, *, reduction: str = "mean") -> Array:
     """Mean squared error: y = (x - t)², averaged."""
     difference = input - target
     return reduce_array(xp, difference * difference, reduction)
@@ -62,7 +62,7 @@ def mse_backward(g: Any, input: Any, target: Any, reduction: str) -> Any:
 
 
 @layer(promotion="promote", dtypes="fc")
-def l1_loss(xp: Any, input: Array, target: Array, *, reduction: str = "mean") -> Array:
+def l1_loss(xp: Namespace, input: Array, target: Array, *, reduction: str = "mean") -> Array:
     """Mean absolute error: y = |x - t|, averaged."""
     return reduce_array(xp, xp.abs(input - target), reduction)
 
@@ -87,7 +87,7 @@ def l1_backward(g: Any, input: Any, target: Any, reduction: str) -> Any:
 
 @layer(promotion="promote", dtypes="f", accumulates=True)
 def huber_loss(
-    xp: Any, input: Array, target: Array, *, reduction: str = "mean", delta: float = 1.0
+    xp: Namespace, input: Array, target: Array, *, reduction: str = "mean", delta: float = 1.0
 ) -> Array:
     """Huber loss: quadratic up to |d| = δ, then linear: ½d², or δ · (|d| - ½δ)."""
     distance = xp.abs(input - target)
@@ -97,7 +97,7 @@ def huber_loss(
 
 @layer(promotion="promote", dtypes="f", accumulates=True)
 def smooth_l1_loss(
-    xp: Any, input: Array, target: Array, *, reduction: str = "mean", beta: float = 1.0
+    xp: Namespace, input: Array, target: Array, *, reduction: str = "mean", beta: float = 1.0
 ) -> Array:
     """Smooth L1 loss: quadratic up to |d| = β, then linear: ½d²/β, or |d| - ½β."""
     distance = xp.abs(input - target)
@@ -133,7 +133,7 @@ smooth_l1_loss.vjp(
 )
 
 
-def reduce_array(xp: Any, losses: Array, reduction: str) -> Array:
+def reduce_array(xp: Namespace, losses: Array, reduction: str) -> Array:
     """Reduce losses as `reduce_losses` does, on arrays."""
     if reduction == "none":
         return losses
@@ -157,7 +157,7 @@ def mean_divisor(losses: Any, reduction: str) -> int:
 
 
 @layer(promotion="same", dtypes="f", public="binary_cross_entropy")
-def bce_forward(xp: Any, input: Array, target: Array) -> Array:
+def bce_forward(xp: Namespace, input: Array, target: Array) -> Array:
     """-t · log x - (1 - t) · log(1 - x), each log at least -100."""
     no = (target - 1) * xp.maximum(xp.log1p(-input), -100)
     return no - target * xp.maximum(xp.log(input), -100)
@@ -172,7 +172,7 @@ bce_forward.vjp(
 
 
 @layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
-def bce_with_logits_forward(xp: Any, input: Array, target: Array) -> Array:
+def bce_with_logits_forward(xp: Namespace, input: Array, target: Array) -> Array:
     """-t · log σ(x) - (1 - t) · log σ(-x) = (1 - t) · x + max(-x, 0) + log(1 + e^-|x|).
 
     An infinite logit of the right sign has the loss 0: 0 · ∞ is taken as 0.
@@ -194,7 +194,7 @@ def bce_with_logits_forward(xp: Any, input: Array, target: Array) -> Array:
 
 
 @layer(promotion="promote", dtypes="f", public="binary_cross_entropy_with_logits", accumulates=True)
-def bce_with_logits_grad(xp: Any, input: Array, target: Array) -> Array:
+def bce_with_logits_grad(xp: Namespace, input: Array, target: Array) -> Array:
     """(1 - t) · σ(x) - t · σ(-x): the derivative of `bce_with_logits_forward`.
 
     σ(x) - t would round to 0 for a large x and t = 1, where the derivative is -e^-x.
