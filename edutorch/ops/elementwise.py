@@ -254,7 +254,7 @@ def relu(xp: Namespace, input: Array) -> Array:
     return xp.maximum(input, ZERO.get(input.dtype, 0) if xp is np else 0)
 
 
-relu.vjp(input=lambda g, y: scale_gradient(g, y != 0), latex=r"g\,[y > 0]")
+relu.vjp(input=lambda g, y: pass_gradient(g, y), latex=r"g\,[y > 0]")
 
 
 @elementwise(dtypes="f")
@@ -306,5 +306,5 @@ logit.vjp(
 from .comparison import where  # noqa: E402  (rules may use any op)
 from .complex import conj_physical, has_complex_dtype, sgn  # noqa: E402
 from .lengths import add_curvature  # noqa: E402
-from .masking import scale_gradient  # noqa: E402
+from .masking import pass_gradient  # noqa: E402
 from .rounding import sign  # noqa: E402

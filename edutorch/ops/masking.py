@@ -76,14 +76,19 @@ def scale_gradient(g: Any, factor: Any) -> Any:
 
     `where` is several times slower than a product, so it is used only if the product has NaN.
     """
-    array = array_of(g)
-    if array.__class__ is ndarray:
+    if g.__class__ is ndarray or array_of(g).__class__ is ndarray:
         product = g * factor
-        array = array_of(product)
+        array = product if g.__class__ is ndarray else array_of(product)
         length = vdot(array, array)  # the fastest test for NaN
         if length == length:
             return product
     return choose(factor == 0, 0.0, g * factor)
+
+
+def pass_gradient(g: Any, y: Any) -> Any:
+    """g where y is not 0, and 0 where it is: for functions that are x or 0."""
+    # For an array, the cast takes a third of the time of the comparison; NaN is true in both.
+    return scale_gradient(g, y.astype(bool) if y.__class__ is ndarray else y != 0)
 
 
 @as_method
