@@ -18,9 +18,9 @@ from edutorch.utils.data import (
     batch_transport,
     worker_errors,
 )
-from edutorch.utils.data.single_process_iterator import pin_batch
+from edutorch.utils.data.dataloader import pin_batch
+from edutorch.utils.data.multiprocess_iterator import GRACE_SECONDS, WorkerPool
 from edutorch.utils.data.worker_errors import format_indices
-from edutorch.utils.data.worker_pool import GRACE_SECONDS, WorkerPool
 from tests.data.test_workers import Table, loader
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="starts workers by fork")

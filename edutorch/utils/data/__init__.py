@@ -12,7 +12,7 @@ from .dataset import (
     random_split,
 )  # fmt: skip
 from .distributed import DistributedSampler
-from .worker_config import get_worker_info
+from .fetch import get_worker_info
 from .sampler import (
     BatchSampler, RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler,
     WeightedRandomSampler,

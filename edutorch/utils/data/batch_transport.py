@@ -18,6 +18,7 @@ import socket
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,12 @@ _mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 class BatchPickler(pickle.Pickler):
     """Pickles a batch; of a view only its elements, not the whole storage."""
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         """Return the reduction of an object; `NotImplemented` for the default one."""
         if not isinstance(obj, Tensor):
             return reduce_array(obj) if type(obj) is np.ndarray else NotImplemented
         reduced = obj.__reduce_ex__(5)
+        # The row of a dataset in memory is a view: as it stands its whole storage would be sent.
         if reduced[0] is not rebuild_part:
             return reduced
         cls, _, _, _, requires_grad = reduced[1]
@@ -86,7 +88,7 @@ class Batch:
         return pickle.loads(self.body, buffers=self.buffers)
 
 
-def pack(value: Any) -> tuple[bytes, list[memoryview]]:
+def pack(value: object) -> tuple[bytes, list[memoryview]]:
     """Pickle `value`; return the pickle, and the buffers of its larger arrays."""
     buffers: list[memoryview] = []
 
@@ -104,7 +106,9 @@ def pack(value: Any) -> tuple[bytes, list[memoryview]]:
 # Sending -----------------------------------------------------------------------------------------
 
 
-def send(pipe: Any, head: Any, body: bytes, buffers: list[memoryview]) -> None:
+def send(
+    pipe: Connection, head: tuple[str, int, int], body: bytes, buffers: list[memoryview]
+) -> None:
     """Send the result of `pack`, with a short header `head`."""
     sizes = [buffer.nbytes for buffer in buffers]
     offsets, total = buffer_offsets(sizes)
@@ -155,7 +159,7 @@ def write_memory_file(buffers: list[memoryview], offsets: list[int], total: int)
 
 
 @contextmanager
-def as_socket(pipe: Any) -> Iterator[socket.socket]:
+def as_socket(pipe: Connection) -> Iterator[socket.socket]:
     """Use a pipe as a Unix socket, which can carry file descriptors."""
     connection = socket.socket(fileno=pipe.fileno())
     try:
@@ -167,7 +171,7 @@ def as_socket(pipe: Any) -> Iterator[socket.socket]:
 # Receiving ---------------------------------------------------------------------------------------
 
 
-def receive(pipe: Any) -> tuple[Any, Batch, str]:
+def receive(pipe: Connection) -> tuple[Any, Batch, str]:
     """Return the header, the batch, and why shared memory was not used ("" if it was).
 
     Raises: EOFError, OSError: the worker has ended.
@@ -181,7 +185,7 @@ def receive(pipe: Any) -> tuple[Any, Batch, str]:
     return head, Batch(body, buffers), problem
 
 
-def map_buffers(pipe: Any, sizes: list[int]) -> list[memoryview]:
+def map_buffers(pipe: Connection, sizes: list[int]) -> list[memoryview]:
     """Receive a file descriptor from the pipe, and return the buffers in its memory."""
     # Waiting can be interrupted; between receiving and closing the descriptor nothing can.
     pipe.poll(None)
@@ -193,6 +197,7 @@ def map_buffers(pipe: Any, sizes: list[int]) -> list[memoryview]:
         offsets, total = buffer_offsets(sizes)
         try:
             if len(_mapped) < MAX_MAPPED_BATCHES:
+                # Copy on write: the batch may be changed in place, as any other.
                 memory: Any = mmap.mmap(files[0], total, access=mmap.ACCESS_COPY)
                 _mapped.add(memory)
             else:

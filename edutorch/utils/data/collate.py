@@ -16,6 +16,8 @@ from ...ops import as_tensor, stack, tensor
 __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_convert"]
 
 Collate = Callable[..., Any]
+CollateMap = Mapping[type | tuple[type, ...], Collate]
+"""A function for each type, or for each of several types."""
 
 
 class CollateError(EdutorchError, TypeError):
@@ -38,7 +40,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 def collate(
     batch: Sequence[Any],
     *,
-    collate_fn_map: Mapping[type | tuple[type, ...], Collate] | None = None,
+    collate_fn_map: CollateMap | None = None,
 ) -> Any:
     """Make a batch of samples with a function for each type in them.
 
@@ -77,7 +79,7 @@ def collate(
     raise uncollatable_error(first)
 
 
-def uncollatable_error(value: Any, where: str = "") -> CollateError:
+def uncollatable_error(value: object, where: str = "") -> CollateError:
     """Return the error for a value without a collate function."""
     return CollateError(
         "default_collate",
@@ -88,14 +90,15 @@ def uncollatable_error(value: Any, where: str = "") -> CollateError:
     )  # fmt: skip
 
 
-def find_function(value: Any, functions: Mapping[Any, Collate]) -> Collate | None:
+def find_function(value: object, functions: CollateMap) -> Collate | None:
+    # The exact class first: a bool is an int as well, and a table may have a function for both.
     exact = functions.get(type(value))
     if exact is not None:
         return exact
     return next((function for cls, function in functions.items() if isinstance(value, cls)), None)
 
 
-def mapping_like(first: Any, named: dict[Any, Any]) -> Any:
+def mapping_like(first: Mapping[Any, Any], named: dict[Any, Any]) -> Mapping[Any, Any]:
     """Make a mapping of the class of `first`, if that is possible, otherwise a dict."""
     if type(first) is dict:
         return named
@@ -109,7 +112,7 @@ def mapping_like(first: Any, named: dict[Any, Any]) -> Any:
         return named
 
 
-def sequence_like(first: Any, values: list[Any]) -> Any:
+def sequence_like(first: Sequence[Any], values: list[Any]) -> Sequence[Any]:
     """Make a sequence of the class of `first`, if that is possible, otherwise a list."""
     if type(first) is list:
         return values
@@ -138,7 +141,7 @@ def transpose_samples(batch: Sequence[Any]) -> list[tuple[Any, ...]]:
 # Collate functions by type -----------------------------------------------------------------------
 
 
-def collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
+def collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """Stack tensors."""
     shapes = {tuple(tensor.shape) for tensor in batch}
     if len(shapes) > 1:
@@ -150,7 +153,7 @@ def collate_tensors(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> T
     return stack(list(batch))
 
 
-def collate_arrays(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tensor:
+def collate_arrays(batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """Stack NumPy arrays and scalars."""
     if np.asarray(batch[0]).dtype.kind not in "biufc":
         raise CollateError(
@@ -162,21 +165,24 @@ def collate_arrays(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Tenso
     return collate_tensors([as_tensor(array) for array in batch])
 
 
-def collate_floats(batch: Sequence[float], *, collate_fn_map: Any = None) -> Tensor:
+def collate_floats(batch: Sequence[float], *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """Make a float64 tensor of Python floats."""
     return tensor(list(batch), dtype=float64)
 
 
-def collate_integers(batch: Sequence[int], *, collate_fn_map: Any = None) -> Tensor:
+def collate_integers(batch: Sequence[int], *, collate_fn_map: CollateMap | None = None) -> Tensor:
     """Make a tensor of Python ints or bools."""
     return tensor(list(batch))
 
 
-def collate_text(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Sequence[Any]:
+def collate_text(
+    batch: Sequence[Any], *, collate_fn_map: CollateMap | None = None
+) -> Sequence[Any]:
     """Return strings unchanged."""
     return batch
 
 
+# The order counts for subclasses: np.float64 is a float as well, and has to be found as NumPy's.
 default_collate_fn_map: dict[type | tuple[type, ...], Collate] = {
     Tensor: collate_tensors,
     np.ndarray: collate_arrays,
@@ -189,7 +195,7 @@ default_collate_fn_map: dict[type | tuple[type, ...], Collate] = {
 """The functions of `default_collate`. A type that is added here is collated everywhere."""
 
 
-def default_convert(data: Any) -> Any:
+def default_convert(data: object) -> Any:
     """Convert NumPy arrays to tensors, also inside containers; leave the rest unchanged.
 
     >>> default_convert({"a": 1})

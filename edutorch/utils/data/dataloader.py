@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, NoReturn, Self, TypeVar
 
 from ... import cuda
+from ...dtypes import int64
 from ...errors import refuse_unknown_keywords, warn
-from ...ops import Generator
+from ...events import work
+from ...modes import current
+from ...ops import Generator, empty
 from .collate import default_collate, default_convert
-from .dataset import IterableDataset, random_split
+from .dataset import IterableDataset, MapStyle, random_split
+from .fetch import WorkerConfig, get_worker_info
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from .single_process_iterator import SingleProcessIterator
-from .worker_config import get_worker_info
+from .worker_errors import Failure
 
 __all__ = [
     "DataLoader", "default_collate", "default_convert", "get_worker_info", "random_split",
@@ -74,7 +78,7 @@ class DataLoader(Generic[Sample]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: MapStyle | Iterable[Any],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Sampler | Iterable[Any] | None = None,
@@ -95,7 +99,8 @@ class DataLoader(Generic[Sample]):
     ) -> None:
         check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self.num_workers, self.multiprocessing_context = num_workers, multiprocessing_context
-        self.dataset, self.generator = dataset, generator
+        self.dataset: Any = dataset
+        self.generator = generator
         self.pin_memory, self.pin_memory_device = pin_memory, pin_memory_device
         self.timeout, self.worker_init_fn, self.in_order = timeout, worker_init_fn, in_order
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
@@ -114,7 +119,12 @@ class DataLoader(Generic[Sample]):
             )
 
     def _choose_samplers(
-        self, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any, drop_last: bool
+        self,
+        batch_size: int | None,
+        shuffle: bool | None,
+        sampler: Sampler | Iterable[Any] | None,
+        batch_sampler: Sampler | Iterable[list[Any]] | None,
+        drop_last: bool,
     ) -> None:
         """Create the default samplers, and refuse arguments that exclude each other."""
         if sampler is not None and shuffle:
@@ -139,7 +149,7 @@ class DataLoader(Generic[Sample]):
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if self._is_initialized and name in IMMUTABLE_ATTRIBUTES:
             raise ValueError(
                 f"{name} attribute should not be set after DataLoader is initialized; "
@@ -151,8 +161,8 @@ class DataLoader(Generic[Sample]):
                     "multiprocessing_context can only be used with multi-process loading "
                     "(num_workers > 0), but got num_workers=0"
                 )
-            # `multiprocessing` is imported when it is used.
-            from .worker_pool import resolve_context
+            # `multiprocessing` is imported when it is used: few programs have workers.
+            from .multiprocess_iterator import resolve_context
 
             value = resolve_context(value)
         super().__setattr__(name, value)
@@ -224,3 +234,105 @@ def check_workers(
         raise ValueError(f"prefetch_factor option should be positive, got {prefetch_factor}")
     if not num_workers and persistent_workers:
         raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+# An epoch --------------------------------------------------------------------------------------
+
+
+def make_worker_config(loader: DataLoader[Any], worker: int, base_seed: int) -> WorkerConfig:
+    """Return the settings of a worker of this loader."""
+    return WorkerConfig(
+        dataset=loader.dataset, is_batched=loader._is_batched, is_iterable=loader._is_iterable,
+        collate_fn=loader.collate_fn, drop_last=loader.drop_last, base_seed=base_seed,
+        worker_init_fn=loader.worker_init_fn, worker=worker, num_workers=loader.num_workers,
+        parent_pid=None,
+    )  # fmt: skip
+
+
+class BatchIterator:
+    """Iterates over the batches of one epoch of a DataLoader."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        # A loader refers to an iterator with persistent workers: avoid a reference cycle.
+        self._loader = weakref.ref(loader)
+        self._source = loader._index_source
+        self._pin_memory = loader.pin_memory and cuda.is_available()
+        self._begin(loader)
+        # A seed is drawn with and without workers, so that the order is the same.
+        seed = empty((), dtype=int64, device="cpu").random_(generator=loader.generator)
+        self._base_seed = int(seed)
+
+    def _begin(self, loader: DataLoader[Any]) -> None:
+        self._indices: Iterator[Any] = iter(self._source)
+        self._expected_length, self._yielded = loader._expected_length, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __reduce__(self) -> NoReturn:
+        raise NotImplementedError(
+            f"{type(self).__name__} cannot be pickled: give the DataLoader to the other process"
+        )
+
+    def __next__(self) -> Any:
+        if current().listeners:
+            with work("data", self._loader() or self) as event:
+                batch = event.result = self._next()
+        else:
+            batch = self._next()
+        if isinstance(batch, Failure):
+            del self  # a notebook keeps the traceback, which must not keep the workers alive
+            raise batch.rebuild()
+        self._yielded += 1
+        if self._expected_length is not None and self._yielded > self._expected_length:
+            self._warn_too_long()
+        return pin_batch(batch) if self._pin_memory else batch
+
+    def _next(self) -> Any:
+        raise NotImplementedError
+
+    def _warn_too_long(self) -> None:
+        promised, self._expected_length = self._expected_length, None
+        warn(
+            f"DataLoader: len(loader) promised {promised} batches of the IterableDataset, and more "
+            "have come. Is its __len__ right? With workers, does each give only its own part "
+            "(get_worker_info)?"
+        )
+
+
+def pin_batch(batch: object) -> Any:
+    """Move a batch to pinned memory, which a GPU can copy from directly; also in containers."""
+    if hasattr(batch, "pin_memory"):
+        return batch.pin_memory()
+    if isinstance(batch, dict):
+        return type(batch)({key: pin_batch(value) for key, value in batch.items()})
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*map(pin_batch, batch))
+    return type(batch)(map(pin_batch, batch)) if isinstance(batch, list | tuple) else batch
+
+
+class SingleProcessIterator(BatchIterator):
+    """Makes each batch in this process when it is asked for."""
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        super().__init__(loader)
+        if loader.timeout:
+            raise ValueError("DataLoader: timeout has a meaning only with num_workers > 0")
+        self._is_iterable = loader._is_iterable
+        self._fetch = make_worker_config(loader, 0, self._base_seed).make_fetcher()
+
+    def _next(self) -> Any:
+        request = next(self._indices)
+        try:
+            return self._fetch(request)
+        except Exception as error:
+            if isinstance(error, StopIteration) and self._is_iterable:
+                raise
+            for name, value in self._fetch.progress().items():
+                error.add_note(f"DataLoader: {name} = {value}")
+            if isinstance(error, StopIteration):
+                raise RuntimeError("DataLoader: the dataset raised StopIteration") from error
+            raise

@@ -6,11 +6,13 @@ import bisect
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
 
 from ...core.tensor import Tensor
 from ...errors import ShapeError
-from ...ops import randperm
+from ...ops import Generator, randperm
 
 __all__ = [
     "ChainDataset", "ConcatDataset", "Dataset", "IterableDataset", "StackDataset", "Subset",
@@ -18,6 +20,13 @@ __all__ = [
 ]  # fmt: skip
 
 Sample = TypeVar("Sample", covariant=True)
+
+
+class MapStyle(Protocol):
+    """What a map-style dataset has to offer: a list or a range does, and so does a `Dataset`."""
+
+    def __getitem__(self, index: Any, /) -> Any: ...
+    def __len__(self) -> int: ...
 
 
 class Dataset(Generic[Sample]):
@@ -62,7 +71,9 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             )  # fmt: skip
         self.tensors = tensors
 
-    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+    def __getitem__(
+        self, index: int | slice | list[int] | np.ndarray | Tensor
+    ) -> tuple[Tensor, ...]:
         return tuple(tensor[index] for tensor in self.tensors)
 
     def __len__(self) -> int:
@@ -103,7 +114,7 @@ class StackDataset(Dataset[Any]):
         return self._length
 
 
-def get_samples(dataset: Any, indices: list[int]) -> list[Any]:
+def get_samples(dataset: MapStyle, indices: list[int]) -> list[Any]:
     """Return many samples of a dataset, by one call of `__getitems__` if it has that.
 
     Raises: ValueError: `__getitems__` returns more or fewer than asked for.
@@ -127,11 +138,11 @@ class Subset(Dataset[Sample]):
     [30, 10]
     """
 
-    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+    def __init__(self, dataset: MapStyle, indices: Sequence[int]) -> None:
         self.dataset, self.indices = dataset, indices
 
-    def __getitem__(self, index: Any) -> Sample:
-        if isinstance(index, list):
+    def __getitem__(self, index: int | list[int]) -> Sample:
+        if isinstance(index, list):  # of a dataset that takes lists itself, as tensors do
             return self.dataset[[self.indices[position] for position in index]]
         return self.dataset[self.indices[index]]
 
@@ -165,6 +176,7 @@ class ConcatDataset(Dataset[Sample]):
         if not -total <= index < total:
             raise IndexError(f"index {index} is out of range: there are {total} samples")
         index %= total
+        # To the right: the index that equals a total is the first one of the next dataset.
         which = bisect.bisect_right(self.cumulative_sizes, index)
         before = self.cumulative_sizes[which - 1] if which else 0
         return self.datasets[which][index - before]
@@ -188,7 +200,7 @@ class ChainDataset(IterableDataset[Sample]):
 
 
 def random_split(
-    dataset: Any, lengths: Sequence[float], generator: Any = None
+    dataset: MapStyle, lengths: Sequence[float], generator: Generator | None = None
 ) -> list[Subset[Any]]:
     """Split a dataset randomly into parts of the given sizes, or of given fractions of it.
 
@@ -199,6 +211,7 @@ def random_split(
     """
     total = len(dataset)
     sizes = list(lengths)
+    # Sizes that add up to 1 are fractions, as in PyTorch; 0.1 + 0.2 + 0.7 misses 1 by a rounding.
     if math.isclose(sum(sizes), 1) and sum(sizes) <= 1 + 1e-9:
         if min(sizes) < 0:  # only then another one is above 1
             raise ValueError("each fraction should be between 0 and 1")

@@ -1,13 +1,14 @@
-"""Fetchers: they take the samples of a batch out of the dataset and collate them.
+"""Fetchers, which take the samples of a batch out of the dataset and collate them.
 
-The same code runs in a worker and, without workers, in the process itself. A fetcher records its
-progress, so that an error can name the sample.
+The same code runs in a worker and, without workers, in the process itself: `WorkerConfig` has what
+it needs. A fetcher records its progress, so that an error can name the sample.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from ...ops import cat
 from .collate import default_collate
-from .dataset import ConcatDataset, Subset, TensorDataset
+from .dataset import ConcatDataset, MapStyle, Subset, TensorDataset
 from .worker_errors import format_indices
 
 
@@ -27,7 +28,7 @@ class MapFetcher:
         collate: makes a batch of a list of samples, or converts a single one.
     """
 
-    def __init__(self, dataset: Any, batched: bool, collate: Callable[[Any], Any]) -> None:
+    def __init__(self, dataset: MapStyle, batched: bool, collate: Callable[[Any], Any]) -> None:
         self.dataset, self.is_batched, self.collate = dataset, batched, collate
         self.fetch_rows = row_fetcher(dataset) if batched and collate is default_collate else None
         self.getitems = getattr(dataset, "__getitems__", None)
@@ -84,7 +85,9 @@ class IterableFetcher:
         drop_last: drop a last batch that is not full.
     """
 
-    def __init__(self, dataset: Any, collate: Callable[[Any], Any], drop_last: bool) -> None:
+    def __init__(
+        self, dataset: Iterable[Any], collate: Callable[[Any], Any], drop_last: bool
+    ) -> None:
         self.collate, self.drop_last = collate, drop_last
         self._seen, self.stage = 0, "iter"
         self._samples = iter(dataset)
@@ -116,7 +119,7 @@ class IterableFetcher:
         return {"sample": f"number {self._seen} of its stream, counted from 0"}
 
 
-def describe_out_of_range(dataset: Any, indices: Any) -> dict[str, str]:
+def describe_out_of_range(dataset: MapStyle, indices: Iterable[object]) -> dict[str, str]:
     """Return a message if a sampler has asked for indices that are out of range."""
     try:
         total = len(dataset)
@@ -139,11 +142,12 @@ def as_index_array(indices: Sequence[Any]) -> np.ndarray | None:
         return None
 
 
-def row_fetcher(dataset: Any) -> Callable[[np.ndarray], list[Any]] | None:
+def row_fetcher(dataset: object) -> Callable[[np.ndarray], list[Any]] | None:
     """Return a function that indexes a whole batch at once, if the dataset consists of tensors.
 
     The result equals that of stacking single samples.
     """
+    # The exact classes: a subclass may change its samples in `__getitem__`.
     if type(dataset) is TensorDataset:
         tensors = dataset.tensors
         return lambda rows: [tensor[rows] for tensor in tensors]
@@ -179,7 +183,7 @@ def concat_row_fetcher(dataset: ConcatDataset[Any]) -> Callable[[np.ndarray], li
         ]
         if len(parts_taken) == 1:
             return parts_taken[0]
-        back = np.argsort(order)
+        back = np.argsort(order)  # the inverse of a permutation: where each row has gone
         return [cat(column)[back] for column in zip(*parts_taken, strict=True)]
 
     return take
@@ -192,3 +196,66 @@ def row_signature(dataset: Any) -> tuple[Any, ...]:
     if type(dataset) is ConcatDataset:
         return row_signature(dataset.datasets[0])
     return tuple((tensor.shape[1:], tensor.dtype, tensor.device) for tensor in dataset.tensors)
+
+
+# Settings of a worker ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """Information about a worker.
+
+    Args:
+        id: its index: 0 … num_workers - 1.
+        num_workers: the number of workers.
+        seed: the seed of its generators: one base seed per epoch, plus `id`.
+        dataset: its copy of the dataset.
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Return the information about the current worker; None in any other process.
+
+    An IterableDataset needs it to split its samples among the workers.
+
+    >>> get_worker_info() is None
+    True
+    """
+    return _info
+
+
+def set_worker_info(info: WorkerInfo) -> None:
+    """Set the result of `get_worker_info` in this process."""
+    global _info
+    _info = info
+
+
+@dataclass
+class WorkerConfig:
+    """The settings of a worker; without workers, of the process itself."""
+
+    dataset: Any
+    is_batched: bool
+    is_iterable: bool
+    collate_fn: Callable[[Any], Any]
+    drop_last: bool
+    base_seed: int
+    worker_init_fn: Callable[[int], None] | None
+    worker: int
+    num_workers: int
+    parent_pid: int | None
+    """The process whose death kills the worker; None: the worker relies on the closed pipe."""
+
+    def make_fetcher(self) -> MapFetcher | IterableFetcher:
+        """Return the fetcher for one epoch."""
+        if self.is_iterable:
+            return IterableFetcher(self.dataset, self.collate_fn, self.drop_last)
+        return MapFetcher(self.dataset, self.is_batched, self.collate_fn)

@@ -15,7 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def check_positive(name: str, number: Any) -> None:
+def check_positive(name: str, number: object) -> None:
     """Refuse everything but positive integers.
 
     Raises: ValueError.
@@ -24,7 +24,7 @@ def check_positive(name: str, number: Any) -> None:
         raise ValueError(f"{name} should be a positive integer value, but got {name}={number}")
 
 
-def check_bool(value: Any, error: type[Exception], name: str = "replacement") -> bool:
+def check_bool(value: object, error: type[Exception], name: str = "replacement") -> bool:
     """Return a bool; raise `error` for anything else."""
     if not isinstance(value, bool):
         raise error(f"{name} should be a boolean value, but got {name}={value}")
@@ -39,11 +39,11 @@ def draw_seed() -> int:
 class Sampler:
     """Yields the indices of the samples of one epoch. A subclass defines `__iter__`."""
 
-    def __init__(self, data_source: Any = None) -> None:
+    def __init__(self, data_source: Sized | None = None) -> None:
         self.data_source = data_source
 
-    def __class_getitem__(cls, item: Any) -> type[Sampler]:
-        return cls
+    def __class_getitem__(cls, item: object) -> type[Sampler]:
+        return cls  # `Sampler[int]` in an annotation: what it yields is not checked
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} needs an __iter__(self)")
@@ -92,11 +92,12 @@ class RandomSampler(Sampler):
         if generator is None:  # independent of other draws during the epoch
             generator = Generator().manual_seed(draw_seed())
         if self.replacement:
+            # On the CPU whatever the default device is: a GPU would draw another order.
             indices = randint(0, total, (self.num_samples,), generator=generator, device="cpu")
             yield from indices.tolist()
             return
         remaining = self.num_samples
-        while remaining > 0:
+        while remaining > 0:  # more than there are: one order after the other, as in PyTorch
             order = randperm(total, generator=generator, device="cpu").tolist()
             yield from order[:remaining]
             remaining -= total
@@ -137,6 +138,7 @@ class WeightedRandomSampler(Sampler):
     ) -> None:  # fmt: skip
         super().__init__()
         check_positive("num_samples", num_samples)
+        # In float64: rare samples of a large dataset must not vanish in the sum of the weights.
         self.weights = as_tensor(weights, dtype=float64, device="cpu")
         if self.weights.ndim != 1:
             raise ValueError(

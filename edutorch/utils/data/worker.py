@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,7 @@ from ...modes import current, switch
 from ...ops import manual_seed
 from ...ops import random as generators
 from .batch_transport import pack, send
-from .fetch import IterableFetcher, MapFetcher
-from .worker_config import WorkerConfig, WorkerInfo, set_worker_info
+from .fetch import IterableFetcher, MapFetcher, WorkerConfig, WorkerInfo, set_worker_info
 from .worker_errors import Failure, make_failure
 
 GRACE_SECONDS = 5.0
@@ -35,7 +35,7 @@ GRACE_SECONDS = 5.0
 class Inbox(threading.Thread):
     """Reads tasks from the pipe: (epoch, index of the batch, indices of its samples)."""
 
-    def __init__(self, pipe: Any) -> None:
+    def __init__(self, pipe: Connection) -> None:
         super().__init__(name="edutorch worker's inbox", daemon=True)
         self.pipe, self.epoch = pipe, 0
         self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -53,7 +53,7 @@ class Inbox(threading.Thread):
         os._exit(1)
 
 
-def main(config: WorkerConfig, pipe: Any) -> None:
+def main(config: WorkerConfig, pipe: Connection) -> None:
     """Run a worker until the pipe is closed."""
     reset_inherited_state(config)
     inbox = Inbox(pipe)
@@ -69,6 +69,7 @@ def initialize_worker(config: WorkerConfig) -> Failure | None:
     seed = config.base_seed + config.worker
     random.seed(seed)
     manual_seed(seed)
+    # As PyTorch mixes NumPy's seed: seeds that differ by 1 alone would give related streams.
     words = [config.worker, config.base_seed % 2**32, config.base_seed >> 32, 0]
     np.random.seed(np.random.SeedSequence(words).generate_state(4))
     set_worker_info(WorkerInfo(config.worker, config.num_workers, seed, config.dataset))
@@ -86,7 +87,7 @@ def failure_of(error: Exception, config: WorkerConfig, progress: dict[str, str])
 
 
 def make_batches(
-    config: WorkerConfig, inbox: Inbox, pipe: Any, init_failure: Failure | None
+    config: WorkerConfig, inbox: Inbox, pipe: Connection, init_failure: Failure | None
 ) -> None:
     """Answer each task by ("batch" | "failed" | "ended", epoch, index) and a pickled batch."""
     epoch, fetch, ended = -1, None, False
@@ -143,7 +144,7 @@ def reset_inherited_state(config: WorkerConfig) -> None:
     switch(current(), listeners=())  # live views and profilers belong to the parent
     for device in [name for name in generators._GENERATORS if name != "cpu"]:
         del generators._GENERATORS[device]  # a GPU cannot be used after a fork
-    settings.set_num_threads(1)
+    settings.set_num_threads(1)  # the workers share the cores: threads of each would wait in turn
     numba_config = getattr(sys.modules.get("numba"), "config", None)
     if numba_config is not None:  # numba is imported, and not just being imported by another thread
         os.environ["NUMBA_NUM_THREADS"] = "1"

@@ -10,7 +10,6 @@ import sysconfig
 import traceback
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from ...errors import EdutorchError
 
@@ -74,7 +73,7 @@ def is_edutorch_error(cls: type) -> bool:
     return issubclass(cls, EdutorchError) and cls.__init__ is EdutorchError.__init__
 
 
-def is_picklable(value: Any) -> bool:
+def is_picklable(value: object) -> bool:
     """Return True if `value` can be pickled and unpickled."""
     try:
         pickle.loads(pickle.dumps(value))
@@ -159,7 +158,7 @@ def describe_exit(code: int | None) -> tuple[str, str]:
 
 
 def worker_died_error(
-    worker: int, workers: int, pid: Any, code: int | None, batch: str
+    worker: int, workers: int, pid: int | None, code: int | None, batch: str
 ) -> WorkerDied:
     """Return the error for a worker that has ended by itself."""
     cause, hint = describe_exit(code)
@@ -167,7 +166,9 @@ def worker_died_error(
     return WorkerDied(None, f"DataLoader worker (pid {pid}) {cause}", rows, hint)
 
 
-def timeout_error(worker: int, workers: int, pid: Any, seconds: float, batch: str) -> WorkerTimeout:
+def timeout_error(
+    worker: int, workers: int, pid: int | None, seconds: float, batch: str
+) -> WorkerTimeout:
     """Return the error for a worker that takes too long."""
     return WorkerTimeout(
         None,
@@ -177,7 +178,7 @@ def timeout_error(worker: int, workers: int, pid: Any, seconds: float, batch: st
     )
 
 
-def format_indices(indices: Any) -> str:
+def format_indices(indices: object) -> str:
     """Return the indices of a batch as one line of text.
 
     >>> format_indices(list(range(20)))

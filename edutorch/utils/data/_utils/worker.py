@@ -1,5 +1,0 @@
-"""Names of `torch.utils.data._utils.worker`: see `../worker_config.py`."""
-
-from ..worker_config import WorkerInfo, get_worker_info
-
-__all__ = ["WorkerInfo", "get_worker_info"]
