@@ -12,8 +12,9 @@ from weakref import ref
 
 from .. import backends, dtypes
 from ..core.autograd.engine import conjugate, conjugate_all
-from ..core.autograd.graph import Description, Node, clock
-from ..core.autograd.multi_output import make_output_node
+from ..core.autograd.graph import Node
+from ..core.autograd.multi_output import Description, make_output_node
+from ..core.autograd.versions import clock
 from ..core.fast.lazy_gradients import OutputGradients, materialize_pending
 from ..core.source_location import user_location
 from ..core.tensor import Tensor, wrap

@@ -264,7 +264,8 @@ class SpentNode(Node):
     @classmethod
     def node(cls) -> SpentNode:
         """Return a new node."""
-        from ..core.autograd.graph import Description, clock
+        from ..core.autograd.multi_output import Description
+        from ..core.autograd.versions import clock
 
         spent = cls()
         spent.op = Description("compiled", ())  # type: ignore[assignment]

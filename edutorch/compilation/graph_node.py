@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..autograd.function_node import output_node
-from ..core.autograd.graph import Description, Node, clock, edge_of, second_backward, stale_value
+from ..core.autograd.graph import Node, edge_of, second_backward, stale_value
+from ..core.autograd.multi_output import Description
+from ..core.autograd.versions import clock
 from ..core.fast.lazy_gradients import OutputGradients
 from ..core.tensor import Tensor
 from ..errors import GradientError

@@ -18,11 +18,10 @@ from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from ..events import OpApplied, emit, work
 from ..modes import ObservedModes, current, pause_listeners
 from .autograd.forward_mode import propagate
-from .autograd.graph import VersionCounter
 from .autograd.multi_output import notify_views, wrap_views_in_modes
 from .autograd.saved_tensors import PackedValues
+from .autograd.versions import VersionCounter, write_stretched
 from .autograd.view_tracking import notify_write
-from .autograd.written_regions import write_stretched
 from .error_messages import (
     explain,
     has_overlap,

@@ -24,7 +24,8 @@ import numpy as np
 from ..backends.aliased_array import Exported, Shared, as_plain_array, has_same_layout, mark_shared
 from ..modes import current
 from .autograd.forward_mode import with_tangents
-from .autograd.graph import LEAF, VersionCounter, clock
+from .autograd.graph import LEAF
+from .autograd.versions import VersionCounter, clock
 from .registry import REGISTRY
 from .tensor import Tensor, fill, writes_of
 

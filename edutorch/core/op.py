@@ -33,7 +33,7 @@ from .. import dtypes, modes
 from ..backends import reference_mode
 from ..backends.reference_mode import Slot, as_ndarray, slot_of
 from ..errors import running_function
-from .autograd import graph
+from .autograd import graph, versions
 from .autograd.multi_output import MultiViewNode, wrap_views
 from .error_messages import check_flag, explain
 from .fast import call_codegen
@@ -317,7 +317,7 @@ class Op:
             "FLOAT32": numpy.dtype("float32"), "INT64": numpy.dtype("int64"), "LONG": 1 << 63,
             "wrap": wrap, "ONLY_ARRAYS": {numpy.ndarray}, "modes": modes.current, "numpy": numpy,
             "ndarray": numpy.ndarray, "asarray": numpy.asarray,
-            "new": partial(object.__new__, Tensor), "clock": graph.clock,
+            "new": partial(object.__new__, Tensor), "clock": versions.clock,
             "ARRAY_ERRORS": ARRAY_ERRORS, "explain": explain, "reduced_dims": reduced_dims,
             "keepdim_shape": keepdim_shape, "attach_view": attach_view, "check_flag": check_flag,
             "as_int": as_int, "missing": call_codegen.missing,

@@ -15,7 +15,8 @@ from ..errors import GradientError, ShapeError
 from ..events import TensorAliased, TensorWritten, emit
 from ..modes import current
 from .allocation import check_memory
-from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, VersionCounter
+from .autograd.graph import LEAF, Hooks, Node, RemovableHandle
+from .autograd.versions import VersionCounter
 from .shapes import Size, missing_dim
 from .source_location import CodeLocation
 from .storage import MemoryMembers

@@ -17,8 +17,8 @@ from .argument_checks import with_argument_checks
 from .autograd.forward_mode import update_tangents
 from .autograd.graph import LEAF
 from .autograd.multi_output import refuse_write_into_view
+from .autograd.versions import region_index, write_stretched
 from .autograd.view_tracking import alias_with_history, notify_write, set_history
-from .autograd.written_regions import region_index, write_stretched
 from .dispatch import is_operand
 from .error_messages import no_tensor
 from .fast.call_codegen import ALIASES

@@ -15,7 +15,8 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
-from ..core.autograd.graph import LEAF, clock
+from ..core.autograd.graph import LEAF
+from ..core.autograd.versions import clock
 from ..core.tensor import Tensor
 from ..modes import current
 from ..utils._pytree import tree_flatten, tree_unflatten

@@ -9,7 +9,7 @@ import pytest
 
 import edutorch
 from edutorch import autograd, tensor, zeros
-from edutorch.core.autograd.written_regions import MIN_LIMIT, WrittenRegions
+from edutorch.core.autograd.versions import MIN_LIMIT, WrittenRegions
 from edutorch.errors import StaleValueError
 from tests.devices import device  # noqa: F401  (a fixture)
 
@@ -122,7 +122,7 @@ def test_parts_that_are_written_again_are_kept_once():
 
 
 def test_too_many_parts_count_as_all(monkeypatch):
-    monkeypatch.setattr("edutorch.core.autograd.written_regions.MAX_REGIONS", 10)
+    monkeypatch.setattr("edutorch.core.autograd.versions.MAX_REGIONS", 10)
     regions, memory = WrittenRegions(0), np.zeros(2 * MIN_LIMIT)
     for position in range(MIN_LIMIT + 1):
         regions.add((memory, position, position + 1, None))

@@ -21,7 +21,8 @@ from ... import backends, dtypes
 from ...modes import current, override_modes
 from ..registry import REGISTRY, op_function
 from ..tensor import Tensor, fill, node_of, wrap
-from .graph import LEAF, VersionCounter
+from .graph import LEAF
+from .versions import VersionCounter
 
 if TYPE_CHECKING:
     from ..op import Op

@@ -12,21 +12,16 @@ the nodes, and it also stamps every in-place write. Two things follow from that 
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GradientError, StaleValueError
-from ..source_location import CodeLocation, Source, read_line
-from .written_regions import WrittenRegions
+from ..source_location import Source, read_line
+from .versions import VersionCounter
 
 if TYPE_CHECKING:
     from ..op import Op
     from ..tensor import Tensor
-
-clock = itertools.count(1).__next__
-"""The one clock of the graph: each call returns a later time."""
 
 
 class Leaf:
@@ -37,52 +32,6 @@ class Leaf:
 
 
 LEAF = Leaf()
-
-
-class VersionCounter:
-    """The version of a memory: when it was last written. Shared by all tensors that view it."""
-
-    time: float = 0
-    count = 0
-    location: CodeLocation | None = None  # of the user's line that made the last write
-    views: Any = ()  # weak references; a list from the first view on
-    owner: Any = None  # a weak reference to the tensor of which the views are, once needed
-    outside: float = -1  # when a write by NumPy was detected (see `numpy_aliasing.py`)
-    views_limit = 0
-    regions: WrittenRegions | None = None  # writes into parts since the last one into all of it
-
-    def bump(
-        self, location: CodeLocation | None = None, array: Any = None, index: Any = ...
-    ) -> None:
-        """Record a write at the present time.
-
-        Args:
-            array, index: what is written, `array[index]`; None: all of the memory.
-        """
-        if array is not None and self.regions is None:
-            self.regions = WrittenRegions(self.time)
-        self.time = clock()
-        self.count += 1
-        if location is None:  # inlined: each optimizer step calls this
-            frame: Any = sys._getframe(1)
-            while frame.f_globals.get("__name__", "").startswith("edutorch.") and frame.f_back:
-                frame = frame.f_back
-            location = frame.f_code, frame.f_lasti
-        self.location = location
-        if array is not None:
-            self.regions.add((array, index, self.time, location))  # type: ignore[union-attr]
-        elif self.regions is not None:
-            self.regions = None
-
-    def may_have_changed(self, array: Any, since: float) -> bool:
-        """Return True if `array` may have been written after `since`."""
-        regions = self.regions
-        if regions is None or regions.whole > since or self.outside > since:
-            return True
-        write = regions.last_into(array, since)
-        if write is not None:
-            (self.location,) = write  # for the error
-        return write is not None
 
 
 class Hooks:
@@ -204,38 +153,6 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """The attributes of an op that pictures use, for a node without an op."""
-
-    name: str
-    inputs: tuple[str, ...]
-    doc: str = ""
-    saved: tuple[str, ...] = ()
-    formulas: dict[str, str] = field(default_factory=dict)
-    variadic: bool = False
-
-    @property
-    def title(self) -> str:
-        """Its name for users."""
-        return self.name
-
-    @property
-    def label(self) -> str:
-        """Its name in profiles and pictures."""
-        return self.name
-
-    @property
-    def public_name(self) -> str:
-        """Its public function."""
-        return self.name
-
-    @property
-    def public(self) -> tuple[str, ...]:
-        """Its public functions: itself."""
-        return (self.name,)
 
 
 class AccumulateGrad:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ... import backends, dtypes
@@ -21,7 +22,8 @@ from ..fast.lazy_gradients import OutputGradients
 from ..source_location import user_location
 from ..tensor import Tensor, attach_views, fill, wrap
 from .forward_mode import call_op, set_tangent, tangent_of
-from .graph import LEAF, Description, Node, clock
+from .graph import LEAF, Node
+from .versions import clock
 
 if TYPE_CHECKING:
     from ..op import Op
@@ -195,3 +197,35 @@ def refuse_write_into_view(target: Tensor, name: str) -> None:
                 "x.narrow(dim, start, length), or write inside `with no_grad():`",
             )
         node = node.edges[0] if node.edges else None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The attributes of an op that pictures use, for a node without an op."""
+
+    name: str
+    inputs: tuple[str, ...]
+    doc: str = ""
+    saved: tuple[str, ...] = ()
+    formulas: dict[str, str] = field(default_factory=dict)
+    variadic: bool = False
+
+    @property
+    def title(self) -> str:
+        """Its name for users."""
+        return self.name
+
+    @property
+    def label(self) -> str:
+        """Its name in profiles and pictures."""
+        return self.name
+
+    @property
+    def public_name(self) -> str:
+        """Its public function."""
+        return self.name
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """Its public functions: itself."""
+        return (self.name,)

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..tensor import LEAF, Tensor
-from .graph import clock
 from .multi_output import OutputNode
+from .versions import clock
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -19,7 +19,8 @@ from ..precision import SCALING, names_to_widen, widen
 from ..registry import REGISTRY
 from ..shapes import keepdim_shape
 from ..tensor import Tensor, array_of, fill, restore_result, wrap, writes_of
-from .graph import Node, VersionCounter, edge_of, second_backward, stale_value
+from .graph import Node, edge_of, second_backward, stale_value
+from .versions import VersionCounter
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 

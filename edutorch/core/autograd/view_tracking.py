@@ -21,7 +21,7 @@ from ..registry import REGISTRY, op_function
 from ..source_location import user_location
 from ..tensor import Tensor, fill, move_retain_hooks, wrap
 from .forward_mode import with_tangents
-from .graph import VersionCounter, clock
+from .versions import VersionCounter, clock
 
 Layout = tuple[tuple[int, ...], int] | None
 """The strides of a tensor and its offset in the storage; None: row-major from 0."""

@@ -1,12 +1,14 @@
-"""Regions of a memory that were written, and when: a saved value is stale only if a later write
-overlaps it.
+"""The version of a memory: when it was written, and where.
 
-Rows of a buffer are a usual case: each step of a loop reads what earlier ones wrote and writes
-the next row, and what was saved of the earlier rows is unchanged.
+A saved value is stale only if a later write overlaps it. Rows of a buffer are a usual case: each
+step of a loop reads what earlier ones wrote and writes the next row, and what was saved of the
+earlier rows is unchanged.
 """
 
 from __future__ import annotations
 
+import itertools
+import sys
 from typing import Any
 
 import numpy as np
@@ -14,27 +16,60 @@ import numpy as np
 from ... import backends
 from ...errors import ShapeError
 from ..error_messages import has_overlap, overlap_error
+from ..source_location import CodeLocation
 
 MIN_LIMIT, MAX_REGIONS = 1024, 1 << 17
 MAX_WORK = 10_000
 """The effort of NumPy to decide whether two views overlap: see `numpy.shares_memory`."""
 
+clock = itertools.count(1).__next__
+"""The one clock of the graph: each call returns a later time."""
 
-def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any) -> None:
-    """Write into a read-only array that is only a broadcast view of writable memory.
 
-    Raises: ShapeError: written elements share a memory location; or the memory is read-only.
-    """
-    view_index = region_index(index)
-    part = written_view(array, view_index)
-    if has_overlap(part):
-        raise overlap_error(name, target)
-    try:
-        memory = backends.of(part).writable(part)
-    except ValueError:
-        rows = {"input": tuple(target.shape)}
-        raise ShapeError(name, "its memory is read-only", rows, "write into x.clone()") from None
-    memory[... if view_index is index else index] = values
+class VersionCounter:
+    """The version of a memory: when it was last written. Shared by all tensors that view it."""
+
+    time: float = 0
+    count = 0
+    location: CodeLocation | None = None  # of the user's line that made the last write
+    views: Any = ()  # weak references; a list from the first view on
+    owner: Any = None  # a weak reference to the tensor of which the views are, once needed
+    outside: float = -1  # when a write by NumPy was detected (see `numpy_aliasing.py`)
+    views_limit = 0
+    regions: WrittenRegions | None = None  # writes into parts since the last one into all of it
+
+    def bump(
+        self, location: CodeLocation | None = None, array: Any = None, index: Any = ...
+    ) -> None:
+        """Record a write at the present time.
+
+        Args:
+            array, index: what is written, `array[index]`; None: all of the memory.
+        """
+        if array is not None and self.regions is None:
+            self.regions = WrittenRegions(self.time)
+        self.time = clock()
+        self.count += 1
+        if location is None:  # inlined: each optimizer step calls this
+            frame: Any = sys._getframe(1)
+            while frame.f_globals.get("__name__", "").startswith("edutorch.") and frame.f_back:
+                frame = frame.f_back
+            location = frame.f_code, frame.f_lasti
+        self.location = location
+        if array is not None:
+            self.regions.add((array, index, self.time, location))  # type: ignore[union-attr]
+        elif self.regions is not None:
+            self.regions = None
+
+    def may_have_changed(self, array: Any, since: float) -> bool:
+        """Return True if `array` may have been written after `since`."""
+        regions = self.regions
+        if regions is None or regions.whole > since or self.outside > since:
+            return True
+        write = regions.last_into(array, since)
+        if write is not None:
+            (self.location,) = write  # for the error
+        return write is not None
 
 
 class WrittenRegions:
@@ -147,3 +182,23 @@ class MemoryProxy:
 def memory_proxy(array: Any) -> np.ndarray:
     """Return a NumPy array at the same address as `array`, to be compared and never read."""
     return array if isinstance(array, np.ndarray) else np.asarray(MemoryProxy(array))
+
+
+# Writing -----------------------------------------------------------------------------
+
+
+def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any) -> None:
+    """Write into a read-only array that is only a broadcast view of writable memory.
+
+    Raises: ShapeError: written elements share a memory location; or the memory is read-only.
+    """
+    view_index = region_index(index)
+    part = written_view(array, view_index)
+    if has_overlap(part):
+        raise overlap_error(name, target)
+    try:
+        memory = backends.of(part).writable(part)
+    except ValueError:
+        rows = {"input": tuple(target.shape)}
+        raise ShapeError(name, "its memory is read-only", rows, "write into x.clone()") from None
+    memory[... if view_index is index else index] = values
