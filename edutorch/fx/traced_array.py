@@ -11,12 +11,14 @@ new version, and each view creates a new node when its node is next asked for.
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..backends.array_surface import DispatchedArray, unpack_axes
 from . import primitives
 from .node import Node
 
@@ -37,11 +39,10 @@ class TracedMemory:
         self.entries: list[TracedArray] = [root]  # arrays from outside
 
 
-class TracedArray:
+class TracedArray(DispatchedArray):
     """An array of the capturing backend (see the module's docstring)."""
 
     __slots__ = ("__weakref__", "_node", "backend", "held", "memory", "seen_version")
-    __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 500
 
     def __init__(self, backend: TracedBackend, real: Any, node: Node | None) -> None:
@@ -62,34 +63,14 @@ class TracedArray:
     # Attributes -------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         """The shape."""
         return self.held.shape
 
     @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.held.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self.held.size
-
-    @property
-    def dtype(self) -> Any:
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
         """The NumPy dtype."""
         return self.held.dtype
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return self.held.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.held.nbytes
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -102,30 +83,9 @@ class TracedArray:
         return self.held.flags
 
     @property
-    def base(self) -> Any:
+    def base(self) -> TracedArray | None:
         """The array that it is a view of, or None."""
         return None if self.memory.root is self else self.memory.root
-
-    @property
-    def T(self) -> TracedArray:
-        """The transpose."""
-        return self.transpose()
-
-    @property
-    def real(self) -> TracedArray:
-        """The real parts."""
-        return self.backend.call(np.real, (self,), {})
-
-    @property
-    def imag(self) -> TracedArray:
-        """The imaginary parts."""
-        return self.backend.call(np.imag, (self,), {})
-
-    def __len__(self) -> int:
-        return len(self.held)
-
-    def __iter__(self) -> Iterator[TracedArray]:
-        return (self[index] for index in range(len(self)))
 
     # Methods -------------------------------------------------------------------------------------
 
@@ -138,29 +98,20 @@ class TracedArray:
             return getattr(self.held, name)
         return lambda *args, **kwargs: self.backend.method(name, self, args, kwargs)
 
-    def reshape(self, *shape: Any, order: str = "C") -> TracedArray:
+    def reshape(self, *shape: int | Sequence[int], order: str = "C") -> TracedArray:
         """Return the elements in another shape."""
-        wanted = shape[0] if len(shape) == 1 else shape
-        wanted = (
-            wanted
-            if isinstance(wanted, tuple)
-            else (wanted,)
-            if isinstance(wanted, int)
-            else tuple(wanted)
-        )
+        sizes = unpack_axes(shape)
         if order != "C":
-            return self.backend.method("reshape", self, (wanted,), {"order": order})
+            return self.backend.method("reshape", self, (sizes,), {"order": order})
         return self.backend.record_op(
-            "reshape", (self,), {"shape": wanted}, self.held.reshape(wanted)
+            "reshape", (self,), {"shape": sizes}, self.held.reshape(sizes)
         )
 
-    def transpose(self, *axes: Any) -> TracedArray:
+    def transpose(self, *axes: int | Sequence[int] | None) -> TracedArray:
         """Permute the axes."""
-        if len(axes) == 1 and axes[0] is not None and not isinstance(axes[0], int):
-            axes = tuple(axes[0])
-        if axes in ((), (None,)):
-            axes = tuple(reversed(range(self.ndim)))
-        return self.backend.record_op("permute", (self,), {"dims": axes}, self.held.transpose(axes))
+        order = unpack_axes(axes) if axes not in ((), (None,)) else tuple(range(self.ndim))[::-1]
+        real = self.held.transpose(order)
+        return self.backend.record_op("permute", (self,), {"dims": order}, real)
 
     def swapaxes(self, axis1: int, axis2: int) -> TracedArray:
         """Swap two axes."""
@@ -177,24 +128,14 @@ class TracedArray:
         """Return a copy."""
         return self.backend.record_call(primitives.copy, (self,), {}, self.held.copy(order))
 
-    def fill(self, value: Any) -> None:
-        """Set all elements to one value."""
-        self[...] = value
-
     def __getitem__(self, index: Any) -> TracedArray:
         return self.backend.getitem(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.backend.setitem(self, index, value)
 
-    # NumPy's protocols, for code that calls NumPy's functions instead of those of `xp` ------------
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        function = ufunc if method == "__call__" else getattr(ufunc, method)
-        return self.backend.call(function, inputs, kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return self.backend.call(function, args, kwargs)
+    def _answer(self, function: Callable[..., Any], arguments: Any, settings: Any) -> Any:
+        return self.backend.call(function, arguments, settings)
 
     # Conversion to Python numbers -----------------------------------------------------------------
 
@@ -211,32 +152,18 @@ class TracedArray:
         tracer.poison("a number of a tensor is taken for Python with .item()")
         return self.held.item(*index)
 
-    def truth(self, asking: str) -> bool:
-        """Return the truth value, for an `if`."""
-        return bool(self)
-
     def tolist(self) -> Any:
         """Return the elements as nested lists."""
         self.backend.tracer.poison("the numbers of a tensor are taken for Python")
         return self.held.tolist()
 
-    def __bool__(self) -> bool:
+    def _element(self, conversion: str) -> Any:
         self.backend.tracer.poison(
             "the way depends on the numbers of a tensor (if, while, and, or)"
+            if conversion == "bool"
+            else f"a number of a tensor is taken for Python with {conversion}()"
         )
-        return bool(self.held)
-
-    def __int__(self) -> int:
-        self.backend.tracer.poison("a number of a tensor is taken for Python with int()")
-        return int(self.held)
-
-    def __float__(self) -> float:
-        self.backend.tracer.poison("a number of a tensor is taken for Python with float()")
-        return float(self.held)
-
-    def __complex__(self) -> complex:
-        self.backend.tracer.poison("a number of a tensor is taken for Python with complex()")
-        return complex(self.held)
+        return self.held
 
     def __index__(self) -> int:
         self.backend.tracer.poison("a number of a tensor is used as an index of Python")
@@ -283,86 +210,36 @@ class TracedNumber:
     def __bool__(self) -> bool:
         return bool(self._to_python())
 
-    def __eq__(self, other: object) -> bool:
-        return self._to_python() == getattr(other, "value", other)
-
-    def __lt__(self, other: Any) -> bool:
-        return self._to_python() < getattr(other, "value", other)
-
-    def __le__(self, other: Any) -> bool:
-        return self._to_python() <= getattr(other, "value", other)
-
-    def __gt__(self, other: Any) -> bool:
-        return self._to_python() > getattr(other, "value", other)
-
-    def __ge__(self, other: Any) -> bool:
-        return self._to_python() >= getattr(other, "value", other)
-
     def __repr__(self) -> str:
         return f"TracedNumber({self.value!r})"
 
 
-# Operators ---------------------------------------------------------------------------------------
+TracedArray._operands = (
+    TracedArray, TracedNumber, np.ndarray, np.generic, int, float, complex,
+)  # fmt: skip
 
 
-def _add_operators() -> None:
-    from ..backends.strict_array import _BINARY, _COMPARING, _UNARY
+def number_operator(function: Callable[..., Any], is_reflected: bool) -> Callable[..., Any]:
+    """Return an operator of traced numbers, which becomes a node of the graph."""
 
-    def is_operand(other: Any) -> bool:
-        return isinstance(
-            other, TracedArray | TracedNumber | np.ndarray | np.generic | int | float | complex
-        )
+    def operator(self: TracedNumber, *others: object) -> Any:
+        operands = (*others, self) if is_reflected else (self, *others)
+        if not all(isinstance(other, TracedNumber | int | float) for other in others):
+            return NotImplemented
+        return self.backend.number(function, operands)
 
-    def binary(function: Any) -> Callable[..., Any]:
-        def operator(self: TracedArray, other: Any) -> Any:
-            return (
-                self.backend.call(function, (self, other), {})
-                if is_operand(other)
-                else NotImplemented
-            )
-
-        return operator
-
-    def reflected(function: Any) -> Callable[..., Any]:
-        def operator(self: TracedArray, other: Any) -> Any:
-            return (
-                self.backend.call(function, (other, self), {})
-                if is_operand(other)
-                else NotImplemented
-            )
-
-        return operator
-
-    def in_place(function: Any) -> Callable[..., Any]:
-        def operator(self: TracedArray, other: Any) -> TracedArray:
-            self.backend.call(function, (self, other), {"out": self})
-            return self
-
-        return operator
-
-    def unary(function: Any) -> Callable[..., Any]:
-        return lambda self: self.backend.call(function, (self,), {})
-
-    for name, ufunc in (_BINARY | _COMPARING).items():
-        setattr(TracedArray, f"__{name}__", binary(getattr(np, ufunc)))
-    for name, ufunc in _BINARY.items():
-        setattr(TracedArray, f"__r{name}__", reflected(getattr(np, ufunc)))
-        setattr(TracedArray, f"__i{name}__", in_place(getattr(np, ufunc)))
-    for name, ufunc in _UNARY.items():
-        setattr(TracedArray, f"__{name}__", unary(getattr(np, ufunc)))
-
-    def number(function: Any, turned: bool) -> Callable[..., Any]:
-        def operator(self: TracedNumber, *others: Any) -> Any:
-            operands = (*others, self) if turned else (self, *others)
-            if not all(isinstance(other, TracedNumber | int | float) for other in others):
-                return NotImplemented
-            return self.backend.number(function, operands)
-
-        return operator
-
-    for name, function in primitives.NUMBERS.items():
-        setattr(TracedNumber, f"__{name}__", number(function, turned=False))
-        setattr(TracedNumber, f"__r{name}__", number(function, turned=True))
+    return operator
 
 
-_add_operators()
+for _name, _function in primitives.NUMBERS.items():
+    setattr(TracedNumber, f"__{_name}__", number_operator(_function, is_reflected=False))
+    setattr(TracedNumber, f"__r{_name}__", number_operator(_function, is_reflected=True))
+
+
+def number_comparison(function: Callable[[Any, Any], bool]) -> Callable[..., bool]:
+    """Return a comparison of traced numbers, which reads them."""
+    return lambda self, other: function(self._to_python(), getattr(other, "value", other))
+
+
+for _function in (operator.eq, operator.lt, operator.le, operator.gt, operator.ge):
+    setattr(TracedNumber, f"__{_function.__name__}__", number_comparison(_function))

@@ -16,6 +16,7 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends import Backend
 from ..backends.aliased_array import as_plain_array
+from ..backends.array_surface import NamespaceSurface
 from ..backends.batching import BatchedBackend
 from ..backends.numpy import add_at
 from ..core.registry import REGISTRY
@@ -25,7 +26,6 @@ from .array_utils import as_array, base_array, flatten_arrays, same_view, to_hel
 from .graph import array_meta
 from .node import Node
 from .traced_array import TracedArray, TracedNumber
-from .traced_numpy import TracedModule
 
 if TYPE_CHECKING:
     from .capture_context import Tracer
@@ -72,6 +72,42 @@ WRITING_FUNCTIONS = {"copyto", "put", "place", "putmask", "put_along_axis", "fil
 """Functions that write into their first argument."""
 
 
+class TracedNamespace(NamespaceSurface):
+    """The namespace `numpy`, or one of its submodules, on traced arrays."""
+
+    def _member(self, name: str) -> Any:
+        member = operator.attrgetter(name)(np)
+        if callable(member) and not isinstance(member, type):
+            return TracedFunction(self._owner, member)
+        return member
+
+
+class TracedFunction:
+    """A NumPy function on traced arrays, with the methods of a ufunc."""
+
+    def __init__(self, backend: TracedBackend, function: Any) -> None:
+        self._backend, self._function = backend, function
+        self.__name__ = getattr(function, "__name__", "function")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        backend, name = self._backend, self.__name__
+        if name in ("asarray", "array", "ascontiguousarray", "asanyarray"):
+            value, dtype = args[0], kwargs.get("dtype", args[1] if len(args) > 1 else None)
+            if isinstance(value, TracedArray) and name != "ascontiguousarray":
+                copied = value.copy() if name == "array" and kwargs.get("copy", True) else value
+                return copied if dtype is None else copied.astype(dtype, copy=False)
+            if not isinstance(value, TracedArray):
+                if any(
+                    isinstance(leaf, TracedArray | TracedNumber) for leaf in flatten_arrays(value)
+                ):
+                    return backend.call(self._function, args, kwargs)
+                return backend.lift_result(self._function(value, *args[1:], **kwargs))
+        return backend.call(self._function, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return TracedFunction(self._backend, getattr(self._function, name))
+
+
 class TracedBackend(Backend):
     """The backend of one capture."""
 
@@ -83,7 +119,7 @@ class TracedBackend(Backend):
         self.tracer = tracer
         self.level = next(BatchedBackend._level_counter)
         self.inner = self.device = backends.CPU
-        self.xp = TracedModule(self)
+        self.xp = TracedNamespace(self)
 
     # Computing ---------------------------------------------------------------------------
 

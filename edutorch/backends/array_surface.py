@@ -1,0 +1,283 @@
+"""The surface of NumPy's arrays, defined once for the classes that imitate them.
+
+Definitions of ops and derivative rules are written for arrays. Several classes look like one: the
+arrays that record a graph (`fx/traced_array.py`), those that stand for one example of a batch
+(`batching_array.py`), those of the strict device (`strict_array.py`), symbols without values
+(`compilation/symbols.py`) and JAX's arrays (`compilation/xla.py`). All of them have the same
+operators, attributes and methods, and each of these is the call of a function of NumPy:
+
+    x + y    is   add(x, y)         x.sum(axis=0)    is   sum(x, axis=0)
+    x += y   is   add(x, y, out=x)  x.T              is   transpose(x, (n - 1, …, 0))
+
+So a class states only how it answers such a call (`_call`), and what it does differently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .numpy import Array
+
+__all__ = [
+    "BINARY", "COMPARISONS", "METHODS", "UNARY", "ArraySurface", "DispatchedArray",
+    "NamespaceSurface", "unpack_axes",
+]  # fmt: skip
+
+BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "matmul": "matmul",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "left_shift", "rshift": "right_shift",
+}  # fmt: skip
+"""Python's operators that have a reflected and an in-place form, with NumPy's functions."""
+
+COMPARISONS = {
+    "lt": "less", "le": "less_equal", "eq": "equal",
+    "ne": "not_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
+UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+
+METHODS = {
+    name: name
+    for name in (
+        "all", "any", "argmax", "argmin", "argsort", "clip", "conj", "cumprod", "cumsum",
+        "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ravel", "repeat",
+        "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
+    )
+} | {"round": "around", "flatten": "ravel", "conjugate": "conj"}  # fmt: skip
+"""Methods of arrays, and the function of NumPy behind each."""
+
+
+class ArraySurface:
+    """The operators, attributes and methods of a NumPy array, for a class that imitates one.
+
+    A derived class has `shape` and `dtype`, answers functions (`_call`), and perhaps operators in
+    another way (`_operate`), and knows its only element (`_element`), if it can tell it.
+    """
+
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # == compares elements
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    _operands: tuple[type, ...] = (object,)
+    """The other operands that operators take; Python asks the operand itself about any other."""
+
+    def _call(self, name: str, arguments: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """Answer the call of the function of NumPy with this name."""
+        raise NotImplementedError
+
+    def _operate(self, name: str, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        """Answer an operator; `settings` may have `out`, which is this array."""
+        return self._call(name, operands, settings)
+
+    def _element(self, conversion: str) -> Any:
+        """Return the only element for a conversion: to "bool", "int", "float" or "complex"."""
+        raise NotImplementedError
+
+    # Attributes -----------------------------------------------------------------------------
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def T(self) -> Array:
+        """The axes in the opposite order."""
+        return self.transpose()
+
+    @property
+    def real(self) -> Array:
+        """The real parts."""
+        return self._call("real", (self,), {})
+
+    @property
+    def imag(self) -> Array:
+        """The imaginary parts."""
+        return self._call("imag", (self,), {})
+
+    # Methods ----------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        function = METHODS.get(name)
+        if function is None:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}")
+        return lambda *args, **settings: self._call(function, (self, *args), settings)
+
+    def reshape(self, *shape: int | Sequence[int], order: str = "C") -> Array:
+        """Return the elements in another shape."""
+        settings = {} if order == "C" else {"order": order}
+        return self._call("reshape", (self, unpack_axes(shape)), settings)
+
+    def transpose(self, *axes: int | Sequence[int] | None) -> Array:
+        """Return the axes in another order; without one, in the opposite order."""
+        order = unpack_axes(axes) if axes not in ((), (None,)) else range(self.ndim)[::-1]
+        return self._call("transpose", (self, tuple(order)), {})
+
+    def fill(self, value: object) -> None:
+        """Set all elements to one value."""
+        self[...] = value
+
+    def __setitem__(self, index: object, value: object) -> None:
+        raise TypeError(f"{type(self).__name__} cannot be written")
+
+    def __getitem__(self, index: Any) -> Array:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[index] for index in range(len(self)))
+
+    # Conversion to Python numbers ---------------------------------------------------------------
+
+    def truth(self, asking: str) -> bool:
+        """Return the truth value for an `if` in the module `asking`."""
+        return bool(self)
+
+    def __bool__(self) -> bool:
+        return bool(self._element("bool"))
+
+    def __int__(self) -> int:
+        return int(self._element("int"))
+
+    def __float__(self) -> float:
+        return float(self._element("float"))
+
+    def __complex__(self) -> complex:
+        return complex(self._element("complex"))
+
+
+def unpack_axes(axes: Sequence[Any]) -> tuple[int, ...]:
+    """Return the axes or sizes of `x.transpose(1, 0)`, which are those of `x.transpose((1, 0))`."""
+    return tuple(axes[0] if len(axes) == 1 and hasattr(axes[0], "__len__") else axes)
+
+
+# The operators are made in a loop: 13 of them in three forms, and ten more, differ only in the name.
+
+
+def binary(function: str) -> Callable[..., Any]:
+    """Return `x + y`, with NumPy's function for `+`."""
+
+    def operator(self: ArraySurface, other: object) -> Any:
+        if not isinstance(other, self._operands):
+            return NotImplemented
+        return self._operate(function, (self, other), {})
+
+    return operator
+
+
+def reflected(function: str) -> Callable[..., Any]:
+    """Return `y + x`, for a `y` that does not know the class of `x`."""
+
+    def operator(self: ArraySurface, other: object) -> Any:
+        if not isinstance(other, self._operands):
+            return NotImplemented
+        return self._operate(function, (other, self), {})
+
+    return operator
+
+
+def in_place(function: str) -> Callable[..., Any]:
+    """Return `x += y`."""
+
+    def operator(self: ArraySurface, other: object) -> Any:
+        return self._operate(function, (self, other), {"out": self})
+
+    return operator
+
+
+def unary(function: str) -> Callable[..., Any]:
+    """Return `-x`."""
+    return lambda self: self._operate(function, (self,), {})
+
+
+for _name, _function in (BINARY | COMPARISONS).items():
+    setattr(ArraySurface, f"__{_name}__", binary(_function))
+for _name, _function in BINARY.items():
+    setattr(ArraySurface, f"__r{_name}__", reflected(_function))
+    setattr(ArraySurface, f"__i{_name}__", in_place(_function))
+for _name, _function in UNARY.items():
+    setattr(ArraySurface, f"__{_name}__", unary(_function))
+
+
+class DispatchedArray(ArraySurface):
+    """An imitation that answers NumPy's own functions as well, such as `np.exp(x)`.
+
+    NumPy asks its arguments first whether they want to answer, by two protocols: one for ufuncs,
+    one for all other functions. Here both end in `_answer`.
+    """
+
+    __slots__ = ()
+
+    def _answer(
+        self, function: Callable[..., Any], arguments: Sequence[Any], settings: dict[str, Any]
+    ) -> Any:
+        """Answer the call of a function of NumPy, or of a method of a ufunc such as `reduce`."""
+        raise NotImplementedError
+
+    def _call(self, name: str, arguments: Sequence[Any], settings: dict[str, Any]) -> Any:
+        return self._answer(getattr(np, name), arguments, settings)
+
+    _operate = _call
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **settings: object
+    ) -> Any:
+        function = ufunc if method == "__call__" else getattr(ufunc, method)
+        return self._answer(function, inputs, settings)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: object, args: Sequence[Any],
+        settings: dict[str, Any],
+    ) -> Any:  # fmt: skip
+        return self._answer(function, args, settings)
+
+
+class NamespaceSurface:
+    """An imitation of the module `numpy`, or of one of its submodules: the `xp` of definitions.
+
+    Members are made at their first use (`_member`), because NumPy has 600 and a program uses few.
+
+    Args:
+        owner: the backend whose arrays the functions take.
+        prefix: "linalg." or "fft." for a submodule.
+    """
+
+    def __init__(self, owner: Any = None, prefix: str = "") -> None:
+        self._owner, self._prefix = owner, prefix
+        if not prefix:
+            self.linalg, self.fft = type(self)(owner, "linalg."), type(self)(owner, "fft.")
+
+    def _member(self, name: str) -> Any:
+        """Make the member with this name, such as "exp" or "linalg.inv"."""
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        member = self._member(self._prefix + name)
+        setattr(self, name, member)
+        return member
