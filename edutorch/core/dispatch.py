@@ -17,6 +17,7 @@ from ..backends.aliased_array import Shared, as_plain_array
 from ..errors import DeviceError, DTypeError, GradientError, ShapeError
 from ..events import OpApplied, emit, work
 from ..modes import ObservedModes, current, pause_listeners
+from .autograd import graph
 from .autograd.forward_mode import propagate
 from .autograd.multi_output import notify_views, wrap_views_in_modes
 from .autograd.saved_tensors import PackedValues
@@ -31,7 +32,7 @@ from .error_messages import (
     sequence_of,
     wrong_operand,
 )  # fmt: skip
-from .numpy_aliasing import copy_saved_shared, restore_ordinary
+from .numpy_aliasing import copy_mutable, copy_saved_shared, restore_ordinary
 from .precision import SCALING, is_half
 from .promotion import EXTENSION_DTYPES, NO_BOOLS, promote, refuse_bools, refuse_dtypes
 from .registry import op_function
@@ -196,9 +197,10 @@ def record(
     if op.family == "reduction":
         dim = reduced_dims(op, settings["dim"], inputs[0]._array.ndim)
         settings = {**settings, "dim": dim}
-    values = (settings[name] for name in op.settings)
-    arguments = (inputs,) if op.variadic else inputs
-    op.record(output, output._array, *arguments, *values, *(extra._array for extra in extras))
+    values = {**settings, **dict(zip(op.inputs, (inputs,) if op.variadic else inputs, strict=True))}
+    values |= {name: extra._array for name, extra in zip(op.outputs[1:], extras, strict=True)}
+    values |= {name: copy_mutable(values[name]) for name in op.copied if name in op.saved}
+    graph.record(op, output, values)
     if any(isinstance(array_of(value), Shared) for value in inputs):
         copy_saved_shared(output._node)
     modes = current()

@@ -24,7 +24,7 @@ import numpy as np
 from ..backends.aliased_array import Exported, Shared, as_plain_array, has_same_layout, mark_shared
 from ..modes import current
 from .autograd.forward_mode import with_tangents
-from .autograd.graph import LEAF
+from .autograd.graph import LEAF, record
 from .autograd.versions import VersionCounter, clock
 from .registry import REGISTRY
 from .tensor import Tensor, fill, writes_of
@@ -76,7 +76,7 @@ def copy_if_shared(value: Any) -> Any:
         return value
     copied = fill(object.__new__(Tensor), as_plain_array(value._array).copy("K"))
     if value._node is LEAF:  # one step away from it, for second derivatives
-        REGISTRY["convert_dtype"].record(copied, copied._array, value, value.dtype)
+        record(REGISTRY["convert_dtype"], copied, {"input": value, "dtype": value.dtype})
     else:
         copied._node = value._node
     return with_tangents(copied, value) if current().levels else copied

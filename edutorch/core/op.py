@@ -126,6 +126,8 @@ class Op:
     takes_one_hot = False  # whether its rule takes a gradient as `OneHotGradient`
     needs_node = False  # whether a rule takes the node, to inspect the graph of `g`
     joint_vjp: Callable[..., Any] | None = None  # one rule for all inputs
+    joint_rule: Rule | None = None  # the same, or the rule of an op whose input is a list of tensors
+    generated_backward: Callable[..., Any] | None = None  # `Node.backward` with the names filled in
     composed: Callable[..., Any] | None = None  # a function for operands of another form, or None
 
     def __init__(
@@ -218,6 +220,7 @@ class Op:
         formulas = latex if isinstance(latex, dict) else dict.fromkeys(rules, latex)
         self.joint_vjp = joint_vjp
         if joint_vjp is not None:
+            self.joint_rule = Rule(joint_vjp, tuple(inspect.signature(joint_vjp).parameters), "")
             rules = {name: rule_of_input(joint_vjp, self.inputs.index(name)) for name in formulas}
         for name, function in rules.items():
             parameters = tuple(inspect.signature(function).parameters)
@@ -230,6 +233,8 @@ class Op:
                     f"it may name {', '.join(sorted(known))}"
                 )
             self.rules[name] = Rule(function, parameters, formulas.get(name, ""))
+        if self.variadic:
+            self.joint_rule = self.rules[self.inputs[0]]
         self.formulas = {name: rule.latex for name, rule in self.rules.items() if rule.latex}
         self.needs_node = any("node" in rule.parameters for rule in self.rules.values())
         needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
@@ -268,6 +273,7 @@ class Op:
         """Set PyTorch's name of the node; the first of several is that of the base type."""
         self.node_types: dict[str, type[graph.Node]] = {}
         self.node = node or self._node_name()
+        self.choose_node = None if self.node.isidentifier() else self._choose_node
         self.node_type = self.node_type_named(NODE_NAME.findall(self.node)[0])
 
     def _node_name(self) -> str:
@@ -277,6 +283,12 @@ class Op:
             (name,) = self.public
         title = "".join(part.capitalize() for part in name.replace(".", "_").split("_"))
         return f"{title}Backward0"
+
+    def _choose_node(self, values: dict[str, Any]) -> type[graph.Node]:
+        """Return the type of node that PyTorch has for a call with these arguments, by name."""
+        names = {name: self.node_type_named(name) for name in NODE_NAME.findall(self.node)}
+        names |= {f"a_{name}": array_of(values[name]) for name in self.inputs}
+        return eval(self.node, {**self.forward.__globals__, "Tensor": Tensor}, {**names, **values})
 
     def node_type_named(self, name: str) -> type[graph.Node]:
         """Return the type of this op's nodes of that name."""
@@ -299,13 +311,13 @@ class Op:
         self.__dict__.pop("source", None)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("record", "source") or "source" in self.__dict__:
+        if name != "source" or "source" in self.__dict__:
             raise AttributeError(f"an op has no {name!r}")
         self.build()
         return getattr(self, name)
 
     def build(self) -> None:
-        """Write and compile the call path: `source`, `record` and the node's `backward`."""
+        """Write and compile the call path: `source`, and the node's `backward`."""
         from .dispatch import apply, apply_operator
         from .numpy_aliasing import copy_mutable
 
@@ -340,12 +352,10 @@ class Op:
         self.source = call_codegen.call_source(self)
         recorded = self.rules and self.family != "multi_view"
         if recorded:
-            self.source += call_codegen.record_source(self) + backward_source(self)
+            self.source += backward_source(self)
         exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
         if recorded:
-            self.record = scope["record"]
             self.generated_backward = scope["backward"]
-            self.node_type.backward = self.generated_backward  # type: ignore[method-assign]
             self.node_type.holds = any(name == "y" or name in self.inputs for name in self.saved)
         self.function.__globals__.update(scope)
         # The same code finds another `apply` among its globals: no wrapper has to be called.
@@ -360,6 +370,9 @@ class Op:
             source = call_codegen.call_source(self, fast=False)
             exec(compile(source, f"<edutorch op {self.name}>", "exec"), scope)
             self.call_paths[reference] = scope[self.name]
+        if self.generated_backward is not None:
+            plain: Any = graph.Node.backward
+            self.node_type.backward = plain if reference else self.generated_backward  # type: ignore[method-assign]
         path = self.call_paths[reference]
         self._install(self.function, path)
         self._install(self.operator, as_positional(path))

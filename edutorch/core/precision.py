@@ -50,6 +50,16 @@ def names_to_widen(op: Op) -> tuple[str, ...]:
     return ("g", *(name for name in op.saved if name in values))
 
 
+def widen_for_rules(op: Op, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that the rules of an op take in float32, as 16-bit floats are met.
+
+    Beside a Python number that is not rounded to 16 bits (`SCALING`), it is the gradient alone.
+    """
+    numbers = [name for name in op.scalars if isinstance(values.get(name), int | float)]
+    names = ("g",) if op.name in SCALING and numbers else names_to_widen(op)
+    return {name: widen(values[name]) for name in names}
+
+
 def is_half(dtype: Any) -> bool:
     """Return True for float16 and bfloat16, as dtypes of tensors or of arrays."""
     return getattr(dtype, "numpy", dtype).char in "eE"

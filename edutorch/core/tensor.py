@@ -15,7 +15,8 @@ from ..errors import GradientError, ShapeError
 from ..events import TensorAliased, TensorWritten, emit
 from ..modes import current
 from .allocation import check_memory
-from .autograd.graph import LEAF, Hooks, Node, RemovableHandle
+from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, fill
+from .autograd.graph import array_of as array_of
 from .autograd.versions import VersionCounter
 from .shapes import Size, missing_dim
 from .source_location import CodeLocation
@@ -342,13 +343,6 @@ def move_retain_hooks(tensor: Tensor, history: Any) -> None:
 PLAIN_TENSORS.add(Tensor)
 
 
-def fill(tensor: Tensor, array: Any) -> Tensor:
-    """Set every slot of a new tensor that holds `array` and has no history."""
-    tensor._array = array
-    tensor._node = tensor._grad = tensor._writes = tensor._base = tensor._hooks = None
-    return tensor
-
-
 def wrap(array: Any) -> Tensor:
     """Make a tensor around an array of any backend (a NumPy scalar becomes 0-d)."""
     if array.__class__ is not np.ndarray:
@@ -357,11 +351,6 @@ def wrap(array: Any) -> Tensor:
         elif isinstance(array, Shared) and array.base is None:  # a copy: nothing else refers to it
             array = array.view(np.ndarray)
     return fill(object.__new__(Tensor), array)
-
-
-def array_of(value: Any) -> Any:
-    """Return a tensor's array; anything else unchanged."""
-    return value._array if isinstance(value, Tensor) else value
 
 
 def node_of(value: Any) -> Any:
@@ -432,3 +421,6 @@ def restore_result(node: Node, y: Any) -> Tensor:
     if current().levels and "tangents" in node.notes:  # the result moves
         tensor.__dict__["_tangents"] = node.notes["tangents"]
     return tensor
+
+
+Node.restore_result = restore_result

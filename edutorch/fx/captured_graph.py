@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.autograd.graph import record
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor, fill, share_version
 from ..dtypes import dtype
@@ -128,5 +129,5 @@ def argument_names(function: Any, args: Any, kwargs: Any) -> list[str]:
 def add_identity_step(tensor: Tensor) -> Tensor:
     """Return an alias of a tensor in the same memory, with the tensor as its history."""
     step = fill(object.__new__(Tensor), tensor._array)
-    REGISTRY["convert_dtype"].record(step, step._array, tensor, tensor.dtype)
+    record(REGISTRY["convert_dtype"], step, {"input": tensor, "dtype": tensor.dtype})
     return share_version(step, tensor)

@@ -17,9 +17,10 @@ from ..backends.aliased_array import as_plain_array
 from ..backends.numpy import Array, Namespace
 from ..backends.vmap_errors import in_place_error
 from ..core.autograd.forward_mode import propagate, update_tangents
-from ..core.autograd.graph import Node
+from ..core.autograd.graph import Node, record
 from ..core.autograd.view_tracking import notify_recorded, notify_write
 from ..core.error_messages import valid_indices
+from ..core.numpy_aliasing import copy_mutable
 from ..core.op import movement, op
 from ..core.tensor import Tensor, array_of, wrap
 from ..core.tensor_methods import alias_with_history, refuse_leaf, set_history, write
@@ -268,7 +269,8 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
         ) from None
     result = wrap(self._array)
     if needs_recording(before, value):
-        setitem.op.record(result, self._array, before, value, index)
+        values = {"input": before, "value": value, "index": copy_mutable(index)}
+        record(setitem.op, result, values)
         result._writes = self._writes
     if not isinstance(operand, int | float):
         operand = value

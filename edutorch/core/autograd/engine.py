@@ -231,14 +231,10 @@ class Engine:
         if hooks:
             visible = run_prehooks(hooks, run_hooks(hooks.retain, visible, recording), recording)
             g = conjugate(visible, recording)
-        partials = [as_array(partial) for partial in self.gradients_of_inputs(node, g, edges)]
+        partials = [as_array(partial) for partial in node.backward(g, edges, recording)]
         if hooks and hooks.after:
             partials = run_posthooks(hooks, partials, edges, g, recording)
         return g, edges, partials
-
-    def gradients_of_inputs(self, node: Node, g: Any, edges: tuple[Any, ...]) -> Sequence[Any]:
-        """Turn the gradient of a node's output into one gradient for each of its edges."""
-        return node.backward(g, edges, self.recording)
 
     def emit_flows(self, node: Node, partials: Sequence[Any]) -> None:
         """Emit the events of the gradients that a node has computed."""

@@ -1,8 +1,9 @@
-"""The graph that is recorded in the forward pass; `engine.py` runs the backward pass.
+"""The graph that is recorded in the forward pass, for `reference.py` to walk back.
 
-In the forward pass every op records a `Node`: the op, the nodes that its inputs came
-from (`edges`) and the values that its derivative rules name (`saved`). One clock numbers
-the nodes, and it also stamps every in-place write. Two things follow from that number:
+In the forward pass every op records a `Node` (`record`): the op, the nodes that its inputs came
+from (`edges`) and the values that its derivative rules name (`saved`). In the backward pass the
+node applies these rules (`Node.backward`). One clock numbers the nodes, and it also stamps every
+in-place write. Two things follow from that number:
 
 * A node is always younger than the nodes it was computed from. Running the
   youngest first is therefore a correct order, and no counting is needed.
@@ -12,12 +13,17 @@ the nodes, and it also stamps every in-place write. Two things follow from that 
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import GradientError, StaleValueError
-from ..source_location import Source, read_line
-from .versions import VersionCounter
+from ...events import GradientAccumulated, emit
+from ...modes import current
+from ..precision import widen_for_rules
+from ..shapes import keepdim_shape
+from ..source_location import CodeLocation, Source, read_line
+from .versions import VersionCounter, clock
 
 if TYPE_CHECKING:
     from ..op import Op
@@ -32,6 +38,47 @@ class Leaf:
 
 
 LEAF = Leaf()
+
+
+def fill(tensor: Tensor, array: Any) -> Tensor:
+    """Set every slot of a new tensor that holds `array` and has no history."""
+    tensor._array = array
+    tensor._node = tensor._grad = tensor._writes = tensor._base = tensor._hooks = None
+    return tensor
+
+
+def edge_of(value: Any) -> Any:
+    """Return the edge to an operand: its node, a leaf itself, None where no gradient is needed."""
+    node = getattr(value, "_node", None)  # a number has none
+    return value if node is LEAF else node
+
+
+def array_of(value: Any) -> Any:
+    """Return a tensor's array; anything else unchanged."""
+    return getattr(value, "_array", value)
+
+
+class RemovableHandle:
+    """A handle that removes its hook: by `handle.remove()`, or at the end of a `with` block."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self.hooks = hooks
+        self.id = next(self._ids)
+        while self.id in hooks:  # hooks that were loaded from a file keep their ids
+            self.id = next(self._ids)
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Remove the hook; a second call does nothing."""
+        self.hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.remove()
 
 
 class Hooks:
@@ -73,13 +120,62 @@ class Node:
     scalars: tuple[tuple[str, float], ...]  # Python numbers among the inputs; unset without any
     writes: VersionCounter | None  # the output's, once it has some: see `tensor.writes_of`
     _notes: dict[str, Any]  # what only some nodes have; unset until `notes` is asked for
+    restore_result: Callable[[Any], Tensor]  # attached by `tensor.py`
 
     def __init_subclass__(cls) -> None:
         cls.origin = cls.__dict__.get("origin", cls)
 
     def backward(self, g: Any, edges: tuple[Any, ...], recording: bool) -> Sequence[Any]:
-        """Return the gradient of each edge, from that of the output (None where the edge is)."""
-        raise NotImplementedError
+        """Apply the chain rule: return the gradient of each edge, from that of the output.
+
+        Args:
+            g: the gradient of the output.
+            edges: those whose gradient is wanted; None for the others.
+            recording: whether the rules are given tensors, so that what they do is recorded too.
+        """
+        op = self.op
+        values = {"g": g, "node": self, **self.saved_values(recording)}
+        if g.dtype.itemsize == 2:
+            values |= widen_for_rules(op, values)
+        if op.family == "reduction":  # g and y as if the reduced dims had been kept: they broadcast
+            shape = keepdim_shape(values["input_shape"], values["dim"])
+            for name in values.keys() & {"g", "y"}:
+                values[name] = values[name].reshape(shape)
+        if op.joint_rule is not None:  # one rule for all inputs, or for all tensors of a list
+            partials = op.joint_rule.function(*map(values.get, op.joint_rule.parameters))
+            return [None if edge is None else g for g, edge in zip(partials, edges, strict=True)]
+        return [
+            None if edge is None or rule is None
+            else rule.function(*map(values.get, rule.parameters))
+            for rule, edge in zip(map(op.rules.get, op.inputs), edges, strict=True)
+        ]  # fmt: skip
+
+    def saved_values(self, recording: bool) -> dict[str, Any]:
+        """Return what the rules need of the forward pass: arrays, or tensors if `recording`.
+
+        Raises: GradientError: it was freed. StaleValueError: it was written to in the meantime.
+        """
+        if self.saved is None:
+            raise second_backward(self)
+        values = dict(zip(self.op.saved, self.saved, strict=True))
+        for name, value in values.items():
+            if name == "y":
+                self.refuse_stale("the result", self.writes, value)
+                values[name] = self.restore_result(value) if recording else value
+            elif name in self.op.inputs:
+                tensors = value if self.op.variadic else (value,)
+                for tensor in tensors:
+                    self.refuse_stale(name, getattr(tensor, "_writes", None), array_of(tensor))
+                if not recording:
+                    arrays = [array_of(tensor) for tensor in tensors]
+                    values[name] = arrays if self.op.variadic else arrays[0]
+        return values
+
+    def refuse_stale(self, name: str, writes: VersionCounter | None, array: Any) -> None:
+        """Raise StaleValueError if `array` was written to after this node saved it."""
+        is_later = writes is not None and writes.time > self._order
+        if is_later and writes.may_have_changed(array, self._order):
+            raise stale_value(self, name, writes)
 
     def name(self) -> str:
         """Return PyTorch's name for this node, such as 'MulBackward0'."""
@@ -155,6 +251,47 @@ class Node:
         return f"<{self.name()}>"
 
 
+def record(op: Op, output: Tensor, values: dict[str, Any]) -> None:
+    """Give an output the node of the op that computed it.
+
+    (`fast/call_codegen.py` writes these lines anew for each op, with the names filled in.)
+
+    Args:
+        values: the inputs, the settings and the arrays of further outputs, by name.
+    """
+    inputs = values[op.inputs[0]] if op.variadic else [values[name] for name in op.inputs]
+    node = (op.node_type if op.choose_node is None else op.choose_node(values))()
+    node._order = clock()
+    node.edges = tuple(edge_of(value) for value in inputs)
+    node.saved = tuple(value_to_save(op, name, values, output._array) for name in op.saved)
+    node.shape, node.dtype = output._array.shape, output._array.dtype
+    node.hooks = node.writes = None
+    numbers = [name for name in op.inputs[1:] if values[name].__class__ in (int, float)]
+    if numbers:  # for pictures, which write `x * 2`: a rule may not need the number
+        node.scalars = tuple((name, values[name]) for name in numbers if name in op.scalars)
+    output._node = node
+
+
+def value_to_save(op: Op, name: str, values: dict[str, Any], y: Any) -> Any:
+    """Return what a node saves under a name that the rules of its op use."""
+    if name == "y":
+        return y  # the array: the tensor holds the node, and both would be a reference cycle
+    if name.endswith("_shape"):
+        value = values[name.removesuffix("_shape")]
+        shapes = [array_of(item).shape for item in value] if op.variadic else None
+        return shapes or getattr(array_of(value), "shape", ())
+    if name not in op.inputs:
+        return values[name]
+    if op.variadic:
+        return tuple(values[name])
+    users = [user for user, rule in op.rules.items() if name in rule.parameters]
+    is_used = len(users) == len(op.inputs) or any(edge_of(values[user]) is not None for user in users)
+    return values[name] if is_used else None
+
+
+# Leaves ---------------------------------------------------------------------------------
+
+
 class AccumulateGrad:
     """The node of a leaf, where the gradient is added to `variable.grad`."""
 
@@ -186,27 +323,29 @@ class AccumulateGrad:
         return "<AccumulateGrad>"
 
 
-class RemovableHandle:
-    """A handle that removes its hook: by `handle.remove()`, or at the end of a `with` block."""
+ACCUMULATE_LOCK = threading.RLock()
+"""Serializes threads that run backward into the same leaf."""
 
-    _ids = itertools.count()
 
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
-        self.hooks = hooks
-        self.id = next(self._ids)
-        while self.id in hooks:  # hooks that were loaded from a file keep their ids
-            self.id = next(self._ids)
-        hooks[self.id] = hook
+def accumulate(leaf: Tensor, g: Tensor, recording: bool, location: CodeLocation | None) -> None:
+    """Add the gradient of one backward pass to `leaf.grad`; the first one becomes it.
 
-    def remove(self) -> None:
-        """Remove the hook; a second call does nothing."""
-        self.hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.remove()
+    Args: location: of the user's line, by default that of the call.
+    """
+    with ACCUMULATE_LOCK:
+        total = leaf._grad
+        if total is None:
+            leaf._grad = g
+        elif recording:
+            leaf._grad = total + g
+        else:
+            total._array += g._array  # in place: an optimizer may hold the tensor
+            total._bump(location)
+    if current().listeners:
+        emit(GradientAccumulated(leaf, g if recording else g._array))
+    if leaf._hooks:
+        for hook in tuple(leaf._hooks.accumulated.values()):
+            hook(leaf)
 
 
 # Errors when a node runs ----------------------------------------------------------------
@@ -275,8 +414,3 @@ def edges_leading_to(roots: Sequence[Any], targets: Sequence[Any]) -> set[Any]:
         if edge._order and any(step in wanted for step in edge.edges if step is not None):
             wanted.add(edge)
     return wanted
-
-
-def edge_of(tensor: Tensor) -> Any:
-    """Return the edge of a tensor: its node, or itself if it is a leaf."""
-    return tensor if tensor._node is LEAF else tensor._node

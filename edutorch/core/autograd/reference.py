@@ -11,7 +11,6 @@ and a test compares both for every op.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from ..fast.lazy_gradients import OutputGradients, as_array
 from ..precision import WideSum
 from .engine import Engine, match_shape_and_dtype
 from .graph import Node
-from .saved_tensors import values_for_rules
 
 
 class ReferenceEngine(Engine):
@@ -55,23 +53,3 @@ class ReferenceEngine(Engine):
                 self.start_float32_sum(edge, held, partial)  # 16-bit floats are summed in float32
             else:
                 self.pending[edge] = held + partial
-
-    def gradients_of_inputs(self, node: Node, g: Any, edges: tuple[Any, ...]) -> Sequence[Any]:
-        """Apply the derivative rule of each input whose gradient is wanted."""
-        op = node.op
-        if type(node).backward is not getattr(op, "generated_backward", None):
-            return node.backward(g, edges, self.recording)  # a `Function`, or several outputs
-        values = values_for_rules(node, g, self.recording)
-        if op.variadic:  # its rule returns a gradient for each tensor of the list
-            (rule,) = op.rules.values()
-            return rule.apply(values)
-        if op.joint_vjp is not None:  # one rule returns the gradients of all inputs
-            partials = op.joint_vjp(
-                *(values[name] for name in inspect.signature(op.joint_vjp).parameters)
-            )
-            return [None if edge is None else g for g, edge in zip(partials, edges, strict=True)]
-        rules = [op.rules.get(name) for name in op.inputs]
-        return [
-            None if edge is None or rule is None else rule.apply(values)
-            for rule, edge in zip(rules, edges, strict=True)
-        ]

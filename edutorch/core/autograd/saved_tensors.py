@@ -15,11 +15,9 @@ from weakref import ref
 from ...errors import GradientError
 from ...modes import override_modes
 from ..fast.lazy_gradients import materialize_pending
-from ..precision import SCALING, names_to_widen, widen
 from ..registry import REGISTRY
-from ..shapes import keepdim_shape
-from ..tensor import Tensor, array_of, fill, restore_result, wrap, writes_of
-from .graph import Node, edge_of, second_backward, stale_value
+from ..tensor import Tensor, fill, restore_result, wrap, writes_of
+from .graph import Node, edge_of, record, second_backward, stale_value
 from .versions import VersionCounter
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
@@ -61,7 +59,8 @@ class PackedTensor:
         tensor = fill(object.__new__(Tensor), value._array)
         if self.edge is None or not self.edge._order:
             if self.edge is not None:  # a leaf: one step away from it, for second derivatives
-                REGISTRY["convert_dtype"].record(tensor, tensor._array, self.edge, tensor.dtype)
+                values = {"input": self.edge, "dtype": tensor.dtype}
+                record(REGISTRY["convert_dtype"], tensor, values)
             return tensor
         tensor._node = self.edge
         return tensor
@@ -135,49 +134,5 @@ def saved_value(node: Node, name: str) -> Any:
     is_result = name == "y"
     writes = node.writes if is_result else getattr(value, "_writes", None)
     label = "the result" if is_result else name
-    refuse_stale(node, label, writes, getattr(value, "_array", value))
+    node.refuse_stale(label, writes, getattr(value, "_array", value))
     return restore_result(node, value) if is_result else value
-
-
-def values_for_rules(node: Node, g: Any, recording: bool) -> dict[str, Any]:
-    """Return everything that the rules of a node may name, as they take it.
-
-    Rules that add up compute 16-bit floats in float32, and see reduced axes as axes of size 1.
-    """
-    op = node.op
-    values = {"g": g, "node": node, **saved_values(node, recording)}
-    if g.dtype is not None and g.dtype.itemsize == 2:
-        numbers = [name for name in op.scalars if isinstance(values.get(name), int | float)]
-        scaled = op.name in SCALING and numbers
-        for name in ("g",) if scaled else names_to_widen(op):
-            values[name] = widen(values[name])
-    if op.family == "reduction":
-        shape = keepdim_shape(values["input_shape"], values["dim"])
-        for name in {"g", "y"} & values.keys():
-            values[name] = values[name].reshape(shape)
-    return values
-
-
-def saved_values(node: Node, recording: bool) -> dict[str, Any]:
-    """Return what a node has saved for its rules, by name: arrays, or tensors if recording."""
-    if node.saved is None:
-        raise second_backward(node)
-    values = dict(zip(node.op.saved, node.saved, strict=False))
-    for name, value in values.items():
-        if name == "y":
-            refuse_stale(node, "the result", node.writes, value)
-            values[name] = restore_result(node, value) if recording else value
-        elif name in node.op.inputs:
-            for tensor in value if node.op.variadic else (value,):
-                if isinstance(tensor, Tensor):
-                    refuse_stale(node, name, tensor._writes, tensor._array)
-            if not recording:
-                values[name] = list(map(array_of, value)) if node.op.variadic else array_of(value)
-    return values
-
-
-def refuse_stale(node: Node, name: str, writes: VersionCounter | None, array: Any) -> None:
-    """Raise StaleValueError if `array` was written to after `node` saved it."""
-    late = writes is not None and writes.time > node._order
-    if late and writes.may_have_changed(array, node._order):
-        raise stale_value(node, name, writes)

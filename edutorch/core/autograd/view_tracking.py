@@ -21,6 +21,7 @@ from ..registry import REGISTRY, op_function
 from ..source_location import user_location
 from ..tensor import Tensor, fill, move_retain_hooks, wrap
 from .forward_mode import with_tangents
+from .graph import record
 from .versions import VersionCounter, clock
 
 Layout = tuple[tuple[int, ...], int] | None
@@ -90,6 +91,14 @@ def as_pairs(tensor: Tensor, other: Tensor) -> Tensor:
     return tensor
 
 
+def region_settings(view: Tensor, base: Tensor) -> dict[str, Any]:
+    """Return the settings by which `as_strided` and its scatter find a view in its base."""
+    size, stride, storage_offset = region(view)
+    return {
+        "size": size, "stride": stride, "storage_offset": storage_offset, "layout": layout_of(base),
+    }  # fmt: skip
+
+
 def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
     """Give `base` the history of a write of `result` through one of its views.
 
@@ -108,12 +117,12 @@ def write_back(base: Tensor, view: Tensor, result: Tensor) -> None:
     written = base if is_itself else wrap(whole._array)
     history = base._node
     scatter = REGISTRY["as_strided_scatter"]
-    scatter.record(written, whole._array, whole, values, *region(part), layout_of(whole))
+    record(scatter, written, {"input": whole, "src": values, **region_settings(part, whole)})
     written._node.__class__ = scatter.node_type_named("CopySlices")
     notify_recorded(OpApplied(scatter, (whole, values), {}, written, written._node))
     if not is_itself:
         as_complex = REGISTRY["view_as_complex"]
-        as_complex.record(base, base._array, written)
+        record(as_complex, base, {"input": written})
         notify_recorded(OpApplied(as_complex, (written,), {}, base, base._node))
     move_retain_hooks(base, history)
 
@@ -157,9 +166,9 @@ def rebase_view(base: Tensor, view: Tensor) -> None:
     is_itself = part.dtype == view.dtype
     strided = view if is_itself else wrap(part._array)
     as_strided = REGISTRY["as_strided"]
-    as_strided.record(strided, strided._array, whole, *region(part), layout_of(whole))
+    record(as_strided, strided, {"input": whole, **region_settings(part, whole)})
     notify_recorded(ViewRebased(as_strided, whole, strided, strided._node))
     if not is_itself:
         as_complex = REGISTRY["view_as_complex"]
-        as_complex.record(view, view._array, strided)
+        record(as_complex, view, {"input": strided})
         notify_recorded(ViewRebased(as_complex, strided, view, view._node))

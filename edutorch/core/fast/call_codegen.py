@@ -485,18 +485,3 @@ def _saved_value(op: Op, name: str) -> str:
         return name
     wanted = " or ".join(f"n_{user} is not None" for user in users)
     return f"{name} if {wanted} else None"
-
-
-def record_source(op: Op) -> str:
-    """Return the source of `record(output, y, …)`, which `apply` calls after any forward."""
-    inputs = ", ".join(op.inputs)
-    settings = "".join(f", {name}" for name in op.settings)
-    outputs = "".join(f", {name}" for name in op.outputs[1:])
-    unpack = "".join(
-        f"a_{name} = array_of({name})\nn_{name} = node_of({name})\n" for name in op.inputs
-    )
-    if op.variadic:
-        unpack = f"arrays = [array_of(tensor) for tensor in {op.inputs[0]}]\n"
-        unpack += f"edges = [edge_of(tensor) for tensor in {op.inputs[0]}]\n"
-    body = textwrap.indent(unpack + _record(op), "    ")
-    return f"def record(output, y, {inputs}{settings}{outputs}):\n{body}\n"
