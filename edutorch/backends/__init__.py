@@ -6,19 +6,27 @@ Generic code receives `xp`, the device's NumPy-like module, and calls its
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from ..errors import DeviceError
 
-# PyTorch's switches (`torch.backends.cudnn`) are in `compat/backends/`.
+# PyTorch's switches: `torch.backends.cuda` is in `compat/backends/`.
 __path__.append(__path__[0].removesuffix("backends") + "compat/backends")
 
-from . import cuda, cudnn, mkl, mkldnn, mps, openmp  # switches that scripts set, kept
+from . import cuda  # switches that scripts set, kept
 from . import numpy as _numpy
 from .numpy import Backend
 from .reference_mode import reference_only
 
 __all__ = ["Backend", "get", "of", "reference_only", "register"]
+
+# Made by `compat/small_modules.py`: libraries that PyTorch has and scripts ask for.
+cudnn: ModuleType
+mkl: ModuleType
+mkldnn: ModuleType
+mps: ModuleType
+openmp: ModuleType
 
 _BY_NAME: dict[str, Backend] = {}
 _BY_ARRAY: dict[type, Backend | None] = {}

@@ -132,8 +132,8 @@ class ArraySurface:
 
     def transpose(self, *axes: int | Sequence[int] | None) -> Array:
         """Return the axes in another order; without one, in the opposite order."""
-        order = unpack_axes(axes) if axes not in ((), (None,)) else range(self.ndim)[::-1]
-        return self._call("transpose", (self, tuple(order)), {})
+        order = None if axes in ((), (None,)) else unpack_axes(axes)
+        return self._call("transpose", (self, order), {})
 
     def fill(self, value: object) -> None:
         """Set all elements to one value."""

@@ -23,7 +23,7 @@ from . import of as backend_of
 from . import register_type
 from .batching_array import BatchedArray
 from .batching_index import IndexPlan
-from .batching_rules import BatchedModule, Values, axes_inside, list_arrays, stack_results
+from .batching_rules import BatchedNamespace, Values, axes_inside, list_arrays, stack_results
 from .numpy import Array, Backend
 from .vmap_errors import LOOPED, NotBatchableError, unsupported_error
 
@@ -49,7 +49,7 @@ class BatchedBackend(Backend):
         self.inner, self.size, self.depth, self.randomness = inner, size, depth, randomness
         self.level = next(self._level_counter)  # the newest is the highest, and outermost
         self.name = inner.name
-        self.xp = BatchedModule(self)
+        self.xp = BatchedNamespace(self)
 
     @property
     def device_name(self) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import of as backend_of
+from .array_surface import ArraySurface
 from .batching_index import IndexPlan
+from .numpy import Array
 from .vmap_errors import branching_error, in_place_error, unsupported_error
 
 if TYPE_CHECKING:
@@ -36,23 +37,38 @@ def is_dense(array: BatchedArray, order: Any) -> bool:
     return True
 
 
-class BatchedArray:
+class BatchedArray(ArraySurface):
     """An array that looks like one example of a batch; see `batching.py`."""
 
     __slots__ = ("__weakref__", "_values", "backend")
-    __hash__ = None  # type: ignore[assignment]
     __array_ufunc__ = None  # NumPy's operators defer to ours
 
     _values: Any  # axis 0 is hidden: as long as the batch, or 1 if all examples share the rest
     backend: BatchedBackend
 
-    def __init__(self, values: Any, backend: BatchedBackend) -> None:
+    def __init__(self, values: Array, backend: BatchedBackend) -> None:
         self._values, self.backend = values, backend
+
+    def _call(self, name: str, arguments: Sequence[Any], settings: dict[str, Any]) -> Any:
+        return getattr(self.backend.xp, name)(*arguments, **settings)
+
+    def _operate(self, name: str, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        if not all(hasattr(x, "strides") or isinstance(x, int | float | complex) for x in operands):
+            return NotImplemented
+        levels = [x.backend for x in operands if isinstance(x, BatchedArray)]
+        # The newest level computes: the arrays of the others are plain arrays to it.
+        y = getattr(max(levels, key=lambda level: level.level).xp, name)(*operands)
+        if not settings:
+            return y
+        if not np.can_cast(y.dtype, self.dtype, "same_kind"):
+            raise TypeError(f"ufunc {name}: cannot write {y.dtype} into {self.dtype}")
+        self[...] = y
+        return self
 
     # Attributes -----------------------------------------------------------------
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
         """The shape of one example."""
         return self._values.shape[1:]
 
@@ -62,24 +78,9 @@ class BatchedArray:
         return self._values.ndim - 1
 
     @property
-    def size(self) -> int:
-        """The number of elements of one example."""
-        return math.prod(self._values.shape[1:])
-
-    @property
     def dtype(self) -> Any:
         """The dtype of the elements."""
         return self._values.dtype
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element."""
-        return self._values.dtype.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of one example."""
-        return self.size * self.itemsize
 
     @property
     def strides(self) -> tuple[int, ...]:
@@ -92,7 +93,7 @@ class BatchedArray:
         return Flags(self)
 
     @property
-    def base(self) -> Any:
+    def base(self) -> Array:
         """The array that owns the memory."""
         return self._values.base
 
@@ -101,38 +102,7 @@ class BatchedArray:
         """The device's array, with the axes of all levels in front, for display."""
         return getattr(self._values, "all_examples", self._values)
 
-    @property
-    def T(self) -> BatchedArray:
-        """The axes of each example in the opposite order."""
-        return self.transpose()
-
-    @property
-    def real(self) -> BatchedArray:
-        """The real parts."""
-        return self.backend.wrap(self._values.real)
-
-    @property
-    def imag(self) -> BatchedArray:
-        """The imaginary parts."""
-        return self.backend.wrap(self._values.imag)
-
     # Methods -----------------------------------------------------------
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in METHODS:
-            raise AttributeError(f"batched arrays have no {name!r}")
-        function = getattr(self.backend.xp, METHODS[name])
-        return lambda *args, **settings: function(self, *args, **settings)
-
-    def reshape(self, *shape: Any) -> BatchedArray:
-        """Each example in another shape."""
-        return self.backend.xp.reshape(self, shape[0] if len(shape) == 1 else shape)
-
-    def transpose(self, *axes: Any) -> BatchedArray:
-        """The axes of each example in another order."""
-        if len(axes) == 1 and axes[0] is not None and not isinstance(axes[0], int):
-            axes = tuple(axes[0])
-        return self.backend.xp.transpose(self, None if axes in ((), (None,)) else axes)
 
     def astype(self, dtype: Any, copy: bool = True, **settings: Any) -> BatchedArray:
         """The elements converted to another dtype."""
@@ -148,10 +118,6 @@ class BatchedArray:
         if self.ndim or values.dtype.itemsize == np.dtype(dtype).itemsize:
             return self.backend.wrap(values.view(dtype))
         return self.backend.wrap(values[:, None].view(dtype))
-
-    def fill(self, value: Any) -> None:
-        """Set all elements to one value."""
-        self[...] = value
 
     def __getitem__(self, index: Any) -> BatchedArray:
         return IndexPlan(self, index).get()
@@ -179,14 +145,6 @@ class BatchedArray:
             values = inside.wrap(inside.full(values[None]).copy())
         self._values = values
 
-    def __len__(self) -> int:
-        if not self.ndim:
-            raise TypeError("len() of an array without axes")
-        return self.shape[0]
-
-    def __iter__(self) -> Iterator[BatchedArray]:
-        return (self[index] for index in range(len(self)))
-
     # Conversions to Python numbers ---------------------------------------------------------
 
     def common_value(self) -> Any:
@@ -202,14 +160,8 @@ class BatchedArray:
         first = values[0]
         return first.common_value() if isinstance(first, BatchedArray) else first.item()
 
-    def __bool__(self) -> bool:
-        return bool(self.common_value())
-
-    def __int__(self) -> int:
-        return int(self.common_value())
-
-    def __float__(self) -> float:
-        return float(self.common_value())
+    def _element(self, conversion: str) -> Any:
+        return self.common_value()
 
     def __index__(self) -> int:
         return int(self.common_value())
@@ -237,60 +189,3 @@ class BatchedArray:
 
     def __repr__(self) -> str:
         return f"BatchedArray(lvl={self.backend.depth}, shape={self.shape}, {self._values!r})"
-
-
-METHODS = {
-    name: name
-    for name in (
-        "all", "any", "argmax", "argmin", "argsort", "clip", "conj", "cumprod", "cumsum",
-        "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ravel", "repeat",
-        "searchsorted", "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
-    )
-} | {"round": "around", "flatten": "ravel", "conjugate": "conj"}  # fmt: skip
-"""Methods of arrays, and the function of `xp` behind each."""
-
-
-# Operators ------------------------------------------------------------------------------
-
-
-def _add_operators() -> None:
-    from .strict_array import _BINARY, _COMPARING, _UNARY
-
-    def apply(ufunc: str, first: Any, second: Any) -> Any:
-        arrays = [operand for operand in (first, second) if hasattr(operand, "strides")]
-        if any(not hasattr(operand, "strides") and not isinstance(operand, (int, float, complex))
-               for operand in (first, second)):  # fmt: skip
-            return NotImplemented
-        backends = [array.backend for array in arrays if isinstance(array, BatchedArray)]
-        highest = max(backends, key=lambda backend: backend.level)
-        return getattr(highest.xp, ufunc)(first, second)
-
-    def forwards(ufunc: str) -> Callable[..., Any]:
-        return lambda self, other: apply(ufunc, self, other)
-
-    def backwards(ufunc: str) -> Callable[..., Any]:
-        return lambda self, other: apply(ufunc, other, self)
-
-    def in_place(ufunc: str) -> Callable[..., Any]:
-        def write(self: BatchedArray, other: Any) -> BatchedArray:
-            y = apply(ufunc, self, other)
-            if not np.can_cast(y.dtype, self.dtype, "same_kind"):
-                raise TypeError(f"ufunc {ufunc}: cannot write {y.dtype} into {self.dtype}")
-            self[...] = y
-            return self
-
-        return write
-
-    def alone(ufunc: str) -> Callable[..., Any]:
-        return lambda self: getattr(self.backend.xp, ufunc)(self)
-
-    for name, ufunc in (_BINARY | _COMPARING).items():
-        setattr(BatchedArray, f"__{name}__", forwards(ufunc))
-    for name, ufunc in _BINARY.items():
-        setattr(BatchedArray, f"__r{name}__", backwards(ufunc))
-        setattr(BatchedArray, f"__i{name}__", in_place(ufunc))
-    for name, ufunc in _UNARY.items():
-        setattr(BatchedArray, f"__{name}__", alone(ufunc))
-
-
-_add_operators()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .array_surface import NamespaceSurface
 from .vmap_errors import LOOPED, different_shapes_error, dynamic_shape_error
 
 if TYPE_CHECKING:
@@ -37,25 +38,17 @@ def rule(*names: str) -> Callable[[Any], Any]:
     return enter
 
 
-class BatchedModule:
+class BatchedNamespace(NamespaceSurface):
     """The module `xp` for generic code inside one level of `vmap`."""
 
-    def __init__(self, level: BatchedBackend, prefix: str = "") -> None:
-        self._level, self._prefix = level, prefix
-        if not prefix:
-            self.linalg, self.fft = BatchedModule(level, "linalg."), BatchedModule(level, "fft.")
-
-    def __getattr__(self, name: str) -> Any:
-        full = self._prefix + name
-        function = operator.attrgetter(full)(self._level.inner.xp)
-        batching_rule = RULES.get(full)
-        if batching_rule is not None:
-            function = partial(batching_rule, self._level, full)
-        elif isinstance(getattr(np, name, None), np.ufunc) and not self._prefix:
-            function = Ufunc(self._level, full)
-        elif callable(function) and not isinstance(function, type):
-            function = partial(run_per_example, self._level, full)
-        setattr(self, name, function)
+    def _member(self, name: str) -> Any:
+        function = operator.attrgetter(name)(self._owner.inner.xp)
+        if name in RULES:
+            return partial(RULES[name], self._owner, name)
+        if isinstance(getattr(np, name, None), np.ufunc):
+            return Ufunc(self._owner, name)
+        if callable(function) and not isinstance(function, type):
+            return partial(run_per_example, self._owner, name)
         return function
 
 

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 
 @rule("reshape")
-def reshape(level: BatchedBackend, name: str, array: Any, shape: Any, *_: Any, **__: Any) -> Any:
+def reshape(
+    level: BatchedBackend, name: str, array: Any, shape: Any, order: str = "C", **_: Any
+) -> Any:
     """The elements of each example in another shape."""
+    if order != "C":
+        return run_per_example(level, name, array, shape, order=order)
     values = level.inside(array)
     sizes = [operator.index(size) for size in (shape if hasattr(shape, "__len__") else (shape,))]
     have, known = math.prod(values.shape[1:]), math.prod(size for size in sizes if size != -1)

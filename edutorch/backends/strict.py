@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import cupy_names
+from .array_surface import NamespaceSurface
 from .numpy import Backend, NumpyRandom, add_at, in_memory_order, writable_view
 from .strict_array import (
     WAITING,
@@ -50,28 +51,20 @@ _ARRAY_FIRST = {"A", "a", "ar", "arr", "array", "ary", "condition", "m", "x"}
 _NUMBERS_ALLOWED = _FROM_HOST | {"allclose", "isclose", "iscomplexobj", "isrealobj", "isscalar"}
 
 
-class StrictModule:
+class StrictNamespace(NamespaceSurface):
     """The module `xp` for generic code: NumPy, as far as CuPy has it."""
 
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
-        if not prefix:
-            self.linalg, self.fft = StrictModule("linalg."), StrictModule("fft.")
-            self.ndarray = StrictArray
+    ndarray = StrictArray
 
-    def __getattr__(self, name: str) -> Any:
-        full, known = self._prefix + name, cupy_names.known()
-        find = operator.attrgetter(full)
-        if full in known["constants"]:
-            value = find(np)
-        elif full in known["ufuncs"]:
-            value = StrictUfunc(full)
-        elif full in known["functions"]:
-            value = _strict_function(full, find(np))
-        else:
-            raise AttributeError(f"CuPy has no {full!r}, so generic code must do without it")
-        setattr(self, name, value)
-        return value
+    def _member(self, name: str) -> Any:
+        known, find = cupy_names.known(), operator.attrgetter(name)
+        if name in known["constants"]:
+            return find(np)
+        if name in known["ufuncs"]:
+            return StrictUfunc(name)
+        if name in known["functions"]:
+            return _strict_function(name, find(np))
+        raise AttributeError(f"CuPy has no {name!r}, so generic code must do without it")
 
 
 class StrictUfunc:
@@ -121,7 +114,7 @@ def _strict_function(name: str, numpys: Callable[..., Any]) -> Callable[..., Any
     return function
 
 
-xp = StrictModule()
+xp = StrictNamespace()
 
 
 class StrictRandom(NumpyRandom):

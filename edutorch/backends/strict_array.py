@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from . import cupy_names
+from .array_surface import ArraySurface
 
 _waits = 0
 _waiting_allowed = True
@@ -150,11 +151,10 @@ class Flags:
         self.owndata = array.base is None
 
 
-class StrictArray:
+class StrictArray(ArraySurface):
     """An array of the strict device. Members that are not defined here come from CuPy's list."""
 
     __slots__ = ("__weakref__", "_values", "base")
-    __hash__ = None  # type: ignore[assignment]
     __array_ufunc__ = None  # NumPy's operators defer to ours, which refuse NumPy arrays
 
     _values: np.ndarray
@@ -163,6 +163,31 @@ class StrictArray:
 
     def __init__(self, values: np.ndarray, base: StrictArray | None = None) -> None:
         self._values, self.base = values, base
+
+    def _call(self, name: str, arguments: Sequence[Any], settings: dict[str, Any]) -> Any:
+        return call_numpy(getattr(np, name), name, arguments, settings)
+
+    def _operate(self, name: str, operands: Sequence[Any], settings: dict[str, Any]) -> Any:
+        if name == "matmul":  # the one operator that is no ufunc in CuPy
+            return self._call(name, operands, settings)
+        return call_ufunc(name, operands, settings)
+
+    def __imatmul__(self, other: object) -> Any:
+        return self @ other  # CuPy has no @=, and then Python takes @
+
+    def _element(self, conversion: str) -> Any:
+        wait()
+        return self._values
+
+    @property
+    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The shape."""
+        return self._values.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """The dtype."""
+        return self._values.dtype
 
     def __getattr__(self, name: str) -> Any:
         if name in cupy_names.known()["attributes"]:
@@ -219,12 +244,6 @@ class StrictArray:
             f"strict: numpy.{function.__name__} was called with an array of the device; use xp"
         )
 
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __iter__(self) -> Iterator[StrictArray]:
-        return (self[index] for index in range(len(self)))
-
     def __getitem__(self, index: Any) -> StrictArray:
         parts, arrays = check_index(index)
         if arrays:  # a copy; NumPy would make a view for a 0-d index
@@ -239,22 +258,6 @@ class StrictArray:
         parts, _ = check_index(index)
         with np.errstate(all="ignore"):
             self._values[parts] = unwrap(value, "assignment")
-
-    def __bool__(self) -> bool:
-        wait()
-        return bool(self._values)
-
-    def __int__(self) -> int:
-        wait()
-        return int(self._values)
-
-    def __float__(self) -> float:
-        wait()
-        return float(self._values)
-
-    def __complex__(self) -> complex:
-        wait()
-        return complex(self._values)
 
     def __repr__(self) -> str:
         return f"StrictArray({self._values!r})"
@@ -284,51 +287,4 @@ def check_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
     return parts, arrays
 
 
-# Operators ------------------------------------------------------------------------------
-
-_BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
-    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "matmul": "matmul",
-    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "left_shift", "rshift": "right_shift",
-}  # fmt: skip
-_COMPARING = {
-    "lt": "less", "le": "less_equal", "eq": "equal",
-    "ne": "not_equal", "gt": "greater", "ge": "greater_equal",
-}  # fmt: skip
-_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
-
-
-def _apply(ufunc: str, first: Any, second: Any, **out: Any) -> Any:
-    for operand in (first, second):
-        if not isinstance(operand, (StrictArray, np.ndarray, np.generic, int, float, complex)):
-            return NotImplemented
-    if ufunc == "matmul":
-        return call_numpy(np.matmul, ufunc, (first, second), out)
-    return call_ufunc(ufunc, (first, second), out)
-
-
-def _add_operators() -> None:
-    def forwards(ufunc: str) -> Callable[..., Any]:
-        return lambda self, other: _apply(ufunc, self, other)
-
-    def backwards(ufunc: str) -> Callable[..., Any]:
-        return lambda self, other: _apply(ufunc, other, self)
-
-    def in_place(ufunc: str) -> Callable[..., Any]:
-        return lambda self, other: _apply(ufunc, self, other, out=self)
-
-    def alone(ufunc: str) -> Callable[..., Any]:
-        return lambda self: call_ufunc(ufunc, (self,), {})
-
-    for name, ufunc in (_BINARY | _COMPARING).items():
-        setattr(StrictArray, f"__{name}__", forwards(ufunc))
-    for name, ufunc in _BINARY.items():
-        setattr(StrictArray, f"__r{name}__", backwards(ufunc))
-        if name != "matmul":  # CuPy has no @=
-            setattr(StrictArray, f"__i{name}__", in_place(ufunc))
-    for name, ufunc in _UNARY.items():
-        setattr(StrictArray, f"__{name}__", alone(ufunc))
-
-
-_add_operators()
+StrictArray._operands = (StrictArray, np.ndarray, np.generic, int, float, complex)
