@@ -5,7 +5,7 @@
 
 The functions live in ops/: products and norms in linalg.py, norms.py, matrix_functions.py;
 decompositions in decompositions.py, eigen.py, cholesky.py, lu.py, ldl.py, householder.py;
-systems of equations in solve.py, triangular.py, lstsq.py.
+systems of equations in solve.py, lstsq.py.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from .ops.eigen import eig, eigvals
 from .ops.householder import householder_product
 from .ops.ldl import ldl_factor, ldl_factor_ex, ldl_solve
 from .ops.lstsq import cond, lstsq, matrix_rank, pinv
-from .ops.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from .ops.lu import inv_ex, lu, lu_factor, lu_factor_ex, lu_solve, solve_ex
 from .ops.matrix_functions import (
+    det,
     matrix_exp,
     matrix_power,
     multi_dot,
+    slogdet,
     tensorinv,
     tensorsolve,
     vander,
     vecdot,
 )  # fmt: skip
 from .ops.norms import matrix_norm, norm, vector_norm
-from .ops.solve import det, inv, inv_ex, slogdet, solve, solve_ex
-from .ops.triangular import solve_triangular
+from .ops.solve import inv, solve, solve_triangular
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh",

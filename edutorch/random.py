@@ -6,8 +6,7 @@ from typing import Any
 
 from . import backends
 from .ops.random import default_generator as _default_generator
-from .ops.random import initial_seed, manual_seed, seed
-from .ops.random_state import fork_rng, get_rng_state, set_rng_state
+from .ops.random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 
 __all__ = [
     "default_generator",  # noqa: F822  (created by __getattr__)

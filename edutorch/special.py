@@ -3,9 +3,8 @@
     y = special.erfcx(x)
     p = special.gammainc(shape, x)
 
-The functions live in ops/: special.py and normal_distribution.py (error function), gamma.py,
-zeta.py and incomplete_gamma.py, bessel.py and modified_bessel.py, polynomials.py. Most compute
-in float64, whatever the dtype, and round the result.
+The functions live in ops/: special.py (error function), gamma.py, bessel.py, polynomials.py. Most
+compute in float64, whatever the dtype, and round the result.
 """
 
 from __future__ import annotations
@@ -40,9 +39,6 @@ from .ops.bessel import (
     bessel_j1,
     bessel_y0,
     bessel_y1,
-    spherical_bessel_j0,
-)  # fmt: skip
-from .ops.modified_bessel import (
     i0e,
     i1,
     i1e,
@@ -50,8 +46,9 @@ from .ops.modified_bessel import (
     modified_bessel_k1,
     scaled_modified_bessel_k0,
     scaled_modified_bessel_k1,
+    spherical_bessel_j0,
 )  # fmt: skip
-from .ops.normal_distribution import entr, erfcx, log_ndtr, ndtr, ndtri, xlog1py
+from .ops.gamma import zeta
 from .ops.polynomials import (
     chebyshev_polynomial_t,
     chebyshev_polynomial_u,
@@ -66,7 +63,7 @@ from .ops.polynomials import (
     shifted_chebyshev_polynomial_v,
     shifted_chebyshev_polynomial_w,
 )  # fmt: skip
-from .ops.zeta import zeta
+from .ops.special import entr, erfcx, log_ndtr, ndtr, ndtri, xlog1py
 
 # Second names of the same functions.
 expit, psi, gammaln, multigammaln = sigmoid, digamma, lgamma, mvlgamma

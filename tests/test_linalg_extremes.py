@@ -20,8 +20,8 @@ import edutorch
 from edutorch import linalg
 from edutorch.backends import interruptible as interruptible_file
 from edutorch.errors import EdutorchError, LinAlgError
-from edutorch.ops import lapack as lapack_file
 from edutorch.ops import linalg as products_file
+from edutorch.ops import linalg_common as lapack_file
 from tests.oracle import require_torch
 from tests.trials import tried
 

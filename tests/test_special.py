@@ -15,7 +15,7 @@ import edutorch
 from edutorch import special
 from edutorch.autograd import gradcheck
 from edutorch.errors import DTypeError, GradientError, ValueRangeError
-from edutorch.ops.special_common import bernoulli_numbers, zeta_minus_1
+from edutorch.ops.special import bernoulli_numbers, zeta_minus_1
 from tests.oracle import require_torch
 
 GENERATOR = np.random.default_rng(0)

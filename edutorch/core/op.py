@@ -148,7 +148,10 @@ class Op:
         scalars: str | None = None,
         accumulates: bool = False,
         node: str = "",
+        name: str = "",
     ) -> None:
+        if name:
+            forward.__name__ = forward.__qualname__ = name
         if accumulates:
             forward = functools.wraps(forward)(accumulate_in_float32(as_positional(forward)))
         self.forward, self.allow_unbatched = forward, allow_unbatched

@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..dtypes import finfo
 from ..nn.functional import one_hot
 from ..ops import exp, stack, tensor, where, xlogy, zeros_like
-from ..ops.incomplete_gamma import igamma
+from ..ops.gamma import igamma
 from . import constraints
 from .distribution import (
     Distribution,

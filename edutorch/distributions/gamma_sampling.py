@@ -5,7 +5,7 @@ the derivative of z is
 
     dz/dα = - (∂P/∂α) / (∂P/∂z)
 
-(implicit reparameterization). With the formulas of `ops/incomplete_gamma.py` for P the common
+(implicit reparameterization). With the formulas of `ops/gamma.py` for P the common
 factor zᵅ e⁻ᶻ / Γ(α + 1) cancels, so no part of the quotient overflows. All is computed for ln z:
 for a small α, z itself would often round to 0.
 
@@ -24,10 +24,9 @@ from ..autograd import Function
 from ..autograd.once_differentiable import once_differentiable
 from ..backends.numpy import Array, Namespace
 from ..core.tensor import Tensor, wrap
-from ..ops.gamma import digamma, stirling_correction
-from ..ops.incomplete_gamma import LARGE, temme_coefficients
+from ..ops.gamma import LARGE, digamma, stirling_correction, temme_coefficients
 from ..ops.random import random_source
-from ..ops.special_common import power_series
+from ..ops.special import power_series
 
 
 def draw_log_gamma(alpha: Array) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ops import atan2, full_like, ones_like, where
-from ..ops.normal_distribution import ndtr, ndtri
+from ..ops.special import ndtr, ndtri
 from . import constraints
 from .distribution import (
     Distribution,

@@ -10,7 +10,7 @@ from ..core.autograd.graph import reachable
 from ..core.tensor import LEAF, Tensor
 from ..errors import GradientError
 from ..modes import current, enable_grad
-from ..ops.batching import lift_to_innermost
+from ..ops.conversion import lift_to_innermost
 from ..utils._pytree import TreeSpec, tree_flatten, tree_map_only, tree_unflatten
 
 Function = Callable[..., Any]

@@ -16,7 +16,7 @@ from ..backends.batching import BatchedBackend
 from ..core.tensor import Tensor, writes_of
 from ..modes import current, override_modes
 from ..ops import cat, narrow
-from ..ops.batching import batched, lift_to_level, unbatched
+from ..ops.conversion import batched, lift_to_level, unbatched
 from ..utils._pytree import TreeSpec, container_children, tree_flatten, tree_leaves, tree_unflatten
 
 Dims = Any

@@ -20,7 +20,7 @@ from ..backends.array_surface import NamespaceSurface
 from ..backends.batching import BatchedBackend
 from ..backends.numpy import add_at
 from ..core.registry import REGISTRY
-from ..ops.pieces import single_view_ops
+from ..ops.joining import single_view_ops
 from . import primitives
 from .array_utils import as_array, base_array, flatten_arrays, same_view, to_held
 from .graph import array_meta

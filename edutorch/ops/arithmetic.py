@@ -1,4 +1,4 @@
-"""Elementwise arithmetic on two tensors, or on a tensor and a Python scalar.
+"""Elementwise arithmetic on two tensors, or on a tensor and a Python scalar, and powers.
 
 Operands broadcast: sizes must match from the last axis backwards, and an axis of size 1
 (or a missing axis) is expanded. The engine sums each gradient over the expanded axes, so
@@ -7,14 +7,31 @@ the rules here need not.
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
-from .. import backends
+from numpy import ndarray
+
+from .. import backends, dtypes
 from ..backends.numpy import Array, Namespace
+from ..core.autograd.node_names import recorded_as
 from ..core.op import elementwise
-from ..core.precision import accumulate_in_float32, is_half
-from ..errors import DTypeError, ZeroDivisorError
+from ..core.out_variants import takes_out, with_twin
+from ..core.precision import accumulate_in_float32, is_half, widen
+from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
+from ..errors import ArgumentError, DTypeError, ZeroDivisorError
+from .comparison import logical_or, refuse_bools, where
+from .complex import has_complex_dtype
+from .conversion import cast_to_dtype_of
+from .creation import zeros_like
+from .elementwise import add_curvature, exp, exp2, log
+
+__all__ = [
+    "add", "addcdiv", "addcmul", "atan2", "div", "float_power", "floor_divide", "fmod", "gcd",
+    "hypot", "lcm", "lerp", "logaddexp", "logaddexp2", "mul", "pow", "remainder", "rsub", "sub",
+]  # fmt: skip
 
 
 @elementwise(promotion="promote")
@@ -69,6 +86,21 @@ sub.vjp(
     other=lambda g, alpha: -g if alpha == 1 else g * -alpha,
     latex={"input": r"g", "other": r"-\alpha\,g"},
 )
+
+
+@recorded_as(lambda input, other, **_: f"RsubBackward{int(not isinstance(other, Tensor))}")
+def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    """The difference with exchanged operands: y = other - alpha · input.
+
+    >>> rsub(tensor([1.0, 2.0]), 10)
+    tensor([9., 8.])
+    """
+    refuse_bools("rsub", input)
+    if isinstance(other, Tensor):
+        return sub(other, input, alpha=alpha)
+    promoted = input.to(dtypes.result_type(input, other))  # uint8 has no -1
+    y = add(mul(widen(promoted), -alpha), other)
+    return y.to(promoted.dtype) if is_half(promoted.dtype) else y
 
 
 @elementwise(promotion="promote")
@@ -166,45 +198,6 @@ remainder.vjp(
 )
 
 
-@elementwise(promotion="promote", dtypes="bif", scalars="")
-def maximum(xp: Namespace, input: Array, other: Array) -> Array:
-    """The elementwise maximum; where the operands are equal, each gets half of the gradient.
-
-    >>> maximum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
-    tensor([3., 5.])
-    """
-    return xp.maximum(input, other)
-
-
-maximum.vjp(
-    input=lambda g, input, other: split_tie_gradient(g, input < other, input == other),
-    other=lambda g, input, other: split_tie_gradient(g, other < input, input == other),
-    latex={"input": r"g\,[a > b]", "other": r"g\,[b > a]"},
-)
-
-
-@elementwise(promotion="promote", dtypes="bif", scalars="")
-def minimum(xp: Namespace, input: Array, other: Array) -> Array:
-    """The elementwise minimum; where the operands are equal, each gets half of the gradient.
-
-    >>> minimum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
-    tensor([1., 2.])
-    """
-    return xp.minimum(input, other)
-
-
-minimum.vjp(
-    input=lambda g, input, other: split_tie_gradient(g, input > other, input == other),
-    other=lambda g, input, other: split_tie_gradient(g, other > input, input == other),
-    latex={"input": r"g\,[a < b]", "other": r"g\,[b < a]"},
-)
-
-
-def split_tie_gradient(g: Any, loses: Any, ties: Any) -> Any:
-    """0 where `loses`, ½ g where `ties`, else g. Comparisons with NaN are false, so it gets g."""
-    return where(loses, 0.0, where(ties, g * 0.5, g))
-
-
 @elementwise(promotion="float", dtypes="bif", scalars="")
 def atan2(xp: Namespace, input: Array, other: Array) -> Array:
     """The angle of the point (other, input), in radians from -π to π.
@@ -258,50 +251,6 @@ lerp.vjp(
     weight=lambda g, input, end: g * (end - input),
     latex={"input": r"g\,(1-w)", "end": r"g\,w", "weight": r"g\,(b-a)"},
 )
-
-
-@elementwise(
-    promotion="promote",
-    dtypes="bif",
-    scalars="min max",
-    node="ClampBackward0 if Tensor in (min.__class__, max.__class__) else ClampBackward1",
-)
-def clamp(xp: Namespace, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
-    """Clamp elements to [min, max]; those outside become the limit, and their gradient is 0.
-
-    >>> clamp(tensor([-2.0, 0.5, 3.0]), 0, 1)
-    tensor([0.0000, 0.5000, 1.0000])
-    """
-    if min is None and max is None:
-        raise ValueError("at least one of 'min' or 'max' must not be None")
-    # One pass instead of two: for large arrays it saves more than the extra checks cost.
-    if min is not None and max is not None and input.dtype.kind == "f" and input.size > 1024:
-        return xp.clip(input, min, max)
-    y = input if min is None else xp.maximum(input, min)
-    return y if max is None else xp.minimum(y, max)
-
-
-clamp.vjp(
-    input=lambda g, input, min, max: where(is_within(input, min, max), g, 0.0),
-    min=lambda g, input, min, max: where(
-        input < min if max is None else (input < min) & (min < max), g, 0.0
-    ),
-    max=lambda g, input, min, max: where(
-        input > max if min is None else (input > max) | (max < min), g, 0.0
-    ),
-    latex={
-        "input": r"g\,[min \le x \le max]",
-        "min": r"g\,[x < min]",
-        "max": r"g\,[x > max]",
-    },
-)
-
-
-def is_within(input: Any, min: Any, max: Any) -> Any:
-    """Return a mask of the elements within their limits."""
-    if max is None:
-        return input >= min
-    return input <= max if min is None else (input >= min) & (input <= max)
 
 
 @elementwise(promotion="promote", dtypes="ifc", scalars="")
@@ -396,6 +345,205 @@ hypot.vjp(
 
 
 # Rules may use any op; those defined in later files are imported last.
-from .comparison import where  # noqa: E402
-from .lengths import add_curvature  # noqa: E402
-from .like import zeros_like  # noqa: E402
+
+
+# Sums of exponentials ------------------------------------------------------------------------
+
+
+@elementwise(promotion="promote", dtypes="fc", scalars="")
+def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
+    """y = log(exp(a) + exp(b)), without overflow.
+
+    Of two -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
+
+    >>> logaddexp(tensor([100.0]), tensor([100.0]))
+    tensor([100.6931])
+    """
+    if input.dtype.kind != "c":
+        return xp.logaddexp(input, other)
+    is_first = xp.real(input) >= xp.real(other)
+    larger, smaller = xp.where(is_first, input, other), xp.where(is_first, other, input)
+    are_neg_inf = xp.real(larger) == -math.inf  # both are -∞
+    return larger + xp.log(1 + xp.exp(xp.where(are_neg_inf, 0, smaller - larger)))
+
+
+logaddexp.vjp(
+    input=lambda g, input, other: g / (1 + exp(log_difference(other, input))),
+    other=lambda g, input, other: g / (1 + exp(log_difference(input, other))),
+    latex={"input": r"g\,e^{a-y}", "other": r"g\,e^{b-y}"},
+)
+
+
+def log_difference(first: Any, second: Any) -> Any:
+    """first - second; ∞ for two -∞, so that their gradient is 0."""
+    are_neg_inf = (first == -math.inf) & (second == -math.inf)
+    return where(are_neg_inf, math.inf, first - second)
+
+
+@elementwise(promotion="promote", dtypes="f", scalars="")
+def logaddexp2(xp: Namespace, input: Array, other: Array) -> Array:
+    """y = log₂(2^a + 2^b), without overflow.
+
+    Of two -∞ it is -∞, with a gradient of 0. (PyTorch's is NaN.)
+
+    >>> logaddexp2(tensor([100.0]), tensor([100.0]))
+    tensor([101.])
+    """
+    return xp.logaddexp2(input, other)
+
+
+logaddexp2.vjp(
+    input=lambda g, input, other: g / (1 + exp2(log_difference(other, input))),
+    other=lambda g, input, other: g / (1 + exp2(log_difference(input, other))),
+    latex={"input": r"g\,2^{a-y}", "other": r"g\,2^{b-y}"},
+)
+
+
+# Powers --------------------------------------------------------------------------------------
+
+
+@elementwise(
+    promotion="promote",
+    node="PowBackward0 if exponent.__class__ is not Tensor else "
+    "PowBackward1 if input.__class__ is Tensor else PowBackward2",
+)
+def pow(xp: Namespace, input: Array, exponent: Array) -> Array:
+    """The power: y = input ** exponent.
+
+    Integers to the power of a tensor of integers stay integers, truncated towards 0.
+
+    >>> pow(tensor([1.0, 2.0, 3.0]), 2)
+    tensor([1., 4., 9.])
+    """
+    simple = fast_power(xp, input, exponent)
+    if simple is not None:
+        return simple(input)
+    try:
+        y = input**exponent
+    except (ValueError, OverflowError) as error:  # uint8 cannot represent -1
+        if not hasattr(exponent, "shape") and exponent < 0:
+            raise DTypeError(
+                "pow", "Integers to negative integer powers are not allowed", hint="use x.float()"
+            ) from None
+        if "negative integer powers" not in str(error):
+            raise
+        y = truncated_power(xp, input, exponent)
+    bools = y.dtype.kind == "i" and getattr(input, "dtype", y.dtype).kind == "b"
+    return y.astype(bool) if bools else y
+
+
+def truncated_power(xp: Namespace, input: Any, exponent: Array) -> Array:
+    """Integer powers with exponents that may be negative: 2⁻¹ is truncated to 0, (-1)⁻³ is -1."""
+    return input ** xp.abs(exponent) * ((exponent >= 0) | (xp.abs(input) == 1))
+
+
+def fast_power(xp: Namespace, input: Any, exponent: Any) -> Any:
+    """Return a ten times faster function for x³ or √x; None for other powers."""
+    if exponent.__class__ is ndarray and not exponent.ndim:
+        exponent = exponent.item()
+    if exponent.__class__ not in (int, float) or getattr(input, "dtype", None) is None:
+        return None
+    if input.dtype.kind != "f":
+        return None
+    return cube if exponent == 3 else xp.sqrt if exponent == 0.5 else None
+
+
+def cube(x: Array) -> Array:
+    """x³."""
+    return x * x * x
+
+
+pow.vjp(
+    input=lambda g, input, exponent: g * power_derivative(input, exponent),
+    exponent=lambda g, y, input, exponent: g * exponent_derivative(input, exponent, y),
+    latex={"input": r"g \cdot n\,x^{n-1}", "exponent": r"g \cdot y \ln x"},
+)
+
+
+def power_derivative(input: Any, exponent: Any) -> Any:
+    """d(input ** exponent)/d(input), which is 0 (not 0 · ∞) where the exponent is 0."""
+    if not hasattr(exponent, "shape"):
+        return exponent * input ** (exponent - 1) if exponent else zeros_like(input)
+    return where(exponent != 0, exponent * input ** (exponent - 1), 0.0)
+
+
+def exponent_derivative(input: Any, exponent: Any, y: Any) -> Any:
+    """d(input ** exponent)/d(exponent) = y · log(input), and 0 where input is 0."""
+    if not hasattr(input, "shape"):
+        if not input:
+            return zeros_like(y)
+        if has_complex_dtype(y):
+            return y * cmath.log(input)
+        return y * (math.log(input) if input > 0 else math.nan)
+    input = cast_to_dtype_of(input, y)
+    is_regular = logical_or(input != 0, exponent.real < 0)
+    return where(is_regular, y * log(where(is_regular, input, 1.0)), 0.0)
+
+
+@as_method
+@with_twin
+@takes_out
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """The power, always computed in double precision: y = input ** exponent.
+
+    >>> float_power(tensor([2, 3]), -1)
+    tensor([0.5000, 0.3333], dtype=torch.float64)
+    """
+    dtype = double_dtype(input, exponent)
+    input, exponent = (
+        operand.to(dtype) if isinstance(operand, Tensor) else operand
+        for operand in (input, exponent)
+    )
+    return pow(input, exponent)
+
+
+def double_dtype(input: Any, exponent: Any) -> dtypes.dtype:
+    """Return the dtype that `float_power` computes in: float64 or complex128."""
+    tensors = [operand for operand in (input, exponent) if isinstance(operand, Tensor)]
+    if not tensors:
+        raise ArgumentError("float_power", "expected a Tensor, got two numbers")
+    is_complex = any(isinstance(operand, complex) for operand in (input, exponent))
+    if is_complex or any(tensor.is_complex() for tensor in tensors):
+        return dtypes.complex128
+    return dtypes.float64
+
+
+_write_power = Tensor.float_power_  # type: ignore[attr-defined]
+
+
+@as_method
+def float_power_(input: Tensor, exponent: Any) -> Tensor:
+    """The in-place form of `float_power`, for tensors of double precision.
+
+    Raises: DTypeError: the tensor cannot hold the result.
+    """
+    dtype = double_dtype(input, exponent)
+    if input.dtype is not dtype:
+        raise DTypeError(
+            "float_power_", f"the result is {dtype}, and the tensor is {input.dtype}",
+            hint="use x = x.float_power(exponent)",
+        )  # fmt: skip
+    return _write_power(input, exponent)
+
+
+# Integers ------------------------------------------------------------------------------------
+
+
+@elementwise(promotion="promote", dtypes="i", scalars="")
+def gcd(xp: Namespace, input: Array, other: Array) -> Array:
+    """The greatest common divisor, 0 for two zeros.
+
+    >>> gcd(tensor([12, 5]), tensor([18, 0]))
+    tensor([6, 5])
+    """
+    return xp.gcd(input, other)
+
+
+@elementwise(promotion="promote", dtypes="i", scalars="")
+def lcm(xp: Namespace, input: Array, other: Array) -> Array:
+    """The least common multiple, 0 if one is 0.
+
+    >>> lcm(tensor([4, 5]), tensor([6, 0]))
+    tensor([12,  0])
+    """
+    return xp.lcm(input, other)

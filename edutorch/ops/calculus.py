@@ -12,6 +12,14 @@ from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method, with_aliases
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
+from .comparison import refuse_bools
+from .conversion import to
+from .cumulative import cumsum
+from .joining import cat
+from .reduction import sum
+from .views import narrow, reshape
+
+__all__ = ["cumulative_trapezoid", "diff", "gradient", "trapezoid"]
 
 
 @as_method
@@ -186,11 +194,3 @@ def gradient_along(y: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor
 def parabola_slope(y0: Tensor, y1: Tensor, y2: Tensor, a: Any, b: Any) -> Tensor:
     """The slope at the first of three points that are a and b apart."""
     return -(2 * a + b) / (a * (a + b)) * y0 + (a + b) / (a * b) * y1 - a / (b * (a + b)) * y2
-
-
-from .conversion import to  # noqa: E402
-from .cumulative import cumsum  # noqa: E402
-from .joining import cat  # noqa: E402
-from .reduction import sum  # noqa: E402
-from .sorting import refuse_bools  # noqa: E402
-from .views import narrow, reshape  # noqa: E402

@@ -14,8 +14,11 @@ from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..errors import LinAlgError
-from .lapack import lapack
-from .linalg_common import adjoint_of, batch_text, check_matrix, with_conjugate_gradients
+from .linalg import matmul
+from .linalg_common import adjoint_of, batch_text, check_matrix, lapack, with_conjugate_gradients
+from .masking import where
+from .rearrange import tril
+from .solve import eye_like, solve_forward, solve_triangular
 
 
 @op(method=False, out=True, node="LinalgCholeskyExBackward0")
@@ -155,10 +158,3 @@ def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """
     check_matrix("cholesky_inverse", input, square=True)
     return cholesky_solve(eye_like(input), input, upper)
-
-
-from .linalg import matmul  # noqa: E402
-from .masking import where  # noqa: E402
-from .rearrange import tril  # noqa: E402  (rules may use any op)
-from .solve import eye_like, solve_forward  # noqa: E402
-from .triangular import solve_triangular  # noqa: E402

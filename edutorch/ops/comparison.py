@@ -1,14 +1,23 @@
-"""Comparisons, logical and bitwise ops, and `where`."""
+"""Comparisons, logical and bitwise ops, `where`, and questions about a tensor."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..backends.numpy import Array, Namespace
+from ..core.error_messages import need_tensor
 from ..core.op import comparison, elementwise
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
-from ..errors import DTypeError, ValueRangeError
+from ..errors import DTypeError, ShapeError, ValueRangeError
+
+__all__ = [
+    "allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "eq", "equal", "ge", "get_device", "gt", "is_complex",
+    "is_distributed", "is_floating_point", "is_inference", "is_nonzero", "is_same_size",
+    "is_signed", "is_tensor", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "le",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "ne", "numel", "signbit",
+]  # fmt: skip
 
 
 @comparison(scalars="other")
@@ -235,6 +244,26 @@ def bitwise_not(xp: Namespace, input: Array) -> Array:
     return xp.invert(input)
 
 
+@elementwise(promotion="promote", dtypes="i")
+def bitwise_left_shift(xp: Namespace, input: Array, other: Array) -> Array:
+    """The bits shifted left by `other`: y = input · 2^other.
+
+    >>> bitwise_left_shift(tensor([1, 3]), tensor([4, 1]))
+    tensor([16,  6])
+    """
+    return xp.left_shift(input, other)
+
+
+@elementwise(promotion="promote", dtypes="i")
+def bitwise_right_shift(xp: Namespace, input: Array, other: Array) -> Array:
+    """The bits shifted right by `other`, with the sign extended: y = ⌊input / 2^other⌋.
+
+    >>> bitwise_right_shift(tensor([16, -7]), 1)
+    tensor([ 8, -4])
+    """
+    return xp.right_shift(input, other)
+
+
 @elementwise(promotion="promote", no_promotion=("condition",), scalars="input other", out="exact")
 def where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
     """Choose per element: y = input where `condition` is true, else other.
@@ -289,3 +318,109 @@ def allclose(
     True
     """
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
+
+
+# Questions about a tensor --------------------------------------------------------------------
+
+
+def is_tensor(obj: Any) -> bool:
+    """Return True if `obj` is a tensor.
+
+    >>> is_tensor(ones(2)), is_tensor([1, 2])
+    (True, False)
+    """
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> int:
+    """Return the number of elements.
+
+    >>> numel(ones(2, 3))
+    6
+    """
+    return input.numel()
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Return True if the dtype is floating-point (and not complex).
+
+    >>> is_floating_point(ones(2))
+    True
+    """
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Return True if the dtype is complex.
+
+    >>> is_complex(ones(2))
+    False
+    """
+    return input.is_complex()
+
+
+@as_method
+def is_nonzero(input: Tensor) -> bool:
+    """Return True if the only element is not zero.
+
+    Raises: ShapeError: there is not exactly one element.
+
+    >>> is_nonzero(tensor(5))
+    True
+    """
+    if input.numel() != 1:
+        raise ShapeError("is_nonzero", "needs a single number", {"input": tuple(input.shape)})
+    return bool(input)
+
+
+def is_signed(input: Tensor) -> bool:
+    """Return True if the dtype is signed.
+
+    >>> is_signed(tensor([1])), is_signed(tensor([True]))
+    (True, False)
+    """
+    return input.is_signed()
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Return True if two tensors have the same shape.
+
+    >>> is_same_size(zeros(2, 3), ones(2, 3))
+    True
+    """
+    need_tensor("is_same_size", "other", other)
+    return tuple(input.shape) == tuple(other.shape)
+
+
+def is_distributed(input: Tensor) -> bool:
+    """Return False: tensors are never distributed over processes here.
+
+    >>> is_distributed(ones(2))
+    False
+    """
+    return input.is_distributed()
+
+
+def get_device(input: Tensor) -> int:
+    """Return the index of the GPU that holds the tensor, -1 for the CPU.
+
+    >>> get_device(ones(2, device="cpu"))
+    -1
+    """
+    return input.get_device()
+
+
+def is_inference(input: Tensor) -> bool:
+    """Return True if the tensor was created in inference mode.
+
+    >>> is_inference(ones(2))
+    False
+    """
+    return input.is_inference()
+
+
+def refuse_bools(name: str, input: Tensor) -> None:
+    """Raise DTypeError for bools, as PyTorch does."""
+    if input.dtype.category == 0:
+        rows = {"input": f"{tuple(input.shape)} {input.dtype}"}
+        raise DTypeError(name, "not implemented for bools", rows, "x.int() computes with 0 and 1")

@@ -1,4 +1,4 @@
-"""Complex tensors: real and imaginary parts, conjugates, and conversion to and from real.
+"""Complex tensors: real and imaginary parts, absolute values, conjugates, conversions.
 
 A gradient here is the g in dL = Re(g · dz): see the head of `core/autograd/engine.py`. The rules
 of this file are the few that treat z and its conjugate differently.
@@ -6,6 +6,7 @@ of this file are the few that treat z and its conjugate differently.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .. import dtypes
@@ -14,6 +15,14 @@ from ..core.op import elementwise, movement, op
 from ..core.tensor import Tensor, array_of
 from ..core.tensor_methods import as_method
 from ..errors import DTypeError
+from .creation import ones_like, zeros_like
+from .elementwise import add_curvature, sign
+from .trigonometry import cos, sin
+
+__all__ = [
+    "abs", "angle", "complex", "conj", "conj_physical", "imag", "is_conj", "is_neg", "isreal",
+    "polar", "real", "resolve_conj", "resolve_neg", "sgn", "view_as_complex", "view_as_real",
+]  # fmt: skip
 
 
 def has_complex_dtype(value: Any) -> bool:
@@ -128,6 +137,46 @@ def conj(input: Tensor) -> Tensor:
     tensor([1.-2.j])
     """
     return conj_physical(input) if has_complex_dtype(input) else input
+
+
+@elementwise(promotion="none", dtypes="ifc")
+def abs(xp: Namespace, input: Array) -> Array:
+    """The absolute value: y = |x|. At 0 the derivative is taken as 0.
+
+    >>> abs(tensor([1.5, -2.0]))
+    tensor([1.5000, 2.0000])
+    """
+    return xp.abs(input)
+
+
+def _abs_rule(g: Any, input: Any, node: Any) -> Any:
+    if not has_complex_dtype(input):
+        return add_curvature(g * sign(input), g, input, node, input, 0.0)
+    direction, conjugate = conj_physical(sgn(input)), conj_physical(input)
+    return add_curvature(g * direction, g, input, node, conjugate, math.nan)
+
+
+abs.vjp(input=_abs_rule, latex=r"g \cdot \mathrm{sign}(x)")
+
+
+_write_abs = Tensor.abs_  # type: ignore[attr-defined]
+
+
+@as_method
+def abs_(input: Tensor) -> Tensor:
+    """The in-place form of `abs`. Complex tensors are refused: the result is real.
+
+    Raises: DTypeError: the tensor is complex.
+    """
+    if input.is_complex():
+        raise DTypeError(
+            "abs_", "in-place abs is not supported for complex tensors",
+            {"input": str(input.dtype)}, "the distances are real: x = x.abs()",
+        )  # fmt: skip
+    return _write_abs(input)
+
+
+abs.in_place = abs_  # type: ignore[attr-defined]
 
 
 @elementwise(promotion="none")
@@ -292,8 +341,3 @@ def make_part_property(name: str, get_part: Any) -> property:
 
 Tensor.real = make_part_property("real", real)  # type: ignore[attr-defined]
 Tensor.imag = make_part_property("imaginary", imag)  # type: ignore[attr-defined]
-
-from .elementwise import abs  # noqa: E402  (which needs `sgn` of this file)
-from .like import ones_like, zeros_like  # noqa: E402
-from .rounding import sign  # noqa: E402
-from .trigonometry import cos, sin  # noqa: E402

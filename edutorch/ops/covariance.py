@@ -7,6 +7,14 @@ from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
+from .complex import complex, conj, has_complex_dtype
+from .elementwise import sqrt
+from .linalg import matmul
+from .linalg_common import real_part
+from .minmax import clamp
+from .views import diagonal, unsqueeze
+
+__all__ = ["corrcoef", "cov"]
 
 
 def check_weights(name: str, weights: Tensor, count: int, floating: bool) -> None:
@@ -97,11 +105,3 @@ def corrcoef(input: Tensor) -> Tensor:
     if has_complex_dtype(y):
         return complex(clamp(y.real, -1, 1), clamp(y.imag, -1, 1))
     return clamp(y, -1, 1)
-
-
-from .arithmetic import clamp  # noqa: E402  (rules may use any op)
-from .complex import complex, conj, has_complex_dtype  # noqa: E402
-from .elementwise import sqrt  # noqa: E402
-from .linalg import matmul  # noqa: E402
-from .linalg_common import real_part  # noqa: E402
-from .views import diagonal, unsqueeze  # noqa: E402

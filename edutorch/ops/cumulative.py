@@ -1,4 +1,4 @@
-"""Cumulative sums, products and log-sum-exps along an axis, which keep the shape."""
+"""Cumulative sums, products and extremes along an axis, and `prod`, whose rule needs them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,24 @@ from typing import Any
 import numpy as np
 
 from ..backends.numpy import Array, Namespace
-from ..core.op import op
+from ..core import return_types
+from ..core.op import op, reduction
+from ..core.out_variants import takes_out
 from ..core.precision import is_half, to_float32
 from ..core.shapes import normal_dim
-from .reduction import replace_neg_inf, sum_dtype
+from ..core.tensor import Tensor
+from ..core.tensor_methods import as_method
+from .arithmetic import logaddexp
+from .comparison import where
+from .creation import ones_like, zeros_like
+from .elementwise import exp
+from .joining import cat
+from .rearrange import flip
+from .reduction import Dims, replace_neg_inf, sum_dtype
+from .sorting import scatter_gradient
+from .views import narrow, reshape
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "prod"]
 
 
 @op(linear=True, out="cast")
@@ -79,6 +93,49 @@ def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
         later.append(narrow(g, dim, i - 1, 1) + narrow(input, dim, i, 1) * later[-1])
     before = cat([ones_like(later[0]), narrow(input, dim, 0, n - 1)], dim)
     return cumprod(before, dim) * cat(later[::-1], dim)
+
+
+@reduction(node="ProdBackward0 if dim is None else ProdBackward1")
+def prod(
+    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+) -> Array:
+    """The product over `dim`: y = Π x.
+
+    >>> prod(tensor([2.0, 3.0, 4.0]))
+    tensor(24.)
+    """
+    result_dtype = sum_dtype(input, dtype)
+    if is_half(result_dtype):
+        real = to_float32(xp.real(input))  # the imaginary part is dropped first
+        return xp.prod(real, axis=dim, keepdims=keepdim).astype(result_dtype)
+    return xp.prod(input, axis=dim, keepdims=keepdim, dtype=result_dtype)
+
+
+prod.vjp(
+    input=lambda g, input, dim: g * product_of_others(input, dim), latex=r"g \prod_{j \ne i} x_j"
+)
+
+
+def product_of_others(input: Any, dim: Dims) -> Any:
+    """The product of all other elements along `dim`, for each element.
+
+    Dividing the whole product by the element fails at 0, so the products of the elements
+    before and after it are multiplied instead.
+    """
+    flat = reshape(input, (-1,)) if dim is None else input
+    axis = 0 if dim is None else dim if isinstance(dim, int) else dim[0]
+    n = flat.shape[axis] if input.ndim else 1
+    if n < 2:
+        return ones_like(input)
+    before = cumprod(
+        cat([ones_like(narrow(flat, axis, 0, 1)), narrow(flat, axis, 0, n - 1)], axis), axis
+    )
+    reversed_ = flip(flat, (axis,))
+    after = cumprod(
+        cat([ones_like(narrow(reversed_, axis, 0, 1)), narrow(reversed_, axis, 0, n - 1)], axis),
+        axis,
+    )
+    return reshape(before * flip(after, (axis,)), input.shape)
 
 
 @op(dtypes="fc", out=True, accumulates=True)
@@ -166,10 +223,96 @@ def sum_from_the_end(g: Any, falls: Any, dim: int) -> Any:
     return u
 
 
-from .comparison import where  # noqa: E402
-from .elementwise import exp  # noqa: E402
-from .joining import cat  # noqa: E402
-from .like import ones_like, zeros_like  # noqa: E402
-from .more_arithmetic import logaddexp  # noqa: E402
-from .rearrange import flip  # noqa: E402  (rules may use any op)
-from .views import narrow  # noqa: E402
+# Running extremes ----------------------------------------------------------------------------
+
+
+@op(
+    outputs=("values", "indices"),
+    method=False,
+    dtypes="bif",
+    public="cummax cummin",
+    node="CummaxBackward0 if largest else CumminBackward0",
+)
+def cum_minmax(xp: Namespace, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
+    """The cumulative maximum or minimum along `dim`: see `cummax`, `cummin`."""
+    dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)
+    if not input.ndim or not input.size:
+        return input.copy(), xp.zeros(input.shape, "int64")
+    if input.size <= 32 * input.shape[dim]:  # long and narrow: Python's loop would take longest
+        return scan_extremes_by_doubling(xp, input, dim, largest)
+    best = xp.take(input, [0], axis=dim)
+    best_index = xp.zeros(best.shape, "int64")
+    values, indices = [best], [best_index]
+    for position in range(1, input.shape[dim]):
+        current = xp.take(input, [position], axis=dim)
+        better = is_extreme(xp, current, best, largest)
+        best = xp.where(better, current, best)
+        best_index = xp.where(better, xp.asarray(position), best_index)
+        values.append(best)
+        indices.append(best_index)
+    return xp.concatenate(values, axis=dim), xp.concatenate(indices, axis=dim)
+
+
+def scan_extremes_by_doubling(
+    xp: Namespace, values: Array, dim: int, largest: bool
+) -> tuple[Array, Array]:
+    """Compare each element with those 1, 2, 4, … before it: log₂ n steps instead of n.
+
+    After the step over a distance d, each element is the extreme of the last 2d elements.
+    """
+
+    def part(array: Array, start: int | None, stop: int | None) -> Array:
+        return array[(slice(None),) * dim + (slice(start, stop),)]
+
+    length, distance = values.shape[dim], 1
+    positions = xp.reshape(xp.arange(length), (length,) + (1,) * (values.ndim - dim - 1))
+    indices = xp.broadcast_to(positions, values.shape)
+    while distance < length:
+        current, best = part(values, distance, None), part(values, None, -distance)
+        better = is_extreme(xp, current, best, largest)
+        values = xp.concatenate(
+            [part(values, None, distance), xp.where(better, current, best)], axis=dim
+        )
+        index = xp.where(better, part(indices, distance, None), part(indices, None, -distance))
+        indices = xp.concatenate([part(indices, None, distance), index], axis=dim)
+        distance *= 2
+    return values, indices
+
+
+def is_extreme(xp: Namespace, current: Array, best: Array, largest: bool) -> Array:
+    """Where an element replaces the extreme of those before it: of equal ones the last counts.
+
+    The first NaN propagates, with the index of the last one.
+    """
+    better = current >= best if largest else current <= best
+    if current.dtype.kind in "iub":
+        return better
+    return xp.logical_or(xp.logical_and(better, best == best), current != current)
+
+
+cum_minmax.vjp(
+    input=lambda g, input_shape, dim, indices: scatter_gradient(g, input_shape, dim, indices),
+    latex=r"g\ \text{added where it was found}",
+)
+
+
+@as_method
+@takes_out
+def cummax(input: Tensor, dim: int) -> Any:
+    """The cumulative maximum along `dim`, and its indices.
+
+    >>> cummax(tensor([1, 3, 2]), 0).values
+    tensor([1, 3, 3])
+    """
+    return return_types.cummax(*cum_minmax(input, dim, True))
+
+
+@as_method
+@takes_out
+def cummin(input: Tensor, dim: int) -> Any:
+    """The cumulative minimum along `dim`, and its indices.
+
+    >>> cummin(tensor([2, 1, 3]), 0).values
+    tensor([2, 1, 1])
+    """
+    return return_types.cummin(*cum_minmax(input, dim, False))

@@ -11,18 +11,27 @@ from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..dtypes import of as dtype_of
-from .lapack import lapack
+from .cholesky import cholesky
+from .complex import conj, imag, real
+from .decompositions import eigh
+from .linalg import matmul
 from .linalg_common import (
     adjoint_of,
     check_matrix,
     check_phase_invariance,
     divide_by_gap,
     join_matrices,
+    lapack,
     split_matrices,
     used_vectors,
     with_conjugate_gradients,
     zero_diagonal,
 )  # fmt: skip
+from .rearrange import diag_embed
+from .solve import solve_forward, solve_triangular
+from .views import diagonal, unsqueeze
+
+__all__ = ["lobpcg"]
 
 
 @op(method=False, public="linalg.eig")
@@ -128,13 +137,3 @@ def lobpcg(
     if lower is not None:
         v = solve_triangular(adjoint_of(lower), v, upper=True)
     return w[..., :k], v[..., :, :k]
-
-
-from .cholesky import cholesky  # noqa: E402
-from .complex import conj, imag, real  # noqa: E402
-from .decompositions import eigh  # noqa: E402
-from .linalg import matmul  # noqa: E402
-from .rearrange import diag_embed  # noqa: E402  (rules may use any op)
-from .solve import solve_forward  # noqa: E402
-from .triangular import solve_triangular  # noqa: E402
-from .views import diagonal, unsqueeze  # noqa: E402

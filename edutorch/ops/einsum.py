@@ -15,6 +15,11 @@ from ..backends.numpy import Array, Namespace
 from ..core.op import op
 from ..core.precision import add_up
 from ..errors import ShapeError
+from .indexing import index_put_forward
+from .linalg import matmul
+from .views import expand
+
+__all__ = ["einsum"]
 
 
 @op(promotion="promote", public="einsum", accumulates=True)
@@ -281,8 +286,3 @@ def count_multiplications(equation: str, operands: Sequence[Any]) -> int:
         for letter, size in zip(term, operand.shape, strict=True):
             sizes[letter] = max(size, sizes.get(letter, 1))
     return math.prod(sizes.values())
-
-
-from .indexing import index_put_forward  # noqa: E402  (rules may use any op)
-from .linalg import matmul  # noqa: E402
-from .views import expand  # noqa: E402

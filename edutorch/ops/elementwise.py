@@ -10,13 +10,25 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy import ndarray, vdot
 
+from .. import backends
 from ..backends.numpy import Array, Namespace
-from ..core.op import elementwise
-from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
+from ..core.autograd.backward import grad
+from ..core.op import elementwise, op
+from ..core.tensor import Tensor, array_of, wrap
 from ..dtypes import FLOATING
-from ..errors import DTypeError
+from ..errors import GradientError
+from ..modes import current, override_modes
+from .comparison import where
+from .comparison import where as choose
+from .creation import full_like, ones_like, zeros_like
+
+__all__ = [
+    "ceil", "exp", "exp2", "expm1", "floor", "frac", "log", "log10", "log1p", "log2", "logit",
+    "neg", "positive", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "softplus",
+    "sqrt", "square", "trunc",
+]  # fmt: skip
 
 # NumPy is twice as fast with a 0-d array as with a Python scalar.
 ZERO = {dtype: np.zeros((), dtype) for dtype in FLOATING}
@@ -47,44 +59,6 @@ def positive(xp: Namespace, input: Array) -> Array:
 
 
 positive.vjp(input=lambda g: g, latex=r"g")
-
-
-@elementwise(promotion="none", dtypes="ifc")
-def abs(xp: Namespace, input: Array) -> Array:
-    """The absolute value: y = |x|. At 0 the derivative is taken as 0.
-
-    >>> abs(tensor([1.5, -2.0]))
-    tensor([1.5000, 2.0000])
-    """
-    return xp.abs(input)
-
-
-def _abs_rule(g: Any, input: Any, node: Any) -> Any:
-    if not has_complex_dtype(input):
-        return add_curvature(g * sign(input), g, input, node, input, 0.0)
-    direction, conjugate = conj_physical(sgn(input)), conj_physical(input)
-    return add_curvature(g * direction, g, input, node, conjugate, math.nan)
-
-
-abs.vjp(input=_abs_rule, latex=r"g \cdot \mathrm{sign}(x)")
-_write_abs = Tensor.abs_  # type: ignore[attr-defined]
-
-
-@as_method
-def abs_(input: Tensor) -> Tensor:
-    """The in-place form of `abs`. Complex tensors are refused: the result is real.
-
-    Raises: DTypeError: the tensor is complex.
-    """
-    if input.is_complex():
-        raise DTypeError(
-            "abs_", "in-place abs is not supported for complex tensors",
-            {"input": str(input.dtype)}, "the distances are real: x = x.abs()",
-        )  # fmt: skip
-    return _write_abs(input)
-
-
-abs.in_place = abs_  # type: ignore[attr-defined]
 
 
 @elementwise
@@ -303,8 +277,192 @@ logit.vjp(
 )  # fmt: skip
 
 
-from .comparison import where  # noqa: E402  (rules may use any op)
-from .complex import conj_physical, has_complex_dtype, sgn  # noqa: E402
-from .lengths import add_curvature  # noqa: E402
-from .masking import pass_gradient  # noqa: E402
-from .rounding import sign  # noqa: E402
+# Rounding and sign ---------------------------------------------------------------------------
+
+
+@elementwise(promotion="none", dtypes="bif")
+def sign(xp: Namespace, input: Array) -> Array:
+    """The sign: -1, 0 or 1 (0 for NaN). Its gradient is 0.
+
+    >>> sign(tensor([3.0, 0.0, -0.1]))
+    tensor([ 1.,  0., -1.])
+    """
+    if input.dtype.kind == "b":
+        return input.copy()
+    return xp.greater(input, 0).astype(input.dtype) - xp.less(input, 0).astype(input.dtype)
+
+
+sign.vjp(input=lambda g: zeros_like(g), latex=r"0")
+
+
+@elementwise(promotion="none", dtypes="if")
+def floor(xp: Namespace, input: Array) -> Array:
+    """The largest integer not above. Its gradient is 0.
+
+    >>> floor(tensor([1.7, -1.2]))
+    tensor([ 1., -2.])
+    """
+    return xp.floor(input) if input.dtype.kind not in "iub" else +input
+
+
+floor.vjp(input=lambda g: zeros_like(g), latex=r"0")
+
+
+@elementwise(promotion="none", dtypes="if")
+def ceil(xp: Namespace, input: Array) -> Array:
+    """The smallest integer not below. Its gradient is 0.
+
+    >>> ceil(tensor([1.2, -1.7]))
+    tensor([ 2., -1.])
+    """
+    return xp.ceil(input) if input.dtype.kind not in "iub" else +input
+
+
+ceil.vjp(input=lambda g: zeros_like(g), latex=r"0")
+
+
+@elementwise(promotion="none", dtypes="if", node="RoundBackward1 if decimals else RoundBackward0")
+def round(xp: Namespace, input: Array, *, decimals: int = 0) -> Array:
+    """The nearest integer, halves to even. Its gradient is 0.
+
+    >>> round(tensor([0.5, 1.5, 2.4]))
+    tensor([0., 2., 2.])
+    """
+    if decimals and input.dtype == "float16":  # x · 10ⁿ may overflow float16
+        return xp.around(input.astype("float32"), decimals).astype("float16")
+    return xp.around(input, decimals)
+
+
+round.vjp(input=lambda g: zeros_like(g), latex=r"0")
+
+
+@elementwise(promotion="none", dtypes="if")
+def trunc(xp: Namespace, input: Array) -> Array:
+    """The integer part. Its gradient is 0.
+
+    >>> trunc(tensor([1.7, -1.7]))
+    tensor([ 1., -1.])
+    """
+    return xp.trunc(input) if input.dtype.kind not in "iub" else +input
+
+
+trunc.vjp(input=lambda g: zeros_like(g), latex=r"0")
+
+
+@elementwise(promotion="none", dtypes="f")
+def frac(xp: Namespace, input: Array) -> Array:
+    """The fractional part: y = x - trunc(x).
+
+    >>> frac(tensor([1.5, -1.25]))
+    tensor([ 0.5000, -0.2500])
+    """
+    return input - xp.trunc(input)
+
+
+frac.vjp(input=lambda g: g, latex=r"g")
+
+
+# Kinks: second derivatives of norms at 0 -----------------------------------------------------
+#
+# The gradient of y = |x| is g · x / y, and at 0 it is taken as 0. A function of y may still be
+# smooth there: y² = x·x has the second derivative 2. The second derivative of the composition is
+# the limit of g / y, and by l'Hôpital's rule that is dg/dy where g is 0 with y. Where g is not 0
+# the kink remains. So a rule that is itself recorded determines how its g depends on its own y.
+
+
+def add_curvature(gradient: Any, g: Any, y: Any, node: Any, input: Any, corner: float) -> Any:
+    """Return the gradient of a norm, with its own derivative where the norm is 0.
+
+    Args:
+        gradient: g · x / y, and 0 at y = 0.
+        y: a tensor that is 0 where the norm is.
+        node: the node that computed the norm.
+        input: x (or its conjugate), with respect to which the gradient may be differentiated.
+        corner: the second derivative at a kink that remains.
+    """
+    limit = limit_of_ratio(g, y, node, corner)
+    return gradient if limit is None else gradient + zero_with_gradient(input, limit)
+
+
+def limit_of_ratio(g: Any, y: Any, node: Any, corner: float) -> Any:
+    """Return the limit of g / y where y is 0 (elsewhere 0); None where it is not needed."""
+    if not isinstance(g, Tensor) or node is None or not current().grad:
+        return None
+    length = y._array if isinstance(y, Tensor) else y
+    at_zero = length == 0
+    if not backends.of(length).level and not at_zero.any():
+        return None
+    slope = derivative_by_result(g, node)
+    with override_modes(grad=False):
+        at_zero = wrap(at_zero)
+        is_corner = at_zero & (g != 0)
+    return where(is_corner, corner, 0.0 if slope is None else where(at_zero, slope, 0.0))
+
+
+def derivative_by_result(g: Tensor, node: Any) -> Tensor | None:
+    """Return dg/dy of the result of `node`, differentiable again; None where g does not vary."""
+    if g._node is None:
+        return None
+    result = wrap(g._array)
+    result._node = node
+    try:
+        with override_modes(grad=True, listeners=(), saving=None):
+            (slope,) = grad(g, result, ones_like(g), create_graph=True, allow_unused=True)
+    except GradientError:  # the graph between them was freed
+        slope = full_like(g, math.nan)
+    return None if slope is None else slope.reshape(g.shape)
+
+
+@op(method=False, public="mul")
+def zero_with_gradient(xp: Namespace, input: Array, slope: Array) -> Array:
+    """Zeros whose derivative with respect to `input` is `slope`.
+
+    >>> zero_with_gradient(tensor([0.0]), tensor([2.0]))
+    tensor([0.])
+    """
+    return xp.zeros_like(input)
+
+
+zero_with_gradient.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
+
+
+@elementwise(method=False, public="sqrt", dtypes="bif")
+def safe_sqrt(xp: Namespace, input: Array) -> Array:
+    """The square root of a sum of squares: the gradient at 0 is 0, not infinite.
+
+    >>> safe_sqrt(tensor([4.0, 0.0]))
+    tensor([2., 0.])
+    """
+    return xp.sqrt(xp.maximum(input, 0))
+
+
+def _root_rule(g: Any, y: Any, node: Any) -> Any:
+    limit = limit_of_ratio(g, y, node, 0.0)
+    gradient = g / (2 * where(y != 0, y, math.inf))
+    return gradient if limit is None else gradient + limit / 2
+
+
+safe_sqrt.vjp(input=_root_rule, latex=r"\frac{g}{2y}")
+
+
+# Gradients that are 0 where a mask is --------------------------------------------------------
+
+
+def scale_gradient(g: Any, factor: Any) -> Any:
+    """g · factor, and 0 where the factor (or mask) is 0, even for an infinite g.
+
+    `where` is several times slower than a product, so it is used only if the product has NaN.
+    """
+    if g.__class__ is ndarray or array_of(g).__class__ is ndarray:
+        product = g * factor
+        array = product if g.__class__ is ndarray else array_of(product)
+        length = vdot(array, array)  # the fastest test for NaN
+        if length == length:
+            return product
+    return choose(factor == 0, 0.0, g * factor)
+
+
+def pass_gradient(g: Any, y: Any) -> Any:
+    """g where y is not 0, and 0 where it is: for functions that are x or 0."""
+    # For an array, the cast takes a third of the time of the comparison; NaN is true in both.
+    return scale_gradient(g, y.astype(bool) if y.__class__ is ndarray else y != 0)

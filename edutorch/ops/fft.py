@@ -26,6 +26,7 @@ from ..core.op import op
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import DimError, DTypeError, ShapeError, ValueRangeError
+from .complex import conj_physical
 
 # The ops -----------------------------------------------------------------------------------------
 
@@ -226,6 +227,3 @@ def resize_axes(input: Tensor, dim: tuple[int, ...], sizes: tuple[int, ...]) -> 
     if all(input.shape[axis] == n for axis, n in zip(dim, sizes, strict=True)):
         return input
     return resize_signal(input, dim, sizes)
-
-
-from .complex import conj_physical  # noqa: E402  (rules may use any op)

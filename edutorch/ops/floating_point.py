@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .. import dtypes
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
@@ -11,6 +13,43 @@ from ..core.op import elementwise, op
 from ..core.out_variants import takes_out, with_twin
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
+from ..dtypes import finfo, of
+from .arithmetic import pow
+from .comparison import isfinite, where
+from .creation import zeros_like
+from .elementwise import exp2, floor, sign
+from .minmax import clamp
+
+__all__ = ["copysign", "frexp", "ldexp", "nan_to_num", "nextafter"]
+
+
+@elementwise(promotion="none")
+def nan_to_num(
+    xp: Namespace,
+    input: Array,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Array:
+    """Replace NaN by `nan`, and infinities by finite values (by default the dtype's limits).
+
+    >>> nan_to_num(tensor([math.nan, 1.0]))
+    tensor([0., 1.])
+    """
+    if input.dtype.kind in "iub":
+        return input.copy()
+    limits = finfo(of(input.dtype))
+    y = xp.where(xp.isnan(input), xp.asarray(nan).astype(input.dtype), input)
+    for infinity, finite, limit in (
+        (math.inf, posinf, limits.max),
+        (-math.inf, neginf, limits.min),
+    ):
+        finite = xp.asarray(limit if finite is None else finite).astype(input.dtype)
+        y = xp.where(xp.equal(input, infinity), finite, y)
+    return y
+
+
+nan_to_num.vjp(input=lambda g, input: where(isfinite(input), g, 0.0), latex=r"g\,[x\ finite]")
 
 
 @elementwise(
@@ -94,11 +133,3 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     half = floor(clamp(exponent.detach() * 0.5, -1100, 1100))  # ∞ cannot be halved
     wide_input = input.to(dtypes.complex128 if dtype.is_complex else dtypes.float64)
     return (wide_input * pow(2.0, half) * pow(2.0, exponent - half)).to(dtype)
-
-
-from .arithmetic import clamp  # noqa: E402
-from .comparison import where  # noqa: E402
-from .elementwise import exp2  # noqa: E402
-from .like import zeros_like  # noqa: E402
-from .powers import pow  # noqa: E402  (rules may use any op)
-from .rounding import floor, sign  # noqa: E402

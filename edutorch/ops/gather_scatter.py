@@ -15,8 +15,17 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DimError, DTypeError, ShapeError
 from .conversion import scalar_array
-from .indexing import Index, as_index, can_repeat, on_device
-from .nested_lists import scalar_like
+from .creation import ones_like, zeros_like
+from .from_data import scalar_like
+from .indexing import Index, as_index, can_repeat, getitem, index_put_forward, on_device
+from .masking import masked_fill, where
+from .reduction import sum
+from .views import expand, reshape
+
+__all__ = [
+    "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select", "scatter_add",
+    "take", "take_along_dim",
+]  # fmt: skip
 
 
 def index_array(name: str, index: Any) -> Array:
@@ -404,10 +413,3 @@ index_put.vjp(
     values=lambda g, indices: getitem(g, as_index(tuple(indices))),
     latex={"input": r"g\ \text{outside the index}", "values": r"g[index]"},
 )
-
-
-from .indexing import getitem, index_put_forward  # noqa: E402
-from .like import ones_like, zeros_like  # noqa: E402  (rules may use any op)
-from .masking import masked_fill, where  # noqa: E402
-from .reduction import sum  # noqa: E402
-from .views import expand, reshape  # noqa: E402

@@ -15,7 +15,12 @@ from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..errors import ShapeError
+from .complex import conj
+from .creation import eye
+from .linalg import matmul
 from .linalg_common import adjoint_of, check_matrix
+from .rearrange import tril
+from .reduction import sum
 
 
 @op(outputs=("a", "tau"), method=False, public="geqrf")
@@ -139,10 +144,3 @@ def ormqr(
         else:
             y = y - factor * matmul(matmul(y, v), adjoint_of(v))
     return y
-
-
-from .complex import conj  # noqa: E402
-from .creation import eye  # noqa: E402
-from .linalg import matmul  # noqa: E402
-from .rearrange import tril  # noqa: E402  (rules may use any op)
-from .reduction import sum  # noqa: E402

@@ -17,11 +17,13 @@ from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import as_method, overwrite, refuse_leaf
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from .conversion import clone
+from .from_data import scalar_like
 from .gather_scatter import index_array, index_put
 from .gather_scatter import scatter as _scatter
-from .nested_lists import scalar_like
 from .scatter_reduce import scatter_reduce
 from .views import expand, reshape
+
+__all__ = ["index_put_", "index_reduce", "masked_scatter", "put", "scatter"]
 
 
 def with_inplace_form(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -22,11 +22,17 @@ from ..core.autograd.view_tracking import notify_recorded, notify_write
 from ..core.error_messages import valid_indices
 from ..core.numpy_aliasing import copy_mutable
 from ..core.op import movement, op
+from ..core.shapes import Size
 from ..core.tensor import Tensor, array_of, wrap
 from ..core.tensor_methods import alias_with_history, refuse_leaf, set_history, write
-from ..errors import DimError, DTypeError, ShapeError
+from ..errors import DimError, DTypeError, InvalidValueError, ShapeError
 from ..events import OpApplied
 from ..modes import current
+from .conversion import lift_to_level
+from .creation import zeros_like
+from .from_data import host_array, scalar_like
+
+__all__ = ["unravel_index"]
 
 Index = Any
 
@@ -338,7 +344,23 @@ setitem.vjp(
 Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
 Tensor.__setitem__ = _setitem  # type: ignore[attr-defined]
 
-from .batching import lift_to_level  # noqa: E402
-from .from_data import host_array  # noqa: E402  (rules may use any op)
-from .like import zeros_like  # noqa: E402  (rules may use any op)
-from .nested_lists import scalar_like  # noqa: E402
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int] | Size) -> tuple[Tensor, ...]:
+    """Convert flat indices to coordinates, one index tensor per axis.
+
+    Raises: DTypeError: not integers. ValueError: a size is negative.
+
+    >>> unravel_index(tensor([4, 5]), (2, 3))
+    (tensor([1, 1]), tensor([1, 2]))
+    """
+    if indices.dtype.category != 1:
+        rows = {"indices": str(indices.dtype)}
+        raise DTypeError("unravel_index", "expected integers", rows, "indices.long()")
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    if any(size < 0 for size in sizes):
+        raise InvalidValueError("unravel_index", f"a size cannot be negative, got {tuple(sizes)}")
+    indices, coordinates = indices.long(), []
+    for size in reversed(sizes):
+        coordinates.append(indices % size)
+        indices = indices // size
+    return tuple(reversed(coordinates))

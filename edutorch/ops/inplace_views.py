@@ -33,6 +33,8 @@ from .indexing import getitem
 from .shape import swapaxes
 from .views import as_strided, squeeze, t, transpose, unsqueeze, view
 
+__all__ = ["as_strided_", "resize_as_"]
+
 
 def _add_in_place_view(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Add the in-place form of a view as a method."""

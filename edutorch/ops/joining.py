@@ -8,12 +8,20 @@ from weakref import ref
 
 from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
-from ..core.op import op
+from ..core.op import multi_view, op
 from ..core.out_variants import takes_out
 from ..core.shapes import as_int, normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, ShapeError, ShapeValueError
+from .shape import atleast_1d, atleast_3d
+from .views import narrow, reshape, select
+
+__all__ = [
+    "cat", "chunk", "column_stack", "dsplit", "dstack", "hsplit", "hstack", "split",
+    "split_with_sizes", "stack", "tensor_split", "unbind", "unsafe_chunk", "unsafe_split",
+    "unsafe_split_with_sizes", "vsplit", "vstack",
+]  # fmt: skip
 
 
 def split_gradient(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
@@ -158,6 +166,80 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 # Splitting ----------------------------------------------------------------------------------
 
 
+@multi_view(name="split")
+def split_views(xp: Namespace, input: Array, split_size: int, dim: int = 0) -> tuple[Array, ...]:
+    """Split along an axis into chunks of one size; the last may be smaller.
+
+    >>> split(tensor([1, 2, 3]), 2)
+    (tensor([1, 2]), tensor([3]))
+    """
+    before = (slice(None),) * normal_dim("split", dim, input.ndim)
+    total = input.shape[dim]
+    if split_size < 0 or split_size == 0 < total:
+        raise ShapeError("split", f"the size of a part must be positive, got {split_size}")
+    starts = range(0, max(total, 1), split_size or 1)
+    return tuple([input[(*before, slice(start, start + split_size))] for start in starts])
+
+
+split_views.vjp(input=lambda g, dim: cat(g, dim), latex=r"\mathrm{cat}(g_0, g_1, \dots)")
+
+
+@multi_view(name="split_with_sizes", public="split split_with_sizes")
+def split_views_with_sizes(
+    xp: Namespace, input: Array, split_sizes: Sequence[int], dim: int = 0
+) -> tuple[Array, ...]:
+    """Split along an axis into chunks of the given sizes.
+
+    >>> split_with_sizes(tensor([1, 2, 3]), (1, 2))
+    (tensor([1]), tensor([2, 3]))
+    """
+    before = (slice(None),) * normal_dim("split", dim, input.ndim)
+    total = input.shape[dim]
+    if sum(split_sizes) != total or min(split_sizes, default=0) < 0:
+        raise ShapeError(
+            split_views_with_sizes.op.title,
+            f"the parts add up to {sum(split_sizes)}, but axis {dim} is {total}"
+            if sum(split_sizes) != total
+            else "the size of a part must not be negative",
+            {"input": input.shape, "split_size_or_sections": list(split_sizes)},
+        )
+    parts, start = [], 0
+    for size in split_sizes:
+        parts.append(input[(*before, slice(start, start + size))])
+        start += size
+    return tuple(parts)
+
+
+split_views_with_sizes.vjp(input=lambda g, dim: cat(g, dim), latex=r"\mathrm{cat}(g_0, g_1, \dots)")
+
+
+@multi_view(name="unbind")
+def unbind_views(xp: Namespace, input: Array, dim: int = 0) -> tuple[Array, ...]:
+    """All slices along an axis, which disappears.
+
+    >>> unbind(tensor([[1, 2], [3, 4]]))
+    (tensor([1, 2]), tensor([3, 4]))
+    """
+    before = (slice(None),) * normal_dim("unbind", dim, input.ndim)
+    return tuple([input[(*before, index, ...)] for index in range(input.shape[dim])])
+
+
+def single_view_ops(
+    name: str, shapes: Sequence[Any], dim: int, **settings: Any
+) -> list[tuple[str, Any]]:
+    """Return for each view of a split the op that returns it alone, and that op's settings."""
+    if name == "unbind":
+        return [("select", {"dim": dim, "index": index}) for index in range(len(shapes))]
+    parts, start = [], 0
+    for shape in shapes:
+        parts.append(("narrow", {"dim": dim, "start": start, "length": shape[dim]}))
+        start += shape[dim]
+    return parts
+
+
+unbind_views.vjp(input=lambda g, dim: stack(g, dim), latex=r"\mathrm{stack}(g_0, g_1, \dots)")
+
+
 @as_method
 def split(
     tensor: Tensor, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None
@@ -170,7 +252,7 @@ def split(
     sizes = split_size if split_size_or_sections is None else split_size_or_sections
     if not isinstance(sizes, int):
         return split_with_sizes(tensor, sizes, dim)
-    return pieces.split(tensor, sizes, dim)
+    return split_views(tensor, sizes, dim)
 
 
 @as_method
@@ -180,7 +262,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
     >>> split_with_sizes(tensor([1, 2, 3]), [1, 2])
     (tensor([1]), tensor([2, 3]))
     """
-    return pieces.split_with_sizes(input, tuple(split_sizes), dim)
+    return split_views_with_sizes(input, tuple(split_sizes), dim)
 
 
 @as_method
@@ -194,8 +276,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise ShapeError("chunk", f"expects a positive number of chunks, got {chunks}")
     size = -(-input.shape[normal_dim("chunk", dim, input.ndim)] // chunks)
     if size == 0:
-        return pieces.split_with_sizes(input, (0,) * chunks, dim)
-    return pieces.split(input, size, dim)
+        return split_views_with_sizes(input, (0,) * chunks, dim)
+    return split_views(input, size, dim)
 
 
 @as_method
@@ -241,7 +323,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     >>> unbind(tensor([[1, 2], [3, 4]]))
     (tensor([1, 2]), tensor([3, 4]))
     """
-    return pieces.unbind(input, dim)
+    return unbind_views(input, dim)
 
 
 @as_method
@@ -350,9 +432,8 @@ def _iterate_slices(self: Tensor) -> Iterator[Tensor]:
 
 Tensor.__iter__ = _iterate_slices  # type: ignore[attr-defined]
 
-from . import pieces  # noqa: E402  (rules may use any op)
-from .shape import atleast_1d, atleast_3d  # noqa: E402
-from .views import narrow, reshape, select  # noqa: E402
 
-for _public in (split, split_with_sizes, unbind):
-    _public.op = getattr(pieces, _public.__name__).op  # type: ignore[attr-defined]
+for _public, _op in (
+    (split, split_views), (split_with_sizes, split_views_with_sizes), (unbind, unbind_views),
+):  # fmt: skip
+    _public.op = _op.op  # type: ignore[attr-defined]

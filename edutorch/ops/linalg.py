@@ -17,6 +17,16 @@ from ..core.shapes import distinct_dims
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, warn
+from .arithmetic import add
+from .elementwise import safe_sqrt
+from .rearrange import roll
+from .statistics import vector_norm
+from .views import diagonal, transpose, unsqueeze
+
+__all__ = [
+    "addmm", "addmv", "baddbmm", "bmm", "cdist", "cross", "dot", "inner", "kron", "matmul", "mm",
+    "mv", "tensordot", "trace",
+]  # fmt: skip
 
 
 @op(
@@ -181,25 +191,6 @@ dot.vjp(
     input=lambda g, tensor: g * tensor,
     tensor=lambda g, input: g * input,
     latex={"input": r"g\,b", "tensor": r"g\,a"},
-)
-
-
-@op("n, m -> n m", promotion="promote", out=True)
-def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
-    """The outer product of two vectors: y[i, j] = aᵢ bⱼ.
-
-    >>> outer(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
-    tensor([[3., 4.],
-            [6., 8.]])
-    """
-    return input[:, None] * vec2[None, :]
-
-
-outer.vjp(
-    # `einsum` accepts mixed dtypes, as `outer` does
-    input=lambda g, vec2: einsum_forward([g, vec2], "nm,m->n"),
-    vec2=lambda g, input: einsum_forward([g, input], "nm,n->m"),
-    latex={"input": r"g\,b", "vec2": r"g^\top a"},
 )
 
 
@@ -439,11 +430,3 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     for axis in range(ndim):
         a, b = a.unsqueeze(2 * axis + 1), b.unsqueeze(2 * axis)
     return (a * b).reshape(tuple(sizes))
-
-
-from .arithmetic import add  # noqa: E402  (rules may use any op)
-from .einsum import einsum_forward  # noqa: E402
-from .lengths import safe_sqrt  # noqa: E402
-from .rearrange import roll  # noqa: E402
-from .statistics import vector_norm  # noqa: E402
-from .views import diagonal, transpose, unsqueeze  # noqa: E402

@@ -13,8 +13,15 @@ from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, array_of
 from ..errors import LinAlgError, ShapeError
-from .lapack import lapack
-from .linalg_common import adjoint_of, check_matrix, with_conjugate_gradients
+from .complex import conj
+from .decompositions import svdvals
+from .linalg import matmul
+from .linalg_common import adjoint_of, check_matrix, lapack, real_part, with_conjugate_gradients
+from .lu import inv_ex
+from .masking import where
+from .norms import matrix_norm
+from .reduction import sum
+from .views import unsqueeze
 
 
 def singular_value_cutoff(xp: Namespace, input: Array, s: Array, atol: Any, rtol: Any) -> Array:
@@ -200,14 +207,3 @@ def lstsq(
         rank.new_empty(0) if driver == "gels" else rank,
         svdvals(A).detach() if driver in ("gelsd", "gelss") else empty,
     )
-
-
-from .complex import conj  # noqa: E402  (rules may use any op)
-from .decompositions import svdvals  # noqa: E402
-from .linalg import matmul  # noqa: E402
-from .linalg_common import real_part  # noqa: E402
-from .masking import where  # noqa: E402
-from .norms import matrix_norm  # noqa: E402
-from .reduction import sum  # noqa: E402
-from .solve import inv_ex  # noqa: E402
-from .views import unsqueeze  # noqa: E402

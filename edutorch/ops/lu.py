@@ -13,7 +13,15 @@ from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.tensor import Tensor, array_of, wrap
 from ..errors import DTypeError, LinAlgError, NotHereError, ShapeError, ValueRangeError
+from .comparison import logical_and
+from .creation import eye
+from .joining import cat
+from .linalg import matmul
 from .linalg_common import adjoint_of, check_matrix, matrix_transpose
+from .masking import where
+from .matrix_functions import slogdet_forward
+from .rearrange import tril, triu
+from .solve import eye_like, inv, solve, solve_triangular, solve_triangular_forward
 
 
 @op(
@@ -258,8 +266,57 @@ def lu_solve(
     return solve_triangular(LU, intermediate, upper=True)
 
 
-from .creation import eye  # noqa: E402
-from .joining import cat  # noqa: E402
-from .linalg import matmul  # noqa: E402
-from .rearrange import tril, triu  # noqa: E402  (rules may use any op)
-from .triangular import solve_triangular, solve_triangular_forward  # noqa: E402
+# With an error code instead of an exception --------------------------------------------------
+
+
+def replace_singular(A: Tensor) -> tuple[Tensor, Tensor]:
+    """Return A with singular matrices replaced by the identity, and their first zero pivots."""
+    A_now = A.detach()
+    info = lu_factor_ex(A_now).info
+    for matrix in (A_now, matrix_transpose(A_now)):  # LAPACK may round a nonzero pivot to 0
+        is_singular = logical_and(slogdet_forward(matrix)[1] == 0, info == 0)
+        info = where(is_singular, A.shape[-1], info).to(info.dtype)
+    return where((info > 0)[..., None, None], eye_like(A), A), info
+
+
+@takes_out
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
+    """As `inv`, with an error code per matrix instead of an exception.
+
+    `info` is 0, or the position of the first zero pivot: the inverse is infinite there.
+
+    >>> edutorch.linalg.inv_ex(ones(2, 2)).info
+    tensor(2, dtype=torch.int32)
+    """
+    batch = check_matrix("linalg.inv_ex", A, square=True)
+    try:
+        return return_types.linalg_inv_ex(inv(A), A.new_zeros(batch, dtype=dtypes.int32))
+    except LinAlgError:
+        if check_errors:
+            raise
+    regular, info = replace_singular(A)
+    inverse = where((info > 0)[..., None, None], math.inf, inv(regular))
+    return return_types.linalg_inv_ex(inverse, info)
+
+
+@takes_out
+@recorded_as("LinalgSolveExBackward0")
+def solve_ex(
+    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
+) -> return_types.linalg_solve_ex:
+    """As `solve`, with an error code per matrix instead of an exception; see `inv_ex`.
+
+    >>> edutorch.linalg.solve_ex(ones(2, 2), ones(2)).info
+    tensor(2, dtype=torch.int32)
+    """
+    batch = check_matrix("linalg.solve_ex", A, square=True)
+    try:
+        X = solve(A, B, left=left)
+        return return_types.linalg_solve_ex(X, A.new_zeros(batch, dtype=dtypes.int32))
+    except LinAlgError:
+        if check_errors:
+            raise
+    regular, info = replace_singular(A)
+    X = solve(regular, B, left=left)
+    failed = (info > 0).reshape((*batch, *(1,) * (X.ndim - len(batch)))) if batch else info > 0
+    return return_types.linalg_solve_ex(where(failed, math.inf, X), info)

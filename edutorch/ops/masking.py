@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import ndarray, vdot
-
 from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes
-from ..core.tensor import Tensor, array_of, wrap
+from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import as_method
-from ..errors import DTypeError, refuse_complex
+from ..errors import DTypeError, InvalidValueError, refuse_complex
 from .comparison import logical_not
 from .comparison import where as choose
 from .conversion import scalar_array
 from .indexing import Index, as_index, getitem
+from .joining import cat, stack
+from .views import expand, narrow
+
+__all__ = ["argwhere", "isin", "masked_fill", "masked_select", "nonzero", "nonzero_static", "where"]
 
 
 @op(node="MaskedFillBackward1 if value.__class__ is Tensor else MaskedFillBackward0")
@@ -71,26 +73,6 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
 where.op = choose.op  # type: ignore[attr-defined]
 
 
-def scale_gradient(g: Any, factor: Any) -> Any:
-    """g · factor, and 0 where the factor (or mask) is 0, even for an infinite g.
-
-    `where` is several times slower than a product, so it is used only if the product has NaN.
-    """
-    if g.__class__ is ndarray or array_of(g).__class__ is ndarray:
-        product = g * factor
-        array = product if g.__class__ is ndarray else array_of(product)
-        length = vdot(array, array)  # the fastest test for NaN
-        if length == length:
-            return product
-    return choose(factor == 0, 0.0, g * factor)
-
-
-def pass_gradient(g: Any, y: Any) -> Any:
-    """g where y is not 0, and 0 where it is: for functions that are x or 0."""
-    # For an array, the cast takes a third of the time of the comparison; NaN is true in both.
-    return scale_gradient(g, y.astype(bool) if y.__class__ is ndarray else y != 0)
-
-
 @as_method
 @takes_out
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
@@ -137,5 +119,19 @@ def isin(
     return wrap(backend.xp.logical_not(is_member) if invert else is_member)
 
 
-from .joining import stack  # noqa: E402
-from .views import expand  # noqa: E402
+@as_method
+@takes_out
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The indices of nonzero elements, truncated or padded to `size` rows.
+
+    >>> nonzero_static(tensor([0, 5, 7]), size=3)
+    tensor([[ 1],
+            [ 2],
+            [-1]])
+    """
+    if size < 0:
+        raise InvalidValueError("nonzero_static", f"size cannot be negative, got {size}")
+    indices = nonzero(input)
+    missing = max(size - indices.shape[0], 0)
+    filling = indices.new_full((missing, indices.shape[1]), fill_value)
+    return cat([narrow(indices, 0, 0, size - missing), filling])

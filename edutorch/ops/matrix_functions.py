@@ -1,4 +1,4 @@
-"""Matrix functions: exponential, powers, chain products, tensor inverses, Vandermonde."""
+"""Functions of matrices: exponential, powers, chain products, determinants, tensor inverses."""
 
 from __future__ import annotations
 
@@ -6,14 +6,36 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .. import dtypes
 from ..backends.numpy import Array, Namespace
+from ..core import return_types
+from ..core.autograd.node_names import recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.precision import composed_in_float32
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, array_of
 from ..errors import ShapeError
-from .lapack import lapack
-from .linalg_common import check_floating_or_complex, check_matrix, matrix_transpose
+from .comparison import logical_and
+from .complex import abs, conj, has_complex_dtype, imag, polar, real
+from .creation import ones_like, zeros_like
+from .cumulative import cumprod, cumsum, prod
+from .decompositions import svd
+from .joining import cat
+from .linalg import matmul, mm
+from .linalg_common import (
+    check_floating_or_complex,
+    check_matrix,
+    lapack,
+    matrix_transpose,
+    zero_diagonal,
+)
+from .masking import where
+from .rearrange import diag_embed
+from .reduction import sum
+from .shape import movedim
+from .solve import eye_like, inv, solve
+from .statistics import vector_norm
+from .views import diagonal, expand, reshape, unsqueeze
 
 # The exponential --------------------------------------------------------------------------------
 
@@ -226,12 +248,126 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     return cat([unsqueeze(ones_like(x), -1), cumprod(steps, -1)], -1)
 
 
-from .complex import conj  # noqa: E402
-from .cumulative import cumprod  # noqa: E402
-from .joining import cat  # noqa: E402
-from .like import ones_like  # noqa: E402
-from .linalg import matmul, mm  # noqa: E402
-from .reduction import sum  # noqa: E402
-from .shape import movedim  # noqa: E402  (rules may use any op)
-from .solve import eye_like, inv, solve  # noqa: E402
-from .views import expand, unsqueeze  # noqa: E402
+# Determinants --------------------------------------------------------------------------------
+
+
+@op(method=False, out=True, node="LinalgDetBackward0")
+def det(xp: Namespace, A: Array) -> Array:
+    """The determinant.
+
+    >>> edutorch.linalg.det(tensor([[2.0, 1.0], [0.0, 4.0]]))
+    tensor(8.)
+    """
+    check_matrix("linalg.det", A, square=True)
+    return lapack(xp, "det", A)
+
+
+def adjugate(A: Tensor) -> Tensor:
+    """det(A) A⁻¹ from products and traces only, so it is differentiable everywhere.
+
+    Faddeev and LeVerrier: M₁ = 1, Mₖ₊₁ = A Mₖ - tr(A Mₖ) / k. Accurate for small matrices only.
+    """
+    unit = eye_like(A)
+    M = unit
+    for k in range(1, A.shape[-1]):
+        product = matmul(A, M)
+        trace = sum(diagonal(product, 0, -2, -1), -1)
+        M = product - unsqueeze(unsqueeze(trace / k, -1), -1) * unit
+    return M if A.shape[-1] % 2 else -M
+
+
+SMALL = 8
+"""Up to this size the rounding errors of `adjugate` stay small."""
+
+
+def cofactor_matrix(A: Any) -> Any:
+    """det(A) A⁻ᵀ, for singular matrices too: with A = U S Vᴴ, the product of all other s.
+
+    It is accurate where the inverse is not. Where it has to be differentiable itself, small
+    matrices use `adjugate`: U and V have no derivative where singular values are equal.
+    """
+    if isinstance(A, Tensor) and A.shape[-1] <= SMALL:
+        return matrix_transpose(adjugate(A))
+    u, s, vh = svd(A, full_matrices=False)
+    n = s.shape[-1]
+    grid = expand(unsqueeze(s, -2), (*s.shape[:-1], n, n))
+    others = prod(zero_diagonal(grid) + diag_embed(s * 0 + 1), -1)
+    sign = reshape(det(u) * det(vh), (*s.shape[:-1], 1, 1))
+    return sign * conj(matmul(u * unsqueeze(others, -2), vh))
+
+
+def det_gradient(y: Any, A: Any) -> Any:
+    """The derivative of the determinant: y A⁻ᵀ where that is accurate, else the cofactors."""
+    rows = vector_norm(A, 2, -1)
+    tiny = math.sqrt(dtypes.finfo(dtypes.of(array_of(A).dtype)).eps)
+    bound = prod(rows, -1)  # Hadamard's bound: the determinant for orthogonal rows
+    flat = (abs(y) <= tiny * bound) & (bound < math.inf)
+    column = reshape(y, (*y.shape, 1, 1))
+    if not bool(flat.any()):
+        return column * matrix_transpose(inv(A))
+    flat, ones = reshape(flat, column.shape), rows * 0 + 1
+    regular = where(flat, diag_embed(ones), A)  # regular placeholders for the other matrices
+    others = where(flat, A, diag_embed(cumsum(ones, -1)))
+    return where(flat, cofactor_matrix(others), column * matrix_transpose(inv(regular)))
+
+
+det.vjp(
+    A=lambda g, y, A: reshape(g, (*g.shape, 1, 1)) * det_gradient(y, A),
+    latex=r"g\,y\,A^{-\top}",
+)
+
+
+@op(
+    outputs=("logarithm", "sign"),
+    method=False,
+    public="linalg.slogdet linalg.det logdet det slogdet",
+    node="LinalgSlogdetBackward0",
+)
+def slogdet_forward(xp: Namespace, input: Array) -> tuple[Array, Array]:
+    """log det A = log |det A| + i · angle (real: without the angle), and the sign of det A."""
+    check_matrix("linalg.slogdet", input, square=True)
+    sign, logarithm = lapack(xp, "slogdet", input)
+    if input.dtype.kind == "c":
+        logarithm = (logarithm + 1j * xp.angle(sign)).astype(input.dtype)
+    else:  # NumPy's sign of NaN is that of its factors
+        sign = xp.where(xp.isnan(logarithm), logarithm, sign)
+    return xp.asarray(logarithm), xp.asarray(sign)
+
+
+def log_det_gradient(g: Any, input: Any, sign: Any) -> Any:
+    """g A⁻ᵀ; for a singular matrix the cofactors over 0: infinite, or NaN."""
+    column = reshape(g, (*g.shape, 1, 1))
+    singular = reshape(sign == 0, column.shape)
+    if not bool(singular.any()):
+        return column * matrix_transpose(inv(input))
+    ones = ones_like(diagonal(input, 0, -2, -1))
+    slopes = matrix_transpose(inv(where(singular, diag_embed(ones), input)))
+    regular = diag_embed(cumsum(ones, -1))  # distinct singular values for `cofactor_matrix`
+    slopes = where(singular, cofactor_matrix(where(singular, input, regular)) * math.inf, slopes)
+    return where(logical_and(singular, column == 0), 0.0, slopes * column)
+
+
+slogdet_forward.vjp(
+    input=lambda g, input, sign: log_det_gradient(g, input, sign), latex=r"g\,A^{-\top}"
+)
+
+
+@takes_out
+@recorded_as("LinalgSlogdetBackward0")
+def slogdet(A: Tensor) -> return_types.linalg_slogdet:
+    """The determinant's sign and log |det A|, where the determinant itself would overflow.
+
+    The sign of a complex determinant is det / |det|. Singular matrices have 0 and -inf, and
+    infinite derivatives (NaN where a cofactor is 0). With NaN in a matrix both results are NaN.
+
+    >>> edutorch.linalg.slogdet(tensor([[0.0, 1.0], [1.0, 0.0]])).sign
+    tensor(-1.)
+    """
+    logarithm, sign = slogdet_forward(A)
+    if not has_complex_dtype(A):
+        if logarithm.requires_grad:  # so does PyTorch's sign; its gradient is 0
+            sign = where(zeros_like(sign, dtype=dtypes.bool), logarithm, sign)
+        return return_types.linalg_slogdet(sign, logarithm)
+    size, angle = real(logarithm), imag(logarithm)
+    sign = where(sign == 0, 0, polar(ones_like(angle), angle))
+    return return_types.linalg_slogdet(sign, size)

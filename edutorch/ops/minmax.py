@@ -1,4 +1,4 @@
-"""Elementwise fmax, fmin, clamp_min, clamp_max and heaviside."""
+"""Elementwise maximum, minimum and clamp, and `heaviside`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,119 @@ from ..core.op import elementwise
 from ..core.out_variants import takes_out, with_twin
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
+from .comparison import logical_not, logical_or, where
+from .creation import zeros_like
+
+__all__ = ["clamp", "clamp_max", "clamp_min", "fmax", "fmin", "heaviside", "maximum", "minimum"]
+
+
+def split_tie_gradient(g: Any, loses: Any, ties: Any) -> Any:
+    """0 where `loses`, ½ g where `ties`, else g. Comparisons with NaN are false, so it gets g."""
+    return where(loses, 0.0, where(ties, g * 0.5, g))
+
+
+def is_within(input: Any, min: Any, max: Any) -> Any:
+    """Return a mask of the elements within their limits."""
+    if max is None:
+        return input >= min
+    return input <= max if min is None else (input >= min) & (input <= max)
+
+
+@elementwise(promotion="promote", dtypes="bif", scalars="")
+def maximum(xp: Namespace, input: Array, other: Array) -> Array:
+    """The elementwise maximum; where the operands are equal, each gets half of the gradient.
+
+    >>> maximum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
+    tensor([3., 5.])
+    """
+    return xp.maximum(input, other)
+
+
+maximum.vjp(
+    input=lambda g, input, other: split_tie_gradient(g, input < other, input == other),
+    other=lambda g, input, other: split_tie_gradient(g, other < input, input == other),
+    latex={"input": r"g\,[a > b]", "other": r"g\,[b > a]"},
+)
+
+
+@elementwise(promotion="promote", dtypes="bif", scalars="")
+def minimum(xp: Namespace, input: Array, other: Array) -> Array:
+    """The elementwise minimum; where the operands are equal, each gets half of the gradient.
+
+    >>> minimum(tensor([1.0, 5.0]), tensor([3.0, 2.0]))
+    tensor([1., 2.])
+    """
+    return xp.minimum(input, other)
+
+
+minimum.vjp(
+    input=lambda g, input, other: split_tie_gradient(g, input > other, input == other),
+    other=lambda g, input, other: split_tie_gradient(g, other > input, input == other),
+    latex={"input": r"g\,[a < b]", "other": r"g\,[b < a]"},
+)
+
+
+@elementwise(
+    promotion="promote",
+    dtypes="bif",
+    scalars="min max",
+    node="ClampBackward0 if Tensor in (min.__class__, max.__class__) else ClampBackward1",
+)
+def clamp(xp: Namespace, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
+    """Clamp elements to [min, max]; those outside become the limit, and their gradient is 0.
+
+    >>> clamp(tensor([-2.0, 0.5, 3.0]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    if min is None and max is None:
+        raise ValueError("at least one of 'min' or 'max' must not be None")
+    # One pass instead of two: for large arrays it saves more than the extra checks cost.
+    if min is not None and max is not None and input.dtype.kind == "f" and input.size > 1024:
+        return xp.clip(input, min, max)
+    y = input if min is None else xp.maximum(input, min)
+    return y if max is None else xp.minimum(y, max)
+
+
+clamp.vjp(
+    input=lambda g, input, min, max: where(is_within(input, min, max), g, 0.0),
+    min=lambda g, input, min, max: where(
+        input < min if max is None else (input < min) & (min < max), g, 0.0
+    ),
+    max=lambda g, input, min, max: where(
+        input > max if min is None else (input > max) | (max < min), g, 0.0
+    ),
+    latex={
+        "input": r"g\,[min \le x \le max]",
+        "min": r"g\,[x < min]",
+        "max": r"g\,[x > max]",
+    },
+)
+
+
+@as_method
+@with_twin
+@takes_out
+@recorded_as(lambda input, min: f"ClampMinBackward{int(isinstance(min, Tensor))}")
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    """Clamp elements to at least `min`.
+
+    >>> clamp_min(tensor([-1.0, 2.0]), 0)
+    tensor([0., 2.])
+    """
+    return clamp(input, min=min)
+
+
+@as_method
+@with_twin
+@takes_out
+@recorded_as(lambda input, max: f"ClampMaxBackward{int(isinstance(max, Tensor))}")
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    """Clamp elements to at most `max`.
+
+    >>> clamp_max(tensor([-1.0, 2.0]), 1)
+    tensor([-1.,  1.])
+    """
+    return clamp(input, max=max)
 
 
 @elementwise(promotion="promote", dtypes="bif", scalars="")
@@ -71,34 +184,3 @@ heaviside.vjp(
     values=lambda g, input: where(input == 0, g, 0.0),
     latex={"input": r"0", "values": r"g\,[x = 0]"},
 )
-
-
-@as_method
-@with_twin
-@takes_out
-@recorded_as(lambda input, min: f"ClampMinBackward{int(isinstance(min, Tensor))}")
-def clamp_min(input: Tensor, min: Any) -> Tensor:
-    """Clamp elements to at least `min`.
-
-    >>> clamp_min(tensor([-1.0, 2.0]), 0)
-    tensor([0., 2.])
-    """
-    return clamp(input, min=min)
-
-
-@as_method
-@with_twin
-@takes_out
-@recorded_as(lambda input, max: f"ClampMaxBackward{int(isinstance(max, Tensor))}")
-def clamp_max(input: Tensor, max: Any) -> Tensor:
-    """Clamp elements to at most `max`.
-
-    >>> clamp_max(tensor([-1.0, 2.0]), 1)
-    tensor([-1.,  1.])
-    """
-    return clamp(input, max=max)
-
-
-from .arithmetic import clamp  # noqa: E402  (rules may use any op)
-from .comparison import logical_not, logical_or, where  # noqa: E402
-from .like import zeros_like  # noqa: E402

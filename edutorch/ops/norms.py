@@ -10,8 +10,8 @@ from ..core.out_variants import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError
+from .complex import abs
 from .decompositions import svdvals
-from .elementwise import abs
 from .linalg_common import check_floating_or_complex
 from .reduction import amax, amin, sum
 from .shape import movedim

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
 from ..errors import InvalidValueError
-from .special_common import in_float64
+from .special import in_float64
 
 Step = Callable[[Array, int, Array, Array], Array]
 polynomial = elementwise(method=False, dtypes="bif")

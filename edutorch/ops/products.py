@@ -5,13 +5,46 @@ from __future__ import annotations
 import builtins
 
 from .. import dtypes
+from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
+from ..core.op import op
 from ..core.out_variants import takes_out, with_twin
 from ..core.precision import composed_in_float32, widen
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError
+from .complex import conj
+from .creation import empty
+from .einsum import einsum_forward
+from .joining import cat
+from .linalg import add_scaled_product, bmm, dot
+from .masking import where
+from .reduction import check_inexact, sum
+from .shape import atleast_2d
+from .statistics import vector_norm
+from .views import transpose
+
+__all__ = ["addbmm", "addr", "adjoint", "block_diag", "dist", "ger", "outer", "renorm", "vdot"]
+
+
+@op("n, m -> n m", promotion="promote", out=True)
+def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
+    """The outer product of two vectors: y[i, j] = aᵢ bⱼ.
+
+    >>> outer(tensor([1.0, 2.0]), tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
+    return input[:, None] * vec2[None, :]
+
+
+outer.vjp(
+    # `einsum` accepts mixed dtypes, as `outer` does
+    input=lambda g, vec2: einsum_forward([g, vec2], "nm,m->n"),
+    vec2=lambda g, input: einsum_forward([g, input], "nm,n->m"),
+    latex={"input": r"g\,b", "vec2": r"g^\top a"},
+)
 
 
 @with_twin
@@ -178,14 +211,3 @@ def block_diag(*tensors: Tensor) -> Tensor:
         )
         start = end
     return cat(rows, 0)
-
-
-from .complex import conj  # noqa: E402  (rules may use any op)
-from .creation import empty  # noqa: E402
-from .joining import cat  # noqa: E402
-from .linalg import add_scaled_product, bmm, dot, outer  # noqa: E402
-from .masking import where  # noqa: E402
-from .reduction import check_inexact, sum  # noqa: E402
-from .shape import atleast_2d  # noqa: E402
-from .statistics import vector_norm  # noqa: E402
-from .views import transpose  # noqa: E402

@@ -15,6 +15,17 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..dtypes import bfloat16, iinfo, of
 from ..errors import DTypeError, InvalidValueError, ShapeError
+from .arithmetic import lerp
+from .comparison import isinf, isnan, logical_and, refuse_bools, where
+from .creation import full_like, zeros_like
+from .elementwise import ceil, floor, round
+from .from_data import tensor
+from .gather_scatter import gather
+from .reduction import share_evenly, sum
+from .shape import atleast_1d, movedim
+from .sorting import sort
+
+__all__ = ["median", "nanmedian", "nanquantile", "quantile"]
 
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 """The interpolation modes between two neighbouring elements."""
@@ -200,14 +211,3 @@ def empty_median(dtype: Any) -> Any:
     if dtype.kind not in "iub":
         return float("nan")
     return 0 if dtype.itemsize < 4 else iinfo(of(dtype)).min
-
-
-from .arithmetic import lerp  # noqa: E402
-from .comparison import isinf, isnan, logical_and, where  # noqa: E402
-from .from_data import tensor  # noqa: E402
-from .gather_scatter import gather  # noqa: E402
-from .like import full_like, zeros_like  # noqa: E402
-from .reduction import share_evenly, sum  # noqa: E402
-from .rounding import ceil, floor, round  # noqa: E402
-from .shape import atleast_1d, movedim  # noqa: E402
-from .sorting import refuse_bools, sort  # noqa: E402

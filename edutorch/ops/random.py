@@ -9,7 +9,8 @@ import functools
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,15 @@ from ..errors import (
     refuse_complex,
 )  # fmt: skip
 from ..modes import current, no_grad
-from .batching import draw_rows_outside
-from .creation import parse_size, require_strided, scalar_of, wrap_new
+from .comparison import where
+from .conversion import draw_rows_outside
+from .creation import empty_like, parse_size, require_strided, scalar_of, wrap_new, zeros_like
+
+__all__ = [
+    "Generator", "bernoulli", "get_rng_state", "initial_seed", "manual_seed", "multinomial",
+    "normal", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm",
+    "seed", "set_rng_state",
+]  # fmt: skip
 
 
 def normalize_seed(seed: Any) -> int:
@@ -440,5 +448,116 @@ def multinomial(
     return wrap(backends.of(input._array).from_numpy(np.ascontiguousarray(indices)))
 
 
-from .comparison import where  # noqa: E402
-from .like import zeros_like  # noqa: E402
+# The state of the generators -----------------------------------------------------------------
+
+
+def get_rng_state() -> Tensor:
+    """Return the state of the CPU's generator as a tensor of bytes.
+
+    >>> state = get_rng_state(); first = rand(2)
+    >>> set_rng_state(state); equal(first, rand(2))
+    True
+    """
+    return default_generator(backends.CPU).get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Restore the CPU's generator to a state that `get_rng_state` returned.
+
+    Raises: TypeError: not a tensor of bytes.
+
+    >>> set_rng_state(get_rng_state())
+    """
+    default_generator(backends.CPU).set_state(new_state)
+
+
+@contextmanager
+def fork_rng(
+    devices: Sequence[Any] | None = None, enabled: bool = True, _caller: str = "fork_rng",
+    _devices_kw: str = "devices", device_type: str = "cuda",
+) -> Iterator[None]:  # fmt: skip
+    """Restore the state of the generators after the `with` block.
+
+    Args:
+        devices: those to restore besides the CPU.
+        enabled: False to do nothing.
+
+    >>> state = get_rng_state()
+    >>> with edutorch.random.fork_rng():
+    ...     _ = rand(2)
+    >>> equal(state, get_rng_state())
+    True
+    """
+    saved_backends = [backends.CPU, *map(backend_for, devices or ())] if enabled else []
+    generators = [default_generator(backend) for backend in saved_backends]
+    states = [generator.get_state() for generator in generators]
+    try:
+        yield
+    finally:
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
+
+
+# As another tensor ---------------------------------------------------------------------------
+
+
+def rand_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Uniform samples on [0, 1) in the shape of another tensor.
+
+    >>> rand_like(zeros(2)).shape
+    torch.Size([2])
+    """
+    samples = rand(
+        size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+        generator=generator, layout=layout,
+    )  # fmt: skip
+    return lay_out_like(input, samples, requires_grad, memory_format)
+
+
+def randn_like(
+    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
+    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Standard normal samples in the shape of another tensor.
+
+    >>> randn_like(zeros(2)).shape
+    torch.Size([2])
+    """
+    samples = randn(
+        size=tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+        generator=generator, layout=layout,
+    )  # fmt: skip
+    return lay_out_like(input, samples, requires_grad, memory_format)
+
+
+def randint_like(
+    input: Tensor, low: Any = 0, high: Any = None, *, generator: Generator | None = None,
+    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """Random integers from [low, high), or [0, low), in the shape and dtype of another tensor.
+
+    >>> (randint_like(zeros(4), 2, 3) == 2).all()
+    tensor(True)
+    """
+    low, high = (0, low) if high is None else (low, high)
+    samples = randint(
+        low, high, tuple(input.shape), dtype=dtype or input.dtype,
+        device=device or input.device, generator=generator, layout=layout,
+    )  # fmt: skip
+    return lay_out_like(input, samples, requires_grad, memory_format)
+
+
+def lay_out_like(input: Tensor, samples: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
+    """Return the samples in the memory order of `empty_like`."""
+    if backends.of(samples._array).level:
+        return samples.requires_grad_(requires_grad)  # inside vmap the memory order is irrelevant
+    y = empty_like(
+        input, dtype=samples.dtype, device=samples.device, requires_grad=False,
+        memory_format=memory_format,
+    )  # fmt: skip
+    y._array[...] = samples._array
+    return y.requires_grad_() if requires_grad else y

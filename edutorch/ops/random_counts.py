@@ -17,6 +17,8 @@ from ..core.tensor import Tensor, wrap
 from ..errors import DTypeError, ValueRangeError
 from .random import Generator, random_source
 
+__all__ = ["binomial", "poisson"]
+
 REJECTION_FROM = 10.0
 """The expectation from which samples are drawn by rejection."""
 

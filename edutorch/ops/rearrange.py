@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,18 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import InvalidValueError, ShapeError
 from .creation import require_strided, wrap_new
+from .from_data import tensor
+from .gather_scatter import index_select
+from .indexing import index_put_forward
+from .joining import stack
+from .reduction import sum
+from .views import as_strided, diagonal, diagonal_index, reshape
+
+__all__ = [
+    "broadcast_tensors", "cartesian_prod", "combinations", "diag", "diag_embed", "diagflat", "flip",
+    "fliplr", "flipud", "meshgrid", "repeat_interleave", "roll", "rot90", "tile", "tril",
+    "tril_indices", "triu", "triu_indices",
+]  # fmt: skip
 
 
 @op(linear=True)
@@ -385,6 +398,40 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(tensor.expand(shape) for tensor in tensors)
 
 
-from .indexing import index_put_forward  # noqa: E402  (rules may use any op)
-from .reduction import sum  # noqa: E402
-from .views import as_strided, diagonal, diagonal_index, reshape  # noqa: E402
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All combinations of r elements of a vector, in its order, one per row.
+
+    >>> combinations(tensor([1, 2, 3]))
+    tensor([[1, 2],
+            [1, 3],
+            [2, 3]])
+    """
+    if input.ndim != 1:
+        raise ShapeError("combinations", "expects a vector", {"input": tuple(input.shape)})
+    if r < 0:
+        raise InvalidValueError("combinations", f"r cannot be negative, got {r}")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = list(choose(range(input.shape[0]), r))
+    positions = np.array(rows, np.int64).reshape(len(rows), r)
+    if not r:
+        return input.new_empty(0)
+    elements = index_select(input, 0, tensor(positions.reshape(-1), device=input.device))
+    return elements.reshape(len(rows), r)
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """The Cartesian product of vectors, one combination per row.
+
+    >>> cartesian_prod(tensor([1, 2]), tensor([5, 6]))
+    tensor([[1, 5],
+            [1, 6],
+            [2, 5],
+            [2, 6]])
+    """
+    vectors: Sequence[Tensor] = tensors[0] if isinstance(tensors[0], list | tuple) else tensors
+    if any(vector.ndim != 1 for vector in vectors):
+        rows = {f"tensor {i}": tuple(vector.shape) for i, vector in enumerate(vectors)}
+        raise ShapeError("cartesian_prod", "expects vectors", rows)
+    if len(vectors) == 1:
+        return vectors[0]
+    return stack(meshgrid(*vectors, indexing="ij"), -1).reshape(-1, len(vectors))

@@ -1,4 +1,4 @@
-"""Reductions along `dim` or over all elements: sums, means, products, extremes.
+"""Reductions along `dim` or over all elements: sums, means, extremes; and softmax.
 
 In a rule, `g` and `y` have the reduced dims with size 1: they broadcast against the
 input, so no rule has to handle `keepdim`.
@@ -13,10 +13,22 @@ from numpy import isnan, ndarray
 
 from .. import dtypes
 from ..backends.numpy import Array, Namespace
-from ..core.op import reduction
-from ..core.precision import LONG, add_up, is_half, to_float32
+from ..backends.reference_mode import slot
+from ..core.fast.lazy_gradients import OneHotGradient
+from ..core.op import op, reduction
+from ..core.precision import LONG, add_up
+from ..core.shapes import normal_dim
 from ..core.tensor import array_of
 from ..errors import DTypeError
+from .comparison import logical_and, logical_or, where
+from .creation import ones_like, zeros_like
+from .elementwise import exp, scale_gradient
+from .views import expand
+
+__all__ = [
+    "all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "log_softmax", "logsumexp",
+    "mean", "softmax", "sum",
+]  # fmt: skip
 
 Dims = int | tuple[int, ...] | None
 
@@ -103,49 +115,6 @@ mean.vjp(
     input=lambda g, input_shape, dim: expand(g / reduced_count(input_shape, dim), input_shape),
     latex=r"\frac{g}{n}\ \text{to each}",
 )
-
-
-@reduction(node="ProdBackward0 if dim is None else ProdBackward1")
-def prod(
-    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
-) -> Array:
-    """The product over `dim`: y = Π x.
-
-    >>> prod(tensor([2.0, 3.0, 4.0]))
-    tensor(24.)
-    """
-    result_dtype = sum_dtype(input, dtype)
-    if is_half(result_dtype):
-        real = to_float32(xp.real(input))  # the imaginary part is dropped first
-        return xp.prod(real, axis=dim, keepdims=keepdim).astype(result_dtype)
-    return xp.prod(input, axis=dim, keepdims=keepdim, dtype=result_dtype)
-
-
-prod.vjp(
-    input=lambda g, input, dim: g * product_of_others(input, dim), latex=r"g \prod_{j \ne i} x_j"
-)
-
-
-def product_of_others(input: Any, dim: Dims) -> Any:
-    """The product of all other elements along `dim`, for each element.
-
-    Dividing the whole product by the element fails at 0, so the products of the elements
-    before and after it are multiplied instead.
-    """
-    flat = reshape(input, (-1,)) if dim is None else input
-    axis = 0 if dim is None else dim if isinstance(dim, int) else dim[0]
-    n = flat.shape[axis] if input.ndim else 1
-    if n < 2:
-        return ones_like(input)
-    before = cumprod(
-        cat([ones_like(narrow(flat, axis, 0, 1)), narrow(flat, axis, 0, n - 1)], axis), axis
-    )
-    reversed_ = flip(flat, (axis,))
-    after = cumprod(
-        cat([ones_like(narrow(reversed_, axis, 0, 1)), narrow(reversed_, axis, 0, n - 1)], axis),
-        axis,
-    )
-    return reshape(before * flip(after, (axis,)), input.shape)
 
 
 @reduction(dtypes="bif", out="exact")
@@ -269,11 +238,73 @@ def count_nonzero(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return xp.count_nonzero(input, axis=dim)
 
 
-from .comparison import logical_and, logical_or, where  # noqa: E402  (rules may use any op)
-from .cumulative import cumprod  # noqa: E402
-from .elementwise import exp  # noqa: E402
-from .joining import cat  # noqa: E402
-from .like import ones_like, zeros_like  # noqa: E402
-from .masking import scale_gradient  # noqa: E402
-from .rearrange import flip  # noqa: E402
-from .views import expand, narrow, reshape  # noqa: E402
+# Softmax -------------------------------------------------------------------------------------
+
+
+LOG_SOFTMAX_KERNEL = slot("softmax.log_softmax_spots", min_size=256)
+
+
+@op(promotion="float", dtypes="f", out=True)
+def softmax(xp: Namespace, input: Array, dim: int, dtype: Any = None) -> Array:
+    """Softmax: positive values that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
+
+    The maximum is subtracted first, which keeps exp from overflowing.
+
+    >>> softmax(tensor([0.0, 0.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    input = input if dtype is None else input.astype(dtypes.array_type(dtype))
+    if input.itemsize == 2:  # accumulated in float32, rounded once
+        return softmax.op.forward(xp, input.astype("float32"), dim).astype(input.dtype)
+    dim = normal_dim("softmax", dim, input.ndim)
+    if not input.size or not input.ndim:
+        return xp.asarray(input - input + 1)  # NaN for non-finite elements
+    y = xp.exp(input - xp.max(input, axis=dim, keepdims=True))
+    y /= xp.sum(y, axis=dim, keepdims=True)
+    return y
+
+
+# The Jacobian is diag(y) - y yᵀ.
+softmax.vjp(
+    input=lambda g, y, dim: y * (g - sum(g * y, dim, True)),
+    latex=r"y\,\left(g - \textstyle\sum g\,y\right)",
+)
+
+
+@op(promotion="float", dtypes="f", out=True)
+def log_softmax(xp: Namespace, input: Array, dim: int, dtype: Any = None) -> Array:
+    """The logarithm of softmax, accurate where softmax itself would round to 0.
+
+    y = x - log Σ exp(x)
+
+    >>> log_softmax(tensor([0.0, 0.0]), 0)
+    tensor([-0.6931, -0.6931])
+    """
+    input = input if dtype is None else input.astype(dtypes.array_type(dtype))
+    if input.itemsize == 2:  # accumulated in float32, rounded once
+        return log_softmax.op.forward(xp, input.astype("float32"), dim).astype(input.dtype)
+    dim = normal_dim("log_softmax", dim, input.ndim)
+    if not input.size or not input.ndim:
+        return xp.asarray(input - input)
+    shifted = input - xp.max(input, axis=dim, keepdims=True)
+    shifted -= xp.log(xp.sum(xp.exp(shifted), axis=dim, keepdims=True))
+    return shifted
+
+
+def log_softmax_gradient(g: Any, y: Any, dim: int) -> Any:
+    """g - eʸ Σ g; for a one-hot gradient per row no sum is needed."""
+    if g.__class__ is not OneHotGradient:
+        return g - exp(y) * sum(g, dim, True)
+    if dim not in (1, -1):
+        return log_softmax_gradient(g.materialize(), y, dim)
+    gradient = LOG_SOFTMAX_KERNEL(g, y) if y.size >= LOG_SOFTMAX_KERNEL.min_size else None
+    if gradient is None:
+        gradient = exp(y) * -g.values[:, None]
+        g.add_to(gradient)
+    return gradient
+
+
+log_softmax.vjp(input=log_softmax_gradient, latex=r"g - e^{y} \textstyle\sum g")
+
+
+log_softmax.op.takes_one_hot = True

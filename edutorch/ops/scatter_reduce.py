@@ -10,6 +10,8 @@ from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core.op import op
 from ..core.shapes import normal_dim
+from .comparison import where
+from .creation import ones_like, zeros_like
 from .gather_scatter import (
     check_range,
     check_same_ndim,
@@ -21,7 +23,10 @@ from .gather_scatter import (
     scatter_add,
     used_part,
 )  # fmt: skip
-from .indexing import Index
+from .indexing import Index, index_put_forward
+from .views import reshape
+
+__all__ = ["scatter_reduce"]
 
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
@@ -197,8 +202,3 @@ scatter_reduce.vjp(
         "src": r"\left(g\,\frac{\partial y}{\partial s}\right)[index]",
     },
 )
-
-from .comparison import where  # noqa: E402  (rules may use any op)
-from .indexing import index_put_forward  # noqa: E402
-from .like import ones_like, zeros_like  # noqa: E402
-from .views import reshape  # noqa: E402

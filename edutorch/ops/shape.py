@@ -13,6 +13,12 @@ from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import DimError, ShapeError, warn
+from .views import expand, permute, reshape, transpose, unsqueeze, view
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "flatten", "movedim", "ravel",
+    "swapaxes", "unflatten",
+]  # fmt: skip
 
 
 @as_method
@@ -206,5 +212,3 @@ def _transpose_matrices(self: Tensor) -> Tensor:
 
 Tensor.T = property(_reverse_axes)  # type: ignore[attr-defined]
 Tensor.mT = property(_transpose_matrices)  # type: ignore[attr-defined]
-
-from .views import expand, permute, reshape, transpose, unsqueeze, view  # noqa: E402

@@ -1,21 +1,22 @@
-"""Inverse, systems of linear equations, determinant."""
+"""Inverse and systems of linear equations; triangular systems."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from .. import dtypes
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes
-from ..core.tensor import Tensor, array_of
-from ..errors import LinAlgError, ShapeError
-from .lapack import lapack
-from .linalg_common import check_matrix, matrix_transpose, singular_error, zero_diagonal
+from ..core.tensor import Tensor
+from ..errors import ShapeError
+from .creation import eye
+from .linalg import matmul
+from .linalg_common import check_matrix, lapack, matrix_transpose, singular_error
+from .rearrange import tril, triu
+from .views import unsqueeze
 
 
 @op(method=False, out=True, node="LinalgInvExBackward0")
@@ -92,203 +93,107 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return X.squeeze(-1) if vector else X
 
 
-# With an error code instead of an exception -------------------------------------------------------
-
-
 def eye_like(A: Tensor) -> Tensor:
     """The identity matrix, expanded to the shape of A."""
     return eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
 
 
-def replace_singular(A: Tensor) -> tuple[Tensor, Tensor]:
-    """Return A with singular matrices replaced by the identity, and their first zero pivots."""
-    A_now = A.detach()
-    info = lu_factor_ex(A_now).info
-    for matrix in (A_now, matrix_transpose(A_now)):  # LAPACK may round a nonzero pivot to 0
-        is_singular = logical_and(slogdet_forward(matrix)[1] == 0, info == 0)
-        info = where(is_singular, A.shape[-1], info).to(info.dtype)
-    return where((info > 0)[..., None, None], eye_like(A), A), info
-
-
-@takes_out
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
-    """As `inv`, with an error code per matrix instead of an exception.
-
-    `info` is 0, or the position of the first zero pivot: the inverse is infinite there.
-
-    >>> edutorch.linalg.inv_ex(ones(2, 2)).info
-    tensor(2, dtype=torch.int32)
-    """
-    batch = check_matrix("linalg.inv_ex", A, square=True)
-    try:
-        return return_types.linalg_inv_ex(inv(A), A.new_zeros(batch, dtype=dtypes.int32))
-    except LinAlgError:
-        if check_errors:
-            raise
-    regular, info = replace_singular(A)
-    inverse = where((info > 0)[..., None, None], math.inf, inv(regular))
-    return return_types.linalg_inv_ex(inverse, info)
-
-
-@takes_out
-@recorded_as("LinalgSolveExBackward0")
-def solve_ex(
-    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
-) -> return_types.linalg_solve_ex:
-    """As `solve`, with an error code per matrix instead of an exception; see `inv_ex`.
-
-    >>> edutorch.linalg.solve_ex(ones(2, 2), ones(2)).info
-    tensor(2, dtype=torch.int32)
-    """
-    batch = check_matrix("linalg.solve_ex", A, square=True)
-    try:
-        X = solve(A, B, left=left)
-        return return_types.linalg_solve_ex(X, A.new_zeros(batch, dtype=dtypes.int32))
-    except LinAlgError:
-        if check_errors:
-            raise
-    regular, info = replace_singular(A)
-    X = solve(regular, B, left=left)
-    failed = (info > 0).reshape((*batch, *(1,) * (X.ndim - len(batch)))) if batch else info > 0
-    return return_types.linalg_solve_ex(where(failed, math.inf, X), info)
-
-
-# Determinants -----------------------------------------------------------------------------------
-
-
-@op(method=False, out=True, node="LinalgDetBackward0")
-def det(xp: Namespace, A: Array) -> Array:
-    """The determinant.
-
-    >>> edutorch.linalg.det(tensor([[2.0, 1.0], [0.0, 4.0]]))
-    tensor(8.)
-    """
-    check_matrix("linalg.det", A, square=True)
-    return lapack(xp, "det", A)
-
-
-def adjugate(A: Tensor) -> Tensor:
-    """det(A) A⁻¹ from products and traces only, so it is differentiable everywhere.
-
-    Faddeev and LeVerrier: M₁ = 1, Mₖ₊₁ = A Mₖ - tr(A Mₖ) / k. Accurate for small matrices only.
-    """
-    unit = eye_like(A)
-    M = unit
-    for k in range(1, A.shape[-1]):
-        product = matmul(A, M)
-        trace = sum(diagonal(product, 0, -2, -1), -1)
-        M = product - unsqueeze(unsqueeze(trace / k, -1), -1) * unit
-    return M if A.shape[-1] % 2 else -M
-
-
-SMALL = 8
-"""Up to this size the rounding errors of `adjugate` stay small."""
-
-
-def cofactor_matrix(A: Any) -> Any:
-    """det(A) A⁻ᵀ, for singular matrices too: with A = U S Vᴴ, the product of all other s.
-
-    It is accurate where the inverse is not. Where it has to be differentiable itself, small
-    matrices use `adjugate`: U and V have no derivative where singular values are equal.
-    """
-    if isinstance(A, Tensor) and A.shape[-1] <= SMALL:
-        return matrix_transpose(adjugate(A))
-    u, s, vh = svd(A, full_matrices=False)
-    n = s.shape[-1]
-    grid = expand(unsqueeze(s, -2), (*s.shape[:-1], n, n))
-    others = prod(zero_diagonal(grid) + diag_embed(s * 0 + 1), -1)
-    sign = reshape(det(u) * det(vh), (*s.shape[:-1], 1, 1))
-    return sign * conj(matmul(u * unsqueeze(others, -2), vh))
-
-
-def det_gradient(y: Any, A: Any) -> Any:
-    """The derivative of the determinant: y A⁻ᵀ where that is accurate, else the cofactors."""
-    rows = vector_norm(A, 2, -1)
-    tiny = math.sqrt(dtypes.finfo(dtypes.of(array_of(A).dtype)).eps)
-    bound = prod(rows, -1)  # Hadamard's bound: the determinant for orthogonal rows
-    flat = (abs(y) <= tiny * bound) & (bound < math.inf)
-    column = reshape(y, (*y.shape, 1, 1))
-    if not bool(flat.any()):
-        return column * matrix_transpose(inv(A))
-    flat, ones = reshape(flat, column.shape), rows * 0 + 1
-    regular = where(flat, diag_embed(ones), A)  # regular placeholders for the other matrices
-    others = where(flat, A, diag_embed(cumsum(ones, -1)))
-    return where(flat, cofactor_matrix(others), column * matrix_transpose(inv(regular)))
-
-
-det.vjp(
-    A=lambda g, y, A: reshape(g, (*g.shape, 1, 1)) * det_gradient(y, A),
-    latex=r"g\,y\,A^{-\top}",
-)
+# Triangular systems --------------------------------------------------------------------------
 
 
 @op(
-    outputs=("logarithm", "sign"),
     method=False,
-    public="linalg.slogdet linalg.det logdet det slogdet",
-    node="LinalgSlogdetBackward0",
+    promotion="same",
+    public="linalg.solve_triangular triangular_solve cholesky_solve",
+    node="LinalgSolveTriangularBackward0",
 )
-def slogdet_forward(xp: Namespace, input: Array) -> tuple[Array, Array]:
-    """log det A = log |det A| + i · angle (real: without the angle), and the sign of det A."""
-    check_matrix("linalg.slogdet", input, square=True)
-    sign, logarithm = lapack(xp, "slogdet", input)
-    if input.dtype.kind == "c":
-        logarithm = (logarithm + 1j * xp.angle(sign)).astype(input.dtype)
-    else:  # NumPy's sign of NaN is that of its factors
-        sign = xp.where(xp.isnan(logarithm), logarithm, sign)
-    return xp.asarray(logarithm), xp.asarray(sign)
+def solve_triangular_forward(
+    xp: Namespace, input: Array, other: Array, upper: bool, unitriangular: bool
+) -> Array:
+    """The X with A X = B for a triangular A, by substitution: see `linalg.solve_triangular`.
+
+    Each row has one unknown more than the row before: x[i] = (b[i] - Σⱼ a[i, j] x[j]) / a[i, i].
+    """
+    n = input.shape[-1]
+    x = other.copy()
+    for i in range(n - 1, -1, -1) if upper else range(n):
+        solved = slice(i + 1, None) if upper else slice(None, i)
+        row = input[..., i : i + 1, solved]
+        right = other[..., i : i + 1, :] - xp.matmul(row, x[..., solved, :])
+        x[..., i : i + 1, :] = right if unitriangular else right / input[..., i : i + 1, i : i + 1]
+    return x
 
 
-def log_det_gradient(g: Any, input: Any, sign: Any) -> Any:
-    """g A⁻ᵀ; for a singular matrix the cofactors over 0: infinite, or NaN."""
-    column = reshape(g, (*g.shape, 1, 1))
-    singular = reshape(sign == 0, column.shape)
-    if not bool(singular.any()):
-        return column * matrix_transpose(inv(input))
-    ones = ones_like(diagonal(input, 0, -2, -1))
-    slopes = matrix_transpose(inv(where(singular, diag_embed(ones), input)))
-    regular = diag_embed(cumsum(ones, -1))  # distinct singular values for `cofactor_matrix`
-    slopes = where(singular, cofactor_matrix(where(singular, input, regular)) * math.inf, slopes)
-    return where(logical_and(singular, column == 0), 0.0, slopes * column)
+def triangle_of(x: Any, upper: bool, unitriangular: bool) -> Any:
+    """The triangle of a matrix that is read."""
+    first = int(unitriangular)
+    return triu(x, first) if upper else tril(x, -first)
 
 
-slogdet_forward.vjp(
-    input=lambda g, input, sign: log_det_gradient(g, input, sign), latex=r"g\,A^{-\top}"
-)
+solve_triangular_forward.vjp(
+    input=lambda g, y, input, upper, unitriangular: triangle_of(
+        -matmul(
+            solve_triangular_forward(matrix_transpose(input), g, not upper, unitriangular),
+            matrix_transpose(y),
+        ),
+        upper,
+        unitriangular,
+    ),
+    other=lambda g, input, upper, unitriangular: solve_triangular_forward(
+        matrix_transpose(input), g, not upper, unitriangular
+    ),
+    latex={
+        "input": r"-\mathrm{triangle}\left(A^{-\top} g\,X^\top\right)", "other": r"A^{-\top} g"
+    },
+)  # fmt: skip
 
 
 @takes_out
-@recorded_as("LinalgSlogdetBackward0")
-def slogdet(A: Tensor) -> return_types.linalg_slogdet:
-    """The determinant's sign and log |det A|, where the determinant itself would overflow.
+@recorded_as("LinalgSolveTriangularBackward0")
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """The X with A X = B for a triangular A; with `left=False`, X A = B.
 
-    The sign of a complex determinant is det / |det|. Singular matrices have 0 and -inf, and
-    infinite derivatives (NaN where a cofactor is 0). With NaN in a matrix both results are NaN.
+    Args:
+        upper: whether A is upper triangular; the other triangle is not read.
+        unitriangular: whether the diagonal is assumed to be all 1.
 
-    >>> edutorch.linalg.slogdet(tensor([[0.0, 1.0], [1.0, 0.0]])).sign
-    tensor(-1.)
+    >>> edutorch.linalg.solve_triangular(
+    ...     tensor([[2.0, 0.0], [1.0, 1.0]]), tensor([[4.0], [5.0]]), upper=False)
+    tensor([[2.],
+            [3.]])
     """
-    logarithm, sign = slogdet_forward(A)
-    if not has_complex_dtype(A):
-        if logarithm.requires_grad:  # so does PyTorch's sign; its gradient is 0
-            sign = where(zeros_like(sign, dtype=dtypes.bool), logarithm, sign)
-        return return_types.linalg_slogdet(sign, logarithm)
-    size, angle = real(logarithm), imag(logarithm)
-    sign = where(sign == 0, 0, polar(ones_like(angle), angle))
-    return return_types.linalg_slogdet(sign, size)
+    name = "linalg.solve_triangular"
+    batch = check_matrix(name, A, square=True)
+    rest = check_matrix(name, B)
+    axis = -2 if left else -1
+    if B.shape[axis] != A.shape[-1]:
+        raise ShapeError(
+            name, f"axis {axis} of `B` must have A's size, {A.shape[-1]}",
+            {"A": tuple(A.shape), "B": tuple(B.shape)},
+        )  # fmt: skip
+    both = tuple(broadcast_shapes(batch, rest))
+    A, B = A.expand((*both, *A.shape[-2:])), B.expand((*both, *B.shape[-2:]))
+    if left:
+        return solve_triangular_forward(A, B, upper, unitriangular)
+    return matrix_transpose(
+        solve_triangular_forward(matrix_transpose(A), matrix_transpose(B), not upper, unitriangular)
+    )
 
 
-from .comparison import logical_and  # noqa: E402
-from .complex import conj, has_complex_dtype, imag, polar, real  # noqa: E402
-from .creation import eye  # noqa: E402
-from .cumulative import cumsum  # noqa: E402
-from .decompositions import svd  # noqa: E402
-from .elementwise import abs  # noqa: E402
-from .like import ones_like, zeros_like  # noqa: E402
-from .linalg import matmul  # noqa: E402
-from .lu import lu_factor_ex  # noqa: E402
-from .masking import where  # noqa: E402
-from .rearrange import diag_embed  # noqa: E402  (rules may use any op)
-from .reduction import prod, sum  # noqa: E402
-from .statistics import vector_norm  # noqa: E402
-from .views import diagonal, expand, reshape, unsqueeze  # noqa: E402
+@takes_out
+@recorded_as("TriangularSolveBackward0")
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> return_types.triangular_solve:
+    """The old form of `linalg.solve_triangular`: X with A X = b (or Aᵀ X = b), and A's copy.
+
+    >>> triangular_solve(tensor([[4.0], [5.0]]), tensor([[2.0, 1.0], [0.0, 1.0]])).solution
+    tensor([[-0.5000],
+            [ 5.0000]])
+    """
+    coefficients = matrix_transpose(A) if transpose else A
+    X = solve_triangular(coefficients, b, upper=upper != transpose, unitriangular=unitriangular)
+    # The matrices are returned as well, one for each solution.
+    return return_types.triangular_solve(X, A.expand(*X.shape[:-2], *A.shape[-2:]).clone())

@@ -1,4 +1,4 @@
-"""Sorting, top-k, and maxima and minima with indices."""
+"""Sorting, top-k, maxima and minima with indices, unique values and the mode."""
 
 from __future__ import annotations
 
@@ -6,17 +6,30 @@ from typing import Any
 
 from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
 
+from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
 from ..core.autograd.node_names import name_node, recorded_as
 from ..core.op import op
 from ..core.out_variants import takes_out, write_into
+from ..core.precision import to_float32
 from ..core.return_types import ValuesIndices
 from ..core.shapes import normal_dim
 from ..core.tensor import LEAF, Tensor, wrap
 from ..core.tensor_methods import as_method
 from ..dtypes import bfloat16
-from ..errors import DTypeError, ShapeError
+from ..errors import ShapeError, refuse_complex
+from .comparison import refuse_bools
+from .gather_scatter import gather, index_along
+from .indexing import index_put_forward
+from .minmax import maximum, minimum
+from .reduction import amax, amin
+from .views import narrow, reshape
+
+__all__ = [
+    "argsort", "kthvalue", "max", "min", "mode", "msort", "sort", "topk", "unique",
+    "unique_consecutive",
+]  # fmt: skip
 
 
 def scatter_gradient(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
@@ -91,13 +104,6 @@ minmax_dim.vjp(
     ),
     latex=r"g\ \text{to where it was found}",
 )
-
-
-def refuse_bools(name: str, input: Tensor) -> None:
-    """Raise DTypeError for bools, as PyTorch does."""
-    if input.dtype.category == 0:
-        rows = {"input": f"{tuple(input.shape)} {input.dtype}"}
-        raise DTypeError(name, "not implemented for bools", rows, "x.int() computes with 0 and 1")
 
 
 WHOLE_NODES = {"max": "MaxBackward1", "min": "MinBackward1"}
@@ -258,8 +264,138 @@ def kthvalue(input: Tensor, k: int, dim: int | None = -1, keepdim: bool = False)
     return return_types.kthvalue(*(part if keepdim else part.squeeze(dim) for part in parts))
 
 
-from .arithmetic import maximum, minimum  # noqa: E402  (rules may use any op)
-from .gather_scatter import gather, index_along  # noqa: E402
-from .indexing import index_put_forward  # noqa: E402
-from .reduction import amax, amin  # noqa: E402
-from .views import narrow, reshape  # noqa: E402
+# Unique values -------------------------------------------------------------------------------
+
+
+@as_method
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The sorted unique elements, and on request the inverse indices and the counts.
+
+    With `dim`, the unique slices along it.
+
+    >>> unique(tensor([3, 1, 3]), return_counts=True)
+    (tensor([1, 3]), tensor([1, 2]))
+    """
+    refuse_complex("unique", input=input)
+    xp, array = backends.of(input._array).xp, input._array
+    if dim is None:
+        values, inverse, counts = xp.unique(
+            to_float32(array), return_inverse=True, return_counts=True, equal_nan=False
+        )  # NumPy does not sort NaN of bfloat16
+        values = values.astype(array.dtype)
+        inverse = inverse.reshape(array.shape)
+    else:
+        dim = normal_dim("unique", dim, input.ndim)
+        if not array.size and array.shape[dim]:
+            rows = {"input": array.shape}
+            raise ShapeError("unique", "slices must not be empty: other axes have size 0", rows)
+        order = sort_slices(xp, to_float32(array), dim)
+        starts, run_index, counts = find_runs(xp, xp.take(array, order, axis=dim), dim)
+        values = xp.take(array, order[starts], axis=dim)
+        inverse = xp.zeros(order.shape, "int64")
+        inverse[order] = run_index
+    return pack_results(values, inverse, counts, return_inverse, return_counts)
+
+
+@as_method
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The first element of each run of equal ones, or the first slice along `dim`.
+
+    >>> unique_consecutive(tensor([1, 1, 2, 1]))
+    tensor([1, 2, 1])
+    """
+    refuse_complex("unique_consecutive", input=input)
+    xp, array = backends.of(input._array).xp, input._array
+    rows = array.reshape(-1) if dim is None else array
+    axis = 0 if dim is None else normal_dim("unique_consecutive", dim, input.ndim)
+    starts, inverse, counts = find_runs(xp, rows, axis)
+    if dim is None:
+        inverse = inverse.reshape(array.shape)
+    values = xp.take(rows, starts, axis=axis)
+    return pack_results(values, inverse, counts, return_inverse, return_counts)
+
+
+def sort_slices(xp: Namespace, array: Array, dim: int) -> Array:
+    """Return the indices that sort the slices along `dim` lexicographically."""
+    n = array.shape[dim]
+    columns = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)
+    order = xp.arange(n)
+    for column in range(
+        columns.shape[1] - 1, -1, -1
+    ):  # least significant column first: the sort is stable
+        order = order[xp.argsort(columns[order, column], kind="stable")]
+    return order
+
+
+def find_runs(xp: Namespace, array: Array, dim: int) -> tuple[Array, Array, Array]:
+    """Return the start of each run of equal slices, the run of each slice, and the run lengths."""
+    n = array.shape[dim]
+    rows = xp.moveaxis(array, dim, 0).reshape(n, array.size // n if n else 0)
+    new = xp.ones(n, "bool")
+    new[1:] = xp.any(rows[1:] != rows[:-1], axis=1)
+    starts = xp.nonzero(new)[0]
+    ends = xp.concatenate([starts[1:], xp.asarray([n] if n else [], "int64")])
+    return starts, xp.cumsum(new) - 1, ends - starts
+
+
+def pack_results(values: Array, inverse: Array, counts: Array, *requested: bool) -> Any:
+    """Return the values alone, or a tuple with the other requested results."""
+    extras = [
+        wrap(array.astype("int64"))
+        for array, is_wanted in zip((inverse, counts), requested, strict=True)
+        if is_wanted
+    ]
+    return (wrap(values), *extras) if extras else wrap(values)
+
+
+# The mode ------------------------------------------------------------------------------------
+
+
+@op(outputs=("values", "indices"), method=False, dtypes="bif", public="mode")
+def mode_dim(xp: Namespace, input: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
+    """The most frequent value along `dim` and the index of its last occurrence: see `mode`."""
+    dim = normal_dim("mode", dim, input.ndim)
+    if not input.ndim:
+        return input.copy(), xp.zeros((), "int64")
+    if not input.shape[dim]:
+        raise ShapeError("mode", f"axis {dim} has size 0", {"input": input.shape})
+    rows = xp.moveaxis(input, dim, -1)
+    order = xp.argsort(rows, axis=-1, kind="stable")
+    rows = rows[index_along(order, rows.ndim - 1)]
+    repeats, step = xp.zeros(rows.shape, "int64"), 1
+    while step < rows.shape[-1]:  # how many equal elements follow in the sorted row
+        equal = rows[..., step:] == rows[..., :-step]
+        if not bool(equal.any()):
+            break
+        repeats[..., :-step] += equal
+        step += 1
+    first = xp.expand_dims(xp.argmax(repeats, axis=-1), -1)
+    last = first + repeats[index_along(first, rows.ndim - 1)]
+    indices = xp.moveaxis(order[index_along(last, rows.ndim - 1)], -1, dim)
+    values = input[index_along(indices, dim)]
+    return (values, indices) if keepdim else (xp.squeeze(values, dim), xp.squeeze(indices, dim))
+
+
+mode_dim.vjp(
+    input=lambda g, input_shape, dim, keepdim, indices: extreme_gradient(
+        g, input_shape, dim, keepdim, indices
+    ),
+    latex=r"g\ \text{to where it was found}",
+)
+
+
+@as_method
+@takes_out
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The most frequent value along `dim` (the smallest of several) and its last index.
+
+    >>> mode(tensor([2, 1, 2])).values
+    tensor(2)
+    """
+    return return_types.mode(*mode_dim(input, dim, keepdim))

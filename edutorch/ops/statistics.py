@@ -17,8 +17,24 @@ from ..core.out_variants import takes_out
 from ..core.precision import add_up, widen
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
-from ..errors import DTypeError, InvalidValueError, ShapeError
-from .reduction import Dims, check_inexact, mean_of, reduced_count, share_evenly
+from ..errors import DTypeError
+from .comparison import isnan, where
+from .complex import abs, conj, sgn
+from .creation import zeros_like
+from .elementwise import add_curvature
+from .reduction import (
+    Dims,
+    amax,
+    amin,
+    check_inexact,
+    mean,
+    mean_of,
+    reduced_count,
+    share_evenly,
+    sum,
+)
+
+__all__ = ["aminmax", "nanmean", "nansum"]
 
 
 @reduction(method=False)
@@ -117,34 +133,6 @@ def norm_derivative(input: Any, y: Any, ord: float) -> Any:
     return direction * (size / length) ** (ord - 1)
 
 
-@as_method
-@takes_out
-def norm(
-    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:
-    """The norm of all elements as one vector, or of vectors along `dim`.
-
-    Args:
-        p: the exponent; "fro" is 2, and "nuc" the sum of a matrix's singular values.
-
-    >>> norm(tensor([[3.0], [4.0]])), norm(tensor([3.0, -4.0]), 1)
-    (tensor(5.), tensor(7.))
-    """
-    from .norms import matrix_norm
-
-    input = input if dtype is None else input.to(dtype)
-    check_inexact("norm", input._array)
-    dim = tuple(dim) if isinstance(dim, list) else dim
-    if p == "nuc":
-        if dim is None and input.ndim != 2:
-            rows = {"input": tuple(input.shape)}
-            raise ShapeError("norm", "the nuclear norm is of two axes: name them", rows)
-        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
-    if p not in ("fro", None) and not isinstance(p, int | float):
-        raise InvalidValueError("norm", f"p must be 'fro', 'nuc' or a number, got {p!r}")
-    return vector_norm(input, 2 if p in ("fro", None) else float(p), dim, keepdim)
-
-
 # Ignoring NaN ------------------------------------------------------------------------------------
 
 
@@ -189,11 +177,3 @@ def aminmax(
     """
     dims = () if dim is None else dim
     return return_types.aminmax(amin(input, dims, keepdim), amax(input, dims, keepdim))
-
-
-from .comparison import isnan, where  # noqa: E402  (rules may use any op)
-from .complex import conj, sgn  # noqa: E402
-from .elementwise import abs  # noqa: E402
-from .lengths import add_curvature  # noqa: E402
-from .like import zeros_like  # noqa: E402
-from .reduction import amax, amin, mean, sum  # noqa: E402

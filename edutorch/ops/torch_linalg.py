@@ -16,7 +16,7 @@ from ..core.autograd.node_names import recorded_as
 from ..core.out_variants import takes_out, write_into
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
-from ..errors import ShapeError
+from ..errors import InvalidValueError, ShapeError
 from . import cholesky as cholesky_factor
 from . import decompositions, matrix_functions
 from . import lstsq as least_squares
@@ -24,15 +24,24 @@ from . import lu as elimination
 from . import solve as solving
 from .cholesky import cholesky_inverse, cholesky_solve
 from .complex import has_complex_dtype
+from .creation import ones_like
 from .elementwise import log
 from .householder import geqrf, orgqr, ormqr
-from .like import ones_like
 from .linalg_common import adjoint_of, check_matrix
 from .lu import lu_unpack as lu_unpack
 from .matrix_functions import matrix_exp, matrix_power, multi_dot
 from .norms import matrix_norm, vector_norm
-from .triangular import triangular_solve
+from .reduction import check_inexact
+from .solve import triangular_solve
+from .statistics import vector_norm as length
 from .views import unsqueeze
+
+__all__ = [
+    "chain_matmul", "cholesky", "cholesky_inverse", "cholesky_solve", "det", "eig",
+    "frobenius_norm", "geqrf", "inverse", "logdet", "lstsq", "lu", "lu_solve", "lu_unpack",
+    "matrix_exp", "matrix_power", "matrix_rank", "norm", "nuclear_norm", "orgqr", "ormqr",
+    "pinverse", "qr", "slogdet", "solve", "svd", "symeig", "triangular_solve", "vander",
+]  # fmt: skip
 
 for _function in (
     cholesky_inverse, cholesky_solve, geqrf, orgqr, ormqr, matrix_exp, matrix_power,
@@ -48,7 +57,7 @@ def det(input: Tensor) -> Tensor:
     >>> det(tensor([[2.0, 1.0], [0.0, 4.0]]))
     tensor(8.)
     """
-    return solving.det(input)
+    return matrix_functions.det(input)
 
 
 @as_method
@@ -80,7 +89,7 @@ def slogdet(input: Tensor) -> return_types.slogdet:
     >>> slogdet(tensor([[0.0, 1.0], [1.0, 0.0]])).sign
     tensor(-1.)
     """
-    return return_types.slogdet(*solving.slogdet(input))
+    return return_types.slogdet(*matrix_functions.slogdet(input))
 
 
 @as_method
@@ -90,7 +99,7 @@ def logdet(input: Tensor) -> Tensor:
     >>> logdet(tensor([[1.0, 0.0], [0.0, 2.0]]))
     tensor(0.6931)
     """
-    sign, size = solving.slogdet(input)
+    sign, size = matrix_functions.slogdet(input)
     return size + log(sign) if has_complex_dtype(input) else size + log(sign).detach()
 
 
@@ -258,3 +267,31 @@ def make_removed(name: str) -> Callable[..., NoReturn]:
 symeig, eig, solve, lstsq, matrix_rank = (make_removed(name) for name in ADVICE)
 for _function in (symeig, eig, solve, lstsq):
     as_method(_function)
+
+
+@as_method
+@takes_out
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
+    """The norm of all elements as one vector, or of vectors along `dim`.
+
+    Args:
+        p: the exponent; "fro" is 2, and "nuc" the sum of a matrix's singular values.
+
+    >>> norm(tensor([[3.0], [4.0]])), norm(tensor([3.0, -4.0]), 1)
+    (tensor(5.), tensor(7.))
+    """
+    from .norms import matrix_norm
+
+    input = input if dtype is None else input.to(dtype)
+    check_inexact("norm", input._array)
+    dim = tuple(dim) if isinstance(dim, list) else dim
+    if p == "nuc":
+        if dim is None and input.ndim != 2:
+            rows = {"input": tuple(input.shape)}
+            raise ShapeError("norm", "the nuclear norm is of two axes: name them", rows)
+        return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim)
+    if p not in ("fro", None) and not isinstance(p, int | float):
+        raise InvalidValueError("norm", f"p must be 'fro', 'nuc' or a number, got {p!r}")
+    return length(input, 2 if p in ("fro", None) else float(p), dim, keepdim)

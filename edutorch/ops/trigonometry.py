@@ -7,6 +7,13 @@ from typing import Any
 
 from ..backends.numpy import Array, Namespace
 from ..core.op import elementwise
+from .comparison import where
+from .elementwise import rsqrt
+
+__all__ = [
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "deg2rad", "rad2deg", "sin",
+    "sinc", "sinh", "tan", "tanh",
+]  # fmt: skip
 
 
 @elementwise
@@ -186,7 +193,7 @@ def sinc(xp: Namespace, input: Array) -> Array:
 
 def sinc_derivative(input: Any, y: Any) -> Any:
     """(cos πx - y) / x, and its power series near 0, where the difference cancels."""
-    near = abs(input) < SMALL
+    near = (input < SMALL) & (input > -SMALL)
     small, away = where(near, input, 0.0), where(near, 1.0, input)
     square = math.pi**2 * (small * small)
     series = square * 0 + SINC_SERIES[-1]
@@ -231,7 +238,3 @@ def rad2deg(xp: Namespace, input: Array) -> Array:
 
 
 rad2deg.vjp(input=lambda g: g * (180 / math.pi), latex=r"\tfrac{180}{\pi}\,g")
-
-
-from .comparison import where  # noqa: E402  (rules may use any op)
-from .elementwise import abs, rsqrt  # noqa: E402

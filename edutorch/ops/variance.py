@@ -16,7 +16,10 @@ from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method, with_aliases
 from ..errors import ArgumentError
 from . import statistics
-from .reduction import Dims
+from .elementwise import safe_sqrt
+from .reduction import Dims, mean
+
+__all__ = ["std", "std_mean", "var", "var_mean"]
 
 
 @as_method
@@ -119,7 +122,3 @@ def read_correction(
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     return tuple(dim) if isinstance(dim, list) else dim, correction
-
-
-from .lengths import safe_sqrt  # noqa: E402
-from .reduction import mean  # noqa: E402

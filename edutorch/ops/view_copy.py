@@ -37,6 +37,14 @@ from .views import (
     view,
 )  # fmt: skip
 
+__all__ = [
+    "alias_copy", "as_strided_copy", "detach", "detach_", "detach_copy", "diagonal_copy",
+    "diagonal_scatter", "expand_copy", "narrow_copy", "permute_copy", "select_copy",
+    "select_scatter", "slice_copy", "slice_inverse", "slice_scatter", "split_copy",
+    "split_with_sizes_copy", "squeeze_copy", "t_copy", "transpose_copy", "unbind_copy",
+    "unfold_copy", "unsqueeze_copy", "view_as_complex_copy", "view_as_real_copy", "view_copy",
+]  # fmt: skip
+
 
 def detach(input: Tensor) -> Tensor:
     """A tensor that shares the memory but is detached from the graph.

@@ -16,6 +16,8 @@ from ..backends.numpy import Array, Namespace
 from ..errors import ArgumentError, DTypeError, ShapeError
 from .creation import creation
 
+__all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]
+
 
 def sample_points(xp: Namespace, n: int, symmetric: bool) -> Array:
     """Return `n` sample points from 0 to 1; without the 1, unless `symmetric`."""

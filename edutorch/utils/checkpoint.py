@@ -23,8 +23,7 @@ from ..core.source_location import read_line
 from ..core.tensor import Tensor
 from ..errors import EdutorchError, StaleValueError
 from ..modes import current, is_grad_enabled, override_modes
-from ..ops.random import default_generator
-from ..ops.random_state import fork_rng
+from ..ops.random import default_generator, fork_rng
 from ._pytree import tree_flatten, tree_unflatten
 
 __all__ = [

@@ -14,7 +14,7 @@ from edutorch.core.fast.lazy_gradients import OneHotGradient
 from edutorch.kernels import is_available, make
 from edutorch.nn import functional as F
 from edutorch.nn.functional.loss import nll
-from edutorch.ops.softmax import LOG_SOFTMAX_KERNEL
+from edutorch.ops.reduction import LOG_SOFTMAX_KERNEL
 
 SHAPES = [(5, 4), (60, 70)]  # one too small for a kernel, and one that is not
 

@@ -33,8 +33,14 @@ from ...ops import (
     zeros_like,
 )  # fmt: skip
 from ...ops import relu as relu_of
-from ...ops.special import LARGE, SMALL, scale_argument, series_coefficients, tail_coefficients
-from ...ops.special_common import power_series
+from ...ops.special import (
+    LARGE,
+    SMALL,
+    power_series,
+    scale_argument,
+    series_coefficients,
+    tail_coefficients,
+)
 from .op_decorators import SettingError, activation
 
 __all__ = [
