@@ -62,8 +62,7 @@ _wrap_methods()  # now that all methods are there
 newaxis = None
 
 _LATER = (
-    "__config__", "_dynamo", "accelerator", "distributions", "fx", "jit", "mps", "multiprocessing",
-    "profiler", "return_types", "testing", "torch_version", "train", "types", "viz", "xpu",
+    "distributions", "fx", "jit", "multiprocessing", "profiler", "testing", "train", "types", "viz",
 )  # fmt: skip
 
 

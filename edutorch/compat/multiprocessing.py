@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing as _multiprocessing
 from collections.abc import Callable
 from multiprocessing import *  # noqa: F403  (all of it, under PyTorch's name)
+from multiprocessing import queues as _queues
 from typing import Any
 
 from edutorch.errors import EdutorchError
@@ -80,7 +81,9 @@ def spawn(
     return None
 
 
-def _call(fn: Callable[..., Any], number: int, args: tuple[Any, ...], errors: Any) -> None:
+def _call(
+    fn: Callable[..., Any], number: int, args: tuple[Any, ...], errors: _queues.SimpleQueue[str]
+) -> None:
     """Run `fn` in the new process; an exception is sent to the parent as text."""
     try:
         fn(number, *args)
@@ -107,6 +110,7 @@ def _wait(running: list[tuple[Any, Any]]) -> None:
             process.join()
             if process.exitcode == 0:
                 continue
+            # The others may wait for the failed one for ever, in a barrier or a collective.
             for _, other, _ in remaining.values():
                 other.terminate()
                 other.join()

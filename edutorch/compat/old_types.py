@@ -31,11 +31,12 @@ class TensorTypeMeta(type):
                 cls.__name__, f"expected {cls.dtype} (got {source.dtype})",
                 hint=f"use x.to({cls.dtype})",
             )  # fmt: skip
+        # An int is a size here, as everywhere in old code: FloatTensor(3) has three elements.
         if len(data) == 1 and not isinstance(data[0], int):
             return tensor(data[0], dtype=cls.dtype)
         return empty(data or (0,), dtype=cls.dtype)
 
-    def __instancecheck__(cls, value: Any) -> bool:
+    def __instancecheck__(cls, value: object) -> bool:
         """Return True for a CPU tensor of this dtype."""
         return isinstance(value, Tensor) and value.dtype is cls.dtype and value.is_cpu
 

@@ -37,7 +37,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return bool(find_overrides(relevant_args))
 
 
-def has_torch_function_unary(tensor: Any) -> bool:
+def has_torch_function_unary(tensor: object) -> bool:
     """Return True if the argument overrides `__torch_function__`."""
     return has_torch_function((tensor,))
 
@@ -62,7 +62,7 @@ def handle_torch_function(
     return call_override(public_api, find_overrides(relevant_args), args, kwargs)
 
 
-def is_tensor_like(inp: Any) -> bool:
+def is_tensor_like(inp: object) -> bool:
     """Return True for a tensor, or an object with `__torch_function__`.
 
     >>> overrides.is_tensor_like(ones(2)), overrides.is_tensor_like(3)
@@ -117,6 +117,7 @@ def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
     >>> overrides.is_tensor_method_or_property(Tensor.exp)
     True
     """
+    # By identity: a function of the user may have the name of a method.
     return getattr(Tensor, getattr(func, "__name__", ""), None) is func
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,19 @@ TOLERANCES = {
 }  # fmt: skip
 
 
+class Options(NamedTuple):
+    """How values are compared: the arguments of `assert_close`."""
+
+    checks: dict[str, bool]
+    rtol: float | None
+    atol: float | None
+    equal_nan: bool
+    allow_subclasses: bool
+
+
 def assert_close(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     *,
     allow_subclasses: bool = True,
     rtol: float | None = None,
@@ -60,14 +70,15 @@ def assert_close(
         "device": check_device, "dtype": check_dtype, "layout": check_layout,
         "stride": check_stride,
     }  # fmt: skip
-    message = _describe_difference(
-        actual, expected, "", checks, rtol, atol, equal_nan, allow_subclasses
-    )
+    options = Options(checks, rtol, atol, equal_nan, allow_subclasses)
+    message = _describe_difference(actual, expected, "", options)
     if message is not None:
         raise AssertionError(msg(message) if callable(msg) else message if msg is None else msg)
 
 
-def _describe_difference(actual: Any, expected: Any, path: str, *options: Any) -> str | None:
+def _describe_difference(
+    actual: object, expected: object, path: str, options: Options
+) -> str | None:
     """Return where and how two values differ; None if they are close."""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if actual.keys() != expected.keys():
@@ -80,25 +91,23 @@ def _describe_difference(actual: Any, expected: Any, path: str, *options: Any) -
             (f"{path}[{i}]", *both) for i, both in enumerate(zip(actual, expected, strict=True))
         ]
     else:
-        message = _describe_leaf_difference(actual, expected, *options)
+        message = _describe_leaf_difference(actual, expected, options)
         at = f"\n\nThe failure occurred for item {path}" if path else ""
         return None if message is None else message + at
     for inner, one, other in pairs:
-        if (message := _describe_difference(one, other, inner, *options)) is not None:
+        if (message := _describe_difference(one, other, inner, options)) is not None:
             return message
     return None
 
 
-def _is_sequence(value: Any) -> bool:
+def _is_sequence(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _describe_leaf_difference(
-    actual: Any, expected: Any, checks: dict[str, bool], rtol: Any, atol: Any, equal_nan: bool,
-    allow_subclasses: bool,
-) -> str | None:  # fmt: skip
+def _describe_leaf_difference(actual: object, expected: object, options: Options) -> str | None:
+    checks = options.checks
     related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
-    if not allow_subclasses and type(actual) is not type(expected):
+    if not options.allow_subclasses and type(actual) is not type(expected):
         related = False
     are_scalars = isinstance(actual, int | float | complex) and isinstance(
         expected, int | float | complex
@@ -121,12 +130,13 @@ def _describe_leaf_difference(
             if wanted and ours != theirs:
                 return _attribute_message(name, ours, theirs)
     default = [TOLERANCES.get(value.dtype, (0.0, 0.0)) for value in (one, other)]
-    relative = max(pair[0] for pair in default) if rtol is None else rtol
-    absolute = max(pair[1] for pair in default) if atol is None else atol
-    return _compare_values(one, other, relative, absolute, equal_nan, are_scalars)
+    # Of two dtypes the looser tolerance: the more exact side cannot help it.
+    relative = max(pair[0] for pair in default) if options.rtol is None else options.rtol
+    absolute = max(pair[1] for pair in default) if options.atol is None else options.atol
+    return _compare_values(one, other, relative, absolute, options.equal_nan, are_scalars)
 
 
-def _as_tensor(value: Any) -> Tensor:
+def _as_tensor(value: object) -> Tensor:
     """Convert a number, in Python's precision, or an array to a tensor."""
     if isinstance(value, Tensor):
         return value
@@ -141,7 +151,7 @@ def _get_property(value: Tensor, name: str) -> Any:
     return value.stride() if name == "stride" else getattr(value, name)
 
 
-def _attribute_message(name: str, one: Any, other: Any) -> str:
+def _attribute_message(name: str, one: object, other: object) -> str:
     return f"The values for attribute {name!r} do not match: {one} != {other}."
 
 

@@ -1,8 +1,0 @@
-"""`torch.backends.mkl`: Intel's BLAS library, which is not used."""
-
-from __future__ import annotations
-
-
-def is_available() -> bool:
-    """Return False: it is not used."""
-    return False

@@ -1,0 +1,200 @@
+"""PyTorch's small modules: hardware and libraries that edutorch does not use, and other names.
+
+Scripts ask them questions ("is there an Apple GPU?") and set switches, so each exists, and answers
+no. A file for each would be longer than what it says: here they are a table.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from edutorch import compiler, cuda
+from edutorch.backends.device import device
+from edutorch.core import return_types
+from edutorch.settings import get_num_threads
+from edutorch.version import TorchVersion, __version__
+
+
+def add_module(name: str, doc: str, *functions: Callable[..., Any], **values: object) -> ModuleType:
+    """Make `edutorch.<name>` a module of these functions, by their own names, and these values.
+
+    It is registered at once, before anything imports it: a module costs 3 µs, a file 200 µs.
+    """
+    full = f"edutorch.{name}"
+    module = ModuleType(full, doc)
+    module.__spec__ = ModuleSpec(full, None)  # without one, `importlib.util.find_spec` fails
+    vars(module).update({function.__name__: function for function in functions}, **values)
+    sys.modules[full] = module
+    parent, _, leaf = full.rpartition(".")
+    setattr(sys.modules[parent], leaf, module)
+    return module
+
+
+# A device that is not there, and a library that is not used --------------------------------------
+
+
+def is_available() -> bool:
+    """Return False: it is not supported."""
+    return False
+
+
+def is_built() -> bool:
+    """Return False: it is not supported on any machine."""
+    return False
+
+
+def device_count() -> int:
+    """Return 0: no such device is supported."""
+    return 0
+
+
+def manual_seed(seed: int) -> None:
+    """Do nothing: there is no generator on such a device."""
+
+
+def manual_seed_all(seed: int) -> None:
+    """Do nothing: there is no generator on such a device."""
+
+
+def empty_cache() -> None:
+    """Do nothing: there is no memory on such a device."""
+
+
+NULL_DEVICE = (is_available, device_count, manual_seed, empty_cache)
+
+add_module("mps", "`torch.mps`: Apple GPUs, which are not supported.", *NULL_DEVICE)
+add_module(
+    "xpu", "`torch.xpu`: Intel GPUs, which are not supported.", *NULL_DEVICE, manual_seed_all
+)
+add_module(
+    "backends.mps", "`torch.backends.mps`: Apple GPUs, which are not supported.",
+    is_available, is_built,
+)  # fmt: skip
+for _name, _library, _values in (
+    ("mkl", "Intel's BLAS library", {}),
+    ("mkldnn", "oneDNN, Intel's library of deep learning kernels", {"enabled": True}),
+    ("openmp", "a library for threads", {}),
+):
+    _doc = f"`torch.backends.{_name}`: {_library}, which is not used."
+    add_module(f"backends.{_name}", _doc, is_available, **_values)
+
+
+# cuDNN, whose switches are stored and have no effect ----------------------------------------------
+
+
+def version() -> int | None:
+    """Return None: cuDNN is not used."""
+    return None
+
+
+@contextmanager
+def flags(
+    enabled: bool = False,
+    benchmark: bool = False,
+    benchmark_limit: int | None = 10,
+    deterministic: bool = False,
+    allow_tf32: bool = True,
+) -> Iterator[None]:
+    """Set the switches inside a `with` block only."""
+    inside = dict(locals())
+    switches = vars(cudnn)
+    before = {name: switches[name] for name in inside}
+    switches.update(inside)
+    try:
+        yield
+    finally:
+        switches.update(before)
+
+
+cudnn = add_module(
+    "backends.cudnn", "`torch.backends.cudnn`: switches that scripts set.",
+    is_available, version, flags,
+    enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True,
+)  # fmt: skip
+
+
+# The GPU under another name -----------------------------------------------------------------------
+
+
+def current_accelerator(check_available: bool = False) -> device | None:
+    """Return the GPU device, or None if there is no GPU."""
+    return device("cuda") if cuda.is_available() else None
+
+
+add_module(
+    "accelerator", "`torch.accelerator`: the GPU, whoever made it. Only NVIDIA's are supported.",
+    cuda.is_available, cuda.device_count, cuda.synchronize, cuda.empty_cache,
+    cuda.memory_allocated, cuda.memory_reserved, current_accelerator,
+    current_device_index=cuda.current_device, set_device_index=cuda.set_device,
+)  # fmt: skip
+
+
+# Descriptions of the library ----------------------------------------------------------------------
+
+
+def show() -> str:
+    """Return a description of the libraries in use."""
+    return f"edutorch (as PyTorch {__version__}), not compiled\n  - NumPy {np.__version__}\n"
+
+
+def parallel_info() -> str:
+    """Return a description of the threads."""
+    return f"at most {get_num_threads()} threads in an op\n"
+
+
+add_module("__config__", "`torch.__config__`: the libraries in use.", show, parallel_info)
+add_module(
+    "torch_version", "`torch.torch_version`: versions that compare by numbers.", TorchVersion
+)
+add_module(
+    "return_types", "`torch.return_types`: the named tuples of ops with several results.",
+    **{name: value for name, value in vars(return_types).items() if isinstance(value, type)},
+)  # fmt: skip
+
+
+# The compiler under its inner name ----------------------------------------------------------------
+
+
+def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
+    """Return a function that runs `f` once and returns a summary of its graph.
+
+    >>> summary = edutorch._dynamo.explain(lambda x: (x * 2).relu())(ones(2))
+    >>> summary.graph_count, summary.op_count, summary.break_reasons
+    (1, 2, [])
+    """
+
+    def explained(*args: Any, **kwargs: Any) -> SimpleNamespace:
+        from edutorch.fx import GraphModule, capture
+
+        captured = capture(f, *args, **kwargs)
+        calls = [node for node in captured.graph.nodes if node.op == "call_function"]
+        return SimpleNamespace(
+            graphs=[GraphModule({}, captured.graph)], graph_count=1, op_count=len(calls),
+            graph_break_count=len(captured.reasons), break_reasons=captured.reasons,
+            ops_per_graph=[[node.target for node in calls]],
+        )  # fmt: skip
+
+    return explained(*extra_args, **extra_kwargs) if extra_args or extra_kwargs else explained
+
+
+def load_config(name: str) -> Any:
+    """Import the compiler when its `config` is first asked for: it is large."""
+    if name == "config":
+        from edutorch.compilation.compiled_function import config
+
+        return config
+    raise AttributeError(f"module 'edutorch._dynamo' has no attribute {name!r}")
+
+
+add_module(
+    "_dynamo", "`torch._dynamo`, as far as programs use it: `reset`, `config` and `explain`.",
+    compiler.allow_in_graph, compiler.disable, compiler.is_compiling, compiler.list_backends,
+    compiler.reset, explain, __getattr__=load_config,
+)  # fmt: skip
