@@ -21,7 +21,7 @@ from edutorch.backends import blas
 from edutorch.compilation import kernel_cache
 from edutorch.compilation.pipeline import lower
 from edutorch.nn import functional as F
-from edutorch.nn.functional.loss.nll import nll_grad, nll_loss
+from edutorch.nn.functional.loss.definitions import nll_grad, nll_loss
 from edutorch.ops.conversion import convert_dtype
 from edutorch.ops.indexing import getitem
 from edutorch.ops.reduction import logsumexp

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core.tensor import PLAIN_TENSORS, Tensor, fill, share_version, wrap
 from ..errors import EdutorchError
-from ..nn.modules.global_hooks import Hook
+from ..nn.modules.hooks import Hook
 from .encode import Encoder
 from .errors import CheckpointError
 

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
 from typing import Any
 
-from ..nn.modules.global_hooks import Hook
+from ..nn.modules.hooks import Hook
 from ..nn.modules.module import HOOKS, Module
 from .allowed_globals import ALLOWED_GLOBALS, AllowedGlobal, set_state
 from .errors import CheckpointError

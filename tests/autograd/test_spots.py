@@ -13,7 +13,7 @@ from edutorch.core.fast import lazy_gradients
 from edutorch.core.fast.lazy_gradients import OneHotGradient
 from edutorch.kernels import is_available, make
 from edutorch.nn import functional as F
-from edutorch.nn.functional.loss import nll
+from edutorch.nn.functional.loss import definitions
 from edutorch.ops.reduction import LOG_SOFTMAX_KERNEL
 
 SHAPES = [(5, 4), (60, 70)]  # one too small for a kernel, and one that is not
@@ -21,7 +21,7 @@ SHAPES = [(5, 4), (60, 70)]  # one too small for a kernel, and one that is not
 
 @pytest.fixture(autouse=True)
 def all_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nll, "ONE_HOT_MIN_SIZE", 0)
+    monkeypatch.setattr(definitions, "ONE_HOT_MIN_SIZE", 0)
 
 
 @pytest.fixture

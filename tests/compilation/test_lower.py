@@ -18,7 +18,7 @@ from edutorch.compilation import kernel_cache
 from edutorch.compilation.pipeline import lower
 from edutorch.fx import primitives
 from edutorch.fx.interpreter import run_on_arrays
-from edutorch.nn.functional.loss.nll import nll_grad, nll_loss
+from edutorch.nn.functional.loss.definitions import nll_grad, nll_loss
 from tests.compilation.graphs import graph_of
 
 needs_numba = pytest.mark.skipif(

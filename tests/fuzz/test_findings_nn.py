@@ -175,7 +175,7 @@ def test_gelu_keeps_the_digits_of_its_tail():
 
 def test_hidden_keys_weigh_nothing_and_hidden_queries_get_zeros():
     scores = edutorch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
-    attention = edutorch.nn.functional.dot_product_attention.attention_weights
+    attention = edutorch.nn.functional.attention.attention_weights
     for hidden in ([[False, True], [False, False]], [[False, True], [True, True]]):
         seen = ~edutorch.tensor(hidden)
         mask = edutorch.zeros(2, 2).masked_fill(~seen, -INF)

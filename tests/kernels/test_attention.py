@@ -10,9 +10,9 @@ pytest.importorskip("numba")
 import edutorch
 from edutorch.backends import reference_only
 from edutorch.backends.blas import blas
-from edutorch.backends.reference_mode import slot_of
-from edutorch.kernels.cpu import attention
-from edutorch.nn.functional import dot_product_attention as definitions
+from edutorch.backends.kernel_registry import slot_of
+from edutorch.kernels.cpu import attention as kernels
+from edutorch.nn.functional import attention as definitions
 from edutorch.nn.functional import scaled_dot_product_attention
 
 pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be c
 
 @pytest.fixture(scope="module")
 def attend():
-    return attention.attention_forward(), attention.attention_forward_joint_vjp()
+    return kernels.attention_forward(), kernels.attention_forward_joint_vjp()
 
 
 def defined(g, q, k, v, scale, is_causal):

@@ -11,10 +11,10 @@ import edutorch
 from edutorch import nn
 from edutorch.backends import reference_only
 from edutorch.backends.blas import blas
-from edutorch.backends.reference_mode import slot_of
+from edutorch.backends.kernel_registry import slot_of
 from edutorch.kernels import make
 from edutorch.kernels.cpu import rnn_cell, rnn_sequence
-from edutorch.nn.functional import rnn_ops as definitions
+from edutorch.nn.functional import rnn
 
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 TYPES = st.sampled_from([np.float32, np.float64])
@@ -57,17 +57,17 @@ def double(arrays):
 def test_a_step(kernels, n, k, dtype, seed):
     x, c, g = random_arrays(seed, dtype, (n, 4 * k), (n, k), (2, n, k))
     close(kernels["lstm_gates"](x, c), defined("lstm_gates", x, c), dtype)
-    back = definitions.lstm_gates_backward(*double((g, x, c)))
+    back = rnn.lstm_gates_backward(*double((g, x, c)))
     close(kernels["lstm_gates_joint_vjp"](g, x, c), back, dtype)
     x, hidden, h, g = random_arrays(seed, dtype, (n, 3 * k), (n, 3 * k), (n, k), (n, k))
     close(kernels["gru_gates"](x, hidden, h), defined("gru_gates", x, hidden, h), dtype)
-    back = definitions.gru_gates_backward(*double((g, x, hidden, h)))
+    back = rnn.gru_gates_backward(*double((g, x, hidden, h)))
     close(kernels["gru_gates_joint_vjp"](g, x, hidden, h), back, dtype)
 
 
 def defined(name, *arguments):
     with reference_only():
-        return getattr(definitions, name).op.forward(np, *double(arguments))
+        return getattr(rnn, name).op.forward(np, *double(arguments))
 
 
 @needs_blas
@@ -95,7 +95,7 @@ def test_a_sequence(kernels, network, times, n, k, dtype, reverse, other, seed):
     y, *gates = result if network == "lstm" else (result,)
     (g,) = random_arrays(seed + 1, dtype, y.shape)
     arguments = arguments[1:] if network == "rnn" else arguments  # its rule does without x
-    back = getattr(definitions, f"{name}_backward")
+    back = getattr(rnn, f"{name}_backward")
     with reference_only():
         exact = back(*double((g, y, *gates, *arguments)))
     close(kernels[f"{name}_joint_vjp"](g, y, *gates, *arguments), exact, dtype)

@@ -1,4 +1,7 @@
-"""Norms, convolutions and pooling as `torch.<name>`."""
+"""Norms, convolutions, activations, dropout, embeddings and losses as `torch.<name>`.
+
+Each has PyTorch's argument list there, and calls the function of `nn.functional`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,15 @@ from typing import Any
 from edutorch.core.autograd.node_names import recorded_as
 from edutorch.core.out_variants import takes_out
 from edutorch.core.tensor import Tensor
+from edutorch.errors import ShapeError
+from edutorch.modes import no_grad
 from edutorch.nn import functional as F
-from edutorch.nn.functional import (
+from edutorch.nn.functional import (  # with the same argument lists
     adaptive_avg_pool1d,
     avg_pool1d,
     bilinear,
+    celu,
+    celu_,
     channel_shuffle,
     conv1d,
     conv2d,
@@ -22,6 +29,7 @@ from edutorch.nn.functional import (
     conv_transpose2d,
     conv_transpose3d,
     cosine_similarity,
+    hardshrink,
     max_pool1d,
     max_pool1d_with_indices,
     max_pool2d,
@@ -31,26 +39,57 @@ from edutorch.nn.functional import (
     pdist,
     pixel_shuffle,
     pixel_unshuffle,
+    prelu,
+    relu_,
     rms_norm,
+    selu,
+    selu_,
+    threshold,
+    threshold_,
 )  # fmt: skip
+from edutorch.nn.functional.activation import apply_in_place
+from edutorch.nn.functional.dropout import apply_dropout, channel_shape, check_probability
+from edutorch.nn.functional.embedding import renormalize_rows
 from edutorch.nn.functional.grid_sample import (
     affine_grid_generator,
     grid_sampler,
     grid_sampler_2d,
     grid_sampler_3d,
 )  # fmt: skip
+from edutorch.nn.functional.loss.reduction import reduce_losses
+from edutorch.nn.functional.loss.regression import pointwise_kl_div
+from edutorch.nn.functional.op_decorators import SettingError
 from edutorch.nn.utils.weight_norm import norm_except_dim
-from edutorch.ops import mean, reshape, rsqrt, var, zeros
+from edutorch.ops import (
+    arange,
+    argmax,
+    bincount,
+    mean,
+    ones_like,
+    rand,
+    reshape,
+    rsqrt,
+    searchsorted,
+    stack,
+    var,
+    where,
+    zeros,
+)  # fmt: skip
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_max_pool1d", "affine_grid_generator", "avg_pool1d",
-    "batch_norm", "bilinear", "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d", "conv3d",
-    "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
-    "cosine_similarity", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "group_norm",
-    "instance_norm", "layer_norm", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
-    "max_pool3d", "native_batch_norm", "native_channel_shuffle", "native_group_norm",
+    "adaptive_avg_pool1d", "adaptive_max_pool1d", "affine_grid_generator", "alpha_dropout",
+    "alpha_dropout_", "avg_pool1d", "batch_norm", "bilinear", "binary_cross_entropy_with_logits",
+    "celu", "celu_", "channel_shuffle", "constant_pad_nd", "conv1d", "conv2d", "conv3d", "conv_tbc",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
+    "cosine_embedding_loss", "cosine_similarity", "ctc_loss", "dropout", "dropout_", "embedding",
+    "embedding_bag", "embedding_renorm_", "feature_alpha_dropout", "feature_alpha_dropout_",
+    "feature_dropout", "feature_dropout_", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d",
+    "group_norm", "hardshrink", "hinge_embedding_loss", "instance_norm", "kl_div", "layer_norm",
+    "margin_ranking_loss", "max_pool1d", "max_pool1d_with_indices", "max_pool2d", "max_pool3d",
+    "native_batch_norm", "native_channel_shuffle", "native_dropout", "native_group_norm",
     "native_layer_norm", "norm_except_dim", "pairwise_distance", "pdist", "pixel_shuffle",
-    "pixel_unshuffle", "rms_norm",
+    "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu_", "rms_norm", "rrelu", "rrelu_", "selu",
+    "selu_", "threshold", "threshold_", "triplet_margin_loss",
 ]  # fmt: skip
 
 
@@ -200,3 +239,329 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
     (tensor([[3.]]), tensor([[1]]))
     """
     return F.adaptive_max_pool1d(input, output_size, True)
+
+
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    generator: Any = None,
+) -> Tensor:  # fmt: skip
+    """Randomized leaky ReLU.
+
+    Args: as for `nn.functional.rrelu`; `generator` draws the slopes.
+
+    >>> rrelu(tensor([-24.0, 2.0]))
+    tensor([-5.5000,  2.0000])
+    """
+    if generator is None or not training:
+        return F.rrelu(input, lower, upper, training)
+    with no_grad():
+        uniform = rand(*input.shape, dtype=input.dtype, device=input.device, generator=generator)
+    return where(input > 0, input, (lower + (upper - lower) * uniform) * input)
+
+
+def rrelu_(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    generator: Any = None,
+) -> Tensor:  # fmt: skip
+    """The in-place form of `rrelu`.
+
+    >>> rrelu_(tensor([-24.0, 2.0]))
+    tensor([-5.5000,  2.0000])
+    """
+    return apply_in_place(input, "rrelu_", rrelu, lower, upper, training, generator)
+
+
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Dropout: see `nn.functional.dropout`.
+
+    >>> dropout(ones(3), 0.5, False)
+    tensor([1., 1., 1.])
+    """
+    return F.dropout(input, p, train)
+
+
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """The in-place form of `dropout`.
+
+    >>> dropout_(ones(3), 0.5, False)
+    tensor([1., 1., 1.])
+    """
+    return F.dropout(input, p, train, True)
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Dropout of whole channels of (n, c, …).
+
+    Raises: ShapeError: there is no axis of channels.
+
+    >>> feature_dropout(ones(1, 3), 0.5, False)
+    tensor([[1., 1., 1.]])
+    """
+    return apply_dropout(check_channels(input), channel_shape(input), p, train, False)
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """The in-place form of `feature_dropout`.
+
+    >>> feature_dropout_(ones(1, 3), 0.5, False)
+    tensor([[1., 1., 1.]])
+    """
+    return apply_dropout(check_channels(input), channel_shape(input), p, train, True)
+
+
+def check_channels(input: Tensor) -> Tensor:
+    if input.ndim < 2:
+        raise ShapeError(
+            "feature_dropout", "Feature dropout requires at least 2 dimensions in the input",
+            {"input": tuple(input.shape)},
+        )  # fmt: skip
+    return input
+
+
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Alpha dropout: see `nn.functional.alpha_dropout`.
+
+    >>> alpha_dropout(ones(3), 0.5, False)
+    tensor([1., 1., 1.])
+    """
+    return F.alpha_dropout(input, p, train)
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """The in-place form of `alpha_dropout`.
+
+    >>> alpha_dropout_(ones(3), 0.5, False)
+    tensor([1., 1., 1.])
+    """
+    return F.alpha_dropout(input, p, train, True)
+
+
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Alpha dropout of whole channels.
+
+    >>> feature_alpha_dropout(ones(1, 3), 0.5, False)
+    tensor([[1., 1., 1.]])
+    """
+    return F.feature_alpha_dropout(input, p, train)
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """The in-place form of `feature_alpha_dropout`.
+
+    >>> feature_alpha_dropout_(ones(1, 3), 0.5, False)
+    tensor([[1., 1., 1.]])
+    """
+    return F.feature_alpha_dropout(input, p, train, True)
+
+
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """Dropout, and the mask of the kept elements.
+
+    >>> native_dropout(ones(2), 0.5, False)
+    (tensor([1., 1.]), tensor([True, True]))
+    """
+    check_probability(p)
+    with no_grad():
+        keep_mask = ones_like(input) != 0
+        if train is not False:
+            keep_mask = rand(*input.shape, device=input.device) >= p
+    if train is False:
+        return input.clone(), keep_mask
+    return input * keep_mask.to(input.dtype) * (1 / (1 - p) if p < 1 else 0), keep_mask
+
+
+def embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """Look up rows by index; see `nn.functional.embedding`, which takes the indices first.
+
+    Args:
+        padding_idx: a row without a gradient; -1 for none.
+
+    >>> embedding(tensor([[1.0], [2.0]]), tensor([1, 0]))
+    tensor([[2.],
+            [1.]])
+    """
+    padding = None if padding_idx < 0 else padding_idx
+    return F.embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq)
+
+
+def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Renormalize, in place, the used rows whose norm is larger than `max_norm`.
+
+    >>> embedding_renorm_(tensor([[3.0, 4.0], [3.0, 4.0]]), tensor([1]), 1.0, 2.0)
+    tensor([[3.0000, 4.0000],
+            [0.6000, 0.8000]])
+    """
+    return renormalize_rows(weight, indices, max_norm, norm_type)
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The sum (mode 0), mean (1) or maximum (2) of the rows of each bag of indices.
+
+    Returns the vectors, the bag of each index, the size of each bag, and for the maximum the row
+    from which each element comes.
+
+    >>> table = tensor([[1.0], [2.0], [4.0]])
+    >>> embedding_bag(table, tensor([0, 1, 2]), tensor([0, 2]))[0]
+    tensor([[3.],
+            [4.]])
+    """
+    y = F.embedding_bag(
+        indices, weight, offsets, scale_grad_by_freq=scale_grad_by_freq,
+        mode=("sum", "mean", "max")[mode], per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset, padding_idx=padding_idx,
+    )  # fmt: skip
+    positions = arange(indices.numel(), device=indices.device)
+    starts = offsets[:-1] if include_last_offset else offsets
+    bag = searchsorted(starts.long(), positions, right=True) - 1
+    counted_bags = bag if padding_idx is None else bag[indices != padding_idx % weight.shape[0]]
+    sizes = bincount(counted_bags, minlength=y.shape[0])
+    if mode != 2:
+        return y, bag, sizes, zeros(y.shape[0], dtype=indices.dtype, device=indices.device)
+    return y, bag, sizes, argmax_rows(y, weight, indices, bag)
+
+
+def argmax_rows(y: Tensor, weight: Tensor, indices: Tensor, bag: Tensor) -> Tensor:
+    """Return the row from which each maximum comes, 0 for an empty bag."""
+    rows = weight.detach()[indices]
+    result = []
+    for bag_index in range(y.shape[0]):
+        largest = y.detach()[bag_index]
+        equal = (rows == largest) & (bag == bag_index).unsqueeze(1)
+        if not indices.numel():
+            return zeros(*y.shape, dtype=indices.dtype, device=indices.device)
+        rows_of_maximum = indices[argmax(equal.long(), 0)]
+        result.append(rows_of_maximum * equal.any(0).to(indices.dtype))
+    return stack(result)
+
+
+def reduction_name(reduction: int) -> str:
+    """Return the name of a reduction.
+
+    Raises: SettingError (a ValueError): there is no such reduction.
+    """
+    if reduction not in (0, 1, 2):
+        raise SettingError("loss", f"{reduction} is not a reduction: 0 none, 1 mean, 2 sum")
+    return ("none", "mean", "sum")[reduction]
+
+
+def kl_div(
+    input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
+) -> Tensor:
+    """Kullback–Leibler divergence; see `nn.functional.kl_div`.
+
+    >>> kl_div(log(tensor([0.5, 0.5])), tensor([1.0, 0.0]), 2)
+    tensor(0.6931)
+    """
+    return reduce_losses(pointwise_kl_div(input, target, log_target), reduction_name(reduction))
+
+
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
+) -> Tensor:
+    """Poisson negative log-likelihood; see `nn.functional.poisson_nll_loss`.
+
+    >>> poisson_nll_loss(tensor([0.0]), tensor([3.0]), True, False, 1e-8, 1)
+    tensor(1.)
+    """
+    return F.poisson_nll_loss(
+        input, target, log_input, full, eps=eps, reduction=reduction_name(reduction)
+    )
+
+
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1
+) -> Tensor:
+    """Hinge embedding loss; see `nn.functional.hinge_embedding_loss`.
+
+    >>> hinge_embedding_loss(tensor([0.5]), tensor([-1]))
+    tensor(0.5000)
+    """
+    return F.hinge_embedding_loss(input, target, margin, reduction=reduction_name(reduction))
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
+    """Cosine embedding loss; see `nn.functional.cosine_embedding_loss`.
+
+    >>> cosine_embedding_loss(tensor([[1.0, 0.0]]), tensor([[0.0, 1.0]]), tensor([1]))
+    tensor(1.)
+    """
+    return F.cosine_embedding_loss(
+        input1, input2, target, margin, reduction=reduction_name(reduction)
+    )
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
+    """Margin ranking loss; see `nn.functional.margin_ranking_loss`.
+
+    >>> margin_ranking_loss(tensor([2.0]), tensor([5.0]), tensor([1.0]))
+    tensor(3.)
+    """
+    return F.margin_ranking_loss(
+        input1, input2, target, margin, reduction=reduction_name(reduction)
+    )
+
+
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2.0,
+    eps: float = 1e-6, swap: bool = False, reduction: int = 1,
+) -> Tensor:  # fmt: skip
+    """Triplet loss; see `nn.functional.triplet_margin_loss`.
+
+    >>> a, b = tensor([[0.0]]), tensor([[3.0]])
+    >>> triplet_margin_loss(a, b, a)
+    tensor(4.0000)
+    """
+    return F.triplet_margin_loss(
+        anchor, positive, negative, margin, p, eps, swap, reduction=reduction_name(reduction)
+    )
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None,
+    reduction: int = 1,
+) -> Tensor:  # fmt: skip
+    """Binary cross entropy; see `nn.functional.binary_cross_entropy_with_logits`.
+
+    >>> binary_cross_entropy_with_logits(tensor([0.0]), tensor([1.0]))
+    tensor(0.6931)
+    """
+    return F.binary_cross_entropy_with_logits(
+        input, target, weight, reduction=reduction_name(reduction), pos_weight=pos_weight
+    )
+
+
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: int = 1, zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """CTC loss; see `nn.functional.ctc_loss`.
+
+    >>> ctc_loss(zeros(2, 1, 3).log_softmax(2), tensor([[1]]), (2,), (1,)).exp()
+    tensor(3.)
+    """
+    return F.ctc_loss(
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        reduction_name(reduction),
+        zero_infinity,
+    )

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy
 from numpy import isnan
 
 from ...core.allocation import check_memory
@@ -17,11 +18,72 @@ from ...core.shapes import as_int
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...modes import no_grad
-from ...ops import argmax, cat, flip, gather, mean, narrow, reshape, tensor, where
-from .interpolation_weights import Taps, TapTable, resample
+from ...ops import argmax, cat, flip, gather, index_select, mean, narrow, reshape, tensor, where
+from ...ops import sum as total
 from .op_decorators import SettingError, can_read
 from .pooling import avg_pool_nd
 from .sliding_window import Counts, check_spatial_axes
+
+Taps = list[list[tuple[int, float]]]
+"""For each output position: the input positions it reads, and their weights."""
+
+
+class TapTable(NamedTuple):
+    """The taps of all output positions as arrays, padded to the same number of taps.
+
+    Attributes:
+        outputs: the number of output positions.
+        width: the number of taps of each.
+        is_gather: whether each output is one input element with weight 1.
+    """
+
+    positions: Any
+    weights: Any
+    outputs: int
+    width: int
+    is_gather: bool
+
+    @classmethod
+    def from_taps(cls, taps: Taps) -> TapTable:
+        """Pad shorter lists by splitting their last tap; a weight of 0 would give 0 · ∞."""
+        width = max(map(len, taps), default=1)
+        padded = [repeat_last_tap(tap, width - len(tap)) for tap in taps]
+        positions = numpy.array(
+            [position for taps_of_output in padded for position, _ in taps_of_output], "int64"
+        )
+        weights = numpy.array([weight for taps_of_output in padded for _, weight in taps_of_output])
+        is_gather = width == 1 and bool((weights == 1).all())
+        return cls(positions, weights, len(taps), width, is_gather)
+
+
+def repeat_last_tap(taps: list[tuple[int, float]], missing: int) -> list[tuple[int, float]]:
+    """Return taps with the last one repeated `missing` times, its weight split evenly."""
+    position, weight = taps[-1]
+    return taps[:-1] + [(position, weight / (missing + 1))] * (missing + 1)
+
+
+FEW_TAPS = 4
+"""Up to this many taps are added one by one, which is faster than a sum over a short axis. (A sum
+of 16-bit floats is rounded only once, so these are summed.)"""
+
+
+def resample(input: Tensor, axis: int, table: TapTable) -> Tensor:
+    """Weighted sums along `axis`: y[i] = Σ weight · x[position], over the taps of output i."""
+    positions, outputs, width, device = table.positions, table.outputs, table.width, input.device
+    if table.is_gather:
+        return index_select(input, axis, tensor(positions, device=device))
+    leading, trailing = input.shape[:axis], input.shape[axis + 1 :]
+    weights = tensor(table.weights, dtype=input.dtype, device=device)
+    weights = reshape(weights, (outputs, width) + (1,) * len(trailing))
+    if width > FEW_TAPS or input.element_size() < 4:
+        values = index_select(input, axis, tensor(positions, device=device))
+        return total(reshape(values, (*leading, outputs, width, *trailing)) * weights, axis + 1)
+    y = index_select(input, axis, tensor(positions[::width], device=device)) * weights[:, 0]
+    for tap in range(1, width):
+        values = index_select(input, axis, tensor(positions[tap::width], device=device))
+        y = y + values * weights[:, tap]
+    return y
+
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",

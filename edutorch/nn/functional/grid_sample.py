@@ -165,7 +165,7 @@ def interpolation_taps(
 
 
 def cubic_weight(x: Tensor, a: float = -0.75) -> Tensor:
-    """The cubic kernel of `interpolation_weights.cubic_weight`, for tensors."""
+    """The cubic kernel of `interpolate.cubic_weight`, for tensors."""
     x = abs_(x)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     return where(x <= 1, near, ((x - 5) * x + 8) * x * a - 4 * a)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from ...core.autograd.node_names import recorded_as
@@ -13,20 +14,97 @@ from ...core.tensor import Tensor
 from ...dtypes import uint8
 from ...errors import ShapeError
 from ...ops import clamp, floor, permute, reshape, transpose
-from .adaptive import adaptive_avg_pool_nd
-from .interpolation_weights import (
-    TapTable,
-    antialiased_taps,
-    cubic_taps,
-    cubic_weight,
-    input_step,
-    lanczos_weight,
-    linear_taps,
-    linear_weight,
-    nearest_taps,
-    resample,
-)  # fmt: skip
+from .adaptive import Taps, TapTable, adaptive_avg_pool_nd, resample
 from .op_decorators import SettingError
+
+
+def input_step(n: int, count: int, factor: float | None, align_corners: bool) -> float:
+    """Return the distance, in input elements, between neighbouring outputs."""
+    if align_corners:
+        return (n - 1) / (count - 1) if count > 1 else 0.0
+    return n / count if factor is None else 1 / factor
+
+
+def round_to_float32(x: float) -> float:
+    """Round to float32, in which PyTorch computes the nearest position."""
+    return struct.unpack("f", struct.pack("f", x))[0]
+
+
+def nearest_taps(n: int, count: int, factor: float | None, exact: bool) -> Taps:
+    """The input element whose left edge (with `exact`: whose centre) is nearest."""
+    if n == count and not exact:
+        return [[(i, 1.0)] for i in range(n)]
+    step, shift = round_to_float32(input_step(n, count, factor, False)), 0.5 if exact else 0.0
+    return [[(min(int(round_to_float32((i + shift) * step)), n - 1), 1.0)] for i in range(count)]
+
+
+def linear_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
+    """The two neighbours, with linear weights."""
+    if n == count:
+        return [[(i, 1.0)] for i in range(n)]
+    taps: Taps = []
+    for i in range(count):
+        coordinate = i * step if align_corners else (i + 0.5) * step - 0.5
+        coordinate = min(max(coordinate, 0.0), n - 1)
+        low = math.floor(coordinate)
+        taps.append([(low, 1 - (coordinate - low)), (min(low + 1, n - 1), coordinate - low)])
+    return taps
+
+
+def cubic_taps(n: int, count: int, step: float, align_corners: bool) -> Taps:
+    """Four neighbours, with the weights of `cubic_weight`; the edge is repeated."""
+    taps: Taps = []
+    for i in range(count):
+        coordinate = i * step if align_corners else (i + 0.5) * step - 0.5
+        low = math.floor(coordinate)
+        neighbours = range(low - 1, low + 3)
+        taps.append(
+            [(min(max(j, 0), n - 1), cubic_weight(coordinate - j, -0.75)) for j in neighbours]
+        )
+    return taps
+
+
+def antialiased_taps(
+    n: int, count: int, step: float, radius: float, weight: Callable[[float], float]
+) -> Taps:
+    """All elements in the support of the filter `weight`, which is widened when shrinking."""
+    scale = max(step, 1.0)
+    taps: Taps = []
+    for i in range(count):
+        centre = step * (i + 0.5)
+        start = max(int(centre - radius * scale + 0.5), 0)
+        end = min(int(centre + radius * scale + 0.5), n)
+        shares = [weight((j - centre + 0.5) / scale) for j in range(start, end)]
+        total_weight = sum(shares) or 1.0
+        taps.append(
+            [(j, share / total_weight) for j, share in zip(range(start, end), shares, strict=True)]
+        )
+    return taps
+
+
+def linear_weight(x: float) -> float:
+    """The triangle filter: max(0, 1 - |x|)."""
+    return max(0.0, 1 - abs(x))
+
+
+def cubic_weight(x: float, a: float = -0.5) -> float:
+    """The cubic convolution kernel: 1 at 0 and 0 at the other integers, with slope `a` at 1.
+
+    Paper: Keys, Cubic convolution interpolation for digital image processing, 1981.
+    """
+    x = abs(x)
+    if x <= 1:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+    return ((x - 5) * x + 8) * x * a - 4 * a if x < 2 else 0.0
+
+
+def lanczos_weight(x: float) -> float:
+    """The Lanczos filter with radius 3: sinc(x) · sinc(x / 3)."""
+    if x == 0:
+        return 1.0
+    angle = math.pi * x
+    return 3 * math.sin(angle) * math.sin(angle / 3) / (angle * angle) if abs(x) < 3 else 0.0
+
 
 __all__ = [
     "channel_shuffle", "interpolate", "native_channel_shuffle", "pixel_shuffle",

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from ... import dtypes
 from ...backends.numpy import Array, Namespace
-from ...core.error_messages import conversion_hint
+from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...errors import DTypeError
-from ...ops import reshape, squeeze, unsqueeze
+from ...errors import ShapeError
+from ...ops import matmul, reshape, squeeze, sum, unsqueeze
 from ...ops.linalg import matrix_product
-from .op_decorators import layer
+from .op_decorators import check_same_dtype, compute_in_float32, layer
 
-__all__ = ["linear"]
+__all__ = ["bilinear", "linear"]
 
 
 @layer(
@@ -80,27 +78,9 @@ def one_output(input: Any, weight: Any, bias: Any = None) -> Any:
 linear.op.composed = one_output
 
 
-def compute_in_float32(forward: Callable[..., Array], xp: Namespace, *arguments: Any) -> Array:
-    """Compute on 16-bit floats as processors do: in float32, rounded once at the end."""
-    dtype = next(argument.dtype for argument in arguments if hasattr(argument, "dtype"))
-    operands = (
-        argument.astype("float32") if hasattr(argument, "dtype") else argument
-        for argument in arguments
-    )
-    return forward(xp, *operands).astype(dtype)
-
-
 def flatten_batch(x: Any) -> Any:
     """Join all axes but the last: (…, k) to (n, k)."""
     return x if len(x.shape) == 2 else reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
-
-
-def check_same_dtype(op: str, arrays: dict[str, Array]) -> None:
-    """Raise DTypeError unless all arrays have the same dtype: layers do not convert."""
-    by_name = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
-    if len(set(by_name.values())) > 1:
-        message = "expected all arguments to have the same dtype"
-        raise DTypeError(op, message, by_name, conversion_hint(arrays))
 
 
 def features_hint(input: Array, weight: Array, bias: Array | None = None) -> str | None:
@@ -117,3 +97,38 @@ def features_hint(input: Array, weight: Array, bias: Array | None = None) -> str
     if input.ndim == 2 and input.shape[0] == features:
         return f"{hint}; did you mean x.T?"
     return f"{hint}, or should be made for {input.shape[-1]}"
+
+
+@composed_in_float32
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """A weighted sum of all products x1ᵢ · x2ⱼ for each output: yₖ = x1ᵀ Aₖ x2 + bₖ.
+
+    Args:
+        input1, input2: (…, i) and (…, j).
+        weight: A, (k, i, j).
+
+    Raises: ShapeError: the sizes do not fit.
+
+    >>> nn.functional.bilinear(tensor([[2.0]]), tensor([[3.0]]), tensor([[[10.0]]]))
+    tensor([[60.]])
+    """
+    shapes = {
+        "input1 (… i)": tuple(input1.shape),
+        "input2 (… j)": tuple(input2.shape),
+        "weight (k i j)": tuple(weight.shape),
+    }
+    fits = (
+        weight.ndim == 3
+        and input1.ndim > 0
+        and input1.shape[:-1] == input2.shape[:-1]
+        and (*input1.shape[-1:], *input2.shape[-1:]) == tuple(weight.shape[1:])
+    )
+    if not fits:
+        raise ShapeError("bilinear", "the features do not fit the weight", shapes)
+    k, i, j = weight.shape
+    count = math.prod(input1.shape[:-1])
+    left = matmul(reshape(input1, (count, i)), reshape(weight.permute(1, 0, 2), (i, k * j)))
+    products = reshape(left, (count, k, j)) * unsqueeze(reshape(input2, (count, j)), 1)
+    y = sum(products, -1).to(products.dtype)  # a sum of small integers is one of int64
+    y = reshape(y, (*input1.shape[:-1], k))
+    return y if bias is None else y + bias

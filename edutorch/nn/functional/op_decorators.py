@@ -8,11 +8,14 @@ from typing import Any
 
 from numpy import ndarray
 
+from ... import dtypes
+from ...backends.numpy import Array, Namespace
+from ...core.error_messages import conversion_hint
 from ...core.op import Op
 from ...core.shapes import Contract
 from ...core.tensor import Tensor
 from ...core.tensor_methods import in_place
-from ...errors import EdutorchError, ShapeError
+from ...errors import DTypeError, EdutorchError, ShapeError
 
 Hint = Callable[..., str | None]
 
@@ -89,3 +92,26 @@ class HintingContract(Contract):
         plain = super().error(message, names, arrays)
         hint = self.hint(*arrays) or plain.hint
         return ShapeError(plain.op, plain.message, plain.arguments, hint)
+
+
+def compute_in_float32(forward: Callable[..., Array], xp: Namespace, *arguments: Any) -> Array:
+    """Compute on 16-bit floats as processors do: in float32, rounded once at the end."""
+    dtype = next(argument.dtype for argument in arguments if hasattr(argument, "dtype"))
+    operands = (
+        argument.astype("float32") if hasattr(argument, "dtype") else argument
+        for argument in arguments
+    )
+    return forward(xp, *operands).astype(dtype)
+
+
+def check_same_dtype(op: str, arrays: dict[str, Array]) -> None:
+    """Raise DTypeError unless all arrays have the same dtype: layers do not convert."""
+    by_name = {name: dtypes.of(array.dtype) for name, array in arrays.items()}
+    if len(set(by_name.values())) > 1:
+        message = "expected all arguments to have the same dtype"
+        raise DTypeError(op, message, by_name, conversion_hint(arrays))
+
+
+def is_half_array(array: Array) -> bool:
+    """Return True if an array holds 16-bit floats."""
+    return array.itemsize == 2 and array.dtype.kind not in "iu"

@@ -13,14 +13,13 @@ from ...ops import abs as abs_
 from ...ops import arange, cat, floor, rand, reshape, scatter, unsqueeze, where, zeros
 from .adaptive import max_of_windows
 from .op_decorators import SettingError
-from .padding import pad
 from .pooling import avg_pool_nd, max_pool_nd
 from .sliding_window import Counts, Size, check_spatial_axes, expand_setting, resolve_stride
 
 __all__ = [
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
-    "fractional_max_pool3d_with_indices", "local_response_norm", "lp_pool1d", "lp_pool2d",
-    "lp_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d",
+    "fractional_max_pool3d_with_indices", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_unpool1d",
+    "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 
 # Max unpooling --------------------------------------------------------------------------------
@@ -302,31 +301,3 @@ def fractional_max_pool3d_with_indices(
 
 
 # Local response normalisation ---------------------------------------------------------------
-
-
-def local_response_norm(
-    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
-    """Local response normalisation: y = x / (k + α · mean(x²))^β over neighbouring channels.
-
-    Args:
-        input: (n, c, …), at least 3 axes.
-        size: the number of channels of the mean.
-
-    Raises: SettingError (a ValueError): too few axes.
-
-    Paper: Krizhevsky, Sutskever and Hinton, ImageNet classification, 2012.
-
-    >>> nn.functional.local_response_norm(ones(1, 2, 1), 2, alpha=6.0).flatten()
-    tensor([0.3536, 0.2324])
-    """
-    if input.ndim < 3:
-        raise SettingError("local_response_norm", "expected 3 axes or more: (n, c, …)",
-            {"input": tuple(input.shape)})  # fmt: skip
-    if not input.numel():
-        return input
-    n, c, *rest = input.shape
-    rows = reshape(input * input, (n, 1, c, math.prod(rest)))
-    rows = pad(rows, (0, 0, size // 2, (size - 1) // 2))
-    means = reshape(avg_pool_nd(2, rows, (size, 1), 1, 0, False, True), input.shape)
-    return input / (means * alpha + k) ** beta

@@ -11,8 +11,7 @@ from typing import Any
 
 from ...core.tensor import Tensor
 from ..parameter import Parameter
-from .module import Module
-from .repr import indent_lines
+from .module import Module, indent_lines
 
 __all__ = [
     "Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",

@@ -3,18 +3,153 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import inspect
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy
+
+from ...core.argument_checks import explain_failure, is_inside
+from ...core.autograd.graph import RemovableHandle
+from ...core.error_messages import no_tensor
 from ...core.tensor import Tensor
-from ...errors import EdutorchError, warn
+from ...errors import ArgumentError, EdutorchError, layout, warn
 from ...events import ModuleEntered, ModuleLeft, emit
 from ...modes import current
 from ...ops import cat, narrow, reshape
-from .global_hooks import CALL_HOOKS, Hook, global_call_hooks
 
 if TYPE_CHECKING:
     from .module import Module
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A user's function, and how to call it."""
+
+    function: Callable[..., Any]
+    with_kwargs: bool = False
+    always_call: bool = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        return self.function(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the function: `hook._tensor_name` of a pruning method."""
+        if name == "function" or name.startswith("__"):  # not set yet while being copied
+            raise AttributeError(name)
+        return getattr(self.function, name)
+
+
+CALL_HOOKS: OrderedDict[int, tuple[str, Hook]] = OrderedDict()
+"""(type, hook) pairs for the calls of all modules."""
+
+
+REGISTRATION_HOOKS: OrderedDict[int, tuple[str, Callable[..., Any]]] = OrderedDict()
+"""(type, hook) pairs for the registration of members of all modules."""
+
+
+def global_call_hooks(hook_type: str) -> dict[int, Hook]:
+    """Return the global hooks of one type for calls."""
+    return (
+        {
+            hook_id: hook
+            for hook_id, (registered_type, hook) in CALL_HOOKS.items()
+            if registered_type == hook_type
+        }
+        if CALL_HOOKS
+        else {}
+    )
+
+
+def run_registration_hooks(hook_type: str, module: Any, name: str, member: Any) -> Any:
+    """Return a new member of a module as the hooks have left it; each may replace it."""
+    for registered_type, hook in tuple(REGISTRATION_HOOKS.values()):
+        if registered_type == hook_type:
+            replacement = hook(module, name, member)
+            member = member if replacement is None else replacement
+    return member
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, args)` before `forward` of every module; it may return other args.
+
+    >>> from edutorch.nn.modules.module import register_module_forward_pre_hook
+    >>> with register_module_forward_pre_hook(lambda module, args: print(module)):
+    ...     _ = nn.Sequential(nn.ReLU())(ones(1))
+    Sequential(
+      (0): ReLU()
+    )
+    ReLU()
+    """
+    return RemovableHandle(CALL_HOOKS, ("forward_pre", Hook(hook)))
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Call `hook(module, args, output)` after `forward` of every module.
+
+    What it returns replaces the output. With `with_kwargs` it is called as
+    `hook(module, args, kwargs, output)`, with `always_call` also when `forward` raised.
+    """
+    return RemovableHandle(CALL_HOOKS, ("forward", Hook(hook, with_kwargs, always_call)))
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, grad_output)` before the backward of every module."""
+    return RemovableHandle(CALL_HOOKS, ("backward_pre", Hook(hook)))
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, grad_input, grad_output)` after the backward of every module.
+
+    Raises: RuntimeError: there are hooks by `register_module_backward_hook`.
+    """
+    refuse_mixed_backward_hooks(not global_call_hooks("old_backward"))
+    return RemovableHandle(CALL_HOOKS, ("backward", Hook(hook)))
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call a hook on the last op of every module (deprecated: it may not see all inputs).
+
+    Raises: RuntimeError: there are hooks by `register_module_full_backward_hook`.
+    """
+    refuse_mixed_backward_hooks(not global_call_hooks("backward"))
+    return RemovableHandle(CALL_HOOKS, ("old_backward", Hook(hook)))
+
+
+def refuse_mixed_backward_hooks(condition: bool) -> None:
+    """Raise RuntimeError unless all backward hooks are full ones, or none is."""
+    if not condition:
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks. Please use only one "
+            "of them: register_full_backward_hook sees all gradients of a module"
+        )
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, name, param)` whenever a module gets a parameter; it may return another.
+
+    >>> from edutorch.nn.modules.module import register_module_parameter_registration_hook
+    >>> with register_module_parameter_registration_hook(lambda module, name, p: print(name)):
+    ...     _ = nn.Linear(2, 1)
+    weight
+    bias
+    """
+    return RemovableHandle(REGISTRATION_HOOKS, ("parameter", hook))
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, name, buffer)` whenever a module gets a buffer; it may return another."""
+    return RemovableHandle(REGISTRATION_HOOKS, ("buffer", hook))
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(module, name, child)` whenever a module gets a child; it may return another."""
+    return RemovableHandle(REGISTRATION_HOOKS, ("module", hook))
 
 
 def call_with_events(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -259,3 +394,75 @@ def pass_through_node(
 
     joined.register_hook(replace_gradient)
     return [part.to(tensor.dtype) for part, tensor in zip(split(joined), tensors, strict=True)]
+
+
+def add_module_path(error: EdutorchError, module: Module) -> None:
+    """Add to an error the path of the module in which it happened, from the outermost one.
+
+    It is called for the innermost module first; each outer module makes the path longer.
+    """
+    innermost, text = error.__dict__.get("place", (id(module), one_line_repr(module)))
+    error.__dict__["place"] = innermost, text
+    paths = (path for path, child in module.named_modules() if id(child) == innermost)
+    path = next(paths, "")
+    error.arguments["module"] = f"{path}: {text}" if path else text
+    error.args = (layout(error.op, error.message, error.arguments, error.hint),)
+
+
+class NotATensorError(ArgumentError, AttributeError):
+    """A layer was called with something else. (PyTorch raises either error, by the layer.)"""
+
+
+def is_edutorch_module(module: Module) -> bool:
+    """Whether a module is one of edutorch's, whose inputs are tensors."""
+    return type(module).__module__.startswith("edutorch.")
+
+
+def refuse_array(module: Module, args: tuple[object, ...]) -> None:
+    """Raise ArgumentError if one of edutorch's layers is called with a NumPy array.
+
+    Its ops accept arrays, as derivative rules need, but the result would not be a tensor, or
+    one of another precision. (A container passes on what it gets.)
+    """
+    is_container = module._modules or type(module).__name__ == "Identity"
+    if is_container or not is_edutorch_module(module):
+        return
+    names = list(inspect.signature(module.forward).parameters)
+    for position, value in enumerate(args):
+        if isinstance(value, numpy.ndarray):
+            name = names[min(position, len(names) - 1)]
+            raise no_tensor(type(module).__name__, name, value)
+
+
+def explain_wrong_input(
+    module: Module, args: tuple[object, ...], error: Exception
+) -> EdutorchError | None:
+    """Return a better error if one of edutorch's layers was called without a tensor."""
+    value = args[0] if args else module
+    if not is_edutorch_module(module) or isinstance(error, EdutorchError) or not is_inside(error):
+        return None
+    name, type_name = type(module).__name__, type(value).__name__
+    if value is None or isinstance(value, list | str | int | float):
+        hint = "write torch.tensor(…) around it"
+        if value is None:
+            hint = "does `forward` of the layer before end with `return`?"
+        explained_error = NotATensorError(
+            name, f"argument `input` must be a Tensor, not {type_name}", hint=hint
+        )
+    elif not args or not hasattr(value, "_array"):
+        return None
+    else:
+        explained_error = explain_failure(name, error, list(signature_of(module)), args, {})
+    if explained_error is not None:
+        add_module_path(explained_error, module)
+    return explained_error
+
+
+def signature_of(module: Module) -> Iterable[inspect.Parameter]:
+    return inspect.signature(module.forward).parameters.values()
+
+
+def one_line_repr(module: Module) -> str:
+    """Return the repr of a module without its children."""
+    extra = module.extra_repr().replace("\n", ", ")
+    return f"{module._get_name()}({extra})"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from ... import dtypes
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, ValueRangeError
 from .. import functional as F
@@ -14,15 +16,15 @@ from ..functional.loss.reduction import resolve_reduction
 from ..functional.op_decorators import SettingError
 from .distance import PairwiseDistance
 from .linear import Linear
-from .linear_cross_entropy_options import LinearCrossEntropyOptions
 from .module import Module
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
     "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
-    "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss",
-    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss",
-    "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+    "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "MSELoss", "MarginRankingLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d",
+    "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 
@@ -548,3 +550,40 @@ class LinearCrossEntropyLoss(_WeightedLoss):
             f"reduction={self.reduction}, ignore_index={self.ignore_index}, "
             f"label_smoothing={self.label_smoothing}, options={self.options}"
         )
+
+
+@dataclass(slots=True, frozen=True)
+class LinearCrossEntropyOptions:
+    """Memory-saving options of PyTorch's `LinearCrossEntropyLoss`; checked, without effect.
+
+    >>> nn.LinearCrossEntropyOptions(batch_chunk_size=128).batch_chunk_size
+    128
+    """
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
+
+    def __post_init__(self) -> None:
+        if self.acc_policy not in ("accurate", "balanced", "compact", "auto"):
+            raise InvalidValueError(type(self).__name__, f"invalid acc_policy: {self.acc_policy!r}")
+        if self.chunking_method not in (None, "auto"):
+            name, colon, factor = self.chunking_method.partition(":")  # type: ignore[union-attr]
+            right = not colon or (factor.isdigit() and int(factor) > 0)
+            if name != "aspect_ratio" or not right:
+                raise InvalidValueError(
+                    type(self).__name__, f"invalid chunking_method: {self.chunking_method!r}"
+                )
+        size = self.batch_chunk_size
+        if size is not None and not (isinstance(size, int) and size > 0):
+            raise InvalidValueError(
+                type(self).__name__, f"batch_chunk_size must be positive int or None, got {size!r}"
+            )
+        floats = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+        if self.acc_dtype is not None and self.acc_dtype not in floats:
+            raise InvalidValueError(
+                type(self).__name__,
+                f"acc_dtype must be None or one of {floats}, got {self.acc_dtype!r}",
+            )

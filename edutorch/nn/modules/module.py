@@ -1,7 +1,7 @@
 """`Module`, the base class of all layers and networks: calls, hooks and modes.
 
-Parameters, buffers and children are in `registration.py`, saving and loading in `state_dict.py`,
-conversion to other devices and dtypes in `device_dtype.py`.
+Parameters, buffers and children are in `registration.py`; saving, loading and conversion to other
+devices and dtypes in `state_dict.py`; what a call does beside `forward` in `hooks.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from ...core.autograd.graph import RemovableHandle
 from ...errors import EdutorchError, refuse_unknown_keywords
 from ...modes import current
 from ...ops import zeros_like
-from . import hooks, registration, repr, state_dict
-from .device_dtype import ModuleConversions
-from .global_hooks import (
+from . import hooks, registration, state_dict
+from .hooks import (
     CALL_HOOKS,
     Hook,
+    add_module_path,
+    call_with_events,
+    explain_wrong_input,
+    refuse_array,
     refuse_mixed_backward_hooks,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
@@ -32,10 +35,8 @@ from .global_hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from .hooks import call_with_events
 from .registration import ModuleTree
-from .repr import add_module_path, explain_wrong_input, nested_repr, refuse_array
-from .state_dict import ModuleState
+from .state_dict import ModuleConversions, ModuleState
 from .state_dict import _IncompatibleKeys as _IncompatibleKeys  # PyTorch has it in this file
 
 __all__ = [
@@ -273,5 +274,27 @@ def add_module_hook(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> 
 
 
 # Their annotations name `Module`, which `typing.get_type_hints` looks up in their globals.
-for _user in (hooks, state_dict, repr, registration):
+for _user in (hooks, registration, state_dict):
     _user.Module = Module  # type: ignore[attr-defined]
+
+
+def nested_repr(module: Module) -> str:
+    """Return the repr of a module: one line, or one indented line per child."""
+    extra = module.extra_repr().split("\n") if module.extra_repr() else []
+    children = [f"({name}): {indent_lines(repr(child))}" for name, child in module._modules.items()]
+    return format_repr(module._get_name(), extra, children)
+
+
+def format_repr(name: str, extra: list[str], children: list[str]) -> str:
+    """Join the parts of a repr: on one line if it has at most one part and no children."""
+    lines = extra + children
+    if not lines:
+        return f"{name}()"
+    if len(extra) == 1 and not children:
+        return f"{name}({extra[0]})"
+    return f"{name}(\n  " + "\n  ".join(lines) + "\n)"
+
+
+def indent_lines(text: str) -> str:
+    """Indent all lines but the first."""
+    return text.replace("\n", "\n  ")

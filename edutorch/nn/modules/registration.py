@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.tensor import Tensor
 from ..parameter import Buffer, Parameter
-from .global_hooks import run_registration_hooks
+from .hooks import run_registration_hooks
 
 if TYPE_CHECKING:
     from .module import Module

@@ -11,7 +11,7 @@ from .fusion import (
     fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights,
 )  # fmt: skip
 from .init import skip_init
-from .layout import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
+from .memory_format import convert_conv2d_weight_memory_format, convert_conv3d_weight_memory_format
 from .spectral_norm import remove_spectral_norm, spectral_norm
 from .weight_norm import remove_weight_norm, weight_norm
 

@@ -17,9 +17,8 @@ from ....errors import (
 )
 from ....ops import log_softmax, reshape, sigmoid, softmax, sum, where
 from ..linear import linear
-from . import nll
-from .pointwise import TargetShapeError
-from .reduction import reduce_losses, resolve_reduction
+from . import definitions
+from .reduction import TargetShapeError, reduce_losses, resolve_reduction
 
 __all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
 
@@ -53,7 +52,9 @@ def nll_loss(
         reduction = resolve_reduction(size_average, reduce, reduction)
     if input._node.__class__ in PROBABILITY_NODES:
         warn_of_probabilities("nll_loss", PROBABILITY_NODES[input._node.__class__])
-    return nll.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=reduction)
+    return definitions.nll_loss(
+        input, target, weight, ignore_index=ignore_index, reduction=reduction
+    )
 
 
 def cross_entropy(
@@ -106,7 +107,9 @@ def cross_entropy(
             "cross_entropy", "expected scalar type Long for the target's classes",
             {"input": input.dtype, "target": target.dtype}, "use target.long()",
         )  # fmt: skip
-    loss = nll.nll_loss(scores, target, weight, ignore_index=ignore_index, reduction=reduction)
+    loss = definitions.nll_loss(
+        scores, target, weight, ignore_index=ignore_index, reduction=reduction
+    )
     if not label_smoothing:
         return loss
     smooth = uniform_loss(scores, target, weight, ignore_index, reduction, axis)

@@ -49,7 +49,7 @@ from ....ops import (
 )  # fmt: skip
 from ..op_decorators import can_read, layer
 from ..padding import constant_pad
-from .nll import unwrap
+from .definitions import unwrap
 from .reduction import reduce_losses
 
 __all__ = ["ctc_loss"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ....backends.numpy import Array
+from ....core.shapes import Size
 from ....core.tensor import Tensor
-from ....errors import running_function, warn
+from ....errors import ShapeError, running_function, warn
 from ....ops import mean, sum
 from ..op_decorators import SettingError
 
@@ -59,3 +61,23 @@ def reduce_losses(losses: Tensor, reduction: str) -> Tensor:
     if reduction != "none":
         raise reduction_error(reduction)
     return losses
+
+
+class TargetShapeError(ShapeError, ValueError):
+    """A target does not have the shape of the input. PyTorch raises a ValueError here."""
+
+
+def check_same_shape(op: str, input: Array, target: Array, stretch: bool = True) -> None:
+    """Warn if the shapes differ and broadcast: samples would be compared with other samples."""
+    if input.shape == target.shape:
+        return
+    shapes = {"input": tuple(input.shape), "target": tuple(target.shape)}
+    one_axis = len(input.shape) != len(target.shape) and input.size == target.size
+    hint = "target.reshape_as(input)" if one_axis else "give both the same shape"
+    if not stretch:
+        raise TargetShapeError(op, "input and target must have the same shape", shapes, hint)
+    warn(
+        f"{op}: Using a target size ({Size(target.shape)}) that is different to the input size "
+        f"({Size(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
+        f"Please ensure they have the same size. It compares more pairs than meant; {hint}."
+    )

@@ -6,22 +6,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ....core.autograd.node_names import recorded_as
 from ....core.precision import composed_in_float32
 from ....core.tensor import Tensor
 from ....dtypes import result_type
-from ....errors import DTypeError, InvalidValueError, ValueRangeError, refuse_complex, warn
+from ....errors import (
+    DTypeError,
+    EdutorchError,
+    InvalidValueError,
+    ValueRangeError,
+    refuse_complex,
+    warn,
+)
 from ....ops import abs as abs_
-from ....ops import broadcast_tensors, exp, log, ones_like, sum, where, zeros_like
-from . import pointwise
+from ....ops import any as any_
+from ....ops import (
+    broadcast_tensors,
+    clamp,
+    exp,
+    full_like,
+    log,
+    ones_like,
+    sum,
+    unsqueeze,
+    where,
+    zeros_like,
+)
+from . import definitions, reduction
 from .classification import PROBABILITY_NODES, warn_of_probabilities
-from .pointwise import bce_forward, bce_with_logits_forward, check_same_shape
-from .reduction import reduce_losses, resolve_reduction
+from .definitions import bce_forward, bce_with_logits_forward
+from .reduction import check_same_shape, reduce_losses, resolve_reduction
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss",
-    "mse_loss", "smooth_l1_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "gaussian_nll_loss", "huber_loss",
+    "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss",
 ]  # fmt: skip
 
 
@@ -48,9 +68,9 @@ def mse_loss(
     if reduction != "mean" or size_average is not None or reduce is not None:
         reduction = resolve_reduction(size_average, reduce, reduction)
     if weight is None:
-        return pointwise.mse_loss(input, target, reduction=reduction)
+        return definitions.mse_loss(input, target, reduction=reduction)
     return reduce_weighted(
-        "mse_loss", pointwise.mse_loss(input, target, reduction="none"), weight, reduction
+        "mse_loss", definitions.mse_loss(input, target, reduction="none"), weight, reduction
     )
 
 
@@ -77,9 +97,9 @@ def l1_loss(
         if weight is None:
             return reduce_losses(losses, reduction)
     elif weight is None:
-        return pointwise.l1_loss(input, target, reduction=reduction)
+        return definitions.l1_loss(input, target, reduction=reduction)
     else:
-        losses = pointwise.l1_loss(input, target, reduction="none")
+        losses = definitions.l1_loss(input, target, reduction="none")
     return reduce_weighted("l1_loss", losses, weight, reduction)
 
 
@@ -116,7 +136,7 @@ def weighted_mean(losses: Tensor, weight: Tensor) -> Tensor:
 def check_weight(op: str, losses: Tensor, weight: Tensor) -> None:
     if weight.shape != losses.shape:
         shapes = {"input": tuple(losses.shape), "weight": tuple(weight.shape)}
-        raise pointwise.TargetShapeError(op, "Weights and input must have the same size.", shapes)
+        raise reduction.TargetShapeError(op, "Weights and input must have the same size.", shapes)
 
 
 def smooth_l1_loss(
@@ -140,7 +160,7 @@ def smooth_l1_loss(
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     input, target = broadcast_pair("smooth_l1_loss", input, target)
-    return pointwise.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
+    return definitions.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
 
 def huber_loss(
@@ -164,9 +184,9 @@ def huber_loss(
         raise InvalidValueError("huber_loss", f"`delta` must be positive, got {delta}")
     input, target = broadcast_pair("huber_loss", input, target)
     if weight is None:
-        loss = pointwise.huber_loss(input, target, reduction=reduction, delta=delta)
+        loss = definitions.huber_loss(input, target, reduction=reduction, delta=delta)
     else:
-        losses = pointwise.huber_loss(input, target, reduction="none", delta=delta)
+        losses = definitions.huber_loss(input, target, reduction="none", delta=delta)
         check_weight("huber_loss", losses, weight)
         loss = reduce_losses(losses * weight, reduction)
     if loss.dtype is input.dtype or not input.is_floating_point():
@@ -319,3 +339,97 @@ def weighted_logits_loss(input: Tensor, target: Tensor, pos_weight: Tensor) -> T
     no = where((target == 1) & (no == math.inf), 0.0, no)
     yes = where((target == 0) & (yes == math.inf), 0.0, yes)
     return (1 - target) * no + pos_weight * target * yes
+
+
+class VarianceError(EdutorchError, ValueError):
+    """A variance is negative, or has a shape that does not fit."""
+
+
+@composed_in_float32
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Gaussian negative log-likelihood: y = ½ · (log σ² + (x - t)² / σ²), averaged.
+
+    Args:
+        input: the means.
+        var: the variances σ²: one for each mean, for each row, or a single number.
+        full: add the constant ½ · log 2π too.
+        eps: the minimum of the variance, for stability; the clamp does not affect gradients.
+
+    Raises: VarianceError (a ValueError): a variance is negative, or has another shape.
+
+    Paper: Nix and Weigend, Estimating the mean and variance of the target probability
+    distribution, 1994.
+
+    >>> nn.functional.gaussian_nll_loss(tensor([1.0]), tensor([3.0]), tensor([4.0]))
+    tensor(1.1931)
+    """
+    if not isinstance(var, Tensor):
+        var = full_like(input, var)
+    if var.device.type == "cpu" and any_(var < 0):  # the check would synchronise a GPU
+        raise VarianceError("gaussian_nll_loss", "var has negative entry/entries")
+    var = align_variance(input, var)
+    clamped = var + (clamp(var, min=eps) - var).detach()  # with the gradient of var
+    losses = 0.5 * (log(clamped) + (input - target) ** 2 / clamped)
+    if full:
+        losses = losses + 0.5 * math.log(2 * math.pi)
+    return reduce_losses(losses, reduction)
+
+
+def align_variance(input: Tensor, var: Tensor) -> Tensor:
+    """Return the variances in a shape that broadcasts with the means."""
+    if var.shape == input.shape:
+        return var
+    if var.shape == input.shape[:-1]:
+        return unsqueeze(var, -1)
+    if input.ndim == var.ndim and differs_in_one_axis(input.shape, var.shape):
+        return var
+    raise VarianceError(
+        "gaussian_nll_loss", "var is of incorrect size",
+        {"input": tuple(input.shape), "var": tuple(var.shape)},
+    )  # fmt: skip
+
+
+def differs_in_one_axis(shape: Sequence[int], other: Sequence[int]) -> bool:
+    different = [b for a, b in zip(shape, other, strict=True) if a != b]
+    return different == [1]
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Poisson negative log-likelihood: exp(x) - t · x, or x - t · log(x + ε).
+
+    Args:
+        input: the logarithms of the expected counts; the counts if `log_input=False`.
+        full: add log t! too, by Stirling's formula, for t > 1.
+        size_average, reduce: deprecated forms of `reduction`.
+        eps: keeps the logarithm of 0 finite.
+
+    Raises: ShapeError: different shapes that do not broadcast.
+
+    >>> nn.functional.poisson_nll_loss(tensor([0.0]), tensor([3.0]))
+    tensor(1.)
+    """
+    reduction = resolve_reduction(size_average, reduce, reduction)
+    losses = exp(input) - target * input if log_input else input - target * log(input + eps)
+    if full:
+        large_target = where(target > 1, target, 1.0)
+        stirling = (
+            large_target * log(large_target) - large_target + 0.5 * log(2 * math.pi * large_target)
+        )
+        losses = losses + where(target > 1, stirling, 0.0).to(losses.dtype)
+    return reduce_losses(losses, reduction)
