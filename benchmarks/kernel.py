@@ -28,17 +28,17 @@ def watched(nodes: int, seconds: float) -> str:
     view._page_state.choice = Choice(everything=True)
     view._open_page()
     end = time.perf_counter() + LIMIT
-    with view._subscription:
+    with view._sampler:
         while not view._page_state.shown and time.perf_counter() < end:
             step()
         nodes = list(range(ON_SCREEN))
         view._command({"type": "seen", "structure": view._page_state.shown, "nodes": nodes})
         busy(step, seconds, view)
-    sent, spent = view._throttle._messages, view.spent
+    sent, spent = view._sampler.throttle._messages, view.spent
     views = {"alone": None, "watched": view, "again": None}
     medians, lasted = in_turns(views, step, seconds, waiting=True)
     return json.dumps({
-        "rate": (view._throttle._messages - sent) / lasted["watched"],
+        "rate": (view._sampler.throttle._messages - sent) / lasted["watched"],
         "own": (view.spent - spent) / lasted["watched"],
         "longer": medians["watched"] / medians["alone"] - 1,
         "again": medians["again"] / medians["alone"] - 1,

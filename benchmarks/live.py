@@ -98,7 +98,7 @@ def busy(step: Callable[[], None], seconds: float, view: Any = None) -> tuple[in
 
 def looks_next(view: Any) -> bool:
     """Say whether the next step is to be looked at."""
-    return view._recorder.sampling or view._recorder.sampler is not None
+    return view._recorder.sampling or view._recorder.light is not None
 
 
 def opened(step: Callable[[], None], shown: bool = True, all_open: bool = True) -> Any:
@@ -115,7 +115,7 @@ def opened(step: Callable[[], None], shown: bool = True, all_open: bool = True) 
     if shown:
         view._page_state.page = Reader(view._command)
     else:
-        view._throttle.share = UNSEEN_SHARE
+        view._sampler.throttle.share = UNSEEN_SHARE
     return view
 
 
@@ -148,14 +148,14 @@ def measured(
     # As inside `with view`, but what the throttle knows lasts from one block to the next.
     waits = waits_for_layout(watched)
     begin = time.perf_counter()
-    with watched._subscription:
+    with watched._sampler:
         while not page.first and time.perf_counter() < begin + 20:
             one = time.perf_counter()
             step()
             stalls.append(time.perf_counter() - one)
         first = page.first - begin
         busy(step, seconds, watched)  # the first messages and the first second are something else
-    with unseen._subscription:
+    with unseen._sampler:
         busy(step, 1.5, unseen)
     sent, spent = len(page.sent), watched.spent
     views = {"alone": None, "watched": watched, "unseen": unseen, "again": None}
@@ -195,7 +195,7 @@ def in_turns(
             view = views[name]
             if view is not None:
                 postpone(view, time.perf_counter() - left[name])
-            with view._subscription if view is not None else nullcontext():
+            with view._sampler if view is not None else nullcontext():
                 count, cpu, took = busy(step, TURNS * seconds / ROUNDS, view)
             left[name] = time.perf_counter()
             steps[name] += count
@@ -207,13 +207,13 @@ def in_turns(
 
 def postpone(view: Any, seconds: float) -> None:
     """Take it that so much time has not passed for a view: what it waits for came no nearer."""
-    view._throttle._next += seconds
-    view._policy._full_due += seconds
-    view._policy._whole_due += seconds
-    view._policy.gauges._due += seconds
+    view._sampler.throttle._next += seconds
+    view._sampler._full_due += seconds
+    view._sampler._whole_due += seconds
+    view._sampler.gauges._due += seconds
     view._parts_due += seconds
     view._curves_due += seconds
-    view._meter._began += seconds
+    view._sampler.meter._began += seconds
     ends = view._recorder.idle.ends
     ends[:] = [end + seconds for end in ends]
 

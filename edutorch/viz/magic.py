@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from ..errors import EdutorchError
 from .graph.names import NotAModelError
-from .live.cell_output import watch_cells
+from .live.interpreter import watch_cells
 from .live.view import View
 
 

@@ -34,7 +34,7 @@ with view:
         optimizer.zero_grad()
         x.sum().backward()
         optimizer.step()
-print("ON SCREEN", len(view._policy._window[0]), "OF", len(view.drawing().snapshot.graph.nodes))
+print("ON SCREEN", len(view._sampler._window[0]), "OF", len(view.drawing().snapshot.graph.nodes))
 """
 
 READ = """() => {

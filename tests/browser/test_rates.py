@@ -62,7 +62,7 @@ def test_painted_updates(nodes: int, boxes: str, limit: str, lab: Lab, page: Any
     drawn = f"rates-{nodes}-{boxes}".replace(" ", "-")
     name = f"{drawn}-{limit[0]}.ipynb"
     open_all = "view._page_state.choice = Choice(everything=True)" if boxes == "all open" else ""
-    share = "pass" if limit == "throttled" else "view._throttle.share = 1.0"
+    share = "pass" if limit == "throttled" else "view._sampler.throttle.share = 1.0"
     loop = LOOP.format(nodes=nodes, seconds=20, share=share, open_all=open_all)
     write_notebook(lab.root / name, loop)
     lab.open(page, name)

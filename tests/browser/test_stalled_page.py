@@ -27,7 +27,7 @@ view = viz.live(keep=True)
 view._page_state.choice = Choice(everything=True)
 view.parts.remove(view.history)  # that one keeps the steps on purpose
 with view:
-    view._throttle.share = 1.0  # many messages, and large ones
+    view._sampler.throttle.share = 1.0  # many messages, and large ones
     while not Path("enough").exists():
         step()
         if time.monotonic() > said + 0.1:

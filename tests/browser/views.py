@@ -10,7 +10,7 @@ from edutorch import nn, optim
 from edutorch.nn import functional as F
 from edutorch.viz import draw, live, touch, toy, walk
 from edutorch.viz.explore.clickable import Explorer
-from edutorch.viz.live.layout_queue import LIMIT
+from edutorch.viz.live.page import LIMIT
 
 STEPS = 40
 
@@ -74,7 +74,7 @@ class Loop:
                 self.view.log(accuracy=step / STEPS)
                 time.sleep(0.01)
         finally:
-            self.view._subscription.__exit__(None, None, None)
+            self.view._sampler.__exit__(None, None, None)
         self.view._gate.paused = self.state == "paused"
         self.send()
         for look in self.looks:

@@ -5,8 +5,7 @@ import time
 
 import edutorch as torch
 from edutorch import nn, optim
-from edutorch.viz.live.layer_health import Gauges, rows_of
-from edutorch.viz.live.layer_health_messages import FINE, health_messages
+from edutorch.viz.live.layer_health import FINE, Gauges, health_messages, rows_of
 from tests.viz.trouble_cases import SECONDS, STEPS
 
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from edutorch.viz.graph.fold import fold_snapshot
 from edutorch.viz.graph.model import Snapshot, Vertex, arrange
-from edutorch.viz.live.layout_queue import LayoutQueue
 from edutorch.viz.live.messages import Curve, pack_values, patch_of, texts_of, thumbs_of
+from edutorch.viz.live.page import LayoutQueue
 from edutorch.viz.render import style
 from edutorch.viz.tensors.summaries import Stats, elements_text, summarize
 from edutorch.viz.tensors.thumbnails import palette

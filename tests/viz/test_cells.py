@@ -12,8 +12,8 @@ import pytest
 
 import edutorch
 from edutorch.viz import draw
-from edutorch.viz.live import cell_output, fallback_picture
-from edutorch.viz.live.cell_output import ThreadCells, display_in_cell
+from edutorch.viz.live import fallback_picture, interpreter
+from edutorch.viz.live.interpreter import ThreadCells, display_in_cell
 
 
 class Events:
@@ -114,7 +114,7 @@ def publisher(monkeypatch):
 def test_it_is_sent_to_that_cell(monkeypatch, publisher):
     for parent, cell in ((None, "now"), ({"header": {"msg_id": "then"}}, "then")):
         monkeypatch.setattr(
-            cell_output, "_watched", SimpleNamespace(cell=lambda parent=parent: parent)
+            interpreter, "_watched", SimpleNamespace(cell=lambda parent=parent: parent)
         )
         assert display_in_cell("shown") == "handle"
         assert publisher.sent[-1]["parent_header"] == {"msg_id": cell}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edutorch.viz.graph.model import GraphEdge, GraphNode, Snapshot, Vertex, arrange
-from edutorch.viz.live.layout_queue import blank_snapshot, strip_style
+from edutorch.viz.live.page import blank_snapshot, strip_style
 from edutorch.viz.render.dot import dot_text, flow_style, flow_text, node_lines, printable
 from edutorch.viz.render.graphviz import engines, render
 from edutorch.viz.render.legend import EDGE, NARROWEST, draw_legend

@@ -13,8 +13,8 @@ import edutorch
 from edutorch import nn
 from edutorch.viz import draw, live
 from edutorch.viz.history.export import ExportError, code, page
-from edutorch.viz.live.layout_queue import LayoutQueue
 from edutorch.viz.live.messages import pack_values
+from edutorch.viz.live.page import LayoutQueue
 from edutorch.viz.live.view import NothingRecordedError
 from edutorch.viz.render.animated_svg import Clock, animated_svg
 from edutorch.viz.render.static import FormatError

@@ -23,6 +23,7 @@ from edutorch.viz.graph.fold import (
 from edutorch.viz.graph.model import Vertex, arrange
 from edutorch.viz.graph.names import Names
 from edutorch.viz.graph.repetition import find_runs
+from edutorch.viz.live import page as page_module
 from edutorch.viz.live.recorder import Recorder
 from edutorch.viz.render.graphviz import LayoutTimeout
 from tests.viz.golden import floats_in
@@ -292,9 +293,7 @@ def test_a_click_opens_a_group_while_it_trains_and_afterwards():
 
 
 def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
-    from edutorch.viz.live import layout_queue
-
-    real, sizes = layout_queue.render, []
+    real, sizes = page_module.render, []
 
     def slow(dot, **options):
         sizes.append(dot.count("fixedsize"))
@@ -302,7 +301,7 @@ def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
             raise LayoutTimeout("viz", "the layout took more than 10 s", hint="fold")
         return real(dot, **options)
 
-    monkeypatch.setattr(layout_queue, "render", slow)
+    monkeypatch.setattr(page_module, "render", slow)
     names = np.random.default_rng(0).choice(["sin", "sigmoid", "tanh", "cos"], 90)
     x = edutorch.tensor(1.0, requires_grad=True)
     view = live()
@@ -327,14 +326,13 @@ def test_a_layout_that_takes_too_long_folds_the_graph_further(monkeypatch):
 
 def test_a_picture_that_fits_on_no_page_is_folded_further(monkeypatch):
     """But not what somebody has opened."""
-    from edutorch.viz.live import layout_queue
 
-    real = layout_queue.fit_page
+    real = page_module.fit_page
 
     def fit_page(graph, *arguments):
         return real(graph, *arguments)._replace(fits=len(graph.nodes) <= 15)
 
-    monkeypatch.setattr(layout_queue, "fit_page", fit_page)
+    monkeypatch.setattr(page_module, "fit_page", fit_page)
     view = live()
     page = view._page_state.page = FakePage()
 
@@ -363,7 +361,7 @@ def test_numbers_are_taken_only_where_somebody_can_see_them():
         model(edutorch.ones(2, 3)).square().mean().backward()
         optimizer.step()
         counts.append(sum(value is not None for value in view._recorder.snapshot.values))
-        view._policy._full_due = 0.0  # else seconds pass between looks at everything
+        view._sampler._full_due = 0.0  # else seconds pass between looks at everything
 
     with view:
         until(lambda: step() or not view._recorder.full)

@@ -10,15 +10,18 @@ import pytest
 import edutorch
 from edutorch import nn, optim
 from edutorch.viz.live.layer_health import (
+    FINE,
+    GAUGE_MESSAGES,
     MOST_ROWS,
     SAMPLE,
     Activation,
     Gauges,
     Row,
     alive_units,
+    health_messages,
     sample_of,
 )
-from edutorch.viz.live.layer_health_messages import FINE, GAUGE_MESSAGES, health_messages
+from edutorch.viz.live.sampler import State
 from edutorch.viz.live.view import live
 
 
@@ -33,11 +36,11 @@ def trained(model, optimizer, steps=8, x=None, scale=1.0):
     view = live(model)
     with view:
         for _ in range(steps):
-            view._recorder.sampling = True
+            view._sampler.enter(State.FULL)
             optimizer.zero_grad()
             (model(x) * scale).pow(2).mean().backward()
             optimizer.step()
-            view._throttle._early = 1e9
+            view._sampler.throttle._early = 1e9
     return gauges_of(view)
 
 

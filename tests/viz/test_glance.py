@@ -12,10 +12,9 @@ from edutorch.modes import DEFAULT, current
 from edutorch.nn import functional as F
 from edutorch.viz import live
 from edutorch.viz.graph.fold import Choice
-from edutorch.viz.live import sampling_policy
-from edutorch.viz.live.messages import pack_values, texts_of
-from edutorch.viz.live.packed_values import Message, pack, row_statistics
-from edutorch.viz.live.sampling_policy import STABLE_AFTER
+from edutorch.viz.live import sampler as sampler_module
+from edutorch.viz.live.messages import Message, pack, pack_values, row_statistics, texts_of
+from edutorch.viz.live.sampler import STABLE_AFTER
 from edutorch.viz.tensors.summaries import summarize
 
 
@@ -165,13 +164,13 @@ def stable_view(loop, choice=None):
     view._page_state.page = Page()
     view._page_state.choice = choice or Choice(limit=5000, everything=True)
     view.__enter__()
-    view._throttle.share = 1.0
+    view._sampler.throttle.share = 1.0
     for _ in range(STABLE_AFTER + 2):
         loop.step()
     deadline = time.monotonic() + 60
     while not view._page_state.page.pictures:  # the layout is made beside the loop
         assert time.monotonic() < deadline
-        view._throttle._next = 0.0
+        view._sampler.throttle._next = 0.0
         loop.step()
     return view
 
@@ -184,21 +183,21 @@ def sample_fast(view, loop):
 
 def let_alone(view, loop):
     """Take the step that is chosen already; the view chooses none after it by itself."""
-    view._policy._full_due = time.perf_counter() + 1000
-    view._throttle._early, view._throttle._next = 0.0, float("inf")
+    view._sampler._full_due = time.perf_counter() + 1000
+    view._sampler.throttle._early, view._sampler.throttle._next = 0.0, float("inf")
     loop.step()
-    view._policy.gauges._due = 0.0
+    view._sampler.gauges._due = 0.0
 
 
 def changed(view, loop):
     """Take a fast sample of the step that comes now, which may be another one than those before."""
     recorder = view._recorder
-    view._policy._full_due = time.perf_counter() + 1000
-    view._throttle._next = float("inf")
-    view._throttle._early = recorder.idle.until = 0.0
-    view._policy.choose(True, False)
-    view._subscription.follow()
-    assert recorder.sampler is not None
+    view._sampler._full_due = time.perf_counter() + 1000
+    view._sampler.throttle._next = float("inf")
+    view._sampler.throttle._early = recorder.idle.until = 0.0
+    view._sampler.choose(True, False)
+    view._sampler.follow()
+    assert recorder.light is not None
     loop.step()
     return recorder.step_values
 
@@ -260,7 +259,7 @@ def test_only_what_is_open_is_taken(make):
     aside = {key for item in view._recorder.trace.unrecorded for key in (item.key, *item.operands)}
     order = view._recorder.trace.snapshot.order
     assert {place for place in known.tolist() if order[place] not in aside} <= set(plan.nodes)
-    whole, _ = view._policy.whole
+    whole, _ = view._sampler.whole
     wire = Message(plan, graph)
     assert wire.values(pack(whole)) == pack_values(plan.pick(whole))
     assert len(wire.values(result)) == len(wire.values(pack(whole)))
@@ -290,10 +289,10 @@ def test_what_was_bad_at_a_glance_is_looked_at():
     view = stable_view(loop)
     with torch.no_grad():
         loop.model[0].weight[0, 0] = float("nan")
-    view._policy._full_due = time.perf_counter() + 1000
+    view._sampler._full_due = time.perf_counter() + 1000
     seen = []
     for _ in range(9):
-        view._throttle._next = view._recorder.idle.until = 0.0
+        view._sampler.throttle._next = view._recorder.idle.until = 0.0
         loop.step()
         seen.append("full" if view._recorder.sampled else view._recorder.step_values is not None)
     view.__exit__(None, None, None)
@@ -304,7 +303,7 @@ def test_what_was_bad_at_a_glance_is_looked_at():
 
 
 def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at(monkeypatch):
-    monkeypatch.setattr(sampling_policy, "FIRST_STEPS", 0)  # else the first ones are sampled fast
+    monkeypatch.setattr(sampler_module, "FIRST_STEPS", 0)  # else the first ones are sampled fast
     loop = Loop(mlp)
     inner, seen = loop.loss, []
 
@@ -319,7 +318,7 @@ def test_the_garbage_collector_is_held_only_while_a_step_is_looked_at(monkeypatc
         with view:
             for _ in range(3):
                 loop.step()
-            view._throttle._early, view._throttle._next = 0.0, float("inf")
+            view._sampler.throttle._early, view._sampler.throttle._next = 0.0, float("inf")
             for _ in range(3):
                 loop.step()
             raise ZeroDivisionError
@@ -343,7 +342,7 @@ def test_it_is_held_for_a_full_look_right_after_a_glance_too():
 
     loop.loss = loss
     for _ in range(9):
-        view._throttle._next = view._policy._full_due = view._recorder.idle.until = 0.0
+        view._sampler.throttle._next = view._sampler._full_due = view._recorder.idle.until = 0.0
         loop.step()
     view.__exit__(None, None, None)
     assert gc.isenabled()
@@ -356,7 +355,7 @@ def test_gauges_hear_of_a_glance():
     loop = Loop(mlp)
     view = stable_view(loop)
     let_alone(view, loop)
-    gauges = view._policy.gauges
+    gauges = view._sampler.gauges
     samples, alive = (
         gauges._samples,
         {key: activation.samples for key, activation in gauges.activations.items()},
@@ -407,7 +406,7 @@ def test_a_loss_that_goes_bad_while_resting_is_said():
         while time.perf_counter() < end:
             (w * 2).backward()
             optimizer.step()
-        view._throttle._next = float("inf")
+        view._sampler.throttle._next = float("inf")
         view._recorder.idle.until = float("inf")
         for _ in range(5):
             (w * float("nan")).backward()

@@ -12,6 +12,7 @@ import edutorch as torch
 from edutorch import nn
 from edutorch.nn import functional as F
 from edutorch.viz import live
+from edutorch.viz.live.sampler import State
 from edutorch.viz.live.step_trace import ShapeGroup
 from tests.viz.test_glance import Loop, Page, changed, mlp, stable_view
 
@@ -69,7 +70,7 @@ def test_another_graph_is_noticed_and_looked_at(change):
     assert changed(view, loop) is None
     assert view._recorder.trace is None  # so the next one is a full sample
     for _ in range(6):
-        view._throttle._next = view._recorder.idle.until = 0.0
+        view._sampler.throttle._next = view._recorder.idle.until = 0.0
         loop.step()
     view.__exit__(None, None, None)
     assert view._recorder.snapshot.graph.structure != before
@@ -147,8 +148,8 @@ glances = []
 with view:
     deadline = time.monotonic() + 60
     while len(glances) < 5 and time.monotonic() < deadline:
-        view._policy._full_due = time.perf_counter() + 1000 * bool(view._page_state.page.pictures)
-        view._throttle._next = view._recorder.idle.until = 0.0
+        view._sampler._full_due = time.perf_counter() + 1000 * bool(view._page_state.page.pictures)
+        view._sampler.throttle._next = view._recorder.idle.until = 0.0
         optimizer.zero_grad()
         x = start
         for name in names:
@@ -201,11 +202,11 @@ def test_a_glance_right_after_the_first_look():
     view, step = watched_mlp()
     looks = []
     with view:
-        view._throttle._early = -1.0  # as if the first look had taken long
-        view._throttle.share = 1.0
+        view._sampler.throttle._early = -1.0  # as if the first look had taken long
+        view._sampler.throttle.share = 1.0
         end = time.monotonic() + 20
         while view._recorder.step_values is None and time.monotonic() < end:
-            view._throttle._delay = 0
+            view._sampler.throttle._delay = 0
             step()
             if all(view._recorder.snapshot is not look for look in looks):
                 looks.append(view._recorder.snapshot)
@@ -219,22 +220,22 @@ def test_what_the_first_look_cost_holds_nothing_up():
     charged = []
     with view:
         for factor in (1, 1, 2, 2):
-            view._recorder.sampling, view._recorder.sampler = True, None
+            view._sampler.enter(State.FULL)
             step(factor)
-            assert view._cost > 0
-            charged.append(view._charged / view._cost)
+            assert view._sampler.cost > 0
+            charged.append(view._sampler.charged / view._sampler.cost)
     assert charged == [0, 0, 1, 0]
 
 
 def test_a_glance_that_has_to_let_a_step_pass_does_not_begin():
     loop = Loop(mlp)
     view = stable_view(loop)
-    throttle, recorder = view._throttle, view._recorder
-    view._policy._full_due = time.perf_counter() + 1000
-    recorder.sampler = None
+    throttle, recorder = view._sampler.throttle, view._recorder
+    view._sampler._full_due = time.perf_counter() + 1000
+    recorder.light = None
     throttle._early, throttle._next, throttle._apart, throttle._delay = 0.0, 0.0, True, 1
-    assert not view._due()
-    assert recorder.sampler is None
-    assert view._due()
-    assert recorder.sampler is not None
+    assert not view._sampler._on_due()
+    assert recorder.light is None
+    assert view._sampler._on_due()
+    assert recorder.light is not None
     view.__exit__(None, None, None)

@@ -8,7 +8,7 @@ import pytest
 import edutorch
 from edutorch import nn
 from edutorch.viz import live
-from edutorch.viz.live.subscription import SWITCH_INTERVAL
+from edutorch.viz.live.interpreter import settings
 
 
 @pytest.fixture
@@ -25,12 +25,14 @@ def interval() -> float:
 
 @pytest.mark.usefixtures("_usual")
 def test_threads_take_turns_quickly_only_while_a_loop_is_watched() -> None:
-    assert 0 < SWITCH_INTERVAL < 0.005
+    short = settings.switch_interval
+    assert short is not None
+    assert 0 < short < 0.005
     with live():
-        assert interval() == SWITCH_INTERVAL
+        assert interval() == short
         with live(nn.Linear(2, 1)):
-            assert interval() == SWITCH_INTERVAL
-        assert interval() == SWITCH_INTERVAL
+            assert interval() == short
+        assert interval() == short
     assert interval() == 0.005
 
 

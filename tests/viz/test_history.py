@@ -188,7 +188,7 @@ def test_every_looks_at_each_step_that_is_asked_for():
     view = live()
     view.history.every = 5
     with view:
-        view._throttle.should_sample = lambda: False  # no time is left for any step
+        view._sampler.throttle.should_sample = lambda: False  # no time is left for any step
         for _ in range(31):
             descend(w)
     assert set(range(5, 31, 5)) <= set(view.history.steps)
@@ -286,7 +286,7 @@ def test_every_with_an_optimizer(every):
     view = live()
     view.history.every = every
     with view:
-        view._throttle.should_sample = lambda: False
+        view._sampler.throttle.should_sample = lambda: False
         for _ in range(30):
             optimizer.zero_grad()
             (w * w).sum().backward()

@@ -6,7 +6,7 @@ import pytest
 
 import edutorch as torch
 from edutorch import nn, optim, viz
-from edutorch.viz.live.sampling_policy import overlay
+from edutorch.viz.graph.model import overlay
 from tests.viz.viewers import PLACES
 
 ENDS = {"end": 3000, "break": 2996, "error": 2994, "interrupt": 2993}

@@ -174,7 +174,7 @@ def test_watching_a_long_run_takes_little_of_its_time():
     view, _ = watched(live())
     with view:
         descend(w)
-        view._throttle._start -= 10  # the first second is over
+        view._sampler.throttle._start -= 10  # the first second is over
         costs, begin = [], time.perf_counter()
         while time.perf_counter() < begin + 1:
             descend(w)
@@ -329,7 +329,7 @@ def test_a_layout_that_fails_does_not_stop_the_training(monkeypatch):
     def fail(*arguments, **options):
         raise LayoutTimeout("viz", "the layout took more than 30 s", hint="fold")
 
-    monkeypatch.setattr(sys.modules["edutorch.viz.live.layout_queue"], "render", fail)
+    monkeypatch.setattr(sys.modules["edutorch.viz.live.page"], "render", fail)
     view, page = watched(live())
     with pytest.warns(UserWarning, match="took more than 30 s"):
         run(view, 3)

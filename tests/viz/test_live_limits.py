@@ -14,7 +14,7 @@ from edutorch.events import listening
 from edutorch.viz import live
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.graph.names import Names
-from edutorch.viz.live import layout_queue
+from edutorch.viz.live import page as page_module
 from edutorch.viz.live.messages import patch_of
 from edutorch.viz.live.page import PageState
 from edutorch.viz.live.recorder import Recorder
@@ -61,13 +61,13 @@ SIZES = [(8, 8), (2, 2), ()]
 )
 def test_an_update_has_at_most_16_bytes_per_node_and_1_kb(nodes, size, monkeypatch):
     # Where the boxes lie does not matter here, and 2,000 of them take a second.
-    monkeypatch.setattr(layout_queue, "render", lambda dot, **options: b"<svg/>")
+    monkeypatch.setattr(page_module, "render", lambda dot, **options: b"<svg/>")
     step = deep(nodes, size)
     view = live()
     view._page_state.choice = Choice().open_all()
     page = view._page_state.page = Scales()
     with view:
-        view._throttle.share = 1.0
+        view._sampler.throttle.share = 1.0
         until(lambda: step() or (page.nodes and len(page.updates) >= 6))
     assert page.nodes >= 0.9 * nodes
     updates = page.updates[:-1]  # the last one says that it is over: then, everything is listed
@@ -112,7 +112,7 @@ def fast_loop(seconds):
     page = view._page_state.page = Scales()
     end = time.monotonic() + seconds
     with view:
-        view._throttle.share = 1.0  # what it costs is not what limits it
+        view._sampler.throttle.share = 1.0  # what it costs is not what limits it
         while time.monotonic() < end:
             optimizer.zero_grad()
             model(edutorch.ones(3, 2)).square().mean().backward()

@@ -33,7 +33,7 @@ def test_between_two_looks_ops_are_as_fast_as_ever(shown):
     heard = []
     with view:
         descend(w)
-        view._throttle._early = 0.0  # as after the first second
+        view._sampler.throttle._early = 0.0  # as after the first second
         deaf = 0
         losses, end = [], time.monotonic() + 1.0
         while time.monotonic() < end:
@@ -59,7 +59,7 @@ def test_steps_of_an_optimizer_are_counted_between_looks():
             optimizer.step()
             assert view.step == step + 1
             if step == 20:
-                view._throttle._early = 0.0
+                view._sampler.throttle._early = 0.0
     assert view.loss == loss.item()
 
 
@@ -68,7 +68,7 @@ def test_two_backwards_through_one_graph_are_one_step():
     view, _ = watched(live())
     with view:
         for _ in range(200):
-            view._throttle._early = 0.0
+            view._sampler.throttle._early = 0.0
             w.grad = None
             first, second = (w * 2).sum(), (w * 3).sum()
             first.backward()
@@ -82,7 +82,7 @@ def test_a_listener_of_the_users_own_stays():
     heard = []
     view, _ = watched(live())
     with listening(heard.append):
-        run(view, 50, between=lambda: setattr(view._throttle, "_early", 0.0))
+        run(view, 50, between=lambda: setattr(view._sampler.throttle, "_early", 0.0))
         assert current().listeners == (heard.append,)
     assert len(heard) > 500
 
@@ -100,7 +100,7 @@ def test_a_slow_page_makes_looks_rarer_and_not_the_loop_slower():
     w = start()
     with view:
         descend(w)
-        view._throttle._early = 0.0
+        view._sampler.throttle._early = 0.0
         begin = time.monotonic()
         loop_without_optimizer(w, 2.0)
         sent = len(page.patches) - 1
@@ -265,7 +265,10 @@ def test_loops_that_end_in_another_order_than_they_began_leave_nothing_behind():
 def test_backward_on_a_leaf_alone_does_not_break_the_loop():
     w = edutorch.tensor(2.0, requires_grad=True)
     with live() as view:
-        view._throttle._early, view._throttle._next = 0.0, math.inf  # between two samples
+        view._sampler.throttle._early, view._sampler.throttle._next = (
+            0.0,
+            math.inf,
+        )  # between two samples
         for _ in range(3):
             descend(w)
             w.backward()
@@ -292,7 +295,7 @@ def test_a_glance_needs_no_end_of_the_step_before():
 
     view._recorder.on_step = ended
     with view:
-        view._throttle._early = 0.0
+        view._sampler.throttle._early = 0.0
         while not page.pictures:
             steps(0.05)
         steps(0.5)

@@ -1,8 +1,8 @@
-"""What looking at a step costs, as `viz/live/overhead.py` finds out."""
+"""What looking at a step costs, as `viz/live/throttle.py` finds out."""
 
 import pytest
 
-from edutorch.viz.live.overhead import AFTERWARDS, OverheadMeter
+from edutorch.viz.live.throttle import AFTERWARDS, OverheadMeter
 
 
 class Clock:

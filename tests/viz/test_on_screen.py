@@ -9,7 +9,7 @@ import pytest
 import edutorch as torch
 from edutorch.viz import live
 from edutorch.viz.graph.fold import Choice
-from edutorch.viz.live.packed_values import UNKNOWN, Message
+from edutorch.viz.live.messages import UNKNOWN, Message
 from edutorch.viz.live.page import MOST_VIEWS, PageState
 from tests.viz.test_glance import (
     LOOPS,
@@ -38,11 +38,11 @@ def sample_window(view, loop, positions, strange=False):
     for _ in range(2):  # the first finds out in which order backward runs
         older = sample_fast(view, loop)
     seen(view, positions)
-    view._policy._whole_due = float("inf")
+    view._sampler._whole_due = float("inf")
     if strange:
         older = older.packed
         older = replace(older, statistics=older.statistics + 1000, few=older.few + 1000)
-        view._policy.step_values = older
+        view._sampler.step_values = older
     result = changed(view, loop)
     assert older is not None and result is not None
     return older.packed, result
@@ -115,7 +115,7 @@ def test_what_is_seen_last_is_the_newest_of_each():
     with torch.no_grad():
         loop.model[0].weight.mul_(2)
     assert changed(view, loop) is not None
-    before, now = view._policy.latest_whole()[0], view._policy.latest()
+    before, now = view._sampler.latest_whole()[0], view._sampler.latest()
     moved = [at for at in range(len(graph.nodes)) if before.values[at] != now.values[at]]
     assert moved and all(at in (0, 1) or graph.nodes[at].kind == "output" for at in moved)
     view.__exit__(None, None, None)
@@ -126,7 +126,7 @@ def test_a_part_of_another_graph_is_not_laid_over_the_whole_one():
     loop = Loop(attention)
     view = stable_view(loop, Choice(limit=6))
     assert sample_fast(view, loop) is not None
-    policy = view._policy
+    policy = view._sampler
     overlaid, step = policy.latest_whole()
     assert overlaid.graph == policy.whole[0].graph and step == policy._whole_step
     snapshot, _ = policy.whole
@@ -148,10 +148,10 @@ def test_only_whole_steps_are_kept():
     kept = view.history.steps
     assert changed(view, loop) is not None
     assert view.history.steps == kept
-    view._policy._whole_due = 0.0
+    view._sampler._whole_due = 0.0
     assert changed(view, loop) is not None
     assert view.history.steps == [*kept, view.step]
-    assert view._policy.latest_whole()[1] == view.step
+    assert view._sampler.latest_whole()[1] == view.step
     view.__exit__(None, None, None)
 
 
@@ -159,10 +159,10 @@ def test_now_and_then_a_glance_takes_everything():
     loop = Loop(mlp)
     view = stable_view(loop)
     sample_window(view, loop, [0])
-    view._policy._whole_due = time.perf_counter() - 1
+    view._sampler._whole_due = time.perf_counter() - 1
     result = changed(view, loop)
-    assert view._policy.step_values is result
-    assert view._policy._whole_due > time.perf_counter()
+    assert view._sampler.step_values is result
+    assert view._sampler._whole_due > time.perf_counter()
     view.__exit__(None, None, None)
 
 
@@ -171,7 +171,7 @@ def test_most_of_it_on_screen_is_all_of_it():
     view = stable_view(loop)
     count = len(view._recorder.trace.snapshot.graph.nodes)
     _, result = sample_window(view, loop, list(range(count - 1)))
-    assert view._policy.step_values is result
+    assert view._sampler.step_values is result
     view.__exit__(None, None, None)
 
 
@@ -182,7 +182,7 @@ def test_another_choice_of_boxes_is_taken_whole_first():
     view._page_state.choice = Choice(limit=1)
     seen(view, [0])
     result = changed(view, loop)
-    assert result is not None and view._policy.step_values is result
+    assert result is not None and view._sampler.step_values is result
     view.__exit__(None, None, None)
 
 
@@ -193,14 +193,14 @@ def test_a_nan_somewhere_else_is_noticed():
     names = [node.label for node in view._recorder.trace.snapshot.graph.nodes]
     weight = names.index("weight")
     sample_window(view, loop, [at for at in (0, 1, 2) if at != weight])
-    assert order[weight] not in view._policy._window[1].row_of
+    assert order[weight] not in view._sampler._window[1].row_of
     with torch.no_grad():
         loop.model[0].weight[0, 0] = float("nan")
     assert changed(view, loop).broken
-    assert view._policy._full_due == 0.0
-    view._policy._full_due = 1.0
+    assert view._sampler._full_due == 0.0
+    view._sampler._full_due = 1.0
     assert changed(view, loop).broken
-    assert view._policy._full_due > 1.0  # once is enough
+    assert view._sampler._full_due > 1.0  # once is enough
     view.__exit__(None, None, None)
 
 
@@ -245,7 +245,7 @@ def test_a_page_that_says_nothing_gets_everything():
             optimizer.zero_grad()
             x.sin().cos().tanh().sum().backward()
             optimizer.step()
-    assert view._policy._window is None
+    assert view._sampler._window is None
 
 
 def test_from_afar_nothing_is_taken_and_the_loop_goes_on():

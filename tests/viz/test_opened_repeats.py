@@ -7,8 +7,7 @@ import pytest
 import edutorch
 from edutorch.viz import draw, live
 from edutorch.viz.graph.model import Vertex, arrange
-from edutorch.viz.live.layout_queue import blank_snapshot
-from edutorch.viz.live.page import PageState
+from edutorch.viz.live.page import PageState, blank_snapshot
 from edutorch.viz.render.arrangement import (
     Arrangement,
     Sketch,

@@ -8,13 +8,15 @@ import pytest
 
 from edutorch.viz.graph.fold import Choice, make_plan
 from edutorch.viz.graph.model import Vertex, arrange
-from edutorch.viz.live.messages import pack_values, sign_of, texts_of
-from edutorch.viz.live.packed_values import (
+from edutorch.viz.live.messages import (
     Message,
     numpy_row_statistics,
     pack,
+    pack_values,
     row_statistics,
     scaled_norm,
+    sign_of,
+    texts_of,
 )
 from edutorch.viz.render.dot import FAINT, flow_text, grad_text, value_text
 from edutorch.viz.tensors.summaries import Stats, summarize

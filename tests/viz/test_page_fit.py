@@ -12,8 +12,7 @@ from edutorch import nn
 from edutorch.viz import draw, live
 from edutorch.viz.graph.fold import MOST_NODES, MOST_OPENED, Choice, fold_snapshot, make_plan
 from edutorch.viz.graph.model import Scope, Tab, Vertex, arrange
-from edutorch.viz.live.layout_queue import blank_snapshot
-from edutorch.viz.live.page import PageState
+from edutorch.viz.live.page import PageState, blank_snapshot
 from edutorch.viz.render.arrangement import (
     Arrangement,
     DirectionError,

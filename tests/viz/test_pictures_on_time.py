@@ -13,9 +13,8 @@ import pytest
 import edutorch
 from edutorch.viz import live
 from edutorch.viz.graph.model import Vertex, arrange
-from edutorch.viz.live import layout_queue
-from edutorch.viz.live import page as stage
-from edutorch.viz.live.layout_queue import LayoutQueue, blank_snapshot, strip_style, write_labels
+from edutorch.viz.live import page as page_module
+from edutorch.viz.live.page import LayoutQueue, blank_snapshot, strip_style, write_labels
 from edutorch.viz.render.dot import dot_text, node_lines
 from edutorch.viz.render.graphviz import engines, render
 from tests.viz.golden import NASTY, example, floats_in, nasty
@@ -52,13 +51,13 @@ def watched():
 
 def render_after(monkeypatch, wait):
     """Have Graphviz begin later."""
-    usual = layout_queue.render
+    usual = page_module.render
 
     def render(dot, **options):
         wait()
         return usual(dot, **options)
 
-    monkeypatch.setattr(layout_queue, "render", render)
+    monkeypatch.setattr(page_module, "render", render)
 
 
 def test_the_first_picture_comes_while_backward_still_runs():
@@ -83,7 +82,7 @@ def test_a_loop_goes_on_as_soon_as_graphviz_has_its_first_picture(monkeypatch):
         let_go.wait(60)
         return b"<svg/>"
 
-    monkeypatch.setattr(layout_queue, "render", render)
+    monkeypatch.setattr(page_module, "render", render)
     start = time.monotonic()
     asked = LayoutQueue()
     asked.hand_over(example().graph, patience=60)
@@ -101,16 +100,16 @@ def test_until_graphviz_has_it_a_loop_waits_a_moment_which_is_no_cost_of_watchin
     monkeypatch.setattr(
         view._page_state, "prepare", lambda *asked: waits.append(prepare(*asked)) or waits[-1]
     )
-    with view._subscription:
+    with view._sampler:
         w.sin().sum().backward()
     let_go.set()
     (waited,) = waits
-    assert view._recorder.end_seconds >= waited >= layout_queue.PATIENCE
+    assert view._recorder.end_seconds >= waited >= page_module.PATIENCE
 
 
 @pytest.mark.parametrize("most", [2, 3])
 def test_a_large_picture_is_not_waited_for_at_the_end_of_a_step(monkeypatch, most):
-    monkeypatch.setattr(stage, "MAX_AWAITED_NODES", most)
+    monkeypatch.setattr(page_module, "MAX_AWAITED_NODES", most)
     let_go = threading.Event()
     render_after(monkeypatch, lambda: let_go.wait(60))
     w = edutorch.ones(5, requires_grad=True)
@@ -121,11 +120,11 @@ def test_a_large_picture_is_not_waited_for_at_the_end_of_a_step(monkeypatch, mos
         "svg",
         lambda graph, patience: asked.append(patience) or svg(graph, 0),
     )
-    with view._subscription:
+    with view._sampler:
         w.sin().sum().backward()  # three nodes
         view._recorder.finish_step()
     let_go.set()
-    assert (layout_queue.PATIENCE in asked) == (most == 3)
+    assert (page_module.PATIENCE in asked) == (most == 3)
 
 
 def test_a_late_picture_is_sent_beside_a_loop_that_takes_its_time(monkeypatch):
@@ -159,7 +158,7 @@ def test_two_pictures_do_not_wait_for_each_other(monkeypatch):
     with view:
         w.sin().sum().backward()
         w.cos().exp().sum().backward()
-    assert time.monotonic() < start + layout_queue.LIMIT / 2
+    assert time.monotonic() < start + page.LIMIT / 2
     assert page.pictures[-1]["nodes"][1]["label"] == "cos"
 
 
@@ -168,7 +167,7 @@ def test_a_picture_that_comes_after_the_page_has_gone_is_dropped(monkeypatch):
     render_after(monkeypatch, lambda: let_go.wait(20))
     w = edutorch.ones(5, requires_grad=True)
     view, page = watched()
-    with view._subscription:
+    with view._sampler:
         w.sin().sum().backward()
         view._page_state.page = None
         let_go.set()

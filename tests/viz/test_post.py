@@ -9,12 +9,12 @@ pytest.importorskip("anywidget")
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 
-from edutorch.viz.live import iopub_sender  # noqa: E402
-from edutorch.viz.live.iopub_sender import NEEDED, FastSender  # noqa: E402
+from edutorch.viz.live import interpreter  # noqa: E402
+from edutorch.viz.live.interpreter import NEEDED, FastSender  # noqa: E402
 
 BOTH_WAYS = """
 import json, threading, time
-from edutorch.viz.live.comm_queue import current_kernel
+from edutorch.viz.live.interpreter import current_kernel
 from edutorch.viz.live.widget import LiveWidget
 
 kernel = current_kernel()
@@ -98,13 +98,13 @@ def a_kernel(**changes):
     a_kernel(session=SimpleNamespace(adapt_version=4, debug=False)),
 ])  # fmt: skip
 def test_elsewhere_it_goes_the_usual_way(kernel, monkeypatch):
-    monkeypatch.setattr(iopub_sender, "current_kernel", lambda: kernel)
+    monkeypatch.setattr(interpreter, "current_kernel", lambda: kernel)
     assert not FastSender(SimpleNamespace(_closed=False)).possible
     assert FastSender(SimpleNamespace(_closed=False))({}, []) is False
 
 
 def test_nothing_is_sent_for_a_comm_that_is_closed_nor_in_another_process(monkeypatch):
-    monkeypatch.setattr(iopub_sender, "current_kernel", a_kernel)
+    monkeypatch.setattr(interpreter, "current_kernel", a_kernel)
     comm = SimpleNamespace(_closed=False)
     assert FastSender(comm).possible
     assert FastSender(comm)({}, []) is False  # its session belongs to a process of another number

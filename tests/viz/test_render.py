@@ -14,7 +14,7 @@ import pytest
 
 import edutorch.viz.render.graphviz as door
 from edutorch.errors import MissingExtraError
-from edutorch.viz.live.layout_queue import blank_snapshot
+from edutorch.viz.live.page import blank_snapshot
 from edutorch.viz.render.dot import dot_text
 from edutorch.viz.render.graphviz import (
     EngineCrash,

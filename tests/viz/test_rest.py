@@ -1,19 +1,20 @@
-"""Between two samples the steps of a loop are only counted (see `viz/live/idle_steps.py`)."""
+"""Between two samples the steps of a loop are only counted (see `viz/live/sampler.py`)."""
 
 import edutorch as torch
 from edutorch.events import BackwardEnded, Stepped, listen_steps, step_event
 from edutorch.modes import current
 from edutorch.viz import live
-from edutorch.viz.live import sampling_policy
-from edutorch.viz.live.idle_steps import IdleSteps
+from edutorch.viz.live import sampler as sampler_module
+from edutorch.viz.live.sampler import IdleSteps
 
 FAR = float("inf")
 
 
 def resting() -> tuple[IdleSteps, list[type]]:
-    rest = IdleSteps()
     heard: list[type] = []
-    rest.awake = lambda event_type, subject, accumulated: heard.append(event_type)
+    rest = IdleSteps(
+        lambda: False, lambda event_type, subject, accumulated: heard.append(event_type)
+    )
     return rest, heard
 
 
@@ -41,7 +42,7 @@ def test_when_it_is_over_some_more_steps_may_pass_and_then_one_is_glanced_at():
     rest, heard = resting()
     followed: list[int] = []
     rest.until, rest.skip = 1e-9, 2
-    rest.on_due, rest.follow = lambda: True, lambda: followed.append(rest.counted)
+    rest.on_due = lambda: followed.append(rest.counted) is None
     for _ in range(3):
         rest.step_event(Stepped, None)
     assert (rest.counted, rest.skip, followed, heard) == (3, 0, [2], [])
@@ -51,7 +52,7 @@ def test_when_it_is_over_some_more_steps_may_pass_and_then_one_is_glanced_at():
 
 
 def test_the_step_after_which_it_begins_is_counted_once(monkeypatch):
-    monkeypatch.setattr(sampling_policy, "FIRST_STEPS", 0)
+    monkeypatch.setattr(sampler_module, "FIRST_STEPS", 0)
     w = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.SGD([w], lr=0.1)
     with live() as view:
@@ -59,5 +60,5 @@ def test_the_step_after_which_it_begins_is_counted_once(monkeypatch):
             (w * w).sum().backward()
             optimizer.step()
             assert view.step == step
-            view._throttle._early = 0.0  # the second step is the last that is looked at
+            view._sampler.throttle._early = 0.0  # the second step is the last that is looked at
         assert view._recorder.idle.until > 0 and not current().listeners

@@ -15,8 +15,8 @@ from edutorch.viz.history.difference import (
     STRONG_GREW,
     STRONG_SHRANK,
 )
-from edutorch.viz.live.browser_code import folder
 from edutorch.viz.render import style
+from edutorch.viz.render.graphviz import folder
 
 SHEET = (folder() / "live.css").read_text(encoding="utf-8")
 READABLE, VISIBLE = 4.5, 3.0

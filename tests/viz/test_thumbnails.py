@@ -10,10 +10,8 @@ import pytest
 
 import edutorch
 from edutorch.viz.graph.model import GraphNode, Vertex, arrange
-from edutorch.viz.live.layout_queue import blank_snapshot
-from edutorch.viz.live.messages import Curve, thumbs_of
-from edutorch.viz.live.packed_values import pack, unpack
-from edutorch.viz.live.page import PageState
+from edutorch.viz.live.messages import Curve, pack, thumbs_of, unpack
+from edutorch.viz.live.page import PageState, blank_snapshot
 from edutorch.viz.render.raster import (
     LONGEST_SIDE,
     MOST_BYTES,

@@ -8,7 +8,7 @@ import pytest
 
 from edutorch import viz
 from edutorch.viz.diagnostics.messages import MESSAGES
-from edutorch.viz.live.layer_health_messages import FINE, GAUGE_MESSAGES
+from edutorch.viz.live.layer_health import FINE, GAUGE_MESSAGES
 from edutorch.viz.live.step_graph import StepGraph
 from tests.viz import correct_networks, trouble_cases_of_loops
 from tests.viz.correct_loops import LOOPS

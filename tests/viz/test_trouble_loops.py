@@ -16,6 +16,7 @@ from edutorch.viz.diagnostics.graph_leaks import OLD_GRAPHS
 from edutorch.viz.diagnostics.training_loop import LoopChecks
 from edutorch.viz.graph.names import Names
 from edutorch.viz.live.recorder import Recorder
+from edutorch.viz.live.sampler import State
 from tests.viz.golden import FOLDER
 
 
@@ -43,7 +44,7 @@ def train(model=None, optimizer=None, loss=None, steps=14, clear=True, after=lam
     view = viz.live(model)
     with view:
         for _ in range(steps):
-            view._recorder.sampling = True
+            view._sampler.enter(State.FULL)
             if clear:
                 optimizer.zero_grad()
             value = loss(model, x, target)
@@ -57,9 +58,10 @@ def train(model=None, optimizer=None, loss=None, steps=14, clear=True, after=lam
 def look_at_the_next(view):
     """Let the next step be looked at too, however little time has gone by."""
     recorder, modes = view._recorder, current()
-    recorder.sampling = recorder.sampled_whole = True
-    if view._subscription.event not in modes.listeners:
-        switch(modes, listeners=(*modes.listeners, view._subscription.event))
+    view._sampler.enter(State.FULL)
+    recorder.sampled_whole = True
+    if view._sampler.event not in modes.listeners:
+        switch(modes, listeners=(*modes.listeners, view._sampler.event))
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from edutorch.viz.live import thread_affinity
-from edutorch.viz.live.thread_affinity import ThreadAffinity, sending_thread
+from edutorch.viz.live import interpreter
+from edutorch.viz.live.interpreter import ThreadAffinity, sending_thread
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can be told so")
 
@@ -27,7 +27,7 @@ def other():
 
 @linux
 def test_the_thread_comes_near_and_goes_back(other, monkeypatch):
-    monkeypatch.setattr(thread_affinity, "EVERY", 0.0)
+    monkeypatch.setattr(interpreter, "EVERY", 0.0)
     before = os.sched_getaffinity(other.native_id)
     mine = os.sched_getaffinity(0)
     place = min(mine)
@@ -100,7 +100,7 @@ def test_a_thread_that_is_gone_is_nobody():
 
 def test_elsewhere_nothing_is_done(monkeypatch, other):
     ThreadAffinity(None).pin_to_current()
-    monkeypatch.setattr(thread_affinity, "is_linux", lambda: False)
+    monkeypatch.setattr(interpreter, "is_linux", lambda: False)
     monkeypatch.setattr(os, "sched_setaffinity", pytest.fail, raising=False)
     kept = ThreadAffinity(other.native_id)
     kept.pin_to_current()

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import missing_extra
 from ..graph.fold import Choice
-from ..live.cell_output import display_in_cell
 from ..live.fallback_picture import ViewWithFallback
-from ..live.layout_queue import LIMIT
+from ..live.interpreter import display_in_cell
 from ..live.messages import patch_of
-from ..live.page import PageState
+from ..live.page import LIMIT, PageState
 from ..live.panel import Panel
 from .backward_steps import step_data
 

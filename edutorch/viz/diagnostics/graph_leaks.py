@@ -17,7 +17,8 @@ from collections import deque
 from types import CellType, FrameType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from ...core.autograd.graph import Node, clock
+from ...core.autograd.graph import Node
+from ...core.autograd.versions import clock
 from ...core.tensor import LEAF, Tensor
 from ...events import OpApplied
 from ...profiler.table import bytes_text

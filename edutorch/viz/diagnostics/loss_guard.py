@@ -49,10 +49,10 @@ class LossGuard(listen_backward):
         recorder = self.recorder
         if recorder.sampling:
             return
-        root, sampler = roots[0], recorder.sampler
-        if sampler is not None:
+        root, light = roots[0], recorder.light
+        if light is not None:
             self.graph_growth.record_root(root._node)
-            sampler.on_broken = self.explain_gradients
+            light.on_broken = self.explain_gradients
         array = root._array
         if array.__class__ is ndarray and array.size == 1:  # reading from a GPU waits for it
             loss = array.item()

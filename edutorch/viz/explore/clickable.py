@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import missing_extra
 from ..graph.fold import Choice
 from ..graph.model import Snapshot
-from ..live.layout_queue import LIMIT
 from ..live.messages import patch_of
-from ..live.page import PageState
+from ..live.page import LIMIT, PageState
 from ..render.static import Drawing
 
 if TYPE_CHECKING:

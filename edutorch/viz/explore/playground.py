@@ -23,10 +23,10 @@ from ...ops import Generator, tensor
 from ...optim import SGD, Optimizer
 from ..graph.model import Snapshot
 from ..graph.names import Names
-from ..live.comm_queue import in_notebook
 from ..live.fallback_picture import ViewWithFallback
-from ..live.layout_queue import LIMIT
+from ..live.interpreter import in_notebook
 from ..live.messages import patch_of
+from ..live.page import LIMIT
 from ..live.panel import Panel
 from ..live.recorder import Recorder
 from ..render.plots import RISING, Plot, new_figure

@@ -13,10 +13,10 @@ from ...events import listening
 from ...ops import ones_like, tensor
 from ..draw import CallerNames
 from ..graph.model import Snapshot
-from ..live.comm_queue import in_notebook
 from ..live.fallback_picture import ViewWithFallback
-from ..live.layout_queue import LIMIT
+from ..live.interpreter import in_notebook
 from ..live.messages import patch_of
+from ..live.page import LIMIT
 from ..live.recorder import Recorder
 from .clickable import Explorer
 from .tensor_editor import TensorEditor, TouchError, TouchPart

@@ -118,6 +118,24 @@ SEVERAL = -1
 """In `Plan.edges`: an arrow that stands for several gradients, so that none is shown."""
 
 
+@dataclass(frozen=True)
+class VisibleSet:
+    """The vertices whose values are wanted, and those whose outgoing gradients are."""
+
+    nodes: frozenset[int]
+    flows: frozenset[int]
+
+    @classmethod
+    def from_plan(cls, plan: Plan, whole: Snapshot) -> VisibleSet:
+        """Return what a plan shows of a graph."""
+        keys = {node.id: key for node, key in zip(whole.graph.nodes, whole.order, strict=True)}
+        shown = (whole.graph.edges[edge].target for edge in plan.edges if edge >= 0)
+        return cls(
+            frozenset(whole.order[node] for node in plan.nodes),
+            frozenset(keys[target] for target in shown),
+        )
+
+
 def whole_gradient_edge(node: int) -> int:
     """Return the entry of `Plan.edges` for an arrow that carries a node's whole gradient."""
     return SEVERAL - 1 - node

@@ -12,7 +12,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from ..tensors.summaries import Stats
@@ -176,6 +176,15 @@ class Snapshot:
 
 
 Defect = Literal["", "Inf", "NaN"]
+
+
+def overlay(older: Snapshot, newer: Snapshot) -> Snapshot:
+    """Return an older step's values, replaced by a newer one's where those were taken."""
+    pairs = ((older.values, newer.values), (older.grads, newer.grads), (older.flows, newer.flows))
+    values, grads, flows = (
+        tuple(old if new is None else new for old, new in zip(*both, strict=True)) for both in pairs
+    )
+    return replace(older, values=values, grads=grads, flows=flows)
 
 
 def defect_of(stats: Stats) -> Defect:

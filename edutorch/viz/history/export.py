@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import EdutorchError, missing_extra
 from ..graph.model import Graph, Snapshot
-from ..live.browser_code import folder
 from ..live.messages import Curve, pack_values, patch_of, texts_of, thumbs_of
 from ..live.page import PageState
 from ..render.animated_svg import FRAMES, animated_svg
+from ..render.graphviz import folder
 from ..render.static import Drawing, format_writer, write_file
 from .recording import Moment, evenly_spaced, finite_or_none
 

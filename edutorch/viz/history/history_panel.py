@@ -10,7 +10,8 @@ from ..graph.model import Graph, Snapshot
 from ..live.messages import Curve, State, patch_of
 from ..live.page import PageState
 from ..live.recorder import Recorder
-from ..live.throttle import Gate, Throttle
+from ..live.sampler import Sampler
+from ..live.throttle import Gate
 from ..render.static import Drawing
 from .difference import Comparison
 from .recording import History
@@ -26,7 +27,7 @@ class HistoryMixin:
     history: History
     _page_state: PageState
     _recorder: Recorder
-    _throttle: Throttle
+    _sampler: Sampler
     _gate: Gate
     _state: State
     _curves: dict[str, Curve]
@@ -108,7 +109,7 @@ class HistoryMixin:
 
     def _send_past(self) -> None:
         """Answer a page that looks back, at once: the loop's next step may be far."""
-        self._throttle.delay_next()
+        self._sampler.throttle.delay_next()
         speed = self._gate.steps_per_second
         patch = patch_of(self._recorder.step, self._state, {}, [self.history], speed)
         self._page_state.show(self._displayed(self._recorder.snapshot), patch)
@@ -124,6 +125,6 @@ class HistoryMixin:
         """Record that a picture was sent beside the loop, and how long that took."""
         self.spent += seconds
         if self._recorder.step:
-            self._throttle.delay_next()
+            self._sampler.throttle.delay_next()
         else:
-            self._throttle.delay_after_next()
+            self._sampler.throttle.delay_after_next()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import EdutorchError
 from ..graph.model import Graph, Snapshot
-from ..live.packed_values import PackedValues, pack, unpack
+from ..live.messages import PackedValues, pack, unpack
 from ..live.page import PageState
 from ..live.panel import Panel
 from ..render.static import Drawing
@@ -189,7 +189,7 @@ class History(Panel):
     def step_ended(self, recorder: Recorder) -> None:
         """Keep the step, if it was sampled, and not only what was on screen."""
         if recorder.step_values is not None and recorder.trace is not None:
-            if recorder.sampler is not None and not recorder.sampler.row_map.whole:
+            if recorder.light is not None and not recorder.light.row_map.whole:
                 return
             graph = recorder.trace.snapshot.graph
             self._keep(recorder.step, graph, recorder.step_values.packed, recorder.loss)

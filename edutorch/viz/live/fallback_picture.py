@@ -15,7 +15,7 @@ from typing import Any
 
 from ...errors import EdutorchError
 from ..render.static import Drawing
-from .cell_output import display_in_cell
+from .interpreter import display_in_cell
 
 AFTER = 5.0
 """Seconds. A loop that ends before needs no other picture than that of its end."""

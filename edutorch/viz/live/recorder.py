@@ -6,17 +6,17 @@ lesson's `w -= lr * w.grad`) it ends when new ops are recorded after a backward.
 
 from __future__ import annotations
 
-import math
 import sys
 import weakref
 from collections.abc import Callable, Iterable
 from time import perf_counter
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy import ndarray
 
-from ...core.autograd.graph import LEAF, clock
+from ...core.autograd.graph import LEAF
+from ...core.autograd.versions import clock
 from ...core.tensor import Tensor
 from ...events import (
     BackwardEnded,
@@ -33,24 +33,63 @@ from ...events import (
     WorkStarted,
 )
 from ..graph.call_scopes import CallScopes
+from ..graph.fold import VisibleSet
 from ..graph.loss_names import LossNames
 from ..graph.model import Graph, Snapshot, Vertex
 from ..graph.names import Names
-from .fast_sampler import FastSampler
-from .idle_steps import IdleSteps
-from .last_step import LivingLeaves
-from .packed_values import StepValues
+from ..graph.tensor_keys import LivingLeaves
+from .light_sampler import LightSampler
+from .messages import StepValues
 from .panel import Panel
 from .step_boundary import SAME_END, StepBoundary, path_to
 from .step_graph import Pass, StepGraph
 from .step_trace import StepTrace, UnrecordedOp
 
-if TYPE_CHECKING:
-    from .sampling_policy import VisibleSet
-
-
 NO_OPTIMIZER = object()
 """Stands for the optimizer whose every update ends a step, where there is none."""
+
+
+class StepCounts:
+    """The steps that were only counted since the last one that was not.
+
+    Attributes:
+        until: on `time.perf_counter`: the steps that end sooner are only counted. 0: none is.
+        ends: when each of the steps ended. losses: their losses; none before the first backward.
+        loss: the value of the scalar on which backward last ran, None if unknown.
+        ender: the optimizer whose updates each end a step; None: those of every optimizer do.
+        worked: a backward has run since the last step that was counted here.
+        several: a step has several losses, and all are wanted.
+        passes: those of the running step. rounds: those of each step in `ends`.
+    """
+
+    __slots__ = (
+        "_cleared", "ender", "ends", "loss", "losses", "passes", "rounds", "several", "until",
+        "worked",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        self.ends, self.losses = list[float](), list[float]()
+        self.loss: float | None = None
+        self.ender: object = None
+        self.worked = self.several = False
+        self.passes, self.rounds = list[float](), list[list[float]]()
+        self._cleared = 0  # counted steps that are no longer in `ends`
+
+    @property
+    def counted(self) -> int:
+        """How many steps were ever only counted."""
+        return self._cleared + len(self.ends)
+
+    def clear(self, several: bool = False) -> None:
+        """Forget the steps that were counted: they have been reported.
+
+        Args:
+            several: from now on, a step has several losses.
+        """
+        self.several, self.worked = several, False
+        self.passes, self.rounds = [], []
+        self._cleared, self.ends, self.losses = self.counted, [], []
 
 
 class Recorder:
@@ -71,10 +110,10 @@ class Recorder:
         visible: the vertices whose values are taken; None: all.
         full: whether the last sampled step has the values of everything.
         sampled_whole: whether the running step has been listened to from its beginning.
-        trace: what the last sampled step did, for a fast sample of one like it.
-        sampler: what follows the running step where it is only sampled fast.
-        step_values: the values of the last step, if a fast sample was enough.
-        eager: a fast sample must take each result at once, because some are overwritten.
+        trace: what the last full sample did, for a light sample of a step like it.
+        light: what follows the running step where a light sample is enough.
+        step_values: the values of the last step, if a light sample was enough.
+        eager: a light sample must take each result at once, because some are overwritten.
         idle: counts the steps between two samples; they are reported with the next step.
         boundary: decides when a step with several updates is over.
         recounted: the start of the step was counted as a step of its own: no whole one was seen.
@@ -90,13 +129,14 @@ class Recorder:
         on_step: Callable[[Recorder], None] | None = None,
         detailed: bool = False,
         on_graph: Callable[[Graph], None] | None = None,
+        idle: StepCounts | None = None,
     ) -> None:
         self.names, self.detailed = names, detailed
         self.parts: list[Panel] = []
         self._panel_handlers: dict[type, list[Callable[[Any], None]]] = {}  # by event type
         self._visible: VisibleSet | None = None
         self.on_step, self.on_graph = on_step, on_graph
-        self.idle = IdleSteps()
+        self.idle = StepCounts() if idle is None else idle
         self.boundary, self.loss_names = StepBoundary(), LossNames()
         self.callers: frozenset[CodeType] = frozenset()  # functions that called the watched one
         self.leaves, self.recounted = LivingLeaves(), False
@@ -106,7 +146,7 @@ class Recorder:
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
         self.trace: StepTrace | None = None
-        self.sampler: FastSampler | None = None
+        self.light: LightSampler | None = None
         self.step_values: StepValues | None = None
         self.full, self.eager = True, False
         self.cost = 0.0
@@ -296,7 +336,7 @@ class Recorder:
     # Steps ------------------------------------------------------------------------------
 
     def step_event(self, event: Any) -> None:
-        """Handle a step event of a loop that is not listened to (see `subscription.py`)."""
+        """Handle a step event of a loop that is not listened to (see `sampler.py`)."""
         if isinstance(event, Stepped):
             self._stepped(event)
             return
@@ -315,8 +355,8 @@ class Recorder:
         if len(roots) == 1:
             self._note_loss(roots[0])
             self.name_loss(event)
-        if self.sampler is not None:
-            self.sampler.backward_ended(event)
+        if self.light is not None:
+            self.light.backward_ended(event)
 
     def _note_loss(self, loss: Tensor) -> None:
         value = self._value_of(loss)
@@ -357,8 +397,8 @@ class Recorder:
             self._recount(0)  # what was counted as steps were parts of the first one
         self._optimizer_seen = True
         optimizer = event.optimizer
-        if self.sampler is not None and self.sampler.gauges is not None:
-            self.sampler.gauges.record_update(optimizer)
+        if self.light is not None and self.light.gauges is not None:
+            self.light.gauges.record_update(optimizer)
         path = path_to(sys._getframe(1), self.names.frame, self.callers)
         worked = self._accumulated or self.idle.worked
         verdict = self.boundary.update(path, id(optimizer), self.step, worked)
@@ -400,15 +440,15 @@ class Recorder:
             if self.graph.vertices and not (self.graph.is_foreign and self.snapshot is not None):
                 self.snapshot = self.arrange()
                 self.full = self.visible is None
-                self.leaves.note(self.graph, self.snapshot)
-                self.trace = self._trace_of(self.snapshot)
+                self.leaves.note(self.graph.keys, self.graph.vertices, self.snapshot)
+                self.trace = self.graph.trace(self.snapshot) if self._optimizer_seen else None
             self.cost = self._spent + perf_counter() - start
-        self.step_values = None if self.sampler is None else self.sampler.finish()
-        if self.sampler is not None:
+        self.step_values = None if self.light is None else self.light.finish()
+        if self.light is not None:
             self.cost = perf_counter() - start
             if self.step_values is None:
                 self.trace = None  # the loop does something else now
-                self.eager |= self.sampler.overwritten
+                self.eager |= self.light.overwritten
         self._recorded_steps += 1
         self._own_loss = self.idle.loss
         self.step_losses = self.loss_names.end_step(self.idle.passes)
@@ -422,25 +462,6 @@ class Recorder:
         self.recounted = False
         self.idle.clear(self.loss_names.several)
         self.end_seconds += perf_counter() - start
-
-    def _trace_of(self, snapshot: Snapshot) -> StepTrace | None:
-        """Return what the step did; None where a fast sampler could not see the next one's end."""
-        graph = self.graph
-        roots = tuple(pass_.root for pass_ in graph.passes if pass_.root is not None)
-        if not self._optimizer_seen or len(roots) < len(graph.passes) or graph.has_joined_passes:
-            return None
-        results = (vertex for vertex in graph.vertices.values() if vertex.kind == "op")
-        nbytes = sum(4 * math.prod(vertex.shape) for vertex in results)
-        return StepTrace(
-            tuple(graph.calls),
-            roots,
-            frozenset(graph.received),
-            snapshot,
-            nbytes,
-            dict(graph.again),
-            tuple(graph.unrecorded),
-            frozenset(graph.index_keys),
-        )
 
     def finish(self, results: Iterable[Tensor] | None = None) -> None:
         """Take what there is of a last step that nothing has ended.

@@ -6,9 +6,10 @@ a write, which makes an older node the youngest, cuts nothing off.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from numpy import ndarray
 
@@ -17,6 +18,7 @@ from ...core.autograd.graph import LEAF
 from ...core.tensor import Tensor
 from ...events import GradientFlowed, TensorAliased, TensorWritten
 from ..graph.call_scopes import CallScopes
+from ..graph.fold import VisibleSet
 from ..graph.graph_reader import (
     argument_names,
     leaf_vertex,
@@ -25,14 +27,20 @@ from ..graph.graph_reader import (
     received_gradient,
     vertex_of_call,
 )
-from ..graph.model import ArrangedGraph, Key, Tab, Vertex, ancestors, arrange_graph, gradient_label
+from ..graph.model import (
+    ArrangedGraph,
+    Key,
+    Snapshot,
+    Tab,
+    Vertex,
+    ancestors,
+    arrange_graph,
+    gradient_label,
+)
 from ..graph.names import Names, variables
 from ..graph.tensor_keys import TensorKeys, has_node
 from ..tensors.summaries import Stats, summarize
-from .step_trace import Call, Constant, UnrecordedOp
-
-if TYPE_CHECKING:
-    from .sampling_policy import VisibleSet
+from .step_trace import Call, Constant, StepTrace, UnrecordedOp
 
 MAX_UNRECORDED = 2000
 """With more ops that have no gradient (an evaluation inside the loop), those that lead to no loss
@@ -65,7 +73,7 @@ class StepGraph:
     Attributes:
         orders: the vertices of the recorded ops by the order of their nodes when they ran.
         index_keys: the vertices of indices and masks.
-        calls: the recorded ops, as a fast sampler compares them.
+        calls: the recorded ops, as a light sampler compares them.
         unrecorded: the ops that were not recorded.
         passes: the backward passes of the step so far.
         received: the leaves that got a gradient.
@@ -468,6 +476,22 @@ class StepGraph:
         if grey > MAX_UNRECORDED:
             return [key for key in others if self.vertices[key].differentiable]
         return others
+
+    def trace(self, snapshot: Snapshot) -> StepTrace | None:
+        """Return what the step did, None where a light sample could not be compared with it.
+
+        A backward from outside the step's graph has no root here, and the sum of two passes along
+        one edge is seen by no hook.
+        """
+        roots = tuple(pass_.root for pass_ in self.passes if pass_.root is not None)
+        if len(roots) < len(self.passes) or self.has_joined_passes:
+            return None
+        results = (vertex for vertex in self.vertices.values() if vertex.kind == "op")
+        nbytes = sum(4 * math.prod(vertex.shape) for vertex in results)
+        return StepTrace(
+            tuple(self.calls), roots, frozenset(self.received), snapshot, nbytes,
+            dict(self.again), tuple(self.unrecorded), frozenset(self.index_keys),
+        )  # fmt: skip
 
     def by_identity(self) -> dict[Key, Vertex]:
         """Return the vertices by keys that are known outside too, as in `graph_reader.py`.

@@ -15,23 +15,19 @@ from ...nn import Module
 from ..diagnostics.checks import Trouble
 from ..explore.tensor_editor import ParameterEditor
 from ..graph.names import Names
+from ..graph.tensor_keys import with_losses
 from ..history.history_panel import HistoryMixin
 from ..history.recording import History, step_caption
 from ..render.graphviz import engines, warm_up
 from ..render.static import Drawing
-from .cell_output import display_in_cell
-from .comm_queue import comm_queue_of, in_notebook
 from .fallback_picture import FallbackPicture
-from .last_step import with_losses
+from .interpreter import comm_queue_of, display_in_cell, in_notebook
 from .layer_health import Gauges
-from .layout_queue import LIMIT, PATIENCE
 from .messages import Curve, State, patch_of
-from .overhead import OverheadMeter
-from .page import PageState
+from .page import LIMIT, PATIENCE, PageState
 from .recorder import Recorder
-from .sampling_policy import SamplingPolicy
-from .subscription import Subscription
-from .throttle import UNSEEN_SHARE, Gate, Throttle, check_pace
+from .sampler import Sampler
+from .throttle import Gate, check_pace
 
 CURVES_EVERY, PARTS_EVERY = 2.0, 0.2
 """Seconds after which whole curves are sent again (in between, each grows by its latest point), and
@@ -90,26 +86,20 @@ class View(HistoryMixin):
     ) -> None:
         self._names = Names(models, frame)
         self._keep = keep
-        self._recorder = Recorder(
-            self._names, self._on_step_end, on_graph=self._on_graph, detailed=True
-        )
+        self._page_state = PageState(rankdir, on_late_picture=self._on_late_picture)
+        self._sampler = Sampler(self._names, self._page_state, self._on_step_end, self._on_graph)
+        self._recorder = self._sampler.recorder
         self.parts = self._recorder.parts
-        self._subscription = Subscription(self._recorder)
-        self._throttle, self._meter = Throttle(), OverheadMeter()
         self._gate = Gate(check_pace(steps_per_second))
         self.spent = 0.0  # seconds that showing the loop has taken so far, by our own clock
-        self._cost = self._charged = 0.0  # of the last sampled step, in seconds
         self._sampled_step = 0  # the last step that was sampled
         self._activations: int | None = None  # the step they belong to, when the loop is over
         self._awaits = False  # the loop is asynchronous and calls `tick`
         self._curves_due = self._parts_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
-        self._page_state = PageState(rankdir, on_late_picture=self._on_late_picture)
-        gauges = Gauges(self._names, lambda: self._state != "running")
+        self._sampler.gauges = gauges = Gauges(self._names, lambda: self._state != "running")
         self.parts.append(gauges)
-        self._policy = SamplingPolicy(self._recorder, self._page_state, gauges)
-        self._recorder.idle.on_due = self._due
         self.history = History(self._page_state)
         self.parts.append(self.history)
         self.trouble = Trouble(self._names, self._recorder, self._page_state)
@@ -167,7 +157,7 @@ class View(HistoryMixin):
 
         Raises: NothingRecordedError: no op with gradients has run.
         """
-        latest, looked = self._policy.latest_whole()
+        latest, looked = self._sampler.latest_whole()
         if latest is None:
             raise NothingRecordedError(
                 "viz.live",
@@ -186,10 +176,9 @@ class View(HistoryMixin):
     def __enter__(self) -> View:
         if self._page_state.page is None and in_notebook():
             self._open_page()
-        self._throttle = Throttle() if self._page_state.page else Throttle(share=UNSEEN_SHARE)
         self._activations = None
-        self._meter.begin()
-        self._subscription.__enter__()
+        self._sampler.begin_loop()
+        self._sampler.__enter__()
         self.trouble.__enter__()
         return self
 
@@ -200,7 +189,7 @@ class View(HistoryMixin):
         trace: TracebackType | None,
     ) -> None:
         self.trouble.__exit__(exception_type, error, trace)
-        self._subscription.__exit__(exception_type, error, trace)
+        self._sampler.__exit__(exception_type, error, trace)
         self._gate.resume()  # a loop that is over is not held
         failed = self.trouble.record_failure(error)
         self._recorder.finish()
@@ -209,7 +198,7 @@ class View(HistoryMixin):
         stopped = failed is not None and failed is not self._recorder.snapshot
         self._see_last_step()
         if failed is not None and stopped:  # inside a step, which is drawn as far as it got
-            self._policy.show(failed)
+            self._sampler.show(failed)
             self._activations = None
         self._names.frame = None
         interrupted = exception_type is not None and issubclass(exception_type, KeyboardInterrupt)
@@ -221,13 +210,13 @@ class View(HistoryMixin):
 
     def _see_last_step(self) -> None:
         """Show the last step: its parameters still exist, its activations may not."""
-        snapshot, seen = self._policy.latest_whole()
+        snapshot, seen = self._sampler.latest_whole()
         if snapshot is None or seen >= self.step:
             return
         losses = self.losses if len(self.losses) > 1 else {"loss": self.loss}
         snapshot = with_losses(self._recorder.leaves.refresh(snapshot), losses)
         self._activations = seen
-        self._policy.show(snapshot)
+        self._sampler.show(snapshot)
         self.history.add(self.step, snapshot, self.loss, seen)
 
     async def __aenter__(self) -> View:
@@ -271,7 +260,7 @@ class View(HistoryMixin):
 
     def _offer_fallback(self) -> None:
         """Have the last sampled step drawn for pages that will not find this view."""
-        snapshot, step = self._policy.latest_whole()
+        snapshot, step = self._sampler.latest_whole()
         if self._fallback is not None and snapshot is not None:
             choice = self._page_state.choice
             self._fallback.offer(
@@ -286,22 +275,15 @@ class View(HistoryMixin):
 
     def _on_step_end(self, recorder: Recorder) -> None:
         """Record the loss, send what is due, wait if paused, and choose the next sample."""
+        sampler = self._sampler
         self._record_idle(self.step - 1)
-        sampler_type = recorder.sampler and recorder.sampler.cost_class
-        self._cost = self._meter.end(recorder.sampled, recorder.cost, sampler_type)
-        self._charged = self._policy.record_cost(self._cost)
+        sampler.end_step()
         self._draw_losses()
-        if self._policy.seen:
-            self._throttle.record_look(self._cost)
-        if recorder.sampled or self._policy.measured:
+        if recorder.sampled or sampler.measured:
             for name, value in (pair for part in self.parts for pair in part.scalars().items()):
                 self._curve(name).add(self.step, value)
         if self._page_state.page is None:
-            if recorder.sampled:
-                self._throttle.record_message(self._cost)
-            in_full = self._throttle.should_sample() or self.history.wants(recorder)
-            first = self.history.every is None and self._policy.samples_start(self.step)
-            self._policy.choose(in_full or first, in_full)
+            sampler.choose_unseen(self.history.wants(recorder), self.history.every is None)
         elif self._awaits:  # `tick` holds the loop
             self._show(recorder)
         else:
@@ -311,22 +293,13 @@ class View(HistoryMixin):
                 with self._standing():
                     self._warn_if_released(self._gate.wait(meanwhile=self._answer))
             self._choose()
-        self._meter.begin()
         held = self._awaits or self._gate.is_held or self.history.every is not None
-        idle, due = recorder.idle, self._throttle.next
-        idle.until = 0.0 if held else self._policy.idle_until(due, self._gate.fetch is not None)
-        idle.skip = self._throttle.skip() if 0 < idle.until == due else 0
-
-    def _due(self) -> bool:
-        """Sample the next step fast, if that is enough; return whether it is."""
-        shown = self._page_state.page is not None
-        return shown and self._throttle.should_sample() and self._policy.sample_next_fast()
+        sampler.begin_step(held, self._gate.fetch is not None)
 
     def _record_idle(self, last: int) -> None:
         """Add the losses of the idle steps up to `last` to the curves."""
         idle = self._recorder.idle
-        if idle.ends:
-            self._meter.record_idle(idle.ends)
+        self._sampler.record_idle()
         if idle.several:
             steps = [self._recorder.loss_names.name_values(values) for values in idle.rounds]
             for name in dict.fromkeys(self._recorder.loss_names.sequence):
@@ -367,27 +340,27 @@ class View(HistoryMixin):
                 with self._standing():
                     self._warn_if_released(await self._gate.wait_async(meanwhile=self._answer))
             self._choose()
-        self._meter.begin()
+        self._sampler.meter.begin()
 
     def _show(self, recorder: Recorder) -> None:
-        if self._policy.seen:
+        if self._sampler.seen:
             self._sampled_step = recorder.step
         if self._gate.paused:
             return
         # A new picture is sent at once, whatever the throttle says.
         pending = self._page_state.needs_update and self._page_state.layouts.is_ready
-        if pending or (self._policy.seen and self._throttle.is_due()):
-            self._send(since=self._meter.ended)
-        elif recorder.sampler is not None and not self._policy.seen:
-            self._throttle.record_message(self._cost)  # the fast sample failed
+        if pending or (self._sampler.seen and self._sampler.throttle.is_due()):
+            self._send(since=self._sampler.meter.ended)
+        elif recorder.light is not None and not self._sampler.seen:
+            self._sampler.throttle.record_message(self._sampler.cost)  # the light sample failed
 
     def _choose(self) -> None:
         # Before a pause the page must get exactly the step at which the loop stops, in full.
         full = self._gate.paused or self.history.wants(self._recorder)
-        self._policy.choose(
-            self._throttle.should_sample(),
+        self._sampler.choose(
+            self._sampler.throttle.should_sample(),
             full,
-            self._throttle.is_early,
+            self._sampler.throttle.is_early,
             standing=self._gate.paused,
         )
 
@@ -440,26 +413,26 @@ class View(HistoryMixin):
         step = self._sampled_step if self._state == "running" else self.step
         in_full = self._state != "running" or self._page_state.needs_update
         parts = ()
-        if in_full or self._policy.measured or now > self._parts_due:
+        if in_full or self._sampler.measured or now > self._parts_due:
             self._parts_due, parts = now + PARTS_EVERY, self.parts
         patch = patch_of(step, self._state, self._curves, parts, self._gate.steps_per_second)
         curves = None
         if in_full or now > self._curves_due:
             self._curves_due = now + CURVES_EVERY
             curves = {name: curve.points() for name, curve in self._curves.items()}
-        fast = None if in_full else self._policy.message()
+        fast = None if in_full else self._sampler.message()
         if fast is not None and self.history.looking is None:
             waited = self._page_state.show_values(*fast, patch, curves)
         else:
-            snapshot = self._policy.latest()
+            snapshot = self._sampler.latest()
             if again:
-                snapshot, patch["step"] = self._policy.latest_whole()
+                snapshot, patch["step"] = self._sampler.latest_whole()
             waited = self._page_state.show(self._displayed(snapshot), patch, curves, patience)
         if self._fallback is not None and time.monotonic() > self._fallback.due:
             self._offer_fallback()
-        cost = self._meter.record_message() + time.perf_counter() - (since or now) - waited
-        self.spent += self._cost + cost
-        self._throttle.record_message(self._charged + cost)
+        cost = self._sampler.meter.record_message() + time.perf_counter() - (since or now) - waited
+        self.spent += self._sampler.cost + cost
+        self._sampler.throttle.record_message(self._sampler.charged + cost)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         shown: Any = self._page_state.page or self.drawing()

@@ -11,12 +11,15 @@ from typing import Any
 import anywidget
 import traitlets
 
-from ..render.graphviz import graphviz_for_pages, has_page_layout
-from .browser_code import folder
-from .comm_queue import in_notebook
+from ..render.graphviz import folder, graphviz_for_pages, has_page_layout
 from .fallback_picture import ViewWithFallback
-from .iopub_sender import FastSender
-from .thread_affinity import ThreadAffinity, sending_thread
+from .interpreter import (
+    FastSender,
+    ThreadAffinity,
+    answer_on_any_thread,
+    in_notebook,
+    sending_thread,
+)
 
 MODULES = (
     "dom", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
@@ -82,11 +85,7 @@ class LiveWidget(anywidget.AnyWidget):
         self._esm, self._css = own_graphviz() + script(), style()
         super().__init__(key=secrets.token_hex(6))
         comm: Any = self.comm
-        if hasattr(comm, "_reply_subshell_for"):
-            # ipykernel 7.4 sends a page's message to the thread that last wrote on the
-            # same comm: here the loop's, which is busy. None leaves it to the page, which
-            # asks for a thread of its own (a subshell), as with every other ipykernel 7.
-            comm._reply_subshell_for = None
+        answer_on_any_thread(comm)
         self._affinity, self._sender = ThreadAffinity(sending_thread()), FastSender(comm)
         self.on_msg(lambda widget, content, buffers: on_command(content))
 

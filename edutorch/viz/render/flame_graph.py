@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from ...profiler.table import bytes_text, time_text
 from ...profiler.tree import Frame, describe, format_tree
-from ..live.browser_code import folder
+from .graphviz import folder
 from .static import SVG, FormatError, write_file
 
 WIDTH, ROW, TOP, MARGIN = 960.0, 24.0, 58.0, 8.0

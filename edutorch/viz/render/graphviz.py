@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import EdutorchError, missing_extra
-from ..live.browser_code import folder
 from .graphviz_worker import ENGINES, PNG_DPI, read_message, write_message
 
 TIME_LIMIT = 30.0
@@ -329,3 +328,10 @@ def warm_up() -> None:
         if info.available and info.name in ENGINES:
             worker(info.name).start()
             return
+
+
+def folder() -> Path:
+    """Return the folder of the browser code: in an installed package, or in a checkout."""
+    package = Path(__file__).resolve().parents[2]
+    installed = package / "_widgets"
+    return installed if installed.is_dir() else package.parent / "widgets"

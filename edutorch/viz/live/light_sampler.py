@@ -21,7 +21,7 @@ from ...core.autograd.engine import unbroadcast
 from ...core.fast.lazy_gradients import as_array
 from ...core.tensor import LEAF, Tensor
 from ..tensors.summaries import TINY, Stats, summarize
-from .packed_values import FewValues, PackedValues, StepValues, row_statistics
+from .messages import FewValues, PackedValues, StepValues, row_statistics
 from .step_trace import BackwardOrder, Constant, RowMap, ShapeGroup, origin_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class BoundedBuffer(list[Any]):
             self.read()
 
 
-class FastSampler:
+class LightSampler:
     """Records the ops of one step (see `events.op_recorder`), and reads them when backward is over.
 
     Attributes:
@@ -118,7 +118,7 @@ class FastSampler:
         return self.row_map.whole, self.gauges is not None
 
     def unknown(self) -> None:
-        """Give up: something was recorded that a fast sampler cannot follow."""
+        """Give up: something was recorded that a light sampler cannot follow."""
         self.mismatched = True
 
     def unrecorded(self, op: Any, output: Any, operands: Sequence[Any]) -> None:
