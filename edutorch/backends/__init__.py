@@ -17,7 +17,7 @@ __path__.append(__path__[0].removesuffix("backends") + "compat/backends")
 from . import cuda  # switches that scripts set, kept
 from . import numpy as _numpy
 from .numpy import Backend
-from .reference_mode import reference_only
+from .kernel_registry import reference_only
 
 __all__ = ["Backend", "get", "of", "reference_only", "register"]
 

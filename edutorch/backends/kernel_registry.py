@@ -1,104 +1,202 @@
-"""The registry of kernels: the file of each, and the size from which on it is worth its call.
+"""The kernels that may replace a definition, and the mode that switches them off.
 
-A key is the name of an op (its forward), or `op/input` (the derivative rule of that input);
-`add/onto` is what the engine does with gradients that meet. The kernel of `gelu` is made by the
-function `gelu` of `kernels/cpu/<file>.py`, that of `gelu/input` by `gelu_input`. Called with the
-arguments of the definition after `xp`, it returns the result, or None for a case that it does not
-handle: then the definition runs.
+A kernel is attached to what it speeds up where it is written, by one line above its maker:
+
+    @activation.gelu.kernel("cpu", "input", min_size=256)
+    def gelu_input(): ...
+
+This is the kernel of the rule of `gelu` for `input`; without "input" it would be that of the
+forward, and for fewer elements than `min_size` in its first array it is not called. Called with the
+arguments of the definition after `xp`, a kernel returns the result, or None for a case that it does
+not handle: then the definition runs, as it does as long as there is no kernel.
+
+The files in `kernels/` import a compiler, so they are imported only when an array is large enough.
+Before that, their decorators are read here as text, which takes a millisecond.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["KERNELS", "Row"]
+from numpy import ndarray
+
+__all__ = ["Slot", "as_ndarray", "attach", "declarations", "reference_only", "slot", "slot_of"]
+
+Maker = TypeVar("Maker", bound=Callable[[], Any])
+
+# A module, then what has the slot: `pooling.max_pool`, `numpy.ADD_AT`, `optim.Adam.fused_kernel`.
+DECORATOR = re.compile(
+    r"(?:[a-z_]\w*\.)*?((?:[A-Z]\w*\.)?\w+)"
+    r'\.kernel\("(\w+)"(?:, "(\w+)")?(?:, min_size=([\d_]+))?\)'
+)
 
 
-class Row(NamedTuple):
-    """One kernel: for fewer elements than `min_size` in its first array, it is not called."""
+class Declaration(NamedTuple):
+    """A kernel as its decorator declares it: the function `maker` of a file makes it."""
 
     file: str
+    maker: str
     min_size: int
 
 
-KERNELS: dict[str, Row] = {
-    "linear": Row("matmul", 1024),
-    "linear/input": Row("matmul", 4096),
-    "linear/weight": Row("matmul", 4096),
-    "matmul": Row("matmul", 4096),
-    "matmul/input": Row("matmul", 4096),
-    "matmul/other": Row("matmul", 4096),
-    "mm": Row("matmul", 4096),
-    "mm/input": Row("matmul", 4096),
-    "mm/mat2": Row("matmul", 4096),
-    "lstm_gates": Row("rnn_cell", 1024),
-    "lstm_gates/joint_vjp": Row("rnn_cell", 1024),
-    "gru_gates": Row("rnn_cell", 1024),
-    "gru_gates/joint_vjp": Row("rnn_cell", 1024),
-    "lstm_sequence": Row("rnn_sequence", 1024),
-    "lstm_sequence/joint_vjp": Row("rnn_sequence", 1024),
-    "gru_sequence": Row("rnn_sequence", 1024),
-    "gru_sequence/joint_vjp": Row("rnn_sequence", 1024),
-    "rnn_sequence": Row("rnn_sequence", 1024),
-    "rnn_sequence/joint_vjp": Row("rnn_sequence", 1024),
-    "conv2d": Row("conv", 256),
-    "conv2d/bias": Row("conv_gradients", 2048),
-    "conv_nd": Row("conv", 256),
-    "conv_nd/bias": Row("conv_gradients", 2048),
-    "conv_transpose_nd": Row("conv", 256),
-    "conv_weight_grad": Row("conv_gradients", 256),
-    "max_pool": Row("max_pool", 1024),
-    "max_pool/input": Row("max_pool", 256),
-    "max_pool_indices": Row("max_pool", 1024),
-    "avg_pool": Row("avg_pool", 1024),
-    "avg_pool_grad": Row("avg_pool", 256),
-    "bmm": Row("batched_matmul", 4096),
-    "attention_forward": Row("attention", 1024),
-    "attention_forward/joint_vjp": Row("attention", 1024),
-    "add": Row("arithmetic", 131_072),
-    "add/onto": Row("arithmetic", 131_072),
-    "sub": Row("arithmetic", 131_072),
-    "mul": Row("arithmetic", 131_072),
-    "mul/input": Row("arithmetic", 131_072),
-    "mul/other": Row("arithmetic", 131_072),
-    "div": Row("arithmetic", 131_072),
-    "div/input": Row("arithmetic", 131_072),
-    "exp": Row("activations", 2048),
-    "exp/input": Row("activations", 32_768),
-    "log": Row("activations", 2048),
-    "erf": Row("activations", 256),
-    "tanh": Row("activations", 1024),
-    "tanh/input": Row("activations", 4096),
-    "sigmoid": Row("activations", 1024),
-    "sigmoid/input": Row("activations", 4096),
-    "relu": Row("activations", 16_384),
-    "relu/input": Row("activations", 8192),
-    "silu_forward": Row("activations", 1024),
-    "silu_forward/input": Row("activations", 256),
-    "softplus": Row("activations", 256),
-    "softplus/input": Row("activations", 1024),
-    "gelu": Row("activations", 256),
-    "gelu/input": Row("activations", 256),
-    "leaky_relu_forward": Row("activations", 16_384),
-    "leaky_relu_forward/input": Row("activations", 16_384),
-    "elu_forward": Row("activations", 4096),
-    "elu_forward/input": Row("activations", 4096),
-    "hardtanh_forward": Row("activations", 16_384),
-    "hardtanh_forward/input": Row("activations", 16_384),
-    "softmax": Row("softmax", 256),
-    "softmax/input": Row("softmax", 1024),
-    "log_softmax": Row("softmax", 256),
-    "log_softmax/input": Row("softmax", 1024),
-    "native_layer_norm": Row("norms", 256),
-    "native_layer_norm/joint_vjp": Row("norms", 256),
-    "fused_rms_norm": Row("norms", 256),
-    "fused_rms_norm/joint_vjp": Row("norms", 256),
-    "native_group_norm": Row("norms", 256),
-    "native_group_norm/joint_vjp": Row("norms", 256),
-    "native_batch_norm": Row("norms", 256),
-    "native_batch_norm/joint_vjp": Row("norms", 256),
-    "sum": Row("reductions", 65_536),
-    "mean": Row("reductions", 65_536),
-    "var": Row("reductions", 16_384),
-    "amax": Row("reductions", 131_072),
-}
+@functools.cache
+def declarations(device: str = "cpu") -> dict[str, Declaration]:
+    """Return all kernels of a device, by what they replace: `gelu`, or `gelu/input` for a rule."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "kernels", device)
+    declared = {}
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".py"):
+            continue
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            chunks = file.read().split("\n@")
+        above: list[tuple[str, int]] = []  # decorators of one function, the first ones of several
+        for chunk in chunks[1:]:
+            decorator, _, rest = chunk.partition("\n")
+            if match := DECORATOR.fullmatch(decorator):
+                owner, _, rule, min_size = match.groups()
+                above.append((f"{owner}/{rule}" if rule else owner, int(min_size or 0)))
+            if above and rest.startswith("def "):
+                maker = rest[4 : rest.index("(")]
+                declared |= {key: Declaration(name[:-3], maker, size) for key, size in above}
+                above = []
+    return declared
+
+
+def attach(key: str, device: str, min_size: int = 0) -> Callable[[Maker], Maker]:
+    """Return the decorator that attaches a kernel's maker to the slot of this key.
+
+    Raises: TypeError: `declarations` has read something else.
+    """
+
+    def decorate(maker: Maker) -> Maker:
+        place = Declaration(maker.__module__.rpartition(".")[2], maker.__name__, min_size)
+        if declarations(device).get(key) != place:
+            raise TypeError(f"{key}: write @….kernel(…) in one line of its own above {place.maker}")
+        slot(key).maker = maker
+        maker.replaces = (*getattr(maker, "replaces", ()), key)  # type: ignore[attr-defined]
+        return maker
+
+    return decorate
+
+
+class Slot:
+    """The slot of one kernel. `run` is None until it is compiled, and in reference mode.
+
+    Attributes:
+        name: what it replaces: an op, a rule (`op/input`), or a slot's own name.
+        min_size: for fewer elements than this, a kernel is not worth its call.
+        file: the file in `edutorch/kernels/cpu/` that has it.
+        maker: the function that makes it, once that file has been imported.
+    """
+
+    __slots__ = ("_filled", "file", "maker", "min_size", "name", "requested", "run")
+
+    def __init__(self, name: str, min_size: int, file: str = "") -> None:
+        self.name, self.min_size, self.file = name, min_size, file
+        self.run: Callable[..., Any] | None = None
+        self.maker: Callable[[], Any] | None = None
+        self.requested = False
+        self._filled: Callable[..., Any] | None = None
+
+    def request(self) -> None:
+        """Request the kernel, which is compiled in the background; done at its first use."""
+        if not self.requested and not _references:
+            self.requested = True
+            request_kernel(self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Compute by the kernel. None: it is not ready, or does not handle the case."""
+        run = self.run
+        if run is None:
+            self.request()
+            run = self.run  # ready already, where the request waits for it
+        return None if run is None else run(*arguments)
+
+    def fill(self, kernel: Callable[..., Any]) -> None:
+        """Set the kernel."""
+        self._filled = kernel
+        if not _references:
+            self.run = kernel
+
+    def kernel(self, device: str, *, min_size: int = 0) -> Callable[[Maker], Maker]:
+        """Attach the kernel of this slot, as a decorator of its maker."""
+        return attach(self.name, device, min_size)
+
+
+def slot(key: str) -> Slot:
+    """Return the only slot of this key; it stays empty if no kernel is declared for it."""
+    existing = _slots.get(key)
+    if existing is None:
+        declared = declarations().get(key) or Declaration("", "", sys.maxsize)
+        existing = _slots.setdefault(key, Slot(key, declared.min_size, declared.file))
+    return existing
+
+
+def slot_of(key: str) -> Slot | None:
+    """Return the slot of an op or of a rule (`op/input`), or None if it has no kernel."""
+    return slot(key) if key in declarations() else None
+
+
+def as_ndarray(value: Any) -> Any:
+    """Return an array as `numpy.ndarray`, the class that numba supports: the memory is the same."""
+    return value.view(ndarray) if isinstance(value, ndarray) else value
+
+
+def slots() -> tuple[Slot, ...]:
+    """Return all slots that have been asked for."""
+    return tuple(_slots.values())
+
+
+@contextmanager
+def reference_only() -> Iterator[None]:
+    """Compute by definitions alone inside the block, in all threads.
+
+    No kernel runs, an op call takes its general path (`core/dispatch.py`), and backward is that of
+    the textbook (`core/autograd/reference.py`). So a breakpoint in a definition is hit.
+
+    >>> with backends.reference_only():
+    ...     ones(2).exp()
+    tensor([2.7183, 2.7183])
+    """
+    global _references
+    _references += 1
+    try:
+        if _references == 1:
+            switch(True)
+        yield
+    finally:
+        _references -= 1
+        if not _references:
+            switch(False)
+
+
+def is_reference_only() -> bool:
+    """Return True inside `reference_only()`."""
+    return _references > 0
+
+
+def switch(reference: bool) -> None:
+    """Take the kernels out of their slots, or put them back, and tell the ops."""
+    for slot in slots():
+        slot.run = None if reference else slot._filled
+    for function in on_switch:
+        function(reference)
+
+
+on_switch: list[Callable[[bool], None]] = []
+"""What else has a fast form: called with True at the beginning of reference mode, else False."""
+
+
+def no_kernels(slot: Slot) -> None:
+    """Make no kernel: `edutorch.kernels` replaces it by its own maker."""
+
+
+_slots: dict[str, Slot] = {}
+_references = 0
+request_kernel: Callable[[Slot], None] = no_kernels

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from .reference_mode import slot
+from .kernel_registry import slot
 
-ADD_AT = slot("scatter.add_at", min_size=4096)  # elements that are added
-UNIFORM = slot("random.uniform", min_size=16_384)
+ADD_AT = slot("ADD_AT")
+UNIFORM = slot("UNIFORM")
+ROW_STATISTICS = slot("ROW_STATISTICS")
 
 Array = Annotated[Any, "Array"]
 """An array of some backend. Rules and forwards are written for all of them, and an

@@ -11,17 +11,17 @@ import hashlib
 import importlib.util
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 from ..errors import warn
+from ..kernels.disk_cache import user_cache_folder
 from ..utils.background_compile import compiler
-from .kernel_codegen import KernelText
+from .kernel_layout import KernelText
 
-__all__ = ["Kernel", "is_available", "cache_folder", "kernel_for", "wait_for_all"]
+__all__ = ["Kernel", "is_available", "kernel_for", "wait_for_all"]
 
 HEAD = '''\
 """A kernel that edutorch.compile has written; see `print(compiled.code)`."""
@@ -36,9 +36,7 @@ from numpy import float32, float64, int64
 '''
 MODULES = {
     "exp": "vector_math", "log": "vector_math", "tanh": "vector_math", "erf": "vector_math",
-    "total": "row_reduce", "use_wide_vectors": "jit", "gelu": "scalar_functions",
-    "gelu_slope": "scalar_functions", "gelu_tanh": "scalar_functions",
-    "gelu_tanh_slope": "scalar_functions", "claim_range": "work_queue",
+    "total": "row_reduce", "use_wide_vectors": "jit", "claim_range": "work_queue",
 }  # fmt: skip
 BUILT_IN = {"inf", "nan", "math", "float32", "float64", "int64", "bool"}
 OPTIONS = 'cache=True, nogil=True, error_model="numpy"'
@@ -97,30 +95,14 @@ def is_available() -> bool:
 
 
 @functools.cache
-def cache_folder() -> Path:
-    """Return the cache folder: in EDUTORCH_CACHE, or in the user's cache."""
-    setting = os.environ.get("EDUTORCH_CACHE")
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = Path(setting or f"{home}/edutorch").expanduser()
-    folder /= "compiled"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise OSError("not writable")
-    except OSError:
-        folder = Path(tempfile.mkdtemp(prefix="edutorch-"))
-    return folder
-
-
-@functools.cache
 def toolchain_bytes() -> bytes:
     """Return what a compiled kernel depends on besides its own source, as bytes to hash."""
     import llvmlite
     import numba
 
-    from ..kernels.cpu import row_reduce, scalar_functions, select, vector_math, work_queue
+    from ..kernels.cpu import row_reduce, scalar_functions, vector_math, work_queue
 
-    files = (scalar_functions, work_queue, vector_math, select, row_reduce)
+    files = (scalar_functions, work_queue, vector_math, row_reduce)
     texts = [Path(str(file.__file__)).read_bytes() for file in files]
     return b"".join([numba.__version__.encode(), llvmlite.__version__.encode(), *texts])
 
@@ -129,7 +111,7 @@ def file_text(text: KernelText) -> str:
     """Return the complete source of a kernel's file."""
     imports: dict[str, list[str]] = {}
     for name in sorted(text.needs - BUILT_IN):
-        imports.setdefault(MODULES.get(name, "select"), []).append(name)
+        imports.setdefault(MODULES.get(name, "scalar_functions"), []).append(name)
     lines = [
         f"from edutorch.kernels.cpu.{module} import {', '.join(names)}\n"
         for module, names in sorted(imports.items())
@@ -144,7 +126,7 @@ def import_source(source: str) -> ModuleType:
         :24
     ]
     name = f"edutorch_kernel_{key}"
-    path = cache_folder() / f"{name}.py"
+    path = user_cache_folder("compiled") / f"{name}.py"
     if not path.exists():
         part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
         part.write_text(source, encoding="utf-8")

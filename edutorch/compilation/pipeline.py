@@ -1,4 +1,6 @@
-"""Compiles a graph to a function of arrays: straight-line Python, fused kernels, planned memory.
+"""From a captured graph to a function of arrays: passes, then a backend.
+
+The backend of this library makes straight-line Python of it, with fused kernels and planned memory:
 
     graph  →  program (lowering.py)  →  units (fusion.py)  →  buffers (memory_planning.py)  →  code
 
@@ -14,18 +16,29 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import blas, reference_mode
-from ..kernels.cpu.parallel import MIN_WORK_PER_THREAD, parallel_for
+from ..backends import blas, kernel_registry
+from ..core.tensor import Tensor, wrap
+from ..errors import EdutorchError, warn
+from ..fx import Graph, GraphModule, Node
+from ..fx.interpreter import run_on_arrays
+from ..fx.passes import standard
 from ..settings import are_deterministic_algorithms_enabled
 from . import kernel_cache
-from .explain import Explanation, explain_lowered
+from .explain import Explanation, Steps, Timing, explain_steps, instrument
 from .fusion import group_values
 from .lowering import build_program
 from .memory_planning import ALIGNMENT, plan_memory
 from .program_codegen import Fused, program_text
-from .timing import Timing, instrument
+from .xla import Xla
 
-__all__ = ["Lowered", "lower"]
+__all__ = ["BACKENDS", "BackendError", "Lowered", "graph_compiler", "lower"]
+
+Run = Callable[[list[Any]], list[Any]]
+"""A compiled graph: a function of arrays, and of numbers that change from call to call."""
+
+
+class BackendError(EdutorchError, RuntimeError):
+    """There is no such backend, mode or option."""
 
 
 class Lowered:
@@ -36,7 +49,7 @@ class Lowered:
         graph: the graph that it was compiled from.
     """
 
-    def __init__(self, graph: Any, wait: bool = False, fuse: bool = True) -> None:
+    def __init__(self, graph: Graph, wait: bool = False, fuse: bool = True) -> None:
         self.graph, self._fuse = graph, fuse
         self.program = build_program(graph)
         self.units, self.reasons = group_values(self.program, fuse)
@@ -99,6 +112,9 @@ class Lowered:
         run = kernel.run
         if run is None:
             return
+        # numba, which takes a second to import, is loaded by now: it has compiled the kernel.
+        from ..kernels.cpu.parallel import MIN_WORK_PER_THREAD, parallel_for
+
         work = fused.text.work
         if work >= 2 * MIN_WORK_PER_THREAD and fused.text.count > 1:
 
@@ -132,7 +148,9 @@ class Lowered:
 
     def explain(self) -> Explanation:
         """Explain what was fused, what was not and why, and what that saves."""
-        return explain_lowered(self)
+        return explain_steps(
+            Steps(self.program, self.units, self.plan, self.fused, self._kernels, self.reasons)
+        )
 
     @contextmanager
     def timed(self, title: str = "run") -> Iterator[Timing]:
@@ -148,7 +166,7 @@ class Lowered:
         return f"<lowered: {len(self.units)} steps, {len(self.fused)} of them fused kernels>"
 
 
-def lower(graph: Any, wait: bool | None = None, fuse: bool | None = None) -> Lowered:
+def lower(graph: Graph, wait: bool | None = None, fuse: bool | None = None) -> Lowered:
     """Generate the code of a graph.
 
     Args:
@@ -169,7 +187,105 @@ def lower(graph: Any, wait: bool | None = None, fuse: bool | None = None) -> Low
     """
     mode = os.environ.get("EDUTORCH_KERNELS", "beside")
     if fuse is None:
-        fuse = mode != "off" and kernel_cache.is_available() and not reference_mode.is_active()
+        fuse = (
+            mode != "off"
+            and kernel_cache.is_available()
+            and not kernel_registry.is_reference_only()
+        )
     if wait is None:
         wait = mode == "wait" or are_deterministic_algorithms_enabled()
     return Lowered(graph, wait, fuse)
+
+
+# Backends by name ------------------------------------------------------------------------------
+
+
+def edutorch_backend(graph: Graph) -> Run:
+    """Generate kernels and straight-line code; if that fails, warn, and run op by op."""
+    try:
+        return lower(graph)
+    except Exception as error:  # noqa: BLE001  (the graph is right, only slower)
+        warn(f"compile: no code can be generated ({type(error).__name__}: {error}); ops run singly")
+        return run_on_arrays(graph)
+
+
+BACKENDS: dict[str, Callable[[Graph], Run]] = {
+    "edutorch": edutorch_backend,
+    "inductor": edutorch_backend,
+    "eager": run_on_arrays,
+    "aot_eager": run_on_arrays,
+    "jax": Xla,
+}
+"""The backends by name: each turns a graph into a function of arrays."""
+
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def graph_compiler(settings: dict[str, Any]) -> Callable[[Graph], Run]:
+    """Return the function that compiles a captured graph to a function of arrays.
+
+    Raises: BackendError: the backend or the mode is unknown.
+    """
+    backend, mode = settings.get("backend", "inductor"), settings.get("mode")
+    if mode is not None and settings.get("options") is not None:
+        raise BackendError(
+            "compile",
+            "Either mode or options can be specified, but both can't be specified at the same time",
+        )
+    if mode not in MODES:
+        known = ", ".join(str(mode) for mode in MODES[1:])
+        raise BackendError("compile", f"Unrecognized mode={mode}, should be one of: {known}")
+    if isinstance(backend, str):
+        if backend not in BACKENDS:
+            raise BackendError(
+                "compile", f"Invalid backend: {backend!r}",
+                hint=f"the backends are {', '.join(BACKENDS)}; or give a function of "
+                "(graph_module, example_inputs)",
+            )  # fmt: skip
+        return lambda graph: BACKENDS[backend](standard(graph))
+    if not callable(backend):
+        raise BackendError(
+            "compile", f"`backend` must be a name or a function, got {type(backend).__name__}"
+        )
+    return lambda graph: compile_by_user_backend(backend, standard(graph))
+
+
+class CapturedModule(GraphModule):
+    """A captured graph as a module: its inputs and outputs are tensors, its ops see arrays."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the graph op by op, as it is now."""
+        arrays = [
+            argument._array if isinstance(argument, Tensor) else argument for argument in args
+        ]
+        return tuple(
+            wrap(result) if hasattr(result, "dtype") else result
+            for result in run_on_arrays(self.graph)(arrays)
+        )
+
+
+def compile_by_user_backend(backend: Callable[..., Any], graph: Graph) -> Run:
+    """Compile by the user's backend: `backend(graph_module, example_inputs)`."""
+    module = CapturedModule({}, graph)
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    examples = [example_input(node) for node in inputs]
+    compiled = backend(module, examples)
+    if not callable(compiled):
+        raise BackendError(
+            "compile", f"the backend returned a {type(compiled).__name__}, not a function"
+        )
+
+    def run(arrays: list[Any]) -> list[Any]:
+        inputs_ = [wrap(array) if hasattr(array, "dtype") else array for array in arrays]
+        results = compiled(*inputs_)
+        results = results if isinstance(results, tuple | list) else (results,)
+        return [result._array if isinstance(result, Tensor) else result for result in results]
+
+    return run
+
+
+def example_input(node: Node) -> Any:
+    """Return an example of an input: zeros of its shape and dtype."""
+    if node.meta.get("number"):
+        return 0.0
+    return wrap(np.zeros(node.meta["shape"], node.meta["dtype"]))

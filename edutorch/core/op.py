@@ -30,8 +30,8 @@ from typing import Any, Protocol
 import numpy
 
 from .. import dtypes, modes
-from ..backends import reference_mode
-from ..backends.reference_mode import Slot, as_ndarray, slot_of
+from ..backends import kernel_registry
+from ..backends.kernel_registry import Slot, as_ndarray, attach, slot_of
 from ..errors import running_function
 from .autograd import graph, versions
 from .autograd.multi_output import MultiViewNode, wrap_views
@@ -247,6 +247,15 @@ class Op:
         self._defer_build()
         return self.function
 
+    def kernel(self, device: str, rule: str = "", *, min_size: int) -> Callable[..., Any]:
+        """Attach a kernel that replaces the forward, or a rule, as a decorator of its maker.
+
+        Args:
+            rule: the input whose rule it replaces, or "joint_vjp".
+            min_size: for fewer elements in the first array, the definition is as fast.
+        """
+        return attach(f"{self.name}/{rule}" if rule else self.name, device, min_size)
+
     @property
     def title(self) -> str:
         """The name of the public function that is running, for errors."""
@@ -364,7 +373,7 @@ class Op:
         # The same code finds another `apply` among its globals: no wrapper has to be called.
         self.operator.__globals__.update(scope, apply=apply_operator)
         self.call_paths = {False: scope[self.name]}
-        self.choose_path(reference_mode.is_active())
+        self.choose_path(kernel_registry.is_reference_only())
 
     def choose_path(self, reference: bool) -> None:
         """Give the op's functions their call path: the fast one, or the general one alone."""
@@ -395,7 +404,7 @@ class Op:
 
     def _add_metadata(self, function: Any) -> Any:
         function.__name__ = function.__qualname__ = self.name
-        function.op, function.vjp = self, self.vjp
+        function.op, function.vjp, function.kernel = self, self.vjp, self.kernel
         function.__doc__ = self.doc
         function.__module__ = self.forward.__module__
         function.__wrapped__ = self.forward  # so that `??op` shows the block
@@ -486,7 +495,7 @@ def choose_paths(reference: bool) -> None:
             op.choose_path(reference)
 
 
-reference_mode.on_switch.append(choose_paths)
+kernel_registry.on_switch.append(choose_paths)
 
 
 def register(op: Op) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from ..backends import blas, reference_mode
-from ..backends.kernel_registry import KERNELS
-from ..backends.reference_mode import Slot, slot_of, slots
+from ..backends import blas, kernel_registry
+from ..backends.kernel_registry import Slot, declarations, slot
 from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
 from ..utils.background_compile import compiler
@@ -69,21 +67,14 @@ def make_or_warn(slot: Slot) -> None:
 
 def make(slot: Slot) -> None:
     """Make the kernel of a slot and fill the slot with it."""
-    try:
-        slot.fill(kernel_maker(slot)())
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-        config: Any = import_module("numba").config
-        # No cache folder is writable: this process uses a temporary one.
-        config.CACHE_DIR = tempfile.mkdtemp(prefix="edutorch-kernels-")
-        slot.fill(kernel_maker(slot)())
+    slot.fill(kernel_maker(slot)())
 
 
 def kernel_maker(slot: Slot) -> Callable[[], Any]:
     """Return the function that makes the kernel of a slot."""
-    file, name = slot.name.split(".")
-    return getattr(import_module(f".cpu.{file}", __name__), name)
+    import_module(f".cpu.{slot.file}", __name__)  # its decorators set the makers
+    assert slot.maker is not None, slot.name
+    return slot.maker
 
 
 def first_line(error: BaseException) -> str:
@@ -116,22 +107,19 @@ def warm_up(*, compile: bool = True) -> Iterator[KernelStatus]:
     from numba.core.event import install_listener
 
     prepare_runtime()
-    for key in KERNELS:
-        slot_of(key)  # also of ops that have not run yet
-    import_module("..optim", __name__)
-    import_module("..nn", __name__)
-    for slot in slots():
-        slot.requested = True
+    for key in declarations():
+        place = slot(key)
+        place.requested = True
         start, listener, detail = time.perf_counter(), compilation_listener(compile), ""
         try:
             with install_listener("numba:compile", listener):
-                make(slot)
+                make(place)
             state = "compiled" if listener.seen else "loaded"
         except CompilationForbidden:
-            slot.requested, state = False, "not compiled"
+            place.requested, state = False, "not compiled"
         except Exception as error:  # noqa: BLE001 (it is reported; the next one may do)
             state, detail = "failed", first_line(error)
-        yield KernelStatus(slot.name, state, time.perf_counter() - start, detail)
+        yield KernelStatus(key, state, time.perf_counter() - start, detail)
 
 
 class CompilationForbidden(Exception):
@@ -156,4 +144,4 @@ def compilation_listener(allowed: bool) -> Any:
     return CompilationListener()
 
 
-reference_mode.maker = request_kernel
+kernel_registry.request_kernel = request_kernel

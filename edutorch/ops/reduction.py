@@ -12,8 +12,8 @@ from typing import Any
 from numpy import isnan, ndarray
 
 from .. import dtypes
+from ..backends.kernel_registry import slot
 from ..backends.numpy import Array, Namespace
-from ..backends.reference_mode import slot
 from ..core.fast.lazy_gradients import OneHotGradient
 from ..core.op import op, reduction
 from ..core.precision import LONG, add_up
@@ -241,7 +241,7 @@ def count_nonzero(xp: Namespace, input: Array, dim: Dims = None) -> Array:
 # Softmax -------------------------------------------------------------------------------------
 
 
-LOG_SOFTMAX_KERNEL = slot("softmax.log_softmax_spots", min_size=256)
+LOG_SOFTMAX_KERNEL = slot("LOG_SOFTMAX_KERNEL")
 
 
 @op(promotion="float", dtypes="f", out=True)

@@ -54,7 +54,7 @@ class Adadelta(DifferentiableOptimizer):
     tensor(0.9968, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel("adadelta", settings, square_avg=None, acc_delta=None)
+    fused_kernel = FusedKernel(settings, square_avg=None, acc_delta=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9,

@@ -54,7 +54,7 @@ class Adagrad(DifferentiableOptimizer):
     tensor(0.9000, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel("adagrad", settings, sum=None)
+    fused_kernel = FusedKernel(settings, sum=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0,

@@ -60,7 +60,7 @@ class Adam(FastDifferentiableOptimizer):
     """
 
     fused_kernel = FusedKernel(
-        "adam", settings, exp_avg=None, exp_avg_sq=None, max_exp_avg_sq="amsgrad",
+        settings, exp_avg=None, exp_avg_sq=None, max_exp_avg_sq="amsgrad",
     )  # fmt: skip
 
     def __init__(

@@ -54,7 +54,7 @@ class Adamax(DifferentiableOptimizer):
     tensor(0.9000, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel("adamax", settings, exp_avg=None, exp_inf=None)
+    fused_kernel = FusedKernel(settings, exp_avg=None, exp_inf=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,

@@ -15,8 +15,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..backends.kernel_registry import slot
 from ..backends.numpy import Array
-from ..backends.reference_mode import slot
 from ..core.source_location import CodeLocation
 from ..core.tensor import Tensor
 
@@ -29,14 +29,13 @@ SMALL_GRADIENT_SIZE = 4096
 """Gradients with fewer elements on average are concatenated into one array."""
 
 TABLE_COLUMNS = 5
-STEP_COUNT = slot("optimizers.step_count", min_size=0)
+STEP_COUNT = slot("STEP_COUNT")
 
 
 class FusedKernel:
     """The fused kernel of an optimizer, with its pointer tables.
 
     Args:
-        name: the name of its maker in `kernels/cpu/optimizers.py`.
         settings: (group, step number, state of each parameter) → the scalars for the kernel;
             None if this step cannot be fused.
         counted: whether the optimizer counts its steps.
@@ -45,12 +44,18 @@ class FusedKernel:
     """
 
     def __init__(
-        self, name: str, settings: Callable[..., tuple[float, ...] | None], *,
-        counted: bool = True, **columns: str | None,
+        self, settings: Callable[..., tuple[float, ...] | None], *, counted: bool = True,
+        **columns: str | None,
     ) -> None:  # fmt: skip
-        self.slot = slot(f"optimizers.{name}", MIN_FUSED_SIZE)
         self.settings, self.counted, self.columns = settings, counted, columns
         self.tables: WeakKeyDictionary[Any, dict[Any, PointerTable]] = WeakKeyDictionary()
+
+    def __set_name__(self, optimizer: type, attribute: str) -> None:
+        self.slot = slot(f"{optimizer.__name__}.{attribute}")
+
+    def kernel(self, device: str) -> Callable[..., Any]:
+        """Attach the kernel that makes a whole step: `@optim.Adam.fused_kernel.kernel("cpu")`."""
+        return self.slot.kernel(device)
 
     def step(
         self,

@@ -76,7 +76,7 @@ class NAdam(DifferentiableOptimizer):
     tensor(0.8944, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel("nadam", settings, exp_avg=None, exp_avg_sq=None)
+    fused_kernel = FusedKernel(settings, exp_avg=None, exp_avg_sq=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,

@@ -82,7 +82,7 @@ class RAdam(DifferentiableOptimizer):
     tensor(0.8000, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel("radam", settings, exp_avg=None, exp_avg_sq=None)
+    fused_kernel = FusedKernel(settings, exp_avg=None, exp_avg_sq=None)
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,

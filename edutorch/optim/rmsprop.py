@@ -61,7 +61,7 @@ class RMSprop(DifferentiableOptimizer):
     """
 
     fused_kernel = FusedKernel(
-        "rmsprop", settings, square_avg=None, momentum_buffer="momentum", grad_avg="centered",
+        settings, square_avg=None, momentum_buffer="momentum", grad_avg="centered",
     )  # fmt: skip
 
     def __init__(

@@ -47,7 +47,7 @@ class SGD(FastDifferentiableOptimizer):
     tensor(0.8000, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel("sgd", settings, counted=False, momentum_buffer="momentum")
+    fused_kernel = FusedKernel(settings, counted=False, momentum_buffer="momentum")
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0,

@@ -12,7 +12,7 @@ import pytest
 
 import edutorch
 from edutorch.backends import reference_only
-from edutorch.backends.reference_mode import is_active
+from edutorch.backends.kernel_registry import is_reference_only
 from edutorch.core.autograd.reference import ReferenceEngine
 from edutorch.core.op import Op
 from edutorch.core.tensor import Tensor
@@ -124,14 +124,14 @@ def test_what_runs_is_the_definition():
 
     x = edutorch.ones(2, requires_grad=True)
     with reference_only():
-        assert is_active()
+        assert is_reference_only()
         (x * x).sum().backward()  # the call paths are there now
         sys.setprofile(note)
         try:
             (x * x).sum().backward()
         finally:
             sys.setprofile(None)
-    assert not is_active()
+    assert not is_reference_only()
     assert ("mul", "arithmetic.py") in called
     assert ("apply", "dispatch.py") in called and ("run", "reference.py") in called
     assert ("run", "engine.py") not in called

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from edutorch.backends.reference_mode import slots
+from edutorch.backends.kernel_registry import slots
 
 
 @pytest.fixture(autouse=True)

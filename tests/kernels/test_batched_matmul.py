@@ -10,8 +10,8 @@ pytest.importorskip("numba")
 import edutorch
 from edutorch.backends import CPU, reference_only
 from edutorch.backends.blas import blas
-from edutorch.backends.reference_mode import slot_of
-from edutorch.kernels.cpu.batched_matmul import batched
+from edutorch.backends.kernel_registry import slot_of
+from edutorch.kernels.cpu.matmul import batched
 
 pytestmark = pytest.mark.skipif(blas() is None, reason="NumPy's BLAS cannot be called")
 SIZE = st.one_of(st.integers(1, 9), st.sampled_from([24, 67]))

@@ -9,11 +9,11 @@ pytest.importorskip("numba")
 
 import edutorch
 from edutorch.backends import reference_only
-from edutorch.backends.reference_mode import slot_of
+from edutorch.backends.kernel_registry import slot_of
 from edutorch.errors import ShapeError
 from edutorch.kernels import make
 from edutorch.kernels.cpu import conv, conv_gradients
-from edutorch.kernels.cpu.conv_indexing import plan_convolution
+from edutorch.kernels.cpu.conv_common import plan_convolution
 from edutorch.nn.functional.conv import (
     conv2d,
     conv_nd,

@@ -9,12 +9,10 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
 import edutorch as torch
 from edutorch.backends import reference_only
-from edutorch.backends.kernel_registry import KERNELS
-from edutorch.backends.reference_mode import slot_of
+from edutorch.backends.kernel_registry import declarations, slot_of
 from edutorch.core.registry import REGISTRY
 from edutorch.kernels import make
-from edutorch.kernels.cpu import activations, norms, reductions, softmax
-from edutorch.kernels.cpu import select as rows
+from edutorch.kernels.cpu import elementwise, norms, reductions, scalar_functions, softmax
 from edutorch.nn import functional as F
 
 SETTINGS = {
@@ -34,7 +32,7 @@ def kernel(module, name):
     """Make a kernel that takes small arrays as well, which with AVX-512 are left to NumPy."""
     if name not in _made:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(activations, "skip_small_inputs", lambda least, run: run)
+            patch.setattr(elementwise, "skip_small_inputs", lambda least, run: run)
             _made[name] = getattr(module, name)()
     return _made[name]
 
@@ -57,15 +55,15 @@ def close(result, expected, dtype, digits=16):
 
 def curve(name, x, *others):
     dtype = x.dtype
-    y = kernel(activations, name)(x, *others)
+    y = kernel(elementwise, name)(x, *others)
     wide = x.astype(np.float64)
     with np.errstate(all="ignore"):
         close(y, np.asarray(REGISTRY[name].forward(np, wide, *others)), dtype)
-    if "input" not in REGISTRY[name].rules or not hasattr(activations, f"{name}_input"):
+    if "input" not in REGISTRY[name].rules or not hasattr(elementwise, f"{name}_input"):
         return
     g = array(x.shape, dtype, 1)
     saved = y if name in BY_RESULT else x
-    slope = kernel(activations, f"{name}_input")(g, saved, *others)
+    slope = kernel(elementwise, f"{name}_input")(g, saved, *others)
     rule = REGISTRY[name].rules["input"].function
     close(slope, np.asarray(rule(g.astype(float), saved.astype(float), *others)), dtype)
 
@@ -90,29 +88,29 @@ def test_what_is_not_finite_is_as_in_the_definition(name):
     with np.errstate(all="ignore"):
         expected = REGISTRY[name].forward(np, x, *others)
         np.testing.assert_allclose(
-            kernel(activations, name)(x, *others), expected, rtol=1e-5, atol=1e-37
+            kernel(elementwise, name)(x, *others), expected, rtol=1e-5, atol=1e-37
         )
 
 
 def test_limits_that_are_infinite():
     x, g = np.array([-3, 0, 3], np.float32), np.array([1, np.inf, 2], np.float32)
     limits = -np.inf, 1.0
-    np.testing.assert_array_equal(kernel(activations, "hardtanh_forward")(x, *limits), [-3, 0, 1])
+    np.testing.assert_array_equal(kernel(elementwise, "hardtanh_forward")(x, *limits), [-3, 0, 1])
     np.testing.assert_array_equal(
-        kernel(activations, "hardtanh_forward_input")(g, x, *limits), [1, g[1], 0]
+        kernel(elementwise, "hardtanh_forward_input")(g, x, *limits), [1, g[1], 0]
     )
 
 
 def test_a_case_that_is_not_its_own_is_left_to_the_definition():
-    run, slope = kernel(activations, "gelu"), kernel(activations, "gelu_input")
+    run, slope = kernel(elementwise, "gelu"), kernel(elementwise, "gelu_input")
     x = array((6, 8), np.float32)
     assert run(x.T, "none") is None
     assert run(x.astype(np.float16), "none") is None
     assert run(x, "sigmoid") is None
     assert slope(x.astype(np.float64), x, "none") is None
     assert slope(x[:1], x, "none") is None
-    assert kernel(activations, "softplus")(x, 2.0, 20.0) is None
-    assert kernel(activations, "softplus")(x, 1.0, 3.0) is None
+    assert kernel(elementwise, "softplus")(x, 2.0, 20.0) is None
+    assert kernel(elementwise, "softplus")(x, 1.0, 3.0) is None
     assert kernel(softmax, "softmax")(x, 2, None) is None
     assert kernel(norms, "native_layer_norm")(x, x[0, :7], None, 1, 1e-5) is None
 
@@ -120,7 +118,7 @@ def test_a_case_that_is_not_its_own_is_left_to_the_definition():
 def test_a_gradient_that_is_one_number_for_all():
     x = array((6, 8), np.float32)
     g = np.broadcast_to(np.float32(0.5), x.shape)
-    slope = kernel(activations, "gelu_input")
+    slope = kernel(elementwise, "gelu_input")
     np.testing.assert_array_equal(slope(g, x, "none"), slope(g.copy(), x, "none"))
 
 
@@ -264,7 +262,7 @@ def with_tuple(name, x, *settings):
 def test_extremes_of_a_row_read_it_only(name, exact, monkeypatch):
     """In Python: what `compile` puts into its kernels are the same lines."""
     for choice in ("maximum", "minimum"):
-        monkeypatch.setattr(rows, choice, getattr(rows, choice).py_func)
+        monkeypatch.setattr(scalar_functions, choice, getattr(scalar_functions, choice).py_func)
     for size in (1, 2, 63, 64, 127, 128, 129, 200, 256):
         row = array((size,), np.float32)
         for at in {0, size // 2, size - 1}:
@@ -272,7 +270,9 @@ def test_extremes_of_a_row_read_it_only(name, exact, monkeypatch):
             marked[at] = np.nan
             for values in (row, marked, -abs(row), abs(row)):
                 before = values.copy()
-                np.testing.assert_equal(getattr(rows, name).py_func(values), exact(values))
+                np.testing.assert_equal(
+                    getattr(scalar_functions, name).py_func(values), exact(values)
+                )
                 np.testing.assert_array_equal(values, before)
 
 
@@ -357,8 +357,8 @@ def learned():
 
 
 def test_in_use_forward_and_backward_are_those_of_the_definitions():
-    for key, row in KERNELS.items():
-        if row.file in ("activations", "softmax", "norms", "reductions"):
+    for key, row in declarations().items():
+        if row.file in ("elementwise", "softmax", "norms", "reductions"):
             place = slot_of(key)
             if place.run is None:
                 make(place)

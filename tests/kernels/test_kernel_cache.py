@@ -1,7 +1,9 @@
 """How kernels are made, kept on the disk, and done without."""
 
+import inspect
 import os
 import queue
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,22 +12,36 @@ import pytest
 
 import edutorch
 from edutorch import kernels
-from edutorch.backends import blas, reference_mode
-from edutorch.backends.kernel_registry import KERNELS
-from edutorch.backends.reference_mode import slot_of
+from edutorch.backends import blas, kernel_registry
+from edutorch.backends.kernel_registry import declarations, slot_of
+from edutorch.core.registry import REGISTRY
+from edutorch.kernels import disk_cache
 from tests.trials import tried
 
 numba = pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
 
-@tried("key", KERNELS)
-def test_each_row_of_the_table_names_a_maker(key):
-    assert callable(kernels.kernel_maker(slot_of(key)))
+@tried("key", declarations())
+def test_each_kernel_is_found_from_its_definition_and_back(key):
+    """The decorators as they are read, without importing a compiler, and as they are run."""
+    place = slot_of(key)
+    assert callable(kernels.kernel_maker(place))
+    assert key in place.maker.replaces
+    name, _, rule = key.partition("/")
+    if name in REGISTRY:
+        op = REGISTRY[name]
+        assert (op.rule_slots[rule] if rule else op.slot) is place
+        assert inspect.getmodule(place.maker).__name__ == f"edutorch.kernels.cpu.{place.file}"
 
 
-def run(program, **environment):
+def test_a_decorator_that_is_not_read_is_refused():
+    with pytest.raises(TypeError, match="in one line"):
+        edutorch.relu.kernel("cpu", min_size=1)(lambda: None)
+
+
+def run(program, cwd=None, **environment):
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True,
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=cwd,
         env={**os.environ, **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -34,7 +50,7 @@ def run(program, **environment):
 
 STEP = """
 import edutorch, time
-from edutorch.backends.reference_mode import slots
+from edutorch.backends.kernel_registry import slots
 w = edutorch.zeros(10_000, requires_grad=True)
 w.grad = edutorch.ones(10_000)
 edutorch.optim.Adam([w]).step()
@@ -47,19 +63,37 @@ print(*sorted(each.name for each in wanted if each.run))
 """
 
 
-def test_nobody_waits_for_the_compiler_and_a_second_process_compiles_nothing(tmp_path):
-    """The first one writes files; the second one may not compile, and has all of them."""
-    names = run(STEP, EDUTORCH_KERNELS="beside", NUMBA_CACHE_DIR=str(tmp_path))
-    assert names == ["False", "False", "optimizers.adam", "optimizers.step_count"]
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A copy of the package in which nothing may be written."""
+    folder = tmp_path_factory.mktemp("installed")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(edutorch.__file__).parent, folder / "edutorch", ignore=ignored)
+    paths = sorted(folder.rglob("*"))
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    yield folder
+    for path in paths:
+        path.chmod(0o755)
+
+
+def test_nobody_waits_for_the_compiler_and_a_second_process_compiles_nothing(tmp_path, installed):
+    """The first one writes files, all in the cache; the second one may not compile, and has all."""
+    package = sorted(installed.rglob("*"))
+    settings = {"EDUTORCH_CACHE": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    names = run(STEP, cwd=installed, EDUTORCH_KERNELS="beside", **settings)
+    assert names == ["False", "False", "Adam.fused_kernel", "STEP_COUNT"]
     states = """
 from edutorch import kernels
 states = {each.name: each.state for each in kernels.warm_up(compile=False)}
-print(states["optimizers.adam"], states["optimizers.step_count"], states["optimizers.radam"])
+print(states["Adam.fused_kernel"], states["STEP_COUNT"], states["RAdam.fused_kernel"])
 """
     files = sorted(tmp_path.rglob("*"))
     assert any(file.suffix == ".nbc" for file in files)
-    assert run(states, NUMBA_CACHE_DIR=str(tmp_path)) == ["loaded", "loaded", "not", "compiled"]
+    # This process runs the package itself: the same source has the same kernels wherever it is.
+    assert run(states, **settings) == ["loaded", "loaded", "not", "compiled"]
     assert sorted(tmp_path.rglob("*")) == files
+    assert sorted(installed.rglob("*")) == package
 
 
 @pytest.mark.slow
@@ -71,46 +105,63 @@ def test_every_kernel_is_found_on_the_disk_by_the_next_process():
     state_of = dict(
         word.split("=", 1) for word in run(states.format("compile=False")) if "=" in word
     )
-    assert len(state_of) > len(KERNELS)
+    assert state_of.keys() == declarations().keys()
     assert {name: state for name, state in state_of.items() if state != "loaded"} == {}
 
 
-CACHED = """
-import sys
-sys.path.insert(0, {folder!r})
-import kernel
-print(*kernel.double.stats.cache_path.split())
-"""
+def test_the_cache_is_where_the_system_has_them_and_can_be_moved(monkeypatch):
+    for name in ("EDUTORCH_CACHE", "NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LOCALAPPDATA", "/local")
+    folders = {"linux": "~/.cache", "darwin": "~/Library/Caches", "win32": "/local"}
+    for platform, folder in folders.items():
+        monkeypatch.setattr(sys, "platform", platform)
+        assert disk_cache.default_cache() == f"{folder}/edutorch"
+        monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
+        assert disk_cache.default_cache() == "/xdg/edutorch"
+        monkeypatch.delenv("XDG_CACHE_HOME")
 
 
-def test_an_installation_that_cannot_be_written_keeps_kernels_in_the_users_cache(tmp_path):
-    folder, home = tmp_path / "installed", tmp_path / "home"
-    folder.mkdir()
-    (folder / "kernel.py").write_text(
-        "from numba import njit\n@njit('int64(int64)', cache=True)\ndef double(x): return 2 * x\n"
-    )
-    (folder / "__pycache__").write_text("a file, where a folder should be: for root, too")
-    (path,) = run(
-        CACHED.format(folder=str(folder)), HOME=str(home), XDG_CACHE_HOME=str(home),
-        PYTHONDONTWRITEBYTECODE="1", NUMBA_CACHE_DIR="",
-    )  # fmt: skip
-    assert home in Path(path).parents or sys.platform != "linux"
-    assert any(path.suffix == ".nbc" for path in home.rglob("*"))
+def test_a_cache_that_cannot_be_written_is_a_temporary_one(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setenv("EDUTORCH_CACHE", str(tmp_path / "file" / "cache"))
+    folder = disk_cache.user_cache_folder.__wrapped__("kernels")
+    assert folder.is_dir()
+    disk_cache.remove_own_folder(folder, os.getpid() + 1)  # a forked process ends
+    assert folder.is_dir()
+    disk_cache.remove_own_folder(folder, os.getpid())
+    assert not folder.exists()
 
 
-def test_where_nothing_can_be_kept_a_kernel_is_made_all_the_same(monkeypatch):
-    made, before = [], numba.config.CACHE_DIR
+def test_what_a_kernel_imports_belongs_to_its_stamp(tmp_path, monkeypatch):
+    def stamp():
+        disk_cache.source_stamp.cache_clear()
+        return disk_cache.source_stamp(str(tmp_path / "kernel.py"))
 
-    def maker():
-        if before == numba.config.CACHE_DIR:
-            raise RuntimeError("cannot cache function 'step': no locator available for file")
-        return made.append
+    (tmp_path / "kernel.py").write_text("from .inner import f\n")
+    (tmp_path / "inner.py").write_text("from . import deep\n")
+    (tmp_path / "deep.py").write_text("")
+    (tmp_path / "other.py").write_text("")
+    first = stamp()
+    (tmp_path / "other.py").write_text("x = 1\n")
+    assert stamp() == first
+    (tmp_path / "deep.py").write_text("x = 1\n")
+    assert stamp() != first
+    disk_cache.source_stamp.cache_clear()
 
-    monkeypatch.setattr(numba.config, "CACHE_DIR", before)
-    monkeypatch.setattr(kernels, "kernel_maker", lambda slot: maker)
-    slot = reference_mode.Slot("some.kernel", min_size=0)
-    kernels.make(slot)
-    assert slot.run == made.append
+
+def test_old_versions_of_a_kernel_are_deleted(tmp_path, monkeypatch):
+    monkeypatch.setattr(disk_cache, "user_cache_folder", lambda name: tmp_path)
+    for version in range(6):
+        (tmp_path / f"matmul-{version}").mkdir()
+        os.utime(tmp_path / f"matmul-{version}", (version, version))
+    (tmp_path / "norms-0").mkdir()
+    file = str(Path(kernels.__file__).parent / "cpu" / "matmul.py")
+    locator = disk_cache.KernelCacheLocator.from_function(lambda: None, file)
+    locator.ensure_cache_path()
+    names = {path.name for path in tmp_path.iterdir()} - {Path(locator.get_cache_path()).name}
+    assert names == {"norms-0", "matmul-3", "matmul-4", "matmul-5"}
+    assert disk_cache.KernelCacheLocator.from_function(lambda: None, __file__) is None
 
 
 @pytest.mark.parametrize(("wish", "is_deterministic", "made"), [
@@ -125,7 +176,7 @@ def test_who_waits_for_a_kernel(monkeypatch, wish, is_deterministic, made):
     monkeypatch.setattr(kernels.compiler, "submit", lambda job: told.append("beside"))
     edutorch.use_deterministic_algorithms(is_deterministic)
     try:
-        kernels.request_kernel(reference_mode.Slot("some.kernel", min_size=0))
+        kernels.request_kernel(kernel_registry.Slot("some.kernel", min_size=0))
     finally:
         edutorch.use_deterministic_algorithms(False)
     assert told[-1] == made
@@ -135,7 +186,7 @@ def test_without_numba_no_kernel_is_made(monkeypatch):
     monkeypatch.setattr(kernels, "is_available", lambda: False)
     monkeypatch.setattr(kernels, "make_or_warn", pytest.fail)
     monkeypatch.setenv("EDUTORCH_KERNELS", "wait")
-    kernels.request_kernel(reference_mode.Slot("some.kernel", min_size=0))
+    kernels.request_kernel(kernel_registry.Slot("some.kernel", min_size=0))
     assert list(kernels.warm_up()) == []
 
 
@@ -149,7 +200,7 @@ def test_an_error_of_the_compiler_is_told_and_the_next_kernel_is_made(monkeypatc
 
     monkeypatch.setattr(kernels, "kernel_maker", maker_of)
     monkeypatch.setattr(kernels, "warn", told.put)
-    broken, good = (reference_mode.Slot(name, min_size=0) for name in ("some.broken", "some.good"))
+    broken, good = (kernel_registry.Slot(name, min_size=0) for name in ("some.broken", "some.good"))
     kernels.compiler.submit(lambda: kernels.make_or_warn(broken))
     kernels.compiler.submit(lambda: kernels.make_or_warn(good))
     assert told.get(timeout=60) == (
@@ -188,7 +239,7 @@ def test_a_process_that_is_forked_while_the_compiler_works_does_without(monkeypa
     program = """
 import os, threading, edutorch
 from edutorch import kernels
-from edutorch.backends import reference_mode
+from edutorch.backends import kernel_registry
 begun, ended = threading.Event(), threading.Event()
 def maker_of(slot):
     def maker():
@@ -197,7 +248,7 @@ def maker_of(slot):
         return print
     return maker
 kernels.kernel_maker = maker_of
-slow, other = (reference_mode.Slot(name, 0) for name in ("some.slow", "some.other"))
+slow, other = (kernel_registry.Slot(name, 0) for name in ("some.slow", "some.other"))
 slow.request()
 begun.wait(60)
 child = os.fork()

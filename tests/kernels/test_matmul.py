@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import edutorch
 from edutorch.backends import reference_only
 from edutorch.backends.blas import blas
-from edutorch.backends.reference_mode import slot_of
+from edutorch.backends.kernel_registry import slot_of
 from edutorch.nn.functional import linear
 
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")

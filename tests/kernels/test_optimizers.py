@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import edutorch
 from edutorch import kernels, optim
 from edutorch.backends import reference_only
-from edutorch.backends.reference_mode import slots
+from edutorch.backends.kernel_registry import slots
 
 pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 from edutorch.kernels.cpu import optimizers, parallel

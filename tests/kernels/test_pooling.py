@@ -9,9 +9,9 @@ pytest.importorskip("numba")
 
 import edutorch
 from edutorch.backends import reference_only
-from edutorch.backends.reference_mode import slot_of
+from edutorch.backends.kernel_registry import slot_of
 from edutorch.kernels import make
-from edutorch.kernels.cpu import avg_pool, max_pool
+from edutorch.kernels.cpu import pooling
 from edutorch.nn.functional import pooling as definitions
 
 TYPES = st.sampled_from([np.float32, np.float64])
@@ -21,11 +21,11 @@ KEYS = ("max_pool", "max_pool/input", "max_pool_indices", "avg_pool", "avg_pool_
 @pytest.fixture(scope="module")
 def kernels():
     return {
-        "max_pool": max_pool.max_pool(),
-        "max_pool_input": max_pool.max_pool_input(),
-        "max_pool_indices": max_pool.max_pool_indices(),
-        "avg_pool": avg_pool.avg_pool(),
-        "avg_pool_grad": avg_pool.avg_pool_grad(),
+        "max_pool": pooling.max_pool(),
+        "max_pool_input": pooling.max_pool_input(),
+        "max_pool_indices": pooling.max_pool_indices(),
+        "avg_pool": pooling.avg_pool(),
+        "avg_pool_grad": pooling.avg_pool_grad(),
     }
 
 

@@ -5,15 +5,15 @@ import pytest
 
 pytest.importorskip("numba")
 
-from edutorch.kernels.cpu.tensor_stats import row_statistics_kernel
-from edutorch.viz.live.packed_values import numpy_row_statistics as by_numpy
-from edutorch.viz.live.packed_values import row_statistics, scaled_norm
+from edutorch.kernels.cpu.reductions import tensor_statistics
+from edutorch.viz.live.messages import numpy_row_statistics as by_numpy
+from edutorch.viz.live.messages import row_statistics, scaled_norm
 from edutorch.viz.tensors.summaries import summarize
 
 
 @pytest.fixture(scope="module")
 def kernel():
-    return row_statistics_kernel()
+    return tensor_statistics()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -11,7 +11,7 @@ pytest.importorskip("numba", reason="needs numba: the extra `fast`")
 
 import edutorch
 from edutorch import nn
-from edutorch.backends.reference_mode import slots
+from edutorch.backends.kernel_registry import slots
 from edutorch.kernels.cpu.blas import gemm_address
 from edutorch.nn import functional as F
 from tests.kernels.test_parallel import LAYERS, sequence

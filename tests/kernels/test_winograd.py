@@ -9,14 +9,14 @@ pytest.importorskip("numba")
 
 import edutorch
 from edutorch.backends import reference_only
-from edutorch.kernels.cpu import conv, conv_gradients, winograd, winograd_gradients
+from edutorch.kernels.cpu import conv, conv_gradients, winograd
 from edutorch.kernels.cpu.winograd import FILTER, IMAGE, OUTPUT, is_worthwhile, make_tiling
 from edutorch.nn.functional.conv import conv2d, conv_transpose_nd, conv_weight_grad
 
 
 @pytest.fixture(scope="module")
 def used_winograd():
-    return winograd.winograd_convolution(), winograd_gradients.winograd_weight_gradient()
+    return winograd.winograd_convolution(), winograd.winograd_weight_gradient()
 
 
 def definition(op, *arguments):
@@ -130,7 +130,7 @@ def used(monkeypatch):
     monkeypatch.setattr(
         conv_gradients,
         "winograd_weight_gradient",
-        counted(winograd_gradients.winograd_weight_gradient),
+        counted(winograd.winograd_weight_gradient),
     )
     return answers
 

@@ -20,7 +20,7 @@ from typing import Any
 from weakref import ref
 
 from ... import dtypes
-from ...backends import reference_mode
+from ...backends import kernel_registry
 from ...errors import GradientError
 from ...events import (
     BackwardEnded,
@@ -364,7 +364,7 @@ def describe(value: Any) -> str:
 
 def engine_class() -> type[Engine]:
     """Return the engine that runs: this one, or that of the textbook under `reference_only()`."""
-    if not reference_mode.is_active():
+    if not kernel_registry.is_reference_only():
         return Engine
     from .reference import ReferenceEngine
 

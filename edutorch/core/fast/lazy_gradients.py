@@ -12,7 +12,7 @@ from weakref import ref
 
 import numpy
 
-from ...backends.reference_mode import known_slot
+from ...backends.kernel_registry import slot
 from ..precision import LONG, add_up, widen
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class OneHotGradient:
 LAZY = {DeferredMatmulGradient, OneHotGradient}
 """The classes of lazy gradients, which have to become arrays in the end."""
 
-ADD, ADD_ONTO, SUM = known_slot("add"), known_slot("add/onto"), known_slot("sum")
+ADD, ADD_ONTO, SUM = slot("add"), slot("ADD_ONTO"), slot("sum")
 
 SUM_KERNEL_MIN_SIZE = 180_000
 """From so many elements on, the kernel of `sum` is used for a sum over the first axes."""

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...nn.functional.dot_product_attention import memory_order
-from .batched_matmul import INT64, INT64_1D, has_contiguous_rows
+from ...nn.functional import attention
+from ...nn.functional.attention import memory_order
 from .blas import gemm_address
 from .gemm_microkernel import TILES_ARE_FASTER, matmul_into, workspace_for
-from .jit import ARRAY_1D, compile_kernel, use_wide_vectors
-from .matmul import PRODUCTS_PER_ELEMENT
+from .jit import ARRAY_1D, INT64, INT64_1D, compile_kernel, use_wide_vectors
+from .matmul import PRODUCTS_PER_ELEMENT, has_contiguous_rows
 from .parallel import parallel_for
 from .row_reduce import dot, max_or_any, total
 from .vector_math import CONTRACTED, exp_nonpositive
@@ -200,6 +200,7 @@ def run_kernel(kernel: Any, passes: int, scale: float, is_causal: bool, arrays: 
     )  # fmt: skip
 
 
+@attention.attention_forward.kernel("cpu", min_size=1024)
 def attention_forward() -> Callable[..., Any]:
     """Make `attend`: softmax(scale · q kᵀ) v."""
     kernel = compile_kernel(forward, INT64, ARRAY_1D, *[INT64_1D] * 5)
@@ -217,6 +218,7 @@ def attention_forward() -> Callable[..., Any]:
     return run
 
 
+@attention.attention_forward.kernel("cpu", "joint_vjp", min_size=1024)
 def attention_forward_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `attend`: the gradients of query, key and value."""
     kernel = compile_kernel(backward, INT64, ARRAY_1D, *[INT64_1D] * 8)

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from ...nn import functional
+from ...nn.functional import conv
 from ...nn.functional.conv import check_groups, resolve_window
 from ...settings import get_num_threads
 from .conv_common import (
@@ -29,19 +31,21 @@ from .conv_common import (
     SIZE,
     SIZES,
     TAPS_PER_STEP,
+    Plan,
     aligned_array,
     aligned_zeros,
     are_float_arrays,
     block_width,
     compile_kernel,
     copy_into_frame,
+    plan_convolution,
+    plan_transposed_convolution,
     product,
     readonly_array,
     to_channels_last,
     transpose_block,
 )
 from .conv_direct import StripConvolution, prefers_strips
-from .conv_indexing import Plan, plan_convolution, plan_transposed_convolution
 from .implicit_gemm import MAX_TILE_VECTORS, TILE_ROWS, copy, vector_lanes
 from .parallel import parallel_for
 from .winograd import is_worthwhile, winograd_convolution
@@ -281,16 +285,19 @@ def convolution_kernel(name: str) -> Callable[..., Any]:
     return run
 
 
+@functional.conv2d.kernel("cpu", min_size=256)
 def conv2d() -> Callable[..., Any]:
     """Make the forward of `conv2d`."""
     return convolution_kernel("conv2d")
 
 
+@conv.conv_nd.kernel("cpu", min_size=256)
 def conv_nd() -> Callable[..., Any]:
     """Make the forward of `conv_nd`: sequences, images and volumes."""
     return convolution_kernel("")
 
 
+@conv.conv_transpose_nd.kernel("cpu", min_size=256)
 def conv_transpose_nd() -> Callable[..., Any]:
     """Make the transposed convolution, which is also the input's gradient of a convolution.
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
 
+from ...nn.functional.conv import resolve_window
+from ...nn.functional.sliding_window import Counts, Pads, output_shape
 from .implicit_gemm import (
     MAX_TILE_VECTORS,
+    TILE_ROWS,
     copy,
     copy_vector,
     product_1,
@@ -23,9 +28,10 @@ from .parallel import parallel_for
 from .work_queue import claim_range
 
 __all__ = [
-    "PRODUCTS_PER_ELEMENT", "INDEX_LIST", "SIZE", "SIZES", "TAPS_PER_STEP", "are_float_arrays",
-    "channels_last_kernel", "aligned_zeros", "compile_kernel", "product", "copy_into_frame",
-    "readonly_array", "aligned_array", "transpose_block", "block_width", "to_channels_last",
+    "Frame", "INDEX_LIST", "PRODUCTS_PER_ELEMENT", "Plan", "SIZE", "SIZES", "TAPS_PER_STEP",
+    "aligned_array", "aligned_zeros", "are_float_arrays", "block_width", "channels_last_kernel",
+    "compile_kernel", "copy_into_frame", "plan_convolution", "plan_transposed_convolution",
+    "product", "readonly_array", "to_channels_last", "transpose_block",
 ]  # fmt: skip
 
 FLOAT_TYPES = (types.float32, types.float64)
@@ -178,3 +184,241 @@ def to_channels_last(x: np.ndarray, spare: int = 0) -> np.ndarray:
         work=x.size,
     )  # fmt: skip
     return y
+
+
+POSITIONS_PER_TILE = 96
+"""About so many positions are computed with each part of the filters while it is in the cache."""
+
+
+class Frame(NamedTuple):
+    """The geometry of padded images (c d h w).
+
+    Attributes:
+        sizes: c, d, h, w of an image; 1 for missing axes.
+        outer: d, h, w with the padding.
+        before: the padding before the image along d, h, w.
+        unpadded: whether there is no padding at all.
+    """
+
+    sizes: tuple[int, int, int, int]
+    outer: tuple[int, int, int]
+    before: tuple[int, int, int]
+    unpadded: bool
+
+    @property
+    def plane(self) -> int:
+        """The number of elements of a padded channel."""
+        return math.prod(self.outer)
+
+
+class Plan(NamedTuple):
+    """The index lists of one convolution.
+
+    Attributes:
+        frame: the geometry of the images that are read.
+        images: the number of images in a group; `starts` covers all of them.
+        out_size: the number of output positions of an image.
+        starts: where in the frame each window starts, and the last one TILE_ROWS more times.
+        offsets: the offset of each tap of each channel from there, likewise.
+        taps: the number of taps of all channels.
+        run_length: so many output positions are consecutive, then there is a gap.
+        targets: the index of each output position in a channel of the result.
+        tile, tiles: the positions computed together, and the number of tiles of a group of images.
+        weights: the index of each tap in the filters, for the first output channel.
+    """
+
+    frame: Frame
+    images: int
+    out_size: int
+    starts: np.ndarray
+    offsets: np.ndarray
+    taps: int
+    run_length: int
+    targets: np.ndarray
+    tile: int
+    tiles: int
+    weights: np.ndarray
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the output positions are consecutive in the result."""
+        return self.out_size < 2 or bool(self.targets[-1] - self.targets[0] == self.out_size - 1)
+
+    @property
+    def length(self) -> int:
+        """The distance from the first window of an image to the last one, inclusive."""
+        return int(self.starts[self.out_size - 1] - self.starts[0]) + 1
+
+
+def frame_of(shape: Counts, pads: Pads) -> Frame:
+    """Return the frame of images (n, c, …) with padding."""
+    missing_axes = 5 - len(shape)
+    sizes = (1,) * missing_axes + shape[2:]
+    pads = ((0, 0),) * missing_axes + tuple(pads)
+    outer = tuple(a + n + b for n, (a, b) in zip(sizes, pads, strict=True))
+    before = tuple(a for a, _ in pads)
+    return Frame((shape[1], *sizes), outer, before, outer == sizes)  # type: ignore[arg-type]
+
+
+def outer_sum(*axes: Any) -> np.ndarray:
+    """Return all sums of one element of each list, the last list running fastest."""
+    total = np.zeros(1, np.int64)
+    for axis in axes:
+        total = (total[:, None] + np.asarray(axis, np.int64)).reshape(-1)
+    return total
+
+
+def make_plan(
+    n: int, frame: Frame, starts: np.ndarray, taps: np.ndarray, channels: int, targets: np.ndarray,
+    weights: np.ndarray,
+) -> Plan:  # fmt: skip
+    """Put a plan together.
+
+    Args:
+        starts, taps: for one image and one channel.
+        channels: the number of channels that are summed.
+    """
+    out_size = len(starts)
+    images = images_per_group(n, out_size)
+    if n % images:  # the last group is incomplete: its missing images still need memory
+        frame = frame._replace(unpadded=False)
+    tiles = max(1, round(images * out_size / POSITIONS_PER_TILE))
+    tile = -(-images * out_size // tiles)
+    positions = outer_sum(np.arange(images) * (frame.sizes[0] * frame.plane), starts)
+    offsets = outer_sum(np.arange(channels) * frame.plane, taps)
+    return Plan(
+        frame, images, out_size, pad_with_last(positions), pad_with_last(offsets), len(offsets),
+        count_consecutive(starts), targets, -(-tile // TILE_ROWS) * TILE_ROWS, tiles, weights,
+    )  # fmt: skip
+
+
+def images_per_group(n: int, out_size: int) -> int:
+    """Return how many of n images have about `POSITIONS_PER_TILE` positions; a divisor, if any."""
+    ideal = POSITIONS_PER_TILE / out_size
+    candidates = range(max(1, round(ideal * 0.7)), round(ideal * 1.4) + 1)
+    divisors = [count for count in candidates if n % count == 0]
+    return min(
+        divisors,
+        key=lambda count: (abs(count - ideal), -count),
+        default=max(1, min(n, round(ideal))),
+    )
+
+
+def count_consecutive(positions: np.ndarray) -> int:
+    """Return how many positions, from the first one on, are consecutive."""
+    gaps = np.flatnonzero(np.diff(positions) != 1)
+    return int(gaps[0]) + 1 if len(gaps) else len(positions)
+
+
+def pad_with_last(positions: np.ndarray) -> np.ndarray:
+    """Repeat the last position: sums are taken for TILE_ROWS at once."""
+    return np.append(positions, np.repeat(positions[-1:], TILE_ROWS))
+
+
+@functools.lru_cache(maxsize=256)
+def plan_convolution(
+    op: str, shape: Counts, filters: Counts, stride: Any, padding: Any, dilation: Any
+) -> tuple[Plan, Counts]:
+    """Return the plan of a convolution, and the output's size along each axis."""
+    kernel, stride, pads, dilation = resolve_window(filters, stride, padding, dilation)
+    count = output_shape(op, shape, kernel, stride, pads, dilation)
+    frame = frame_of(shape, pads)
+    steps = contiguous_strides(frame.outer)[-len(kernel) :]
+    axes = zip(count, stride, steps, strict=True)
+    starts = outer_sum(*(np.arange(c) * (s * step) for c, s, step in axes))
+    axes = zip(kernel, dilation, steps, strict=True)
+    taps = outer_sum(*(np.arange(k) * (d * step) for k, d, step in axes))
+    targets, weights = np.arange(len(starts)), np.arange(filters[1] * len(taps))
+    return make_plan(shape[0], frame, starts, taps, filters[1], targets, weights), count
+
+
+def contiguous_strides(sizes: Counts) -> list[int]:
+    """Return the strides of a contiguous array, in elements."""
+    return [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+
+
+class Phase(NamedTuple):
+    """Along one axis, all positions of the result that are reached by the same taps.
+
+    With a stride of 2, even positions are reached by even taps and odd ones by odd taps.
+    """
+
+    targets: np.ndarray
+    starts: np.ndarray
+    taps: np.ndarray
+    offsets: np.ndarray
+
+
+def split_into_phases(
+    count: int, size: int, kernel: int, stride: int, before: int, dilation: int
+) -> tuple[list[Phase], tuple[int, int]]:
+    """Return the phases of one axis, and the padding that the input needs for them.
+
+    Position u of the result (u + before with its padding) is reached from position t of the input
+    by tap i where u + before = stride · t + dilation · i.
+    """
+    phases = []
+    for remainder in range(stride):
+        targets = np.arange(before, before + size)
+        targets = targets[targets % stride == remainder]
+        taps = np.arange(kernel)
+        taps = taps[taps * dilation % stride == remainder]
+        if len(targets):
+            offsets = -(taps * dilation // stride)
+            phases.append(Phase(targets - before, targets // stride, taps, offsets))
+    bounds = [
+        (p.starts[0] + p.offsets.min(), p.starts[-1] + p.offsets.max())
+        for p in phases
+        if len(p.taps)
+    ]
+    left = max([0, *(-int(low) for low, _ in bounds)])
+    return phases, (left, max([0, *(int(high) - count + 1 for _, high in bounds)]))
+
+
+@functools.lru_cache(maxsize=256)
+def plan_transposed_convolution(
+    shape: Counts, filters: Counts, size: Counts, stride: Counts, pads: Pads, dilation: Counts,
+    groups: int,
+) -> tuple[list[Plan], bool]:  # fmt: skip
+    """Return the plans of a transposed convolution, one for each phase.
+
+    The filters, (o, c, …), have to be in channels-last layout.
+
+    Returns: the plans, and whether they reach every position.
+    """
+    kernel, count = filters[2:], shape[2:]
+    before = tuple(a for a, _ in pads)
+    axes = [
+        split_into_phases(*axis)
+        for axis in zip(count, size, kernel, stride, before, dilation, strict=True)
+    ]
+    frame = frame_of(shape, tuple(border for _, border in axes))
+    steps, size_strides, kernel_strides = (
+        contiguous_strides(frame.outer)[3 - len(kernel) :],
+        contiguous_strides(size),
+        contiguous_strides(kernel),
+    )
+    left_offsets = [border[0] * step for (_, border), step in zip(axes, steps, strict=True)]
+    channels = shape[1] // groups
+    plans, covers_all = [], True
+    for phases in itertools.product(*(phases for phases, _ in axes)):
+        if not all(len(phase.taps) for phase in phases):
+            covers_all = False
+            continue
+        starts = outer_sum(*(p.starts * step for p, step in zip(phases, steps, strict=True))) + sum(
+            left_offsets
+        )
+        offsets = outer_sum(*(p.offsets * step for p, step in zip(phases, steps, strict=True)))
+        targets = outer_sum(
+            *(p.targets * size_stride for p, size_stride in zip(phases, size_strides, strict=True))
+        )
+        taps = outer_sum(
+            *(
+                p.taps * kernel_stride
+                for p, kernel_stride in zip(phases, kernel_strides, strict=True)
+            )
+        )
+        channel_size = math.prod(kernel) * filters[1]
+        weights = outer_sum(np.arange(channels) * channel_size, taps * filters[1])
+        plans.append(make_plan(shape[0], frame, starts, offsets, channels, targets, weights))
+    return plans, covers_all

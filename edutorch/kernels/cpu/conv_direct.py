@@ -19,13 +19,14 @@ from .conv_common import (
     SIZE,
     SIZES,
     TAPS_PER_STEP,
+    Plan,
     aligned_array,
     aligned_zeros,
     compile_kernel,
     copy_into_frame,
+    pad_with_last,
     readonly_array,
 )
-from .conv_indexing import Plan, pad_with_last
 from .implicit_gemm import (
     MAX_TILE_VECTORS,
     TILE_ROWS,

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from ...nn import functional
+from ...nn.functional import conv
 from . import jit
 from .conv_common import (
     INDEX_LIST,
@@ -23,26 +25,26 @@ from .conv_common import (
     SIZE,
     SIZES,
     TAPS_PER_STEP,
+    Plan,
     aligned_array,
     aligned_zeros,
     are_float_arrays,
     block_width,
     compile_kernel,
     copy_into_frame,
+    plan_convolution,
     product,
     readonly_array,
     transpose_block,
 )  # fmt: skip
 from .conv_direct import DotGradient, prefers_dots
-from .conv_indexing import Plan, plan_convolution
 from .implicit_gemm import TILE_ROWS, vector_lanes
 from .parallel import count_parts, parallel_for
 from .row_reduce import total
-from .winograd import is_worthwhile
-from .winograd_gradients import winograd_weight_gradient
+from .winograd import is_worthwhile, winograd_weight_gradient
 from .work_queue import claim_range
 
-__all__ = ["conv2d_bias", "conv_nd_bias", "conv_weight_grad"]
+__all__ = ["conv2d_bias", "conv_weight_grad"]
 
 POSITIONS_PER_BLOCK = 512
 """So many positions of the output's gradient are transposed at a time."""
@@ -179,6 +181,7 @@ class WeightGradient:
         )  # fmt: skip
 
 
+@conv.conv_weight_grad.kernel("cpu", min_size=256)
 def conv_weight_grad() -> Callable[..., Any]:
     """Make the gradient of a convolution's filters."""
     sum_weight_gradients, dots, winograd = (
@@ -233,6 +236,8 @@ def sum_channels(start, stop, g, n, out_size, y):
         y[channel] = sum
 
 
+@functional.conv2d.kernel("cpu", "bias", min_size=2048)
+@conv.conv_nd.kernel("cpu", "bias", min_size=2048)
 def conv2d_bias() -> Callable[..., Any]:
     """Make the gradient of a convolution's bias, the sum over all positions."""
     kernel = compile_kernel(sum_channels, lambda number: types.void(
@@ -249,6 +254,3 @@ def conv2d_bias() -> Callable[..., Any]:
         return y
 
     return run
-
-
-conv_nd_bias = conv2d_bias

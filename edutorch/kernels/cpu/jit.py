@@ -12,7 +12,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 __all__ = [
-    "ARRAY_3D", "FLOAT64_2D", "BOOL", "SCALAR", "ARRAY_1D", "ARRAY_2D", "INT64",
+    "ARRAY_1D", "ARRAY_2D", "ARRAY_3D", "BOOL", "FLOAT64_2D", "INT64", "INT64_1D", "SCALAR",
     "are_contiguous_floats", "compile_kernel", "contiguous_gradient", "contiguous_rows",
     "split_at_axis", "use_wide_vectors",
 ]  # fmt: skip
@@ -129,3 +129,8 @@ def split_at_axis(shape: tuple[int, ...], dim: int) -> tuple[int, int, int]:
     """Return the number of elements before an axis, along it and after it."""
     dim %= len(shape)
     return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+
+
+def INT64_1D(dtype: Any) -> Any:
+    """A contiguous array of int64, whatever the dtype of the others."""
+    return types.int64[::1]

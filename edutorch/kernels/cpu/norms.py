@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from . import batch_norm_2d
+from ...nn.functional import normalization
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
@@ -233,7 +233,7 @@ MAX_GROUPS = 64
 """The largest number of groups of rows with sums of their own."""
 
 MIN_CHANNEL_SIZE = 8
-"""Channels of fewer elements per sample are left to the definition (but see `batch_norm_2d.py`)."""
+"""With fewer elements per sample, a channel is left to the definition, or `batch_norm_columns`."""
 
 
 def parameter_rows(input: Any, weight: Any, bias: Any, size: int) -> list[np.ndarray] | None:
@@ -308,24 +308,28 @@ def run_layer_norm_backward(
     return select_gradients(grad_input, weight, bias, *(sum_.sum(0) for sum_ in sums))
 
 
+@normalization.native_layer_norm.kernel("cpu", min_size=256)
 def native_layer_norm() -> Run:
     """Make the forward of layer norm."""
     layer_norm_kernel()
     return run_layer_norm
 
 
+@normalization.native_layer_norm.kernel("cpu", "joint_vjp", min_size=256)
 def native_layer_norm_joint_vjp() -> Run:
     """Make the gradients of layer norm."""
     layer_norm_backward_kernel()
     return run_layer_norm_backward
 
 
+@normalization.fused_rms_norm.kernel("cpu", min_size=256)
 def fused_rms_norm() -> Run:
     """Make the forward of RMS norm."""
     layer_norm_kernel()
     return lambda input, weight, axes, eps: run_layer_norm(input, weight, None, axes, eps, False)
 
 
+@normalization.fused_rms_norm.kernel("cpu", "joint_vjp", min_size=256)
 def fused_rms_norm_joint_vjp() -> Run:
     """Make the gradients of RMS norm."""
     layer_norm_backward_kernel()
@@ -337,6 +341,7 @@ def fused_rms_norm_joint_vjp() -> Run:
     return run
 
 
+@normalization.native_group_norm.kernel("cpu", min_size=256)
 def native_group_norm() -> Run:
     """Make the forward of group norm."""
     kernel = compile_kernel(group_norm, ARRAY_2D, ARRAY_1D, ARRAY_1D, INT64, SCALAR, ARRAY_2D)
@@ -359,6 +364,7 @@ def native_group_norm() -> Run:
     return run
 
 
+@normalization.native_group_norm.kernel("cpu", "joint_vjp", min_size=256)
 def native_group_norm_joint_vjp() -> Run:
     """Make the gradients of group norm."""
     kernel = compile_kernel(
@@ -391,13 +397,14 @@ def native_group_norm_joint_vjp() -> Run:
     return run
 
 
+@normalization.native_batch_norm.kernel("cpu", min_size=256)
 def native_batch_norm() -> Run:
     """Make the forward of batch norm."""
     kernel = compile_kernel(
         batch_norm, ARRAY_3D, ARRAY_1D, ARRAY_1D, SCALAR, ARRAY_3D, ARRAY_1D, ARRAY_1D
     )
     by_columns = compile_kernel(
-        batch_norm_2d.batch_norm, ARRAY_2D, ARRAY_1D, ARRAY_1D, SCALAR, ARRAY_2D, ARRAY_1D, ARRAY_1D
+        batch_norm_columns, ARRAY_2D, ARRAY_1D, ARRAY_1D, SCALAR, ARRAY_2D, ARRAY_1D, ARRAY_1D
     )
 
     def run(input: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, ...] | None:
@@ -415,7 +422,7 @@ def native_batch_norm() -> Run:
         shape = (n, c) if size == 1 else (n, c, size)
         arrays = input.reshape(shape), *weight_and_bias, eps, y.reshape(shape), *moments
         if size == 1:
-            parallel_for(by_columns, -(-c // batch_norm_2d.COLUMN_BAND), *arrays, work=y.size)
+            parallel_for(by_columns, -(-c // COLUMN_BAND), *arrays, work=y.size)
         else:
             parallel_for(kernel, c, *arrays, work=y.size)
         return y, *moments
@@ -423,13 +430,14 @@ def native_batch_norm() -> Run:
     return run
 
 
+@normalization.native_batch_norm.kernel("cpu", "joint_vjp", min_size=256)
 def native_batch_norm_joint_vjp() -> Run:
     """Make the gradients of batch norm."""
     kernel = compile_kernel(
         batch_norm_backward, ARRAY_3D, ARRAY_3D, ARRAY_1D, SCALAR, ARRAY_3D, ARRAY_1D, ARRAY_1D
     )
     by_columns = compile_kernel(
-        batch_norm_2d.batch_norm_backward, *[ARRAY_2D] * 2, ARRAY_1D, SCALAR, ARRAY_2D, ARRAY_1D,
+        batch_norm_columns_backward, *[ARRAY_2D] * 2, ARRAY_1D, SCALAR, ARRAY_2D, ARRAY_1D,
         ARRAY_1D,
     )  # fmt: skip
 
@@ -450,11 +458,86 @@ def native_batch_norm_joint_vjp() -> Run:
         gradient, x, to = (array.reshape(shape) for array in (g, input, grad_input))
         arrays = gradient, x, weight_and_bias[0], eps, to, *sums
         if size == 1:
-            parallel_for(
-                by_columns, -(-c // batch_norm_2d.COLUMN_BAND), *arrays, work=3 * input.size
-            )
+            parallel_for(by_columns, -(-c // COLUMN_BAND), *arrays, work=3 * input.size)
         else:
             parallel_for(kernel, c, *arrays, work=3 * input.size)
         return select_gradients(grad_input, weight, bias, *sums)
 
     return run
+
+
+COLUMN_BAND = 128
+"""The number of columns processed together."""
+
+
+@njit(forceinline=True)
+def column_moments(x, at, mean, variance):
+    """Write mean and variance of as many columns as `mean` has elements, from `at` on."""
+    n, size = x.shape[0], mean.size
+    sums = np.zeros(size)
+    for r in range(n):
+        row = x[r, at : at + size]
+        for i in range(size):
+            sums[i] += row[i]
+    for i in range(size):
+        mean[i], sums[i] = sums[i] / n, 0
+    for r in range(n):
+        row = x[r, at : at + size]
+        for i in range(size):
+            sums[i] += (row[i] - mean[i]) * (row[i] - mean[i])
+    for i in range(size):
+        variance[i] = sums[i] / n
+
+
+def batch_norm_columns(start, stop, x, weight, bias, eps, y, means, variances):
+    """y = (x - mean) / √(variance + ε) · weight + bias of each column; the range counts bands."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    n, c = x.shape
+    factor = np.empty(COLUMN_BAND, x.dtype)
+    for index in range(start, stop):
+        at = np.int64(index) * COLUMN_BAND
+        end = min(at + COLUMN_BAND, c)
+        mean, variance, shift = means[at:end], variances[at:end], bias[at:end]
+        column_moments(x, at, mean, variance)
+        for i in range(end - at):
+            factor[i] = weight[at + i] / math.sqrt(variance[i] + eps)
+        for r in range(n):
+            row, out = x[r, at:end], y[r, at:end]
+            for i in range(row.size):
+                out[i] = (row[i] - mean[i]) * factor[i] + shift[i]
+
+
+def batch_norm_columns_backward(start, stop, g, x, weight, eps, grad_input, grad_weight, grad_bias):
+    """Compute the gradients of each column."""
+    start, stop = claim_range(start, stop)
+    use_wide_vectors()
+    n, c = x.shape
+    means, scales = np.empty(COLUMN_BAND, x.dtype), np.empty(COLUMN_BAND, x.dtype)
+    gradient_sums, product_sums = np.empty(COLUMN_BAND), np.empty(COLUMN_BAND)
+    mean_gradient, slope = np.empty(COLUMN_BAND, x.dtype), np.empty(COLUMN_BAND, x.dtype)
+    for index in range(start, stop):
+        at = np.int64(index) * COLUMN_BAND
+        end = min(at + COLUMN_BAND, c)
+        column_moments(x, at, means[: end - at], scales[: end - at])
+        for i in range(end - at):
+            scales[i] = 1 / math.sqrt(scales[i] + eps)
+            gradient_sums[i] = product_sums[i] = 0
+        for r in range(n):
+            row, gradient = x[r, at:end], g[r, at:end]
+            for i in range(row.size):
+                gradient_sums[i] += gradient[i]
+                product_sums[i] += gradient[i] * (row[i] - means[i])
+        for i in range(end - at):
+            grad_weight[at + i], grad_bias[at + i] = product_sums[i] * scales[i], gradient_sums[i]
+            mean_gradient[i], slope[i] = (
+                gradient_sums[i] / n,
+                product_sums[i] * scales[i] * scales[i] / n,
+            )
+            scales[i] *= weight[at + i]
+        for r in range(n):
+            row, gradient, out = x[r, at:end], g[r, at:end], grad_input[r, at:end]
+            for i in range(row.size):
+                out[i] = (gradient[i] - mean_gradient[i] - (row[i] - means[i]) * slope[i]) * scales[
+                    i
+                ]

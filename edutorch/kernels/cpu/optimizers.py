@@ -17,14 +17,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import carray, njit, types
+from numba.extending import intrinsic
 
+from ... import optim
+from ...optim import fused
 from .parallel import parallel_for
-from .pointer_table import elements_of, step_counter, tensor_of
 from .work_queue import claim_range
 
 __all__ = [
-    "adadelta", "adagrad", "adam", "adamax", "nadam", "radam", "rmsprop", "sgd", "step_count",
+    "adadelta", "adagrad", "adam", "adamax", "elements_of", "nadam", "radam", "rmsprop", "sgd",
+    "step_count", "step_counter", "tensor_of",
 ]  # fmt: skip
 
 
@@ -60,11 +63,13 @@ def tensor_slices(tensor, start, stop, ends, table, settings):
     )  # fmt: skip
 
 
+@fused.STEP_COUNT.kernel("cpu")
 def step_count() -> Any:
     """Make the kernel that increments the step counts of all parameters."""
     return step_counter()
 
 
+@optim.Adam.fused_kernel.kernel("cpu")
 def adam() -> Callable[..., None]:
     """Make the step of `optim.Adam` and `optim.AdamW`."""
 
@@ -94,6 +99,7 @@ def adam() -> Callable[..., None]:
     return compile_step(step)
 
 
+@optim.SGD.fused_kernel.kernel("cpu")
 def sgd() -> Callable[..., None]:
     """Make the step of `optim.SGD`; with a momentum from its second step on."""
 
@@ -117,6 +123,7 @@ def sgd() -> Callable[..., None]:
     return compile_step(step)
 
 
+@optim.RMSprop.fused_kernel.kernel("cpu")
 def rmsprop() -> Callable[..., None]:
     """Make the step of `optim.RMSprop`."""
 
@@ -150,6 +157,7 @@ def rmsprop() -> Callable[..., None]:
     return compile_step(step)
 
 
+@optim.Adagrad.fused_kernel.kernel("cpu")
 def adagrad() -> Callable[..., None]:
     """Make the step of `optim.Adagrad`."""
 
@@ -171,6 +179,7 @@ def adagrad() -> Callable[..., None]:
     return compile_step(step)
 
 
+@optim.NAdam.fused_kernel.kernel("cpu")
 def nadam() -> Callable[..., None]:
     """Make the step of `optim.NAdam`."""
 
@@ -197,6 +206,7 @@ def nadam() -> Callable[..., None]:
     return compile_step(step)
 
 
+@optim.RAdam.fused_kernel.kernel("cpu")
 def radam() -> Callable[..., None]:
     """Make the step of `optim.RAdam`."""
 
@@ -224,6 +234,7 @@ def radam() -> Callable[..., None]:
     return compile_step(step)
 
 
+@optim.Adadelta.fused_kernel.kernel("cpu")
 def adadelta() -> Callable[..., None]:
     """Make the step of `optim.Adadelta`."""
 
@@ -245,6 +256,7 @@ def adadelta() -> Callable[..., None]:
     return compile_step(step)
 
 
+@optim.Adamax.fused_kernel.kernel("cpu")
 def adamax() -> Callable[..., None]:
     """Make the step of `optim.Adamax`."""
 
@@ -268,3 +280,54 @@ def adamax() -> Callable[..., None]:
             tensor += 1
 
     return compile_step(step)
+
+
+def pointer_type(typing, address, like):
+    """Type `pointer`: an address cast to a pointer to elements of an array's dtype."""
+
+    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(
+            arguments[0], context.get_value_type(signature.return_type.dtype).as_pointer()
+        )
+
+    return types.CPointer(like.dtype)(types.int64, like), lower
+
+
+pointer: Any = intrinsic(pointer_type)
+
+
+@njit
+def tensor_of(element, ends):
+    """Return the index of the tensor that holds an element, numbered through all tensors."""
+    tensor = 0
+    while element >= ends[tensor]:
+        tensor += 1
+    return tensor
+
+
+@njit
+def elements_of(address, first, count, like):
+    """Return some elements of a tensor as an array; an address of 0 stands for no tensor."""
+    if address != 0:
+        address += first * like.itemsize
+    return carray(pointer(address, like), (count,))
+
+
+def add_to_counts(addresses, step, like):
+    """Add a step to each of these counts; return the count if it is the same for all, or -1."""
+    is_uniform = True
+    total = carray(pointer(addresses[0], like), (1,))[0] + step
+    for address in addresses:
+        value = carray(pointer(address, like), (1,))
+        value[0] += step
+        is_uniform = is_uniform and value[0] == total
+    return float(total) if is_uniform else -1.0
+
+
+def step_counter() -> Any:
+    """Compile `add_to_counts` for float32 and float64."""
+    signatures = [
+        types.float64(types.int64[::1], types.float64, dtype[::1])
+        for dtype in (types.float32, types.float64)
+    ]
+    return njit(signatures, cache=True, error_model="numpy")(add_to_counts)

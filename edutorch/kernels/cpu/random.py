@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from ...backends import numpy
 from .jit import ARRAY_1D, FLOATS, compile_kernel
 from .parallel import parallel_for
 from .work_queue import claim_range
@@ -113,6 +114,7 @@ def draw_blocks(start, stop, begin, y):
         write_uniform(fourth[:blocks_here], y, position + np.uint64(3) * size)
 
 
+@numpy.UNIFORM.kernel("cpu", min_size=16_384)
 def uniform() -> Callable[..., Any]:
     """Make uniform random numbers of float32 or float64, from a NumPy generator."""
     kernel = compile_kernel(draw_blocks, lambda number: types.uint64[::1], ARRAY_1D)

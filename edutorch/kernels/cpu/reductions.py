@@ -17,7 +17,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba import njit
 
+from ... import ops
+from ...backends import numpy
+from ...ops import statistics
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
@@ -134,6 +138,7 @@ def cast_and_reshape(values: np.ndarray, input: Any, dim: Any, keepdim: bool) ->
         return values.astype(input.dtype, copy=False).reshape(kept)
 
 
+@ops.sum.kernel("cpu", min_size=65_536)
 def sum() -> Run:
     """Make the forward of `sum`."""
     chunks_kernel()
@@ -157,6 +162,7 @@ def sum() -> Run:
     return run
 
 
+@ops.mean.kernel("cpu", min_size=65_536)
 def mean() -> Run:
     """Make the forward of `mean`."""
     chunks_kernel()
@@ -170,6 +176,7 @@ def mean() -> Run:
     return run
 
 
+@statistics.var.kernel("cpu", min_size=16_384)
 def var() -> Run:
     """Make the forward of `var`."""
     chunks_kernel()
@@ -187,6 +194,7 @@ def var() -> Run:
     return run
 
 
+@ops.amax.kernel("cpu", min_size=131_072)
 def amax() -> Run:
     """Make the forward of `amax`."""
     kernel = compile_kernel(max_rows, ARRAY_2D, ARRAY_1D)
@@ -198,5 +206,64 @@ def amax() -> Run:
         y = np.empty(len(rows), rows.dtype)
         parallel_for(kernel, len(rows), rows, y, work=rows.size)
         return cast_and_reshape(y, input, dim, keepdim)
+
+    return run
+
+
+REORDERED: dict[str, Any] = {"forceinline": True, "fastmath": {"contract", "reassoc", "nsz"}}
+
+
+WITHOUT_NAN: dict[str, Any] = {"forceinline": True, "fastmath": {"nnan", "nsz"}}
+
+
+@njit(**REORDERED)
+def sums_of_row(row: Any) -> Any:
+    """Return Σ x and Σ x², in float64."""
+    total, squares = 0.0, 0.0
+    for i in range(row.size):
+        x = np.float64(row[i])
+        total += x
+        squares += x * x
+    return total, squares
+
+
+@njit(**WITHOUT_NAN)
+def extremes(row: Any) -> Any:
+    """Return the minimum and the maximum; any values, if there is a NaN."""
+    low = high = row[0]
+    for i in range(row.size):
+        low = min(low, row[i])
+        high = max(high, row[i])
+    return low, high
+
+
+def row_statistics(start, stop, data, statistics):
+    """Write [size, mean, min, max, norm] of each row; of a row with a NaN, NaN."""
+    size = data.shape[1]
+    for i in range(start, stop):
+        total, squares = sums_of_row(data[i])
+        low, high = extremes(data[i])
+        if squares != squares:  # a NaN; the sum is one also where infinities cancel
+            low = high = data.dtype.type(np.nan)
+        statistics[i, 0], statistics[i, 1], statistics[i, 2], statistics[i, 3] = (
+            size,
+            total / size,
+            low,
+            high,
+        )
+        statistics[i, 4] = np.sqrt(squares)
+
+
+@numpy.ROW_STATISTICS.kernel("cpu", min_size=512)
+def tensor_statistics() -> Callable[..., Any]:
+    """Make the statistics of the rows of an array."""
+    kernel = compile_kernel(row_statistics, ARRAY_2D, FLOAT64_2D)
+
+    def run(data: Any) -> Any:
+        if not are_contiguous_floats((data,)) or not data.size:
+            return None
+        statistics = np.empty((len(data), 5))
+        kernel(0, len(data), data, statistics)
+        return statistics
 
     return run

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .batched_matmul import INT64
-from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
+from ...nn.functional import rnn
+from .jit import ARRAY_1D, INT64, are_contiguous_floats, compile_kernel, use_wide_vectors
 from .parallel import parallel_for
 from .vector_math import CONTRACTED, FloatFormat, exp, tanh, vector_function
 from .work_queue import claim_range
@@ -135,6 +135,7 @@ def gru_backward(s):
 # The kernels -----------------------------------------------------------------------------------
 
 
+@rnn.lstm_gates.kernel("cpu", min_size=1024)
 def lstm_gates() -> Callable[..., Any]:
     """Make `lstm_gates`: (n, 4 k) and (n, k) to (2, n, k)."""
 
@@ -165,6 +166,7 @@ def lstm_gates() -> Callable[..., Any]:
     return run
 
 
+@rnn.lstm_gates.kernel("cpu", "joint_vjp", min_size=1024)
 def lstm_gates_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_gates`: (2, n, k), (n, 4 k) and (n, k) to (n, 4 k) and (n, k)."""
 
@@ -198,6 +200,7 @@ def lstm_gates_joint_vjp() -> Callable[..., Any]:
     return run
 
 
+@rnn.gru_gates.kernel("cpu", min_size=1024)
 def gru_gates() -> Callable[..., Any]:
     """Make `gru_gates`: (n, 3 k), (n, 3 k) and (n, k) to (n, k)."""
 
@@ -228,6 +231,7 @@ def gru_gates() -> Callable[..., Any]:
     return run
 
 
+@rnn.gru_gates.kernel("cpu", "joint_vjp", min_size=1024)
 def gru_gates_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `gru_gates`: the gradients of x, hidden and h."""
 

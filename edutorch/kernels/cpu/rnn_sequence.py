@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .batched_matmul import INT64
+from ...nn.functional import rnn
 from .blas import gemm, gemm_address
-from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel, use_wide_vectors
+from .jit import ARRAY_1D, INT64, are_contiguous_floats, compile_kernel, use_wide_vectors
 from .matmul import flatten_rows, product
 from .parallel import parallel_for
 from .rnn_cell import (
@@ -93,6 +93,7 @@ def copy_of(array, start, count):
 # LSTM ------------------------------------------------------------------------------------------
 
 
+@rnn.lstm_sequence.kernel("cpu", min_size=1024)
 def lstm_sequence() -> Callable[..., Any]:
     """Make `lstm_sequence`: the states after each time, (2, t, n, k), and the gates' inputs."""
 
@@ -140,6 +141,7 @@ def lstm_sequence() -> Callable[..., Any]:
     return run
 
 
+@rnn.lstm_sequence.kernel("cpu", "joint_vjp", min_size=1024)
 def lstm_sequence_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `lstm_sequence`: the gradients of x, h, c and weight."""
 
@@ -224,6 +226,7 @@ def weight_gradient(at_gates: Any, states: Any) -> Any:
 # GRU -------------------------------------------------------------------------------------------
 
 
+@rnn.gru_sequence.kernel("cpu", min_size=1024)
 def gru_sequence() -> Callable[..., Any]:
     """Make `gru_sequence`: the state after each time, (t, n, k)."""
 
@@ -270,6 +273,7 @@ def gru_sequence() -> Callable[..., Any]:
     return run
 
 
+@rnn.gru_sequence.kernel("cpu", "joint_vjp", min_size=1024)
 def gru_sequence_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `gru_sequence`: the gradients of x, h, weight and bias."""
 
@@ -345,6 +349,7 @@ def gru_sequence_joint_vjp() -> Callable[..., Any]:
 # Elman RNN -------------------------------------------------------------------------------------
 
 
+@rnn.rnn_sequence.kernel("cpu", min_size=1024)
 def rnn_sequence() -> Callable[..., Any]:
     """Make `rnn_sequence`: the state after each time, (t, n, k)."""
 
@@ -388,6 +393,7 @@ def rnn_sequence() -> Callable[..., Any]:
     return run
 
 
+@rnn.rnn_sequence.kernel("cpu", "joint_vjp", min_size=1024)
 def rnn_sequence_joint_vjp() -> Callable[..., Any]:
     """Make the rule of `rnn_sequence`: the gradients of x, h and weight."""
 

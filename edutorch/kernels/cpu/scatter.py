@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .batched_matmul import INT64, INT64_1D
-from .jit import ARRAY_1D, are_contiguous_floats, compile_kernel
+from ...backends import numpy
+from .jit import ARRAY_1D, INT64, INT64_1D, are_contiguous_floats, compile_kernel
 from .parallel import parallel_for
 from .work_queue import claim_range
 
@@ -60,6 +60,7 @@ def add_in_blocks(start, stop, target, indices, values, length, inner):
                 row[j] += more[j]
 
 
+@numpy.ADD_AT.kernel("cpu", min_size=4096)
 def add_at() -> Callable[..., Any]:
     """Make the in-place `target[index] += values`, which returns `target`.
 

@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from .batched_matmul import INT64_1D
+from ... import ops
+from ...ops.reduction import LOG_SOFTMAX_KERNEL
 from .jit import (
     ARRAY_1D,
     ARRAY_2D,
     ARRAY_3D,
     BOOL,
+    INT64_1D,
     are_contiguous_floats,
     compile_kernel,
     contiguous_gradient,
@@ -241,16 +243,19 @@ def is_valid_axis(array: np.ndarray, dim: Any) -> bool:
     return array.size > 0 and dim.__class__ is int and -array.ndim <= dim < array.ndim
 
 
+@ops.softmax.kernel("cpu", min_size=256)
 def softmax() -> Run:
     """Make the forward of `softmax`."""
     return forward(compile_kernel(softmax_rows, ARRAY_2D, ARRAY_2D), columns_kernel(), False)
 
 
+@ops.log_softmax.kernel("cpu", min_size=256)
 def log_softmax() -> Run:
     """Make the forward of `log_softmax`."""
     return forward(compile_kernel(log_softmax_rows, ARRAY_2D, ARRAY_2D), columns_kernel(), True)
 
 
+@ops.softmax.kernel("cpu", "input", min_size=1024)
 def softmax_input() -> Run:
     """Make y · (g - Σ g·y)."""
     return backward(
@@ -258,6 +263,7 @@ def softmax_input() -> Run:
     )
 
 
+@ops.log_softmax.kernel("cpu", "input", min_size=1024)
 def log_softmax_input() -> Run:
     """Make g - exp(y) · Σ g."""
     return backward(
@@ -265,7 +271,8 @@ def log_softmax_input() -> Run:
     )
 
 
-def log_softmax_spots() -> Run:
+@LOG_SOFTMAX_KERNEL.kernel("cpu", min_size=256)
+def log_softmax_one_hot() -> Run:
     """Make the derivative of `log_softmax` for a gradient that is `OneHotGradient`."""
     kernel = compile_kernel(log_softmax_rows_one_hot, ARRAY_1D, INT64_1D, ARRAY_2D, ARRAY_2D)
 

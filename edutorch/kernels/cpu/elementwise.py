@@ -11,11 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba.extending import register_jitable
 
+from ... import ops
+from ...core.fast import lazy_gradients
+from ...nn import functional
+from ...nn.functional import activation
 from . import scalar_functions, vector_math
 from .implicit_gemm import BYTES
 from .jit import (
     ARRAY_1D,
+    FLOATS,
     SCALAR,
     are_contiguous_floats,
     compile_kernel,
@@ -126,73 +132,87 @@ def skip_small_inputs(min_size: int, run: Run) -> Run:
     return lambda input: run(input) if input.size >= min_size else None
 
 
+@ops.exp.kernel("cpu", min_size=2048)
 def exp() -> Run:
     """Make the forward of `exp`."""
     return skip_small_inputs(32_768, elementwise_kernel(vector_math.exp))
 
 
+@ops.exp.kernel("cpu", "input", min_size=32_768)
 def exp_input() -> Run:
     """Make g · y."""
     return gradient_kernel(scalar_functions.exp_slope)
 
 
+@ops.log.kernel("cpu", min_size=2048)
 def log() -> Run:
     """Make the forward of `log`."""
     return skip_small_inputs(131_072, elementwise_kernel(vector_math.log))
 
 
+@ops.erf.kernel("cpu", min_size=256)
 def erf() -> Run:
     """Make the forward of `erf`."""
     return elementwise_kernel(vector_math.erf)
 
 
+@ops.tanh.kernel("cpu", min_size=1024)
 def tanh() -> Run:
     """Make the forward of `tanh`."""
     return skip_small_inputs(65_536, elementwise_kernel(vector_math.tanh))
 
 
+@ops.tanh.kernel("cpu", "input", min_size=4096)
 def tanh_input() -> Run:
     """Make g · (1 - y²)."""
     return gradient_kernel(scalar_functions.tanh_slope)
 
 
+@ops.sigmoid.kernel("cpu", min_size=1024)
 def sigmoid() -> Run:
     """Make the forward of `sigmoid`."""
     return elementwise_kernel(scalar_functions.sigmoid)
 
 
+@ops.sigmoid.kernel("cpu", "input", min_size=4096)
 def sigmoid_input() -> Run:
     """Make g · (y - y²)."""
     return gradient_kernel(scalar_functions.sigmoid_slope)
 
 
+@ops.relu.kernel("cpu", min_size=16_384)
 def relu() -> Run:
     """Make the forward of `relu`."""
     return elementwise_kernel(scalar_functions.relu)
 
 
+@ops.relu.kernel("cpu", "input", min_size=8192)
 def relu_input() -> Run:
     """Make g where y is not 0, else 0."""
     kernel = parametric_gradient_kernel(scalar_functions.relu_gradient)
     return lambda g, y: kernel(g, y, 0.0)
 
 
+@activation.silu_forward.kernel("cpu", min_size=1024)
 def silu_forward() -> Run:
     """Make the forward of `silu`."""
     return elementwise_kernel(scalar_functions.silu)
 
 
+@activation.silu_forward.kernel("cpu", "input", min_size=256)
 def silu_forward_input() -> Run:
     """Make the derivative of `silu`."""
     return gradient_kernel(scalar_functions.silu_slope)
 
 
+@ops.softplus.kernel("cpu", min_size=256)
 def softplus() -> Run:
     """Make the forward of `softplus` with its default settings."""
     kernel = elementwise_kernel(scalar_functions.softplus)
     return lambda input, beta, threshold: kernel(input) if beta == 1 and threshold >= 20 else None
 
 
+@ops.softplus.kernel("cpu", "input", min_size=1024)
 def softplus_input() -> Run:
     """Make the derivative of `softplus` with its default settings."""
     kernel = gradient_kernel(scalar_functions.sigmoid)
@@ -203,6 +223,7 @@ def softplus_input() -> Run:
     return run
 
 
+@functional.gelu.kernel("cpu", min_size=256)
 def gelu() -> Run:
     """Make the forward of `gelu`, in both forms."""
     forms = {
@@ -212,6 +233,7 @@ def gelu() -> Run:
     return lambda input, approximate: forms[approximate](input) if approximate in forms else None
 
 
+@functional.gelu.kernel("cpu", "input", min_size=256)
 def gelu_input() -> Run:
     """Make the derivative of `gelu`, in both forms."""
     forms = {
@@ -221,31 +243,162 @@ def gelu_input() -> Run:
     return lambda g, input, approximate: forms[approximate](g, input)
 
 
+@activation.leaky_relu_forward.kernel("cpu", min_size=16_384)
 def leaky_relu_forward() -> Run:
     """Make the forward of `leaky_relu`."""
     return parametric_kernel(scalar_functions.leaky_relu)
 
 
+@activation.leaky_relu_forward.kernel("cpu", "input", min_size=16_384)
 def leaky_relu_forward_input() -> Run:
     """Make the derivative of `leaky_relu`."""
     return parametric_gradient_kernel(scalar_functions.leaky_relu_gradient)
 
 
+@activation.elu_forward.kernel("cpu", min_size=4096)
 def elu_forward() -> Run:
     """Make the forward of `elu`."""
     return parametric_kernel(scalar_functions.elu)
 
 
+@activation.elu_forward.kernel("cpu", "input", min_size=4096)
 def elu_forward_input() -> Run:
     """Make the derivative of `elu`."""
     return parametric_gradient_kernel(scalar_functions.elu_gradient)
 
 
+@activation.hardtanh_forward.kernel("cpu", min_size=16_384)
 def hardtanh_forward() -> Run:
     """Make the forward of `hardtanh`."""
     return parametric_kernel(scalar_functions.hardtanh)
 
 
+@activation.hardtanh_forward.kernel("cpu", "input", min_size=16_384)
 def hardtanh_forward_input() -> Run:
     """Make the derivative of `hardtanh`."""
     return parametric_gradient_kernel(scalar_functions.hardtanh_gradient)
+
+
+@register_jitable
+def plus(a: Any, b: Any) -> Any:
+    return a + b
+
+
+@register_jitable
+def minus(a: Any, b: Any) -> Any:
+    return a - b
+
+
+@register_jitable
+def times(a: Any, b: Any) -> Any:
+    return a * b
+
+
+@register_jitable
+def divide(a: Any, b: Any) -> Any:
+    return a / b
+
+
+def binary_kernel(operation: Callable[..., Any], *default_settings: Any) -> Run:
+    """Make z = x ∘ y, of two arrays of one shape, or of an array and a scalar.
+
+    Args:
+        default_settings: the op's settings under which it is just this operation.
+    """
+
+    def array_array(start, stop, x, y, z):
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
+        for i in range(start, stop):
+            z[i] = operation(x[i], y[i])
+
+    def array_scalar(start, stop, x, scalar, z):
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
+        for i in range(start, stop):
+            z[i] = operation(x[i], scalar)
+
+    array_kernel, scalar_kernel = (
+        compile_kernel(array_array, ARRAY_1D, ARRAY_1D, ARRAY_1D),
+        compile_kernel(array_scalar, ARRAY_1D, SCALAR, ARRAY_1D),
+    )
+
+    def run(x: Any, y: Any, *settings: Any) -> np.ndarray | None:
+        if settings != default_settings or y.__class__ is not np.ndarray or x.dtype not in FLOATS:
+            return None
+        if x.shape == y.shape:
+            if not are_contiguous_floats((x, y)):
+                return None
+            z = np.empty_like(x)
+            parallel_for(array_kernel, z.size, x.reshape(-1), y.reshape(-1), z.reshape(-1))
+            return z
+        if y.ndim or y.dtype != x.dtype or not are_contiguous_floats((x,)):
+            return None
+        z = np.empty_like(x)
+        parallel_for(scalar_kernel, z.size, x.reshape(-1), y[()], z.reshape(-1))
+        return z
+
+    return run
+
+
+@ops.add.kernel("cpu", min_size=131_072)
+def add() -> Run:
+    """Make the forward of `add`."""
+    return binary_kernel(plus, 1)
+
+
+@lazy_gradients.ADD_ONTO.kernel("cpu", min_size=131_072)
+def add_onto() -> Run:
+    """Make x += y."""
+
+    def add_in_place(start, stop, x, y):
+        start, stop = claim_range(start, stop)
+        use_wide_vectors()
+        for i in range(start, stop):
+            x[i] += y[i]
+
+    kernel = compile_kernel(add_in_place, ARRAY_1D, ARRAY_1D)
+
+    def run(x: Any, y: Any) -> np.ndarray | None:
+        if x.shape != y.shape or not are_contiguous_floats((x, y)):
+            return None
+        parallel_for(kernel, x.size, x.reshape(-1), y.reshape(-1))
+        return x
+
+    return run
+
+
+@ops.sub.kernel("cpu", min_size=131_072)
+def sub() -> Run:
+    """Make the forward of `sub`."""
+    return binary_kernel(minus, 1)
+
+
+@ops.mul.kernel("cpu", min_size=131_072)
+def mul() -> Run:
+    """Make the forward of `mul`."""
+    return binary_kernel(times)
+
+
+@ops.mul.kernel("cpu", "input", min_size=131_072)
+def mul_input() -> Run:
+    """Make g · b."""
+    return binary_kernel(times)
+
+
+@ops.mul.kernel("cpu", "other", min_size=131_072)
+def mul_other() -> Run:
+    """Make g · a."""
+    return binary_kernel(times)
+
+
+@ops.div.kernel("cpu", min_size=131_072)
+def div() -> Run:
+    """Make the forward of `div`."""
+    return binary_kernel(divide, None)
+
+
+@ops.div.kernel("cpu", "input", min_size=131_072)
+def div_input() -> Run:
+    """Make g / b."""
+    return binary_kernel(divide, None)

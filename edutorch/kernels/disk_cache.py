@@ -1,0 +1,130 @@
+"""Where compiled kernels are kept: in the user's cache folder, never beside their source.
+
+numba asks locators, one after the other, in which folder a function's machine code is, and by which
+stamp to tell that its source has changed. Its own stamp covers one file, but a kernel contains the
+code of all the files that it imports. The locator here hashes them all, and puts the hash into the
+folder's name: so several versions of edutorch can share a cache, and moving them costs nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["install_locator", "user_cache_folder"]
+
+MAX_VERSIONS = 4
+"""So many versions of a file's kernels are kept; the oldest ones are deleted."""
+
+
+@functools.cache
+def user_cache_folder(name: str) -> Path:
+    """Return a folder for one purpose in the user's cache; a temporary one if that is not writable.
+
+    The cache is at EDUTORCH_CACHE, in NUMBA_CACHE_DIR, or where the operating system has caches: in
+    XDG_CACHE_HOME or ~/.cache, on macOS ~/Library/Caches, on Windows %LOCALAPPDATA%.
+    """
+    try:
+        folder = Path(os.environ.get("EDUTORCH_CACHE") or default_cache()).expanduser() / name
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()  # access rights alone do not say it
+    except (OSError, RuntimeError):  # RuntimeError: there is no home folder
+        folder = Path(tempfile.mkdtemp(prefix="edutorch-"))
+        atexit.register(remove_own_folder, folder, os.getpid())
+    return folder
+
+
+def default_cache() -> str:
+    """Return the folder for the cache of this user."""
+    parent = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    if not parent and sys.platform == "win32":
+        parent = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif not parent:
+        parent = "~/Library/Caches" if sys.platform == "darwin" else "~/.cache"
+    return os.path.join(parent, "edutorch")
+
+
+def remove_own_folder(folder: Path, process: int) -> None:
+    """Delete a temporary folder, but not at the end of a process that was forked from its owner."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def source_stamp(file: str) -> str:
+    """Return a hash of a kernel's file and of all files here that it imports, also indirectly."""
+    import llvmlite
+
+    path = Path(file)
+    texts: dict[str, bytes] = {}
+    waiting = [path.stem]
+    while waiting:
+        name = waiting.pop()
+        if name in texts:
+            continue
+        texts[name] = path.with_name(f"{name}.py").read_bytes()
+        waiting += re.findall(r"^\s*from \.(\w+) import", texts[name].decode(), re.MULTILINE)
+        waiting += re.findall(r"^from \. import (\w+)$", texts[name].decode(), re.MULTILINE)
+    digest = hashlib.sha256(llvmlite.__version__.encode())
+    for name in sorted(texts):
+        digest.update(name.encode() + b"\0" + texts[name])
+    return digest.hexdigest()[:20]
+
+
+class KernelCacheLocator:
+    """Says where the machine code of a function in `edutorch/kernels/` is; for numba."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._line = function.__code__.co_firstlineno
+        self._stamp = source_stamp(file)
+        self._name = Path(file).stem
+        self._path = user_cache_folder("kernels") / f"{self._name}-{self._stamp}"
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> KernelCacheLocator | None:
+        """Return the locator of a function, or None for one that is not edutorch's own."""
+        if Path(file).parent.parent != Path(__file__).parent or not os.path.exists(file):
+            return None
+        return cls(function, file)
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder; numba calls this before it writes."""
+        if not self._path.is_dir():
+            self._path.mkdir(parents=True, exist_ok=True)
+            self._remove_old_versions()
+
+    def _remove_old_versions(self) -> None:
+        versions = [path for path in self._path.parent.glob(f"{self._name}-*") if path.is_dir()]
+        versions.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in versions[MAX_VERSIONS:]:
+            shutil.rmtree(path, ignore_errors=True)  # what another process uses, it makes again
+
+    def get_cache_path(self) -> str:
+        """Return the folder."""
+        return str(self._path)
+
+    def get_source_stamp(self) -> str:
+        """Return what changes when a kernel has to be compiled again."""
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        """Return what tells functions of one name apart: the line."""
+        return str(self._line)
+
+
+def install_locator() -> None:
+    """Let numba ask `KernelCacheLocator` first. Functions of others stay where they are."""
+    from numba.core import caching
+
+    implementation: Any = getattr(caching, "CacheImpl", None) or caching._CacheImpl  # numba < 0.62
+    if KernelCacheLocator not in implementation._locator_classes:
+        implementation._locator_classes.insert(0, KernelCacheLocator)
