@@ -21,7 +21,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("script", metavar="SCRIPT")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="handed to the script")
 
-    from .cli.graph import add_options
+    from .cli.run import add_options
 
     graph = commands.add_parser(
         "graph",
@@ -71,7 +71,7 @@ def main(argv: list[str] | None = None) -> int:
 
         return (run_module if options.m else run)(options.script, options.arguments)
     if options.command == "graph":
-        from .cli.graph import graph
+        from .cli.run import graph
 
         return graph(options, argv[cut + 1 :])
     if options.command == "doctor":
@@ -79,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
 
         return doctor(as_json=options.json)
     if options.command == "warmup":
-        from .cli.warmup import warmup
+        from .cli.doctor import warmup
 
         return warmup(options.check)
     from .cli.lab import lab

@@ -296,7 +296,7 @@ def test_without_jupyterlab_the_extra_is_named(monkeypatch, capsys):
 
 
 def test_warmup_makes_every_kernel(monkeypatch, capsys):
-    from edutorch.cli.warmup import warmup
+    from edutorch.cli.doctor import warmup
 
     if not kernels.is_available():
         assert warmup() == 1

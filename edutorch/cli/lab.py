@@ -18,7 +18,7 @@ from .doctor import faster_blas
 _WARM_UP = """
 import os, sys
 getattr(os, "nice", int)(19)
-from edutorch.cli.warmup import warmup
+from edutorch.cli.doctor import warmup
 sys.exit(warmup())
 """
 

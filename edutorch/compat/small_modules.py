@@ -25,7 +25,7 @@ from edutorch.version import TorchVersion, __version__
 def add_module(name: str, doc: str, *functions: Callable[..., Any], **values: object) -> ModuleType:
     """Make `edutorch.<name>` a module of these functions, by their own names, and these values.
 
-    It is registered at once, before anything imports it: a module costs 3 µs, a file 200 µs.
+    It is registered at once: that takes less time than finding and reading a file.
     """
     full = f"edutorch.{name}"
     module = ModuleType(full, doc)
