@@ -2,9 +2,9 @@
 
 Definitions of ops and derivative rules are written for arrays. Several classes look like one: the
 arrays that record a graph (`fx/traced_array.py`), those that stand for one example of a batch
-(`batching_array.py`), those of the strict device (`strict_array.py`), symbols without values
-(`compilation/symbols.py`) and JAX's arrays (`compilation/xla.py`). All of them have the same
-operators, attributes and methods, and each of these is the call of a function of NumPy:
+(`batching_array.py`), those of the strict device (`strict_array.py`), and symbols without values
+(`compilation/symbols.py`). All of them have the same operators, attributes and methods, and each
+of these is the call of a function of NumPy:
 
     x + y    is   add(x, y)         x.sum(axis=0)    is   sum(x, axis=0)
     x += y   is   add(x, y, out=x)  x.T              is   transpose(x, (n - 1, …, 0))
@@ -22,24 +22,7 @@ import numpy as np
 
 from .numpy import Array
 
-__all__ = [
-    "BINARY", "COMPARISONS", "METHODS", "UNARY", "ArraySurface", "DispatchedArray",
-    "NamespaceSurface", "unpack_axes",
-]  # fmt: skip
-
-BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
-    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "matmul": "matmul",
-    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "left_shift", "rshift": "right_shift",
-}  # fmt: skip
-"""Python's operators that have a reflected and an in-place form, with NumPy's functions."""
-
-COMPARISONS = {
-    "lt": "less", "le": "less_equal", "eq": "equal",
-    "ne": "not_equal", "gt": "greater", "ge": "greater_equal",
-}  # fmt: skip
-UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+__all__ = ["METHODS", "ArraySurface", "DispatchedArray", "NamespaceSurface", "unpack_axes"]
 
 METHODS = {
     name: name
@@ -50,6 +33,35 @@ METHODS = {
     )
 } | {"round": "around", "flatten": "ravel", "conjugate": "conj"}  # fmt: skip
 """Methods of arrays, and the function of NumPy behind each."""
+
+
+def infix(function: str, is_reflected: bool = False) -> Callable[..., Any]:
+    """Return the method of an operator such as `x + y`, with NumPy's function for it.
+
+    Args:
+        is_reflected: it is that of `y + x`, which Python calls if `y` does not know the class of `x`.
+    """
+
+    def operator(self: ArraySurface, other: object) -> Any:
+        if not isinstance(other, self._operands):
+            return NotImplemented
+        return self._operate(function, (other, self) if is_reflected else (self, other), {})
+
+    return operator
+
+
+def infix_forms(function: str) -> tuple[Callable[..., Any], ...]:
+    """Return the methods of `x + y`, of `y + x` and of `x += y`."""
+
+    def in_place(self: ArraySurface, other: object) -> Any:
+        return self._operate(function, (self, other), {"out": self})
+
+    return infix(function), infix(function, is_reflected=True), in_place
+
+
+def prefix(function: str) -> Callable[..., Any]:
+    """Return the method of an operator such as `-x`."""
+    return lambda self: self._operate(function, (self,), {})
 
 
 class ArraySurface:
@@ -79,6 +91,27 @@ class ArraySurface:
     def _element(self, conversion: str) -> Any:
         """Return the only element for a conversion: to "bool", "int", "float" or "complex"."""
         raise NotImplementedError
+
+    # Operators ------------------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = infix_forms("add")
+    __sub__, __rsub__, __isub__ = infix_forms("subtract")
+    __mul__, __rmul__, __imul__ = infix_forms("multiply")
+    __truediv__, __rtruediv__, __itruediv__ = infix_forms("true_divide")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = infix_forms("floor_divide")
+    __mod__, __rmod__, __imod__ = infix_forms("remainder")
+    __pow__, __rpow__, __ipow__ = infix_forms("power")
+    __matmul__, __rmatmul__, __imatmul__ = infix_forms("matmul")
+    __and__, __rand__, __iand__ = infix_forms("bitwise_and")
+    __or__, __ror__, __ior__ = infix_forms("bitwise_or")
+    __xor__, __rxor__, __ixor__ = infix_forms("bitwise_xor")
+    __lshift__, __rlshift__, __ilshift__ = infix_forms("left_shift")
+    __rshift__, __rrshift__, __irshift__ = infix_forms("right_shift")
+    __lt__, __le__ = infix("less"), infix("less_equal")
+    __gt__, __ge__ = infix("greater"), infix("greater_equal")
+    __eq__, __ne__ = infix("equal"), infix("not_equal")
+    __neg__, __pos__ = prefix("negative"), prefix("positive")
+    __abs__, __invert__ = prefix("absolute"), prefix("invert")
 
     # Attributes -----------------------------------------------------------------------------
 
@@ -175,54 +208,6 @@ class ArraySurface:
 def unpack_axes(axes: Sequence[Any]) -> tuple[int, ...]:
     """Return the axes or sizes of `x.transpose(1, 0)`, which are those of `x.transpose((1, 0))`."""
     return tuple(axes[0] if len(axes) == 1 and hasattr(axes[0], "__len__") else axes)
-
-
-# The operators are made in a loop: 13 of them in three forms, and ten more, differ only in the name.
-
-
-def binary(function: str) -> Callable[..., Any]:
-    """Return `x + y`, with NumPy's function for `+`."""
-
-    def operator(self: ArraySurface, other: object) -> Any:
-        if not isinstance(other, self._operands):
-            return NotImplemented
-        return self._operate(function, (self, other), {})
-
-    return operator
-
-
-def reflected(function: str) -> Callable[..., Any]:
-    """Return `y + x`, for a `y` that does not know the class of `x`."""
-
-    def operator(self: ArraySurface, other: object) -> Any:
-        if not isinstance(other, self._operands):
-            return NotImplemented
-        return self._operate(function, (other, self), {})
-
-    return operator
-
-
-def in_place(function: str) -> Callable[..., Any]:
-    """Return `x += y`."""
-
-    def operator(self: ArraySurface, other: object) -> Any:
-        return self._operate(function, (self, other), {"out": self})
-
-    return operator
-
-
-def unary(function: str) -> Callable[..., Any]:
-    """Return `-x`."""
-    return lambda self: self._operate(function, (self,), {})
-
-
-for _name, _function in (BINARY | COMPARISONS).items():
-    setattr(ArraySurface, f"__{_name}__", binary(_function))
-for _name, _function in BINARY.items():
-    setattr(ArraySurface, f"__r{_name}__", reflected(_function))
-    setattr(ArraySurface, f"__i{_name}__", in_place(_function))
-for _name, _function in UNARY.items():
-    setattr(ArraySurface, f"__{_name}__", unary(_function))
 
 
 class DispatchedArray(ArraySurface):

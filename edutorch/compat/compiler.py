@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 __all__ = [
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def compile(
-    model: Any = None,
+    model: Callable[..., Any] | None = None,
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
@@ -56,7 +56,7 @@ def compile(
     >>> step(tensor([1.0, -1.0])), step(tensor([3.0, -1.0]))
     (tensor(2.), tensor(6.))
     """
-    from edutorch.compilation.frontend import compile as compile_it
+    from edutorch.compilation.compiled_function import compile as compile_it
 
     return compile_it(
         model, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options,
@@ -64,7 +64,9 @@ def compile(
     )  # fmt: skip
 
 
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+def disable(
+    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None
+) -> Any:
     """Exclude a function from compilation: functions that call it run eagerly. Also a decorator.
 
     >>> @compiler.disable
@@ -78,7 +80,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     @functools.wraps(fn)
     def call_eagerly(*args: Any, **kwargs: Any) -> Any:
         tracer = _tracer()
-        if tracer is not None:
+        if tracer is not None:  # what is being captured calls this: it cannot be replayed
             tracer.poison(
                 f"{getattr(fn, '__name__', 'it')} is disabled ({reason or 'by the user'})"
             )
@@ -122,13 +124,13 @@ def is_exporting() -> bool:
     return False
 
 
-def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
     """Return the names of the backends of `compile`.
 
     >>> compiler.list_backends()
     ['edutorch', 'inductor', 'jax']
     """
-    from edutorch.compilation.backends import BACKENDS
+    from edutorch.compilation.pipeline import BACKENDS
 
     return [backend for backend in BACKENDS if not exclude_tags or "eager" not in backend]
 

@@ -15,14 +15,13 @@ A large product takes less time than the small ones, and no intermediate sums ar
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .symbols import make_view
-from .values import Program, Value, contiguous_steps, operands_of
+from .values import Program, Value, contiguous_steps, operands_of, topological_order
 
 __all__ = ["stack_products"]
 
@@ -33,6 +32,9 @@ MAX_ROWS = 512
 MAX_STACK_BYTES = 2**25
 """The largest size in bytes of a stack, or of its product."""
 LAST_POSITION = 1 << 60
+
+Stack = tuple[dict[Any, int], Value]
+"""Matrices one above the other: the row in which each begins, by its `memory_key`, and the stack."""
 
 
 def stack_products(program: Program) -> bool:
@@ -57,8 +59,8 @@ class ProductStacker:
         self.changed = False
 
     def make_value(
-        self, kind: str, function: Any, operands: tuple[Any, ...], shape: tuple[int, ...],
-        dtype: Any, settings: dict[str, Any] | None = None,
+        self, kind: str, function: Callable[..., Any] | str, operands: tuple[Any, ...], shape: tuple[int, ...],
+        dtype: np.dtype | None, settings: dict[str, Any] | None = None,
     ) -> Value:  # fmt: skip
         """Add a value, positioned just before the one that it is made for."""
         node = self.like.node
@@ -118,7 +120,7 @@ class ProductStacker:
                 "text": f"{{}}[{first}:{last}]",
             }  # fmt: skip
         self.rebase()
-        self.values = topological_order(self.values, self.position)
+        self.values = self.sorted_values()
         self.changed = True
 
     def common_bias(self, products: list[Value]) -> tuple[Value | None, list[Value]]:
@@ -134,6 +136,12 @@ class ProductStacker:
         bias = candidates.pop() if len(candidates) == 1 else None
         flat = isinstance(bias, Value) and bias.kind == "input" and len(bias.shape) == 1
         return (bias, sums) if flat else (None, [])
+
+    def sorted_values(self) -> list[Value]:
+        """Return the values in topological order, and else in the order of their positions."""
+        return topological_order(
+            self.values, lambda value: dict.fromkeys(operands_of(value)), self.position.__getitem__
+        )
 
     def rebase(self) -> None:
         """Rebase views of values that have become views themselves."""
@@ -156,7 +164,7 @@ class ProductStacker:
         for value, terms in long_sums:
             if len(terms) >= MIN_PRODUCTS:
                 self.join_terms(value, terms)
-        self.values = topological_order(self.values, self.position)
+        self.values = self.sorted_values()
 
     def inner_sums(self, value: Value) -> list[Value]:
         """Return the operands of a sum that are sums themselves, and not used elsewhere."""
@@ -224,7 +232,7 @@ class ProductStacker:
         factors = self.transpose_of(left[1]), right[1]
         return fitting, self.make_value("product", "matmul", factors, like.shape, like.dtype)
 
-    def has_same_order(self, left: Any, right: Any, products: list[Value]) -> bool:
+    def has_same_order(self, left: Stack, right: Stack, products: list[Value]) -> bool:
         """Whether the rows of both stacks have the same order."""
         return all(
             left[0].get(memory_key(self.transpose_of(product.operands[0])))
@@ -267,7 +275,7 @@ class ProductStacker:
 
     def make_stack(
         self, parts: Sequence[Value], ordered: bool = False
-    ) -> tuple[dict[Any, int], Value] | None:  # fmt: skip
+    ) -> Stack | None:  # fmt: skip
         """Return matrices concatenated along their rows, and the row in which each begins.
 
         Args:
@@ -312,26 +320,3 @@ def memory_key(value: Value) -> Any:
     """Return the key by which equal views of the same memory are recognized."""
     offset, steps = value.layout
     return id(value.base), offset, steps, value.shape
-
-
-def topological_order(values: list[Value], position: dict[Value, tuple[int, int]]) -> list[Value]:
-    """Sort values topologically; of those that are ready, the first one comes first."""
-    known = set(values)
-    users: dict[Value, list[Value]] = {value: [] for value in values}
-    missing_count = dict.fromkeys(values, 0)
-    for value in values:
-        for operand in dict.fromkeys(operands_of(value)):
-            if operand in known:
-                users[operand].append(value)
-                missing_count[value] += 1
-    ready = [(position[value], value) for value in values if not missing_count[value]]
-    heapq.heapify(ready)
-    ordered = []
-    while ready:
-        _, value = heapq.heappop(ready)
-        ordered.append(value)
-        for user in users[value]:
-            missing_count[user] -= 1
-            if not missing_count[user]:
-                heapq.heappush(ready, (position[user], user))
-    return ordered

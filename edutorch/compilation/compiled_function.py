@@ -1,7 +1,8 @@
-"""A compiled function: captured at its first call, replayed while its guards hold."""
+"""Compiled functions and modules: captured at the first call, replayed while the guards hold."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import logging
@@ -15,19 +16,20 @@ from weakref import WeakSet
 from .. import events
 from ..core.op import ARRAY_ERRORS
 from ..core.source_location import user_location
-from ..core.tensor import Tensor
+from ..core.tensor import PLAIN_TENSORS, Tensor
 from ..errors import EdutorchError, warn
 from ..fx.capture import CaptureSession
 from ..fx.capture_patches import current_tracer
 from ..fx.captured_graph import argument_names
 from ..modes import DEFAULT, NO_GRAD, Modes, current
+from ..nn import Module
 from ..utils._pytree import LeafSpec, TreeSpec, tree_flatten
-from .backends import graph_compiler
 from .compiled_version import CompiledVersion
-from .guards import Guards
+from .guards import ARRAYS, Guards, describe
+from .pipeline import graph_compiler
 from .xla import XlaError
 
-__all__ = ["BreakError", "Compiled", "reset"]
+__all__ = ["BreakError", "Compiled", "OptimizedModule", "compile", "reset"]
 
 log = logging.getLogger("edutorch.compile")
 
@@ -40,6 +42,28 @@ config = SimpleNamespace(
 """PyTorch's `torch._dynamo.config`. `recompile_limit` (or its old name `cache_size_limit`, if that
 was lowered) says how often a function is captured before it stays as it is written; the others are
 accepted."""
+
+
+def compile(
+    model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor", mode: str | None = None,
+    options: dict[str, Any] | None = None, disable: bool = False,
+) -> Any:  # fmt: skip
+    """See `edutorch.compile`: this is its body, imported at the first call."""
+    settings = {
+        "fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
+        "options": options,
+    }  # fmt: skip
+    if model is None:
+        return functools.partial(compile, **settings, disable=disable)
+    if not callable(model):
+        raise TypeError(
+            f"compile: `model` is a {type(model).__name__}; give a function or a module"
+        )
+    if disable or isinstance(model, Compiled | OptimizedModule):
+        return model
+    compiled = Compiled(model, settings)
+    return OptimizedModule(model, compiled) if isinstance(model, Module) else compiled
 
 
 class BreakError(EdutorchError, RuntimeError):
@@ -72,26 +96,33 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call a compiled version, or the function itself."""
         mode = current()
+        # A listener wants to see every op, and so do other modes: then the function itself runs.
         is_plain = mode is DEFAULT or mode is NO_GRAD or is_plain_mode(mode)
         if not is_plain or self.given_up or current_tracer() or events._STEP_LISTENERS.get():
             return self.function(*args, **kwargs)
         leaves, spec = flatten_arguments(args, kwargs)
         for number, entry in enumerate(self.entries):
             if entry.guards.mismatch(leaves, spec) is None:
-                if number:
+                if number:  # calls alternate rarely: the version that fitted comes first
                     self.entries.insert(0, self.entries.pop(number))
                 if entry.reasons:
                     return self.function(*args, **kwargs)
                 return self.replay(entry, leaves, args, kwargs)
         return self.capture(leaves, spec, args, kwargs)
 
-    def replay(self, entry: CompiledVersion, leaves: list[Any], args: Any, kwargs: Any) -> Any:
+    def replay(
+        self,
+        entry: CompiledVersion,
+        leaves: list[Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         """Run a compiled version; if it raises, run the function, for its own error."""
         place = user_location() if entry.writes else None
         try:
             return entry.run(leaves, place)  # type: ignore[arg-type]
         except (*ARRAY_ERRORS, XlaError) as error:
-            if entry.writes:
+            if entry.writes:  # they may be half done: running it again would do them twice
                 raise
             result = self.function(*args, **kwargs)  # raises, if the mistake is the caller's
             self.warn_once(f"its compiled version failed: {str(error).splitlines()[0]}")
@@ -99,7 +130,9 @@ class Compiled:
                 entry.reasons = [(str(error), "?")]
             return result
 
-    def capture(self, leaves: list[Any], spec: Any, args: Any, kwargs: Any) -> Any:
+    def capture(
+        self, leaves: list[Any], spec: TreeSpec, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Run the function, and compile its captured graph for the next call."""
         with self._lock:
             if self.entries:
@@ -115,7 +148,7 @@ class Compiled:
                 )
                 return self.function(*args, **kwargs)
             capturing_now = CaptureSession(self.function, args, kwargs)
-            guards_before = describe_arguments(leaves)
+            guards_before = [describe(leaf) for leaf in leaves]  # the function may change them
             try:
                 captured = capturing_now.run()
             except Exception:
@@ -125,7 +158,7 @@ class Compiled:
                 self.count += 1
                 self.retraces.append("an error inside, which only the capture had")
                 return result
-            if captured.again and self.prepared < 3:
+            if captured.again and self.prepared < 3:  # an optimizer has just made its state
                 self.prepared += 1
                 return captured.result
             self.count += 1
@@ -211,23 +244,22 @@ class Compiled:
 
     # As a method, and copied ------------------------------------------------------------------
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         """Bind as a method: each object has compiled versions of its own."""
         if instance is None:
             return self
         bound = self._bound.get(id(instance))
+        # An id is given to another object when the first one is gone.
         if bound is None or bound.function.__self__ is not instance:  # type: ignore[attr-defined]
             bound = Compiled(self.function.__get__(instance, owner), self.settings)  # type: ignore[attr-defined]
             self._bound[id(instance)] = bound
         return bound
 
-    def copy_for(self, function: Any) -> Compiled:
+    def copy_for(self, function: Callable[..., Any]) -> Compiled:
         """Return another function compiled with the same settings."""
         return Compiled(function, self.settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        import copy
-
         return self.copy_for(copy.deepcopy(self.function, memo))
 
     def __reduce__(self) -> Any:
@@ -241,6 +273,63 @@ class Compiled:
         return f"<compiled {self.title}, {len(self.entries)} version(s)>"
 
 
+class OptimizedModule(Module):
+    """Runs a module compiled. Everything else is delegated to the module itself, `_orig_mod`."""
+
+    def __init__(self, mod: Module, compiled: Compiled) -> None:
+        super().__init__()
+        self._orig_mod = mod
+        # Past `__setattr__`, which hands everything on to the module.
+        self.__dict__["_compiled"] = compiled
+        self.__dict__["training"] = mod.training
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the compiled module."""
+        return self.__dict__["_compiled"](*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        module = self.__dict__.get("_modules", {}).get("_orig_mod")
+        if module is None:  # while it is unpickled
+            raise AttributeError(name)
+        return module if name == "_orig_mod" else getattr(module, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_modules" not in self.__dict__ or name == "_orig_mod":
+            super().__setattr__(name, value)
+        elif name == "training":
+            self.__dict__["training"] = value
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)  # type: ignore[arg-type]
+
+    def __getitem__(self, index: int | slice | str) -> Any:
+        return self._orig_mod[index]  # type: ignore[index]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OptimizedModule:
+        module = copy.deepcopy(self._orig_mod, memo)
+        return OptimizedModule(module, self.__dict__["_compiled"].copy_for(module))
+
+    def __reduce__(self) -> Any:
+        return OptimizedModule.rebuilt, (self._orig_mod, self.__dict__["_compiled"].settings)
+
+    @staticmethod
+    def rebuilt(module: Module, settings: dict[str, Any]) -> OptimizedModule:
+        """Compile a module again after unpickling or copying."""
+        return compile(module, **settings)
+
+    def __repr__(self) -> str:
+        body = repr(self._orig_mod).replace("\n", "\n  ")
+        return f"OptimizedModule(\n  (_orig_mod): {body}\n)"
+
+
+# Arguments and modes ------------------------------------------------------------------------
+
+
 def max_versions() -> int:
     """Return how often a function is captured before it is left uncompiled."""
     return min(config.recompile_limit, config.cache_size_limit)
@@ -249,7 +338,7 @@ def max_versions() -> int:
 def flatten_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeSpec]:
     """Return the leaves of the arguments and their tree, with a fast path without containers."""
     if not kwargs:
-        for argument in args:
+        for argument in args:  # `any` with a generator takes three times as long
             if isinstance(argument, list | tuple | dict):
                 break
         else:
@@ -262,24 +351,14 @@ def flat_spec(count: int) -> TreeSpec:
     return tree_flatten((tuple(range(count)), {}))[1]
 
 
-def describe_arguments(leaves: list[Any]) -> list[tuple[Any, ...]]:
-    """Describe the arguments before the function runs, which may change them."""
-    from .guards import describe
-
-    return [describe(leaf) for leaf in leaves]
-
-
-def can_be_guarded(value: Any) -> bool:
+def can_be_guarded(value: object) -> bool:
     """Whether an argument can be guarded: NumPy arrays and tensor subclasses cannot."""
-    from ..core.tensor import PLAIN_TENSORS
-    from .guards import ARRAYS
-
     if isinstance(value, Tensor):
         return value.__class__ in PLAIN_TENSORS and value._array.__class__ in ARRAYS
     return not hasattr(value, "__array__")
 
 
-def unsupported_reason(value: Any) -> str:
+def unsupported_reason(value: object) -> str:
     """Return why an argument for which `can_be_guarded` is False prevents compilation."""
     if isinstance(value, Tensor) and value.device.type != "cpu":
         return f"a tensor is on the device {value.device}; only those on the CPU are compiled for"

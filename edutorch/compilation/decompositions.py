@@ -1,5 +1,6 @@
-"""Decompositions for kernels of ops whose definitions are not suitable.
+"""Decomposes an op into values: by its own definition on symbols, or in a way for kernels.
 
+Most definitions are suitable as they are (`evaluate_symbolically`). Those of a few ops are not:
 `erf` is a long polynomial of NumPy functions, and one function in kernels; so are gelu and its
 derivative, whose parts share an exponential. Classification losses select elements by index; in a
 kernel, which processes the row anyway, a comparison selects them.
@@ -8,12 +9,12 @@ kernel, which processes the row anyway, a comparison selects them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..nn.functional.loss.nll import are_classes, resolve_classes
+from ..nn.functional.loss.definitions import are_classes, resolve_classes
 from .symbols import (
     FLOAT_DTYPES,
     SymbolicArray,
@@ -21,34 +22,85 @@ from .symbols import (
     UnsupportedDefinitionError,
     ValueMaker,
 )
-from .values import Value
+from .values import Operand, Value
 
-__all__ = ["DECOMPOSITIONS", "count_valid_rows"]
+__all__ = [
+    "DECOMPOSITIONS", "SYMBOLIC_ERRORS", "count_valid_rows", "evaluate_symbolically",
+]  # fmt: skip
+
+SYMBOLIC_ERRORS = (TypeError, ValueError, AttributeError, LookupError, RuntimeError)
+"""What a definition raises when it gets a symbol where it needs an array."""
 
 
-def erf(make_value: ValueMaker, x: Any) -> Any:
+def evaluate_symbolically(
+    function: Callable[..., Any],
+    args: Sequence[object],
+    settings: dict[str, Any],
+    make_value: ValueMaker,
+) -> Any:
+    """Run a definition, or a function of NumPy, on symbols.
+
+    Returns: the value of its result, or a tuple of them.
+
+    Raises: UnsupportedDefinitionError: it cannot be decomposed; the message says why.
+    """
+    arguments = [
+        make_symbol(argument, make_value) if isinstance(argument, Value) else argument
+        for argument in args
+    ]
+    try:
+        y = function(*arguments, **settings)
+    except UnsupportedDefinitionError:
+        raise
+    except SYMBOLIC_ERRORS as error:
+        raise UnsupportedDefinitionError(f"its definition cannot be decomposed ({error})") from None
+    parts = y if isinstance(y, tuple) else (y,)
+    if not all(isinstance(part, SymbolicArray) for part in parts):
+        raise UnsupportedDefinitionError("its result is not an array")
+    values = tuple(part.value for part in parts)
+    return values if isinstance(y, tuple) else values[0]
+
+
+def make_symbol(value: Value, make_value: ValueMaker) -> SymbolicNumber:
+    """Return the symbol of a value."""
+    return (
+        SymbolicNumber(value, make_value)
+        if value.dtype is None
+        else SymbolicArray(value, make_value)
+    )
+
+
+Argument = Operand | None
+"""An argument of an op: an array in the program, a number, or None where it is left out."""
+
+# Decompositions for kernels ---------------------------------------------------------------------
+
+
+def erf(make_value: ValueMaker, x: Argument) -> SymbolicArray:
     """Add erf."""
     return lower_function(make_value, "erf", x)
 
 
-def gelu(make_value: ValueMaker, x: Any, approximate: str) -> Any:
+def gelu(make_value: ValueMaker, x: Argument, approximate: str) -> SymbolicArray:
     """Add gelu."""
     return lower_function(make_value, "gelu" if approximate == "none" else "gelu_tanh", x)
 
 
-def gelu_gradient(make_value: ValueMaker, g: Any, x: Any, approximate: str) -> Any:
+def gelu_gradient(
+    make_value: ValueMaker, g: Argument, x: Argument, approximate: str
+) -> SymbolicArray:
     """Add g times the derivative of gelu."""
     name = "gelu_slope" if approximate == "none" else "gelu_tanh_slope"
     return require_float(make_value, g) * lower_function(make_value, name, x)
 
 
-def lower_function(make_value: ValueMaker, name: str, x: Any) -> Any:
+def lower_function(make_value: ValueMaker, name: str, x: Argument) -> SymbolicArray:
     """Add an elementwise function that kernels know by name."""
     x = require_float(make_value, x)
     return SymbolicArray(make_value("element", name, (x.value,), x.shape, x.dtype), make_value)
 
 
-def require_float(make_value: ValueMaker, x: Any) -> Any:
+def require_float(make_value: ValueMaker, x: Argument) -> SymbolicArray:
     if not isinstance(x, Value) or x.dtype not in FLOAT_DTYPES:
         raise UnsupportedDefinitionError(
             "dtypes other than float32 and float64 are left to the definition"
@@ -57,8 +109,8 @@ def require_float(make_value: ValueMaker, x: Any) -> Any:
 
 
 def nll_loss(
-    make_value: ValueMaker, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
-) -> Any:  # fmt: skip
+    make_value: ValueMaker, x: Argument, target: Argument, weight: Argument, ignore_index: int, reduction: str
+) -> SymbolicArray:  # fmt: skip
     """Add the negative sum of the elements selected by comparison with the target class."""
     x = require_float(make_value, x)
     hit, count = target_mask(make_value, target, weight, x.shape, ignore_index)
@@ -70,9 +122,9 @@ def nll_loss(
 
 
 def nll_grad(
-    make_value: ValueMaker, g: Any, target: Any, weight: Any, shape: Any, ignore_index: int,
+    make_value: ValueMaker, g: Argument, target: Argument, weight: Argument, shape: tuple[int, ...], ignore_index: int,
     reduction: str,
-) -> Any:  # fmt: skip
+) -> SymbolicArray:  # fmt: skip
     """Add -g (divided by the number of samples for a mean) at the target class, 0 elsewhere."""
     g = require_float(make_value, g)
     hit, count = target_mask(make_value, target, weight, shape, ignore_index)
@@ -83,8 +135,8 @@ def nll_grad(
 
 
 def target_mask(
-    make_value: ValueMaker, target: Any, weight: Any, shape: Any, ignore_index: int
-) -> tuple[Any, Any]:  # fmt: skip
+    make_value: ValueMaker, target: Argument, weight: Argument, shape: tuple[int, ...], ignore_index: int
+) -> tuple[SymbolicArray, SymbolicNumber]:  # fmt: skip
     """Add the mask of each row's target class, and the number of rows that are not ignored."""
     if weight is not None or len(shape) != 2 or not isinstance(target, Value) or not shape[0]:
         raise UnsupportedDefinitionError(
@@ -109,7 +161,7 @@ def class_indices(count: int) -> np.ndarray:
     return np.arange(count)
 
 
-def count_valid_rows(target: Any, shape: tuple[int, ...], ignore_index: int) -> float:
+def count_valid_rows(target: np.ndarray, shape: tuple[int, ...], ignore_index: int) -> float:
     """Return how many targets are not ignored; raise the definition's error for invalid ones."""
     if not 0 <= ignore_index < shape[1] and are_classes(np.ascontiguousarray(target), shape[1]):
         return float(target.size)

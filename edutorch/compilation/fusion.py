@@ -19,11 +19,17 @@ from .fusion_groups import (
     readers,
     reduction_level,
     steps_along,
+)
+from .symbols import KERNEL_DTYPES
+from .values import (
+    CHEAP_FUNCTIONS,
+    FUNCTIONS,
+    Program,
+    Value,
+    contiguous_steps,
+    operands_of,
     topological_order,
 )
-from .scalar_functions import FUNCTIONS
-from .symbols import KERNEL_DTYPES
-from .values import CHEAP_FUNCTIONS, Program, Value, contiguous_steps, operands_of
 
 __all__ = ["Fusion", "fusion_obstacle", "group_values"]
 
@@ -345,7 +351,7 @@ def group_values(program: Program, fuse: bool = True) -> tuple[list[Unit], dict[
     units = [unit for unit in units if not fold_bias_into_product(unit, program, outputs)]
     for unit in units:
         unit.needs = set().union(*(fusion.needed_units(value) for value in unit.values)) - {unit}
-    return topological_order(units), fusion.reasons
+    return topological_order(units, lambda unit: unit.needs, lambda unit: unit.last), fusion.reasons
 
 
 def fold_bias_into_product(unit: Unit, program: Program, outputs: set[Value]) -> bool:

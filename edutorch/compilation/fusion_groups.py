@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from .values import Value, contiguous_steps, operands_of
 
 __all__ = [
-    "Group", "Unit", "is_aligned", "topological_order", "indent", "merge_axes", "is_one_per_row",
+    "Group", "Unit", "is_aligned", "indent", "merge_axes", "is_one_per_row",
     "is_row_shape", "readers", "reduction_level", "compute_stages", "steps_along",
 ]  # fmt: skip
 
@@ -143,26 +141,6 @@ def reduction_level(group: Group, value: Value) -> tuple[str | None, int | None]
     if are_leading and group.split in (None, len(axes)):
         return "last", len(axes)
     return None, group.split
-
-
-def topological_order(units: list[Unit]) -> list[Unit]:
-    """Sort units topologically; of those that are ready, the earliest comes first."""
-    waiting = {unit: len(unit.needs) for unit in units}
-    users: dict[Unit, list[Unit]] = {unit: [] for unit in units}
-    for unit in units:
-        for need in unit.needs:
-            users[need].append(unit)
-    ready: list[Any] = [(unit.last, i, unit) for i, unit in enumerate(units) if not waiting[unit]]
-    heapq.heapify(ready)
-    ordered = []
-    while ready:
-        unit = heapq.heappop(ready)[2]
-        ordered.append(unit)
-        for user in users[unit]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(ready, (user.last, len(units) + len(ordered), user))
-    return ordered
 
 
 def compute_stages(group: Group) -> dict[Value, int]:

@@ -20,6 +20,7 @@ from ..fx.array_utils import base_array, same_view
 from ..fx.captured_graph import Captured
 from ..fx.captured_state import describe_value
 from ..modes import Modes, current
+from ..utils._pytree import TreeSpec
 
 __all__ = ["Guards", "current_flags"]
 
@@ -43,7 +44,7 @@ class Guards:
     """
 
     def __init__(
-        self, captured: Captured, leaves: list[Any], spec: Any, names: list[str],
+        self, captured: Captured, leaves: list[Any], spec: TreeSpec, names: list[str],
         described: list[tuple[Any, ...]],
     ) -> None:  # fmt: skip
         self.spec, self.names, self.reach = spec, names, captured.reach
@@ -85,7 +86,7 @@ class Guards:
             return self.leaves[input_.index][4] is not None
         return input_.kind == "tensor" and input_.tensor._node is not None
 
-    def mismatch(self, leaves: list[Any], spec: Any) -> str | None:
+    def mismatch(self, leaves: list[Any], spec: TreeSpec) -> str | None:
         """Return what differs from the captured call, or None if nothing does."""
         mode = current()
         if mode is not self.mode and mode != self.mode:
@@ -123,7 +124,7 @@ class Guards:
         return None
 
 
-def describe(value: Any) -> tuple[Any, ...]:
+def describe(value: object) -> tuple[Any, ...]:
     """Return the properties of an argument that are compared."""
     if isinstance(value, Tensor):
         array = value._array

@@ -8,158 +8,61 @@
             ...
 
 What a reduction or a later loop needs is kept in a row buffer, which fits in the L1 cache. Apart
-from that, only the results are written.
+from that, only the results are written. A row has a loop for each stage: a stage is what can be
+computed before the row's next reduction. Softmax has three.
 """
 
 from __future__ import annotations
 
-import math
 import textwrap
-from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
+from .fusion_groups import Group, indent, merge_axes, steps_along
+from .kernel_layout import CHUNK, ROWS, KernelLayout, KernelText
+from .values import REDUCTIONS, Value, operands_of
 
-from .fusion_groups import Group, compute_stages, indent, merge_axes, steps_along
-from .scalar_functions import FUNCTIONS, POWERS
-from .values import Value, contiguous_steps, operands_of
+__all__ = ["kernel_text"]
 
-__all__ = ["CHUNK", "ROWS", "KernelText", "kernel_text"]
-
-CHUNK = 4096
-"""The number of elements that are summed at a time in a sum over everything."""
 VECTOR_FUNCTIONS = {
     "exp", "log", "tanh", "erf", "logaddexp", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
 }  # fmt: skip
 """Functions for which the widest registers pay."""
-ROWS = 64
-"""The number of rows in a block: rows are summed in blocks, and then the blocks."""
 
 
-@dataclass(slots=True)
-class KernelText:
-    """A kernel's code and how it is called: `name(start, stop, sizes…, scalars…, arrays…)`.
+def kernel_text(group: Group, results: list[Value], shared: dict[Value, Value]) -> KernelText:
+    """Generate the kernel of a group, and once more with canonical names.
 
-    Attributes:
-        anonymous_body: the same code with canonical names, equal for all such kernels.
-        count: the number of rows (or elements, or chunks) to divide among threads.
-        sizes: sizes that are arguments, so that one kernel serves many shapes.
-        scalars: Python numbers, computed in each call.
-        inputs: the arrays it reads, which are contiguous; views among them are copied first.
-        outputs: the arrays it writes.
-        partial: by sum over rows or everything, the shape of its partial sums.
-        work: the number of elements it touches.
+    Kernels that differ only in names are compiled once: a network of equal layers needs few.
+
+    Args:
+        results: the values that are read outside.
+        shared: results that are written over an array that the kernel reads.
     """
+    kernel = KernelWriter(group, results, shared).write()
+    values = dict.fromkeys(
+        array
+        for value in group.values
+        for operand in (*operands_of(value), value)
+        for array in (operand.base, operand)
+    )
+    names = {value: value.name for value in values}
+    try:
+        for index, value in enumerate(values):
+            value.name = f"x{index}"
+        kernel.anonymous_body = KernelWriter(group, results, shared).write().body
+    finally:
+        for value, name in names.items():
+            value.name = name
+    return kernel
 
-    name: str = ""
-    body: str = ""
-    anonymous_body: str = ""
-    signature: str = ""
-    needs: set[str] = field(default_factory=set)
-    count: int = 1
-    sizes: list[int] = field(default_factory=list)
-    scalars: list[Value] = field(default_factory=list)
-    inputs: list[Value] = field(default_factory=list)
-    outputs: list[Value] = field(default_factory=list)
-    partial: dict[Value, tuple[int, ...]] = field(default_factory=dict)
-    work: int = 0
 
-
-class Writer:
+class KernelWriter(KernelLayout):
     """Generates one kernel."""
 
-    def __init__(self, group: Group, results: list[Value], shared: dict[Value, Value]) -> None:
-        self.group, self.results, self.shared = group, results, shared
-        self.domain = group.domain
-        self.inside = set(group.values)
-        self.kernel = KernelText(work=math.prod(group.domain))
-        self.copy_chain: dict[Value, Value] = {}
-        self.split = group.split
-        self.lasts = [value for value in group.values if group.level[value] == "last"]
-        self.stage = compute_stages(group)
-        self.choose_rows()
-
-    # The plan ----------------------------------------------------------------------------
-
-    def choose_rows(self) -> None:
-        """Choose the axes that enumerate rows: as few as give each operand one stride in a row."""
-        operands = self.full_operands()
-        rank = len(self.domain)
-        if self.split is None:
-            self.split = next(
-                (
-                    b
-                    for b in range(rank)
-                    if all(self.has_even_steps(operand, b) for operand in operands)
-                ),
-                rank - 1,
-            )
-        if rank:
-            self.copy_chain = {
-                operand: self.copy_to_domain(operand)
-                for operand in operands
-                if not self.has_even_steps(operand, self.split)
-            }
-        self.rows = math.prod(self.domain[: self.split]) if rank else 1
-        self.columns = math.prod(self.domain[self.split :]) if rank else 1
-        has_no_row_level = all(self.group.level[value] != "row" for value in self.group.values)
-        by_column = any(not self.is_full_sum(last) for last in self.lasts)
-        if not rank:
-            self.mode = "single"
-        elif has_no_row_level and self.split == 0 and not by_column:
-            self.mode = "chunks" if self.lasts else "flat"
-        else:
-            self.mode = "blocks" if by_column else "rows"
-
-    def is_full_sum(self, value: Value) -> bool:
-        """Whether a sum that ends the kernel is over everything."""
-        return len(value.settings["axes"]) == len(self.domain)
-
-    def full_operands(self) -> list[Value]:
-        """Return the external arrays that are read at each position."""
-        operands = []
-        for value in self.group.values:
-            if self.group.level[value] == "full" or value.kind == "reduce":
-                operands += [
-                    operand
-                    for operand in operands_of(value)
-                    if operand.base not in self.inside and operand.dtype is not None
-                ]
-        return list(dict.fromkeys(operands))
-
-    def copy_to_domain(self, value: Value) -> Value:
-        """Return a full-size copy, made beforehand, of an operand without one stride in a row."""
-        text = f"np.broadcast_to({{}}, {self.domain})"
-        copy = Value("view", text, (value,), self.domain, value.dtype, node=value.node)
-        copy.settings = {
-            "text": text,
-            "offset": 0,
-            "steps": contiguous_steps(self.domain),
-            "base": copy,
-        }
-        copy.name = f"{value.name}_whole"
-        return copy
-
-    def readable_operand(self, value: Value) -> Value:
-        """Return the array that is read for an operand: itself, or its copy."""
-        return self.copy_chain.get(value, value)
-
-    def full_steps(self, value: Value) -> tuple[int, tuple[int, ...]]:
-        """Return a full operand's offset, and its strides along the domain."""
-        steps = steps_along(value, self.domain)
-        assert steps is not None
-        return value.layout[0], steps
-
-    def has_even_steps(self, value: Value, split: int) -> bool:
-        """Whether the elements of a row have one stride in memory."""
-        return len(merge_axes(self.domain[split:], self.full_steps(value)[1][split:])) <= 1
-
-    # The text ----------------------------------------------------------------------------
-
     def write(self) -> KernelText:
-        lines = {"single": self.write_single, "flat": self.write_flat}.get(
-            self.mode, self.write_rows
-        )()
+        if self.mode == "single":
+            lines = self.write_single()
+        else:
+            lines = self.write_flat() if self.mode == "flat" else RowWriter(self).write()
         kernel = self.kernel
         kernel.outputs = [output for output in kernel.outputs if output not in self.shared]
         arrays = [*kernel.inputs, *kernel.outputs, *kernel.partial]
@@ -191,10 +94,6 @@ class Writer:
         kernel.signature = f"void({', '.join(argument_types)})"
         return kernel
 
-    def array_name(self, value: Value) -> str:
-        """Return the name of the array that holds a value: another one's if they share it."""
-        return self.shared.get(value, value).name
-
     def needs_reshape(self, value: Value) -> bool:
         if value in self.kernel.partial:
             return False
@@ -221,98 +120,6 @@ class Writer:
         return [
             f"{value.name}_row = np.empty({length}, np.{value.dtype})" for value in self.scratch()
         ]
-
-    def scratch(self) -> list[Value]:
-        """Return the values that need a row buffer because they are not results."""
-        if self.mode in ("single", "flat"):
-            return []
-        values: dict[Value, None] = {}
-        for value in self.group.values:
-            for operand in operands_of(value):
-                if value.kind == "reduce" and operand.base not in self.inside:
-                    if self.mode == "chunks" or self.row_level(operand) != "row":
-                        values[operand] = None  # it is constant along the row
-                    continue
-                if operand.base not in self.inside or self.group.level[operand.base] != "full":
-                    continue
-                by_column = value in self.lasts and not self.is_full_sum(value)
-                is_needed_later = self.stage[value] > self.stage[operand.base]
-                if (value.kind == "reduce" or is_needed_later) and not by_column:
-                    values[operand.base] = None
-        return [
-            operand
-            for operand in values
-            if operand not in self.results and not self.is_read_directly(operand)
-        ]
-
-    def is_read_directly(self, value: Value) -> bool:
-        """Whether a reduction can read an external array directly."""
-        return value.base not in self.inside and self.row_level(value) == "row"
-
-    def row_level(self, value: Value) -> str:
-        """Return how an external array is read: a "row", one element for "each" row, or "once"."""
-        _, steps = self.full_steps(self.readable_operand(value))
-        moves = [s != 0 and n > 1 for s, n in zip(steps, self.domain, strict=True)]
-        if any(moves[self.split :]):
-            return "row"
-        return "each" if any(moves) else "once"
-
-    # One operand --------------------------------------------------------------------------
-
-    def add_parameter(self, value: Value) -> str:
-        """Make an external operand a parameter, and return its name."""
-        if value.dtype is None:
-            if value not in self.kernel.scalars:
-                self.kernel.scalars.append(value)
-            return value.name
-        array = value.base
-        if array not in self.kernel.inputs:
-            self.kernel.inputs.append(array)
-        return array.name
-
-    def literal(self, x: Any, dtype: np.dtype[Any] | None) -> str:
-        """Return the source code of a number in one of the kernel's dtypes."""
-        dtype = np.dtype(dtype if dtype is not None else x.dtype)
-        if dtype.kind == "b":
-            return str(bool(x))
-        number = x.item() if isinstance(x, np.generic) else x
-        if isinstance(number, float) and not math.isfinite(number):
-            self.kernel.needs.add("nan" if math.isnan(number) else "inf")
-        if dtype == np.float64 and isinstance(number, float) and math.isfinite(number):
-            return repr(number)
-        self.kernel.needs.add(str(dtype))
-        return f"{dtype}({number!r})"
-
-    def expression(self, value: Value, at: dict[Any, str]) -> str:
-        """Return the source code of an elementwise function; `at` has the code of its operands."""
-        function, operands = FUNCTIONS[value.function], list(value.operands)
-        dtypes = [
-            operand.dtype for operand in operands if getattr(operand, "dtype", None) is not None
-        ]
-        dtype = value.dtype if value.dtype != bool or not dtypes else dtypes[0]
-        texts = []
-        for operand in operands:
-            if isinstance(operand, Value):
-                text = at[operand]
-                if operand.dtype is None:
-                    text = f"{dtype}({text})"
-                    self.kernel.needs.add(str(dtype))
-                texts.append(text)
-            else:
-                texts.append(self.literal(operand, getattr(operand, "dtype", dtype)))
-        text = function.kernel
-        if value.function == "power" and not isinstance(operands[1], Value):
-            text = POWERS.get(float(operands[1]), text)
-        if value.function == "cast":
-            if value.dtype == bool:
-                return f"{texts[0]} != 0"
-            self.kernel.needs.add(str(value.dtype))
-            return f"{value.dtype}({texts[0]})"
-        if function.needs and text == function.kernel and function.needs != "one":
-            self.kernel.needs.add(function.needs)
-        if "one" in text.split():
-            text = text.replace("one", self.literal(1.0, value.dtype))
-        return text.format(*texts)
 
     # Kernels of scalars, and of flat arrays ---------------------------------------------------
 
@@ -363,11 +170,8 @@ class Writer:
                 loop.append(f"{row}[j] = {value.name}_j")
         return list(dict.fromkeys(before)), loop
 
-    def row_name(self, value: Value) -> str:
-        return f"{self.array_name(value)}_row"
-
     def load_operand(
-        self, value: Value, first: str, last: str, at: dict[Any, str],
+        self, value: Value, first: str, last: str, at: dict[Value, str],
         before: list[str], loop: list[str],
     ) -> None:  # fmt: skip
         """Load an external operand in a loop over consecutive elements."""
@@ -393,34 +197,268 @@ class Writer:
         loop.append(f"{tag}_j = {tag}_row[j]")
         at[operand] = f"{tag}_j"
 
-    def write_rows(self) -> list[str]:
-        from .row_codegen import row_lines
 
-        return row_lines(self)
+class RowWriter:
+    """Generates the code for one row, and the loop around it."""
+
+    def __init__(self, writer: KernelWriter) -> None:
+        self.writer = writer
+        self.group, self.inside = writer.group, writer.inside
+        self.level, self.stage = writer.group.level, writer.stage
+        self.before_loop: list[str] = []  # before all rows
+        self.row_prologue: list[str] = []  # at the start of each row
+        self.row_body: list[str] = []
+        self.row_scalars: dict[Value, str] = {}  # values with one element for each row, or for all
+        self.rows: dict[Value, str] = {}  # external rows
+        self.scratch = set(writer.scratch())
+        self.stored = self.scratch | set(writer.results)
+
+    def write(self) -> list[str]:
+        """Generate all lines."""
+        writer = self.writer
+        for value in writer.results:
+            if self.level[value] == "last":
+                continue
+            writer.kernel.outputs.append(value)
+            if self.level[value] == "full":
+                self.row_prologue.append(
+                    f"{writer.row_name(value)} = {self.row_slice(writer.array_name(value))}"
+                )
+        last = max(self.stage.values(), default=0)
+        for stage in range(last + 1):
+            self.write_stage(stage)
+        for value in writer.lasts:
+            shape = self.count_parts()
+            shape = (shape, writer.columns) if not writer.is_full_sum(value) else (shape,)
+            writer.kernel.partial[value] = shape
+        return self.wrap_loop([*dict.fromkeys(self.row_prologue), *self.row_body])
+
+    def count_parts(self) -> int:
+        """Return the number of rows, chunks or blocks of rows."""
+        writer = self.writer
+        if writer.mode == "chunks":
+            return -(-writer.rows * writer.columns // CHUNK)
+        return writer.rows if writer.mode == "rows" else -(-writer.rows // ROWS)
+
+    def wrap_loop(self, row: list[str]) -> list[str]:
+        """Wrap the lines of one row in the outer loop."""
+        writer = self.writer
+        writer.kernel.count = self.count_parts()
+        before_loop = list(dict.fromkeys(self.before_loop))
+        if writer.mode == "chunks":
+            head = [f"first = r * {CHUNK}", f"columns = min({CHUNK}, size - first)"]
+            return [*before_loop, "for r in range(start, stop):", *indent([*head, *row])]
+        if writer.mode == "rows":
+            return [*before_loop, "for r in range(start, stop):", *indent(row)]
+        initialization = []
+        for value in writer.lasts:
+            if writer.is_full_sum(value):
+                initialization.append(f"{value.name}[c] = 0")
+            else:
+                initialization += [
+                    f"{value.name}_row = {value.name}[c]",
+                    f"{value.name}_row[:] = 0",
+                ]
+        inner = [f"for r in range(c * {ROWS}, min(rows, (c + 1) * {ROWS})):", *indent(row)]
+        return [*before_loop, "for c in range(start, stop):", *indent([*initialization, *inner])]
+
+    def row_slice(self, array: str) -> str:
+        """Return the slice of an array with the domain's layout that belongs to a row."""
+        if self.writer.mode == "chunks":
+            return f"{array}[first:first + columns]"
+        return f"{array}[r * columns:(r + 1) * columns]"
+
+    # One stage ------------------------------------------------------------------------------
+
+    def write_stage(self, stage: int) -> None:
+        """Generate the row's scalars of the stage before, then the loop, then its reductions."""
+        for value in self.group.values:
+            if self.level[value] == "row" and self.stage[value] == stage:
+                self.write_row_scalar(value)
+        loop = ElementLoop(self, stage)
+        for value in self.group.values:
+            if self.stage[value] != stage:
+                continue
+            if self.level[value] == "full":
+                loop.compute(value)
+            elif self.level[value] == "last" and not self.writer.is_full_sum(value):
+                loop.add_to_columns(value)
+        for value in self.group.values:
+            reduces = value.kind == "reduce" and self.reduction_stage(value) == stage
+            is_external = reduces and value.operands[0].base not in self.inside
+            if is_external and value.operands[0] in self.scratch and value not in loop.done:
+                loop.copy(value.operands[0])
+        self.row_body += loop.write()
+        for value in self.writer.lasts:
+            if self.stage[value] == stage and self.writer.is_full_sum(value):
+                plus = "+=" if self.writer.mode == "blocks" else "="
+                place = "c" if self.writer.mode == "blocks" else "r"
+                self.row_body.append(f"{value.name}[{place}] {plus} {self.reduction(value)}")
+
+    def reduction_stage(self, value: Value) -> int:
+        return self.stage[value] - (self.level[value] == "row")
+
+    def write_row_scalar(self, value: Value) -> None:
+        """Generate a scalar of the row."""
+        name = f"{value.name}_r"
+        if value.kind == "reduce":
+            text = self.reduction(value)
+            if value.function == "sum":
+                self.writer.kernel.needs.add(str(value.dtype))
+                text = f"{value.dtype}({text})"
+            self.row_body.append(f"{name} = {text}")
+        else:
+            at = {operand: self.scalar_operand(operand, value) for operand in operands_of(value)}
+            self.row_body.append(f"{name} = {self.writer.expression(value, at)}")
+        self.row_scalars[value] = name
+        if value in self.writer.results:
+            place = "r" if value.shape else "()"
+            self.row_body.append(f"{self.writer.array_name(value)}[{place}] = {name}")
+
+    def reduction(self, value: Value) -> str:
+        function = REDUCTIONS[value.function]
+        self.writer.kernel.needs.add(function)
+        (operand,) = value.operands
+        if operand.base in self.inside:
+            row = self.row_buffer(operand.base)
+        elif operand in self.scratch:
+            row = f"{operand.name}_row"
+        else:
+            row = self.external_row(operand)
+        cut = "[:columns]" if self.writer.mode == "chunks" and self.is_scratch(operand) else ""
+        return f"{function}({row}{cut})"
+
+    def is_scratch(self, operand: Value) -> bool:
+        return operand in self.scratch or operand.base in self.scratch
+
+    def row_buffer(self, value: Value) -> str:
+        return f"{value.name}_row" if value in self.scratch else self.writer.row_name(value)
+
+    # Operands --------------------------------------------------------------------------------
+
+    def scalar_operand(self, operand: Value, user: Value) -> str:
+        """Return the code of an operand of a row's scalar."""
+        if operand.base in self.inside:
+            return self.row_scalars[operand.base]
+        if operand.dtype is None:
+            return self.writer.add_parameter(operand)
+        return self.read_row_scalar(operand, user.shape)
+
+    def read_row_scalar(self, operand: Value, shape: tuple[int, ...]) -> str:
+        """Return the code that reads one element for the row from an external array."""
+        name = self.writer.add_parameter(operand)
+        split = self.writer.split
+        offset, steps = operand.layout[0], steps_along(operand, shape) or ()
+        offset_text = self.row_offset(offset, steps[:split])
+        if not operand.base.shape:
+            offset_text = "()"
+        text = f"{name}[{offset_text}]"
+        if "r" not in offset_text:
+            self.before_loop.append(f"{name}_at{offset} = {text}")
+            return f"{name}_at{offset}"
+        return text
+
+    def row_offset(self, offset: int, steps: tuple[int, ...]) -> str:
+        """Return the code of the offset of row r in an external array."""
+
+        writer = self.writer
+        rows = writer.domain[: writer.split]
+        parts, below = [], 1
+        for size, step in reversed(merge_axes(rows, steps)):
+            count = "r" if below == 1 else f"r // {below}"
+            above = writer.rows // below
+            count = count if size == above else f"{count} % {size}"
+            if step:
+                count = f"({count})" if " " in count else count
+                parts.append(count if step == 1 else f"{count} * {self.size_text(step)}")
+            below *= size
+        if offset or not parts:
+            parts.append(str(offset))
+        return " + ".join(parts)
+
+    def size_text(self, step: int) -> str:
+        return "columns" if step == self.writer.columns and step > 1 else str(step)
+
+    def external_row(self, value: Value) -> str:
+        """Generate the slice of an external array for the row; return its name."""
+        if value in self.rows:
+            return self.rows[value]
+
+        writer = self.writer
+        operand, value = value, writer.readable_operand(value)
+        name = writer.add_parameter(value)
+        offset, steps = writer.full_steps(value)
+        split = writer.split
+        step = merge_axes(writer.domain[split:], steps[split:])[0][1]
+        tag = value.name
+        if writer.mode == "chunks":
+            plus = f"{offset} + " if offset else ""
+            begin, end = f"{plus}first * {step}", f"{plus}(first + columns - 1) * {step} + 1"
+            if step == 1:
+                begin, end = f"{plus}first", f"{plus}first + columns"
+        else:
+            begin = self.row_offset(offset, steps[:split])
+            length = "columns" if step == 1 else f"(columns - 1) * {step} + 1"
+            end = f"{begin} + {length}"
+            if begin == "r * columns":
+                end = "(r + 1) * columns"
+            begin, end = ("", "columns") if begin == "0" and step == 1 else (begin, end)
+        cut = f"{begin}:{end}" + (f":{step}" if step != 1 else "")
+        destination = self.row_prologue if "r" in cut or "first" in cut else self.before_loop
+        destination.append(f"{tag}_row = {name}[{cut}]")
+        self.rows[operand] = f"{tag}_row"
+        return self.rows[operand]
 
 
-def kernel_text(group: Group, results: list[Value], shared: dict[Value, Value]) -> KernelText:
-    """Generate the kernel of a group, and once more with canonical names.
+class ElementLoop:
+    """One loop over the elements of a row."""
 
-    Kernels that differ only in names are compiled once: a network of equal layers needs few.
+    def __init__(self, rows: RowWriter, stage: int) -> None:
+        self.rows, self.stage = rows, stage
+        self.at: dict[Value, str] = {}
+        self.text: list[str] = []
+        self.done: set[Value] = set()
 
-    Args:
-        results: the values that are read outside.
-        shared: results that are written over an array that the kernel reads.
-    """
-    kernel = Writer(group, results, shared).write()
-    values = dict.fromkeys(
-        array
-        for value in group.values
-        for operand in (*operands_of(value), value)
-        for array in (operand.base, operand)
-    )
-    names = {value: value.name for value in values}
-    try:
-        for index, value in enumerate(values):
-            value.name = f"x{index}"
-        kernel.anonymous_body = Writer(group, results, shared).write().body
-    finally:
-        for value, name in names.items():
-            value.name = name
-    return kernel
+    def write(self) -> list[str]:
+
+        return ["for j in range(columns):", *indent(self.text)] if self.text else []
+
+    def operand(self, value: Value) -> str:
+        """Return the code of an operand at a position of the row."""
+        rows, writer = self.rows, self.rows.writer
+        if value in self.at:
+            return self.at[value]
+        base = value.base
+        if base in rows.inside:
+            if rows.level[base] == "row":
+                return rows.row_scalars[base]
+            if base not in self.at:
+                self.at[base] = f"{base.name}_j"
+                self.text.append(f"{base.name}_j = {rows.row_buffer(base)}[j]")
+            return self.at[base]
+        if value.dtype is None:
+            return writer.add_parameter(value)
+        if writer.row_level(value) != "row":
+            return rows.read_row_scalar(value, writer.domain)
+        row = rows.external_row(value)
+        self.at[value] = f"{row.removesuffix('_row')}_j"
+        self.text.append(f"{self.at[value]} = {row}[j]")
+        return self.at[value]
+
+    def compute(self, value: Value) -> None:
+        """Generate a value at a position, and store it if it is needed later."""
+        rows, writer = self.rows, self.rows.writer
+        at = {operand: self.operand(operand) for operand in operands_of(value)}
+        self.text.append(f"{value.name}_j = {writer.expression(value, at)}")
+        self.at[value] = f"{value.name}_j"
+        if value in rows.stored:
+            self.text.append(f"{rows.row_buffer(value)}[j] = {value.name}_j")
+
+    def add_to_columns(self, value: Value) -> None:
+        """Generate the addition of a row to the sums of the columns."""
+        self.text.append(f"{value.name}_row[j] += {self.operand(value.operands[0])}")
+
+    def copy(self, value: Value) -> None:
+        """Generate a row buffer of an external array that is constant along the row."""
+        self.text.append(f"{value.name}_row[j] = {self.operand(value)}")
+        self.done.add(value)

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..fx import primitives
+from ..fx import Graph, Node, primitives
 from ..ops import matmul
 from .batch_matmul_pass import stack_products
-from .decompositions import DECOMPOSITIONS, count_valid_rows
-from .scalar_functions import FUNCTIONS
-from .symbolic_eval import (
+from .decompositions import (
+    DECOMPOSITIONS,
+    SYMBOLIC_ERRORS,
+    count_valid_rows,
+    evaluate_symbolically,
+)
+from .symbols import (
     KERNEL_DTYPES,
     REPLACEMENTS,
-    SYMBOLIC_ERRORS,
     SymbolicArray,
     UnsupportedDefinitionError,
-    evaluate_symbolically,
     lower_mean,
     lower_reduction,
     make_view,
 )
-from .values import Program, Value
+from .values import FUNCTIONS, Program, Value
 
 __all__ = ["build_program"]
 
@@ -43,10 +46,10 @@ DECOMPOSABLE = {
 class ProgramBuilder:
     """Walks the nodes in order and adds the values of each."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.program = Program()
-        self.value_of_node: dict[Any, Any] = {}  # by node
+        self.value_of_node: dict[Node, Any] = {}  # by node
         self.known_values: dict[Any, Value] = {}
         self.node: Any = None
 
@@ -72,12 +75,12 @@ class ProgramBuilder:
         self.program.assign_names()
         return self.program
 
-    def input(self, node: Any) -> Value:
+    def input(self, node: Node) -> Value:
         value = Value("input", node.target, (), *shape_and_dtype(node), node=node)
         self.program.inputs.append(value)
         return value
 
-    def constant(self, node: Any) -> Any:
+    def constant(self, node: Node) -> Any:
         array = self.graph.constants[node.target]
         if not isinstance(array, np.ndarray):
             return array
@@ -100,8 +103,8 @@ class ProgramBuilder:
         return args
 
     def make_value(
-        self, kind: str, function: Any, operands: tuple[Any, ...], shape: tuple[int, ...],
-        dtype: Any, settings: dict[str, Any] | None = None,
+        self, kind: str, function: Callable[..., Any] | str, operands: tuple[Any, ...], shape: tuple[int, ...],
+        dtype: np.dtype | None, settings: dict[str, Any] | None = None,
     ) -> Value:  # fmt: skip
         """Add a value; return the same one for the same operands (common subexpressions)."""
         operands = tuple(operands)
@@ -122,7 +125,7 @@ class ProgramBuilder:
             self.known_values[key] = value
         return value
 
-    def lower_call(self, node: Any) -> Any:
+    def lower_call(self, node: Node) -> Any:
         """Add the values of a node."""
         args, kwargs = self.operands(node.args), self.operands(node.kwargs)
         if node.target is operator.getitem and isinstance(args[0], tuple):
@@ -169,7 +172,7 @@ class ProgramBuilder:
             if id(known_value) not in discarded
         }
 
-    def decompose(self, node: Any, op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def decompose(self, node: Node, op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return the value of a node, decomposed into operations that can be fused.
 
         Raises: UnsupportedDefinitionError: it cannot be decomposed.
@@ -204,7 +207,7 @@ class ProgramBuilder:
                 self.discard_after(before)
         return evaluate_symbolically(partial(op.forward, np), args, kwargs, self.make_value)
 
-    def lower_view(self, node: Any, op: Any, value: Value, settings: dict[str, Any]) -> Value:
+    def lower_view(self, node: Node, op: Any, value: Value, settings: dict[str, Any]) -> Value:
         """Return a view, made by the op's own definition."""
         try:
             view = make_view(
@@ -220,7 +223,7 @@ class ProgramBuilder:
         return view
 
 
-def shape_and_dtype(node: Any) -> tuple[tuple[int, ...], Any]:
+def shape_and_dtype(node: Node) -> tuple[tuple[int, ...], Any]:
     """Return the shape and dtype of a node's value; a number or a tuple has none."""
     meta = node.meta
     if meta.get("number") or meta.get("tuple") or "shape" not in meta:
@@ -228,7 +231,7 @@ def shape_and_dtype(node: Any) -> tuple[tuple[int, ...], Any]:
     return tuple(meta["shape"]), np.dtype(meta["dtype"])
 
 
-def matches_meta(result: Any, node: Any) -> bool:
+def matches_meta(result: Value | tuple[Value, ...], node: Node) -> bool:
     """Whether a value has the shape and dtype of the node's metadata."""
     if isinstance(result, tuple):
         return bool(node.meta.get("tuple"))
@@ -236,7 +239,7 @@ def matches_meta(result: Any, node: Any) -> bool:
     return result.shape == shape and result.dtype == dtype
 
 
-def operand_key(operand: Any) -> Any:
+def operand_key(operand: object) -> Any:
     """Return the key by which equal operands are recognized."""
     if isinstance(operand, Value):
         return id(operand)
@@ -245,7 +248,7 @@ def operand_key(operand: Any) -> Any:
     return type(operand), repr(operand)
 
 
-def build_program(graph: Any) -> Program:
+def build_program(graph: Graph) -> Program:
     """Lower a graph to a program.
 
     >>> import edutorch

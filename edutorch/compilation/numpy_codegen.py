@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.numpy import Array
+from ..core.op import Op, as_positional
 from ..core.precision import add_up
 from ..nn.functional.activation import gelu, gelu_derivative
 from ..ops.special import erf
@@ -35,7 +37,7 @@ class Names:
         self.scope: dict[str, Any] = {"np": np, "inf": math.inf, "nan": math.nan, "math": math}
         self.known_names: dict[int, str] = {}
 
-    def name(self, thing: Any, wanted: str) -> str:
+    def name(self, thing: object, wanted: str) -> str:
         """Return the name of a function or setting, which is assigned at the first call."""
         if id(thing) in self.known_names:
             return self.known_names[id(thing)]
@@ -62,7 +64,7 @@ class NumpyWriter:
         self.names = names
         self.names_of = names_of or {}
 
-    def operand_text(self, operand: Any) -> str:
+    def operand_text(self, operand: object) -> str:
         """Return the code of an operand: a value's name, a view, a number, a list of these."""
         if isinstance(operand, Value):
             if operand in self.names_of:
@@ -158,7 +160,7 @@ class NumpyWriter:
 RESHAPES = {"reshape", "view", "unsqueeze", "squeeze", "flatten", "unflatten"}
 
 
-def sum_along(x: Any, axis: Any, keepdims: bool) -> Any:
+def sum_along(x: np.ndarray, axis: int | tuple[int, ...], keepdims: bool) -> Any:
     """Sum as definitions do (see `core/precision.py`)."""
     return add_up(np, x, axis, keepdims)
 
@@ -176,22 +178,20 @@ FUNCTION_DEFINITIONS: dict[str, Callable[..., Any]] = {
 _definitions: dict[str, Callable[..., Any]] = {}
 
 
-def definition_of(op: Any) -> Callable[..., Any]:
+def definition_of(op: Op) -> Callable[..., Any]:
     """Return the function that computes an op from arrays, by its kernel if it has one."""
     if op.name not in _definitions:
         _definitions[op.name] = with_kernel(op)
     return _definitions[op.name]
 
 
-def with_kernel(op: Any) -> Callable[..., Any]:
+def with_kernel(op: Op) -> Callable[..., Any]:
     """Return a function that tries an op's kernel, if it may have one, before its definition."""
-    from ..core.op import as_positional
-
     forward, slot = as_positional(op.forward), op.slot
     if slot is None or op.variadic:
         return lambda *arguments: forward(np, *arguments)
 
-    def definition(first: Any, *others: Any) -> Any:
+    def definition(first: Array, *others: Any) -> Any:
         if first.size >= slot.min_size and first.__class__ is np.ndarray:
             y = slot(first, *others)
             if y is not None:

@@ -11,7 +11,8 @@ import numpy as np
 from ..backends.interruptible import LONG
 from ..ops import mm
 from .fusion_groups import Group, Unit
-from .kernel_codegen import KernelText, kernel_text
+from .kernel_codegen import kernel_text
+from .kernel_layout import KernelText
 from .memory_planning import Plan, is_cat
 from .numpy_codegen import Names, NumpyWriter
 from .values import Program, Value, operands_of
@@ -160,7 +161,7 @@ class ProgramWriter:
             self.lines.append("before_gradients()")
 
     def add_workspace_array(
-        self, buffer: int, name: str, shape: tuple[int, ...], dtype: Any, first: int = 0
+        self, buffer: int, name: str, shape: tuple[int, ...], dtype: np.dtype | None, first: int = 0
     ) -> None:  # fmt: skip
         if name not in self.spaces:
             self.spaces.append(name)
@@ -320,13 +321,15 @@ def describe_kernel(group: Group, results: list[Value], shared: dict[Value, Valu
     return f"{' '.join(op_names[:6])}{' …' if len(op_names) > 6 else ''} -> {names}"
 
 
-def contiguous(x: Any) -> np.ndarray:
+def contiguous(x: np.ndarray) -> np.ndarray:
     """Return an array, or a copy if it is not contiguous, aligned and writeable."""
     y = np.ascontiguousarray(x).reshape(np.shape(x))
     return y if y.flags.carray else y.copy()
 
 
-def product(left: Any, right: Any, out: Any, bias: Any = None) -> None:
+def product(
+    left: np.ndarray, right: np.ndarray, out: np.ndarray, bias: np.ndarray | None = None
+) -> None:
     """Write the product of two matrices, and a bias for each column, into `out`.
 
     The kernel of `mm` does it, on all threads, if there is one and it supports the case.

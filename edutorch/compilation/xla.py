@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from ..backends.numpy import Array, Namespace
 from ..errors import EdutorchError, missing_extra
-from ..fx import primitives
+from ..fx import Graph, Node, map_arg, primitives
 
-__all__ = ["Xla", "XlaError", "lower_jax"]
+__all__ = ["Xla", "XlaError"]
 
 
 class XlaError(EdutorchError, NotImplementedError):
@@ -43,7 +45,7 @@ class Cell:
     __hash__ = None  # type: ignore[assignment]
     __array_ufunc__ = None
 
-    def __init__(self, array: Any, is_view: bool = False) -> None:
+    def __init__(self, array: Array, is_view: bool = False) -> None:
         self.array, self.is_view = array, is_view
 
     shape = property(lambda self: self.array.shape)
@@ -63,10 +65,10 @@ class Cell:
             else method
         )
 
-    def __getitem__(self, index: Any) -> Cell:
+    def __getitem__(self, index: object) -> Cell:
         return Cell(self.array[unwrap(index)], is_view=True)
 
-    def __setitem__(self, index: Any, values: Any) -> None:
+    def __setitem__(self, index: object, values: object) -> None:
         if self.is_view:
             raise XlaError("compile", "a definition writes into a part of an array")
         self.array = self.array.at[unwrap(index)].set(unwrap(values))
@@ -122,7 +124,7 @@ def wrap_cells(x: Any) -> Any:
 class Functions:
     """JAX's NumPy on cells: the `xp` that definitions get."""
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: Namespace) -> None:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
@@ -135,7 +137,7 @@ class Functions:
 class Function:
     """One function of it; a ufunc has `reduce`, too."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -153,7 +155,7 @@ class Xla:
         an op needs something that JAX has not.
     """
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.jax = import_jax()
         self.graph = graph
         for node in graph.nodes:
@@ -207,12 +209,10 @@ class Xla:
                 values[node] = self._node(node, values)
         raise XlaError("compile", "the graph has no output")
 
-    def _at(self, values: dict[Any, Any], x: Any) -> Any:
-        from ..fx.node import map_arg
-
+    def _at(self, values: dict[Any, Any], x: object) -> Any:
         return map_arg(x, values.__getitem__)
 
-    def _node(self, node: Any, values: dict[Any, Any]) -> Any:
+    def _node(self, node: Node, values: dict[Any, Any]) -> Any:
         args, kwargs = self._at(values, node.args), self._at(values, node.kwargs)
         op = getattr(node.target, "op", None)
         try:
@@ -234,7 +234,7 @@ class Xla:
                 'leave it out of the compiled function, or use backend="edutorch"',
             ) from error
 
-    def _function(self, target: Any) -> Callable[..., Any]:
+    def _function(self, target: Callable[..., Any]) -> Callable[..., Any]:
         """Return the JAX counterpart of a function that is not an op."""
         replacement = JAX_PRIMITIVES.get(target)
         if replacement is not None:
@@ -264,12 +264,12 @@ SHAPE_OPS: dict[str, Callable[..., Any]] = {
 """Ops whose definition depends on NumPy's memory layout; the graph has the result's shape."""
 
 
-def copy_with(x: Cell, index: Any, values: Any) -> Cell:
+def copy_with(x: Cell, index: object, values: object) -> Cell:
     """Return a copy with values set at an index."""
     return Cell(x.array.at[unwrap(index)].set(unwrap(values)))
 
 
-def copy_with_added(x: Cell, index: Any, values: Any) -> Cell:
+def copy_with_added(x: Cell, index: object, values: object) -> Cell:
     """Return a copy with values added at an index, which may repeat."""
     return Cell(x.array.at[unwrap(index)].add(unwrap(values)))
 
@@ -288,21 +288,16 @@ JAX_PRIMITIVES: dict[Any, Callable[..., Any]] = {
 """The JAX counterparts of graph functions that are not ops."""
 
 
-def as_numpy(value: Any, node: Any) -> Any:
+def as_numpy(value: Array, node: Node) -> Any:
     """Return an output as a NumPy array; a copy, because JAX's memory is read-only."""
     meta = getattr(node, "meta", {})
     return value.item() if meta.get("number") else np.array(value)
 
 
-def enable_x64(jax: Any) -> Any:
+def enable_x64(jax: ModuleType) -> Any:
     """Enable float64 and int64 in JAX inside the block."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
     import jax.experimental  # where it was before JAX 0.8
 
     return jax.experimental.enable_x64(True)
-
-
-def lower_jax(graph: Any) -> Xla:
-    """Compile a graph by XLA: the backend "jax"."""
-    return Xla(graph)

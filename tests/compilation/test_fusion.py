@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import edutorch
 from edutorch.compilation.pipeline import lower
-from edutorch.compilation.scalar_functions import FUNCTIONS
 from edutorch.compilation.symbols import SymbolicArray, UnsupportedDefinitionError
-from edutorch.compilation.values import Value
+from edutorch.compilation.values import FUNCTIONS, Value
 from edutorch.fx.interpreter import run_on_arrays
 from edutorch.ops.reduction import logsumexp
 from tests import golden_code

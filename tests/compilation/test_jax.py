@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.compilation.xla import XlaError, lower_jax
+from edutorch.compilation.xla import Xla, XlaError
 from edutorch.errors import MissingExtraError
 from edutorch.fx.interpreter import run_on_arrays
 from tests.compilation.graphs import Random, graph_of
@@ -19,7 +19,7 @@ def test_without_jax_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
     graph = graph_of(lambda call, x: [call(edutorch.exp, x)], [((3,), "float32")])
     with pytest.raises(MissingExtraError, match=r'pip install "edutorch\[jax\]"'):
-        lower_jax(graph)
+        Xla(graph)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_random_graphs(jax, seed, dtype):
     arrays = [draw.normal(size=shape).astype(dtype) for shape, _ in specs]
     with np.errstate(all="ignore"):
         wanted = run_on_arrays(graph)(arrays)
-    for result, right in zip(lower_jax(graph)(arrays), wanted, strict=True):
+    for result, right in zip(Xla(graph)(arrays), wanted, strict=True):
         assert result.dtype == np.asarray(right).dtype
         assert result.flags.writeable
         np.testing.assert_allclose(result, right, rtol=1e-4, atol=1e-4)
@@ -46,7 +46,7 @@ def test_definitions_that_write_into_what_they_made(jax):
     graph = graph_of(losses, [((6, 4), "float32"), ((6,), "int64")])
     x = np.random.default_rng(0).normal(size=(6, 4)).astype("float32")
     arrays = [x, np.array([0, 2, 3, 1, 1, 0])]
-    lowered = lower_jax(graph)
+    lowered = Xla(graph)
     for result, wanted in zip(lowered(arrays), run_on_arrays(graph)(arrays), strict=True):
         np.testing.assert_allclose(result, wanted, rtol=1e-5)
     assert "lambda" in lowered.code  # JAX's own text

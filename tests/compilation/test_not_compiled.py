@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import edutorch
-from edutorch.compilation import backends
+from edutorch.compilation import pipeline
 from edutorch.compilation.xla import XlaError
 
 
@@ -41,7 +41,7 @@ def test_what_xla_has_not(monkeypatch):
 
         return run
 
-    monkeypatch.setitem(backends.BACKENDS, "jax", lowered)
+    monkeypatch.setitem(pipeline.BACKENDS, "jax", lowered)
     (text,) = said(edutorch.compile(twice, backend="jax"), edutorch.ones(3))
     assert text.startswith("compile: twice runs as it is written, not compiled: its compiled")
     assert "`sin` cannot be run by XLA" in text

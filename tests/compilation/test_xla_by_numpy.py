@@ -20,8 +20,8 @@ from edutorch.compilation.xla import (
     Cell,
     Function,
     Functions,
+    Xla,
     XlaError,
-    lower_jax,
     unwrap,
     wrap_cells,
 )
@@ -104,7 +104,7 @@ def jax(monkeypatch):
 
 
 def check(graph, arrays):
-    lowered = lower_jax(graph)
+    lowered = Xla(graph)
     with np.errstate(all="ignore"):
         result, wanted = lowered(arrays), run_on_arrays(graph)(arrays)
     for one, right in zip(result, wanted, strict=True):
@@ -171,7 +171,7 @@ CALLS = {
 def test_functions_that_are_no_ops(name):
     target, args, expected = CALLS[name]
     x = np.random.default_rng(0).normal(size=(3, 4))
-    (result,) = lower_jax(of_calls((target, args, {})))([x, 0.5])
+    (result,) = Xla(of_calls((target, args, {})))([x, 0.5])
     np.testing.assert_allclose(result, expected(x))
     assert result.dtype == expected(x).dtype
 
@@ -185,7 +185,7 @@ def test_numbers_are_numbers():
         (primitives.as_array, ("number", np.dtype("float32")), {}),
     )  # fmt: skip
     x = np.arange(12.0).reshape(3, 4) + 7
-    power, arcsine, arctangent, total, _, item, array = lower_jax(graph)([x, 0.5])
+    power, arcsine, arctangent, total, _, item, array = Xla(graph)([x, 0.5])
     assert (power, total, item) == (0.25, 1.5, 7.0)
     assert (arcsine, arctangent) == pytest.approx((math.asin(0.5), math.atan(0.5)))
     assert array.item() == 0.5 and array.shape == ()
@@ -274,16 +274,16 @@ def test_functions_of_the_library_take_cells_and_the_rest_is_itself():
 
 def test_what_xla_cannot_do_is_named():
     with pytest.raises(XlaError, match="len has no counterpart in JAX"):
-        lower_jax(of_calls((len, ("x",), {})))([np.ones((3, 4)), 0.5])
+        Xla(of_calls((len, ("x",), {})))([np.ones((3, 4)), 0.5])
     with pytest.raises(XlaError, match=r"(?s)`\w+` cannot be run by XLA: .*backend=\"edutorch\""):
-        lower_jax(of_calls((operator.matmul, ("x", "x"), {})))([np.ones((3, 4)), 0.5])
+        Xla(of_calls((operator.matmul, ("x", "x"), {})))([np.ones((3, 4)), 0.5])
     empty = fx.Graph()
     empty.placeholder("x").meta.update(shape=(), dtype=np.dtype("float32"))
     with pytest.raises(XlaError, match="the graph has no output"):
-        lower_jax(empty)._traced([np.ones(())])
+        Xla(empty)._traced([np.ones(())])
     random = of_calls((np.negative, ("x",), {"random": True}))
     with pytest.raises(XlaError, match="draws random numbers, which come from NumPy's"):
-        lower_jax(random)
+        Xla(random)
 
 
 def test_a_function_is_compiled_and_what_fails_runs_as_it_is_written():
