@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from edutorch.utils.background_compile import BackgroundWorker
+from edutorch.utils.process import BackgroundWorker
 
 
 def test_one_thing_after_the_other():
@@ -43,7 +43,7 @@ forked = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks n
 def test_what_still_waits_is_done_by_a_forked_process_too():
     program = """
 import os, threading
-from edutorch.utils.background_compile import BackgroundWorker
+from edutorch.utils.process import BackgroundWorker
 beside, done = BackgroundWorker("test"), threading.Event()
 beside._jobs.append(done.set)  # as if it had been given a moment ago
 child = os.fork()
@@ -61,7 +61,7 @@ def test_compile_in_a_process_forked_while_the_compiler_works():
     program = """
 import os, threading
 import edutorch as torch
-from edutorch.utils.background_compile import compiler
+from edutorch.utils.process import compiler
 begun, ended = threading.Event(), threading.Event()
 compiler.submit(lambda: (begun.set(), ended.wait(60)))
 begun.wait(60)

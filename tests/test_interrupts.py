@@ -16,7 +16,7 @@ import pytest
 import edutorch
 from edutorch import modes, nn, optim
 from edutorch.modes import handle_sigint, listening
-from edutorch.utils.deferred_interrupts import (
+from edutorch.utils.process import (
     defer_interrupts,
     hold_interrupts,
     is_interrupt_pending,

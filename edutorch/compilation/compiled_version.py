@@ -22,7 +22,7 @@ from ..errors import GradientError
 from ..fx.captured_graph import Captured
 from ..fx.graph import Graph
 from ..utils._pytree import tree_unflatten
-from ..utils.deferred_interrupts import hold_interrupts, release_interrupts
+from ..utils.process import hold_interrupts, release_interrupts
 from .guards import Guards
 
 __all__ = ["CompiledNode", "CompiledVersion", "attach_node"]

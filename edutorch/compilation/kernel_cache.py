@@ -18,7 +18,7 @@ from types import ModuleType
 
 from ..errors import warn
 from ..kernels.disk_cache import user_cache_folder
-from ..utils.background_compile import compiler
+from ..utils.process import compiler
 from .kernel_layout import KernelText
 
 __all__ = ["Kernel", "is_available", "kernel_for", "wait_for_all"]

@@ -21,8 +21,8 @@ from ..backends import blas, kernel_registry
 from ..backends.kernel_registry import Slot, declarations, slot
 from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
-from ..utils.background_compile import compiler
-from ..utils.malloc_tuning import keep_freed_memory
+from ..utils.process import (compiler)
+from ..utils.process import (keep_freed_memory)
 
 __all__ = ["KernelStatus", "is_available", "warm_up"]
 
@@ -49,7 +49,7 @@ def request_kernel(slot: Slot) -> None:
 
 
 def prepare_runtime() -> None:
-    """Set up threads and memory for kernels: see `backends/blas.py`, `utils/malloc_tuning.py`."""
+    """Set up threads and memory for kernels: see `backends/blas.py`, `utils/process.py`."""
     blas.limit_threads()
     keep_freed_memory()
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..modes import enable_grad, no_grad
 from ..ops import cat, zeros_like
-from ..utils.deferred_interrupts import is_interrupt_pending
+from ..utils.process import is_interrupt_pending
 from .differentiable import as_real, check_lr
 from .line_search import Point, strong_wolfe
 from .optimizer import Optimizer

@@ -22,8 +22,12 @@ from ..core.tensor import Tensor, array_of, wrap
 from ..errors import ArgumentError, GradientError, refuse_unknown_keywords, warn
 from ..events import Stepped, emit, step_event, work
 from ..modes import current, enable_grad, no_grad
-from ..utils.deferred_interrupts import hold_interrupts, interruptible_once, release_interrupts
-from ..utils.malloc_tuning import keep_freed_memory
+from ..utils.process import (
+    hold_interrupts,
+    interruptible_once,
+    keep_freed_memory,
+    release_interrupts,
+)
 from .fused import FusedKernel
 from .hooks import (
     OptimizerHooks,

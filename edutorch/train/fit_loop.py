@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.tensor import Tensor
 from ..errors import warn
-from ..utils.deferred_interrupts import defer_interrupts
+from ..utils.process import defer_interrupts
 from .errors import StepOutputError
 from .optimizer_step import update_schedulers
 from .random_state import RandomState

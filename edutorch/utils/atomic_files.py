@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import missing_extra
-from .deferred_interrupts import defer_interrupts
+from .process import defer_interrupts
 
 _counter = itertools.count()
 _writing: set[str] = set()

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from edutorch.utils.malloc_tuning import keep_freed_memory
+from edutorch.utils.process import keep_freed_memory
 
 STEPS = """
 import resource

@@ -26,7 +26,7 @@ import numpy as np
 from ...backends.aliased_array import as_plain_array
 from ...core.pickling import rebuild, rebuild_part
 from ...core.tensor import Tensor
-from ..deferred_interrupts import defer_interrupts
+from ..process import defer_interrupts
 
 MIN_BUFFER_BYTES = 4096
 """Larger arrays stay outside of the pickle."""

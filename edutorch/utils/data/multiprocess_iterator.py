@@ -19,7 +19,7 @@ from multiprocessing.context import BaseContext
 from typing import Any
 
 from ...errors import warn
-from ..deferred_interrupts import defer_interrupts
+from ..process import defer_interrupts
 from . import batch_transport
 from .batch_transport import Batch
 from .dataloader import BatchIterator, DataLoader, make_worker_config

@@ -12,7 +12,7 @@ from ... import backends
 from ...autograd import no_grad
 from ...core.tensor import Tensor
 from ...nn import Module
-from ...utils.deferred_interrupts import defer_interrupts
+from ...utils.process import defer_interrupts
 from ..render.plots import RISING, NotAPictureError, NotAPictureTypeError, Plot, new_figure
 from ..render.style import ALARM
 
