@@ -21,8 +21,7 @@ from ..backends import blas, kernel_registry
 from ..backends.kernel_registry import Slot, declarations, slot
 from ..errors import warn
 from ..settings import are_deterministic_algorithms_enabled
-from ..utils.process import (compiler)
-from ..utils.process import (keep_freed_memory)
+from ..utils.process import compiler, keep_freed_memory
 
 __all__ = ["KernelStatus", "is_available", "warm_up"]
 

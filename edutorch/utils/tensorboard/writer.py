@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 from ... import backends
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, ShapeError, missing_extra
+from ...nn import Module
 from .._pytree import tree_map
-from .graph import build_graph
-from .media import audio_summary, tensor_summary, video_summary
-from .messages import message
+from .summary import audio_summary, build_graph, message, tensor_summary, video_summary
 
 __all__ = ["SummaryWriter"]
+
+Values = Tensor | np.ndarray | Sequence[Any] | float
+"""What is converted to an array, or to a number."""
 
 
 class SummaryWriter:
@@ -63,7 +66,7 @@ class SummaryWriter:
     # Values -------------------------------------------------------------------------------
 
     def add_scalar(
-        self, tag: str, scalar_value: Any, global_step: int | None = None,
+        self, tag: str, scalar_value: Values, global_step: int | None = None,
         walltime: float | None = None, new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
         """Add a point to a curve.
@@ -96,13 +99,17 @@ class SummaryWriter:
         self._writer.add_scalars(main_tag, values, global_step, walltime)
 
     def add_tensor(
-        self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None
+        self,
+        tag: str,
+        tensor: Values,
+        global_step: int | None = None,
+        walltime: float | None = None,
     ) -> None:
         """Add a whole tensor."""
         self._add(tensor_summary(tag, np.asarray(to_host(tensor)), ""), global_step, walltime)
 
     def add_histogram(
-        self, tag: str, values: Any, global_step: int | None = None, bins: str = "tensorflow",
+        self, tag: str, values: Values, global_step: int | None = None, bins: str = "tensorflow",
         walltime: float | None = None, max_bins: int | None = None,
     ) -> None:  # fmt: skip
         """Add a histogram of the elements of a tensor."""
@@ -112,8 +119,8 @@ class SummaryWriter:
         self._writer.add_histogram(tag, values, global_step, bins, walltime, max_bins)
 
     def add_histogram_raw(
-        self, tag: str, min: Any, max: Any, num: Any, sum: Any, sum_squares: Any,
-        bucket_limits: Any, bucket_counts: Any, global_step: int | None = None,
+        self, tag: str, min: Values, max: Values, num: Values, sum: Values, sum_squares: Values,
+        bucket_limits: Values, bucket_counts: Values, global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a histogram that has been computed before."""
@@ -123,8 +130,8 @@ class SummaryWriter:
         )  # fmt: skip
 
     def add_pr_curve(
-        self, tag: str, labels: Any, predictions: Any, global_step: int | None = None,
-        num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
+        self, tag: str, labels: Values, predictions: Values, global_step: int | None = None,
+        num_thresholds: int = 127, weights: Values | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a precision-recall curve of 0/1 labels and probabilities."""
         self._writer.add_pr_curve(
@@ -138,10 +145,10 @@ class SummaryWriter:
         )
 
     def add_pr_curve_raw(
-        self, tag: str, true_positive_counts: Any, false_positive_counts: Any,
-        true_negative_counts: Any, false_negative_counts: Any, precision: Any, recall: Any,
-        global_step: int | None = None, num_thresholds: int = 127, weights: Any = None,
-        walltime: float | None = None,
+        self, tag: str, true_positive_counts: Values, false_positive_counts: Values,
+        true_negative_counts: Values, false_negative_counts: Values, precision: Values,
+        recall: Values, global_step: int | None = None, num_thresholds: int = 127,
+        weights: Values | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a precision-recall curve that has been computed before."""
         self._writer.add_pr_curve_raw(
@@ -153,7 +160,7 @@ class SummaryWriter:
     # Images, audio, text ------------------------------------------------------------------
 
     def add_image(
-        self, tag: str, img_tensor: Any, global_step: int | None = None,
+        self, tag: str, img_tensor: Values, global_step: int | None = None,
         walltime: float | None = None, dataformats: str = "CHW",
     ) -> None:  # fmt: skip
         """Add an image: floats from 0 to 1, or uint8; its axes in the order `dataformats`."""
@@ -161,7 +168,7 @@ class SummaryWriter:
         self._writer.add_image(tag, image, global_step, walltime, dataformats)
 
     def add_images(
-        self, tag: str, img_tensor: Any, global_step: int | None = None,
+        self, tag: str, img_tensor: Values, global_step: int | None = None,
         walltime: float | None = None, dataformats: str = "NCHW",
     ) -> None:  # fmt: skip
         """Add several images, side by side."""
@@ -169,7 +176,7 @@ class SummaryWriter:
         self._writer.add_images(tag, images, global_step, walltime, dataformats)
 
     def add_image_with_boxes(
-        self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None,
+        self, tag: str, img_tensor: Values, box_tensor: Values, global_step: int | None = None,
         walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
         labels: list[str] | None = None,
     ) -> None:  # fmt: skip
@@ -181,14 +188,14 @@ class SummaryWriter:
         )  # fmt: skip
 
     def add_figure(
-        self, tag: str, figure: Any, global_step: int | None = None, close: bool = True,
+        self, tag: str, figure: object, global_step: int | None = None, close: bool = True,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a matplotlib figure, or several; `close` them afterwards."""
         self._writer.add_figure(tag, figure, global_step, close, walltime)
 
     def add_video(
-        self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4,
+        self, tag: str, vid_tensor: Values, global_step: int | None = None, fps: float = 4,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add videos of shape (N, T, C, H, W), side by side, as an animated GIF."""
@@ -196,8 +203,8 @@ class SummaryWriter:
         self._add(video_summary(tag, frames, fps), global_step, walltime)
 
     def add_audio(
-        self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100,
-        walltime: float | None = None,
+        self, tag: str, snd_tensor: Values, global_step: int | None = None,
+        sample_rate: int = 44100, walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add audio samples from -1 to 1."""
         self._add(
@@ -212,7 +219,7 @@ class SummaryWriter:
         self._writer.add_text(tag, text_string, global_step, walltime)
 
     def add_mesh(
-        self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
+        self, tag: str, vertices: Values, colors: Values | None = None, faces: Values | None = None,
         config_dict: dict[str, Any] | None = None, global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
@@ -230,8 +237,8 @@ class SummaryWriter:
     # Models -------------------------------------------------------------------------------
 
     def add_graph(
-        self, model: Any, input_to_model: Any = None, verbose: bool = False,
-        use_strict_trace: bool = True,
+        self, model: Module, input_to_model: Tensor | Sequence[Any] | None = None,
+        verbose: bool = False, use_strict_trace: bool = True,
     ) -> None:  # fmt: skip
         """Add the graph of the ops that a model runs on an input, grouped by module.
 
@@ -250,6 +257,7 @@ class SummaryWriter:
         graph = build_graph(model, input_to_model)
         if verbose:
             print(graph)
+        # tensorboardX can write a graph only through its own tracer: past it, into its file.
         event = message("event.Event")(graph_def=graph.SerializeToString())
         self._writer._get_file_writer().add_event(event)
 
@@ -258,7 +266,7 @@ class SummaryWriter:
         self._writer.add_onnx_graph(prototxt)
 
     def add_embedding(
-        self, mat: Any, metadata: list[Any] | None = None, label_img: Any = None,
+        self, mat: Values, metadata: list[Any] | None = None, label_img: Values | None = None,
         global_step: int | None = None, tag: str = "default",
         metadata_header: list[str] | None = None,
     ) -> None:  # fmt: skip
@@ -337,7 +345,7 @@ class SummaryWriter:
         self.close()
 
 
-def to_host(value: Any) -> Any:
+def to_host(value: object) -> Any:
     """Replace every tensor in a value by a NumPy array."""
     return tree_map(lambda part: to_array(part) if isinstance(part, Tensor) else part, value)
 
@@ -348,11 +356,11 @@ def to_array(tensor: Tensor) -> np.ndarray:
     return host if host.dtype.kind in "biufc" else host.astype(np.float32)  # bfloat16
 
 
-def as_list(values: Any) -> list[float]:
+def as_list(values: Values) -> list[float]:
     return np.asarray(to_host(values)).tolist()
 
 
-def as_number(who: str, tag: str, value: Any) -> float:
+def as_number(who: str, tag: str, value: Values) -> float:
     """Convert a value with one element to a float.
 
     Raises: ShapeError: it has several.
@@ -363,7 +371,7 @@ def as_number(who: str, tag: str, value: Any) -> float:
     return float(array.reshape(()))
 
 
-def check_axes(who: str, tag: str, value: Any, axes: str) -> np.ndarray:
+def check_axes(who: str, tag: str, value: Values, axes: str) -> np.ndarray:
     """Return a value as an array with the given axes.
 
     Raises: ShapeError: it has another number of axes.
