@@ -20,8 +20,7 @@ from ..core.autograd.versions import clock
 from ..core.tensor import Tensor
 from ..modes import current
 from ..utils._pytree import tree_flatten, tree_unflatten
-from . import gradients, primitives
-from .array_utils import flatten_arrays
+from . import primitives
 from .capture_context import Tracer
 from .capture_patches import GRAD, CapturePatches
 from .captured_graph import (
@@ -30,15 +29,18 @@ from .captured_graph import (
     Output,
     add_identity_step,
     argument_names,
+    build_backward_nodes,
     flat_tensors,
     has_user_hooks,
     is_plain_value,
     python_random_state,
+    split_graph,
+    unwrap_saved,
 )
 from .captured_state import CapturedState
 from .graph import array_meta
 from .node import Node
-from .traced_array import TracedArray, TracedNumber
+from .traced_array import TracedArray, TracedNumber, flatten_arrays
 
 __all__ = ["CaptureSession", "capture"]
 
@@ -132,7 +134,7 @@ class CaptureSession:
                     vars(optimizer).pop("fused_kernel", None)
             leaves, captured.spec = tree_flatten(captured.result)
             self.finish(leaves)
-        gradients.unwrap_saved(flat_tensors(captured.result), self.start)
+        unwrap_saved(flat_tensors(captured.result), self.start)
         if current() is not mode and current() != mode:
             captured.reasons.append(("the function leaves other modes in force", "?"))
         captured.again = states != [len(optimizer.state) for optimizer in self.reach.optimizers]
@@ -267,7 +269,7 @@ class CaptureSession:
             tensor for tensor in tensors if tensor._node is not None and tensor._node is not LEAF
         ]
         if wanting and not tracer.reasons:
-            back = gradients.build_backward_nodes(self, tensors)
+            back = build_backward_nodes(self, tensors)
         self.add_writes_and_gradients(nodes)
         self.number_inputs()
         captured.original = tracer.graph
@@ -275,7 +277,7 @@ class CaptureSession:
             tracer.graph.output(tuple(nodes))
             tracer.graph.lint()
         else:
-            captured.graph, captured.backward = gradients.split_graph(self, nodes, boundary, back)
+            captured.graph, captured.backward = split_graph(self, nodes, boundary, back)
             captured_gradients = [
                 gradient for _, gradient in back.gradients if gradient is not None
             ]

@@ -1,21 +1,35 @@
-"""The state of one capture: the graph so far, the memory of traced arrays, and failures."""
+"""The state of one capture: the graph so far, the memory of traced arrays, and failures.
+
+Each node knows where it comes from: the user's line, the module, and the phase.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from typing import Any
 
 import numpy as np
 
 from ..backends.aliased_array import as_plain_array
+from ..core.autograd.engine import Engine
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
+from ..optim.optimizer import Optimizer
 from . import primitives
-from .array_utils import base_array, covers_whole, memory_layout, same_view, to_held
 from .graph import Graph, array_meta
 from .node import Node
-from .provenance import find_provenance
-from .traced_array import TracedArray, TracedMemory, TracedNumber
+from .traced_array import (
+    TracedArray,
+    TracedMemory,
+    TracedNumber,
+    base_array,
+    covers_whole,
+    memory_layout,
+    same_view,
+    to_held,
+)
 from .traced_backend import TracedBackend
 
 __all__ = ["Tracer"]
@@ -206,3 +220,35 @@ class Tracer:
         for traced, saved in self.original_values.values():
             if any(traced is entry for _, entry in self.inputs):
                 traced.held[...] = saved
+
+
+# Where a node comes from -------------------------------------------------------------------------
+
+PHASES = {Engine.run.__code__: "backward", Optimizer.step_param.__code__: "optimizer"}
+"""Code objects that tell the phase of the ops that run inside them."""
+
+
+def find_provenance(tracer: Tracer) -> tuple[str, str, str]:
+    """Return the user's line as "file.py:12", the path of the module, and the phase."""
+    frame: Any = sys._getframe(2)
+    line, module, phase = "", None, ""
+    while frame is not None:
+        code = frame.f_code
+        own = frame.f_globals.get("__name__", "").startswith("edutorch.")
+        if own:
+            if not phase and code in PHASES:
+                phase = PHASES[code]
+            elif not phase and code.co_name in ("step", "step_param") and is_step(frame):
+                phase = "optimizer"
+            if code.co_name == "capture_run":
+                break
+        elif not line:
+            line = f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
+        if module is None and code.co_name == "forward" and code.co_varnames[:1] == ("self",):
+            module = tracer.module_names.get(id(frame.f_locals.get("self")))
+        frame = frame.f_back
+    return line or "?", module or "", phase or "forward"
+
+
+def is_step(frame: Any) -> bool:
+    return isinstance(frame.f_locals.get("self"), Optimizer)

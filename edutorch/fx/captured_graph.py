@@ -1,25 +1,51 @@
-"""The result of a capture: the graph, the sources of its inputs, and the uses of its outputs."""
+"""The result of a capture: its graph, the sources of its inputs, the uses of its outputs.
+
+If a result requires gradients, the derivative rules run once on traced arrays, right after the
+function. What they compute becomes the graph `backward`; the forward values that it needs become
+"saved" outputs of the forward graph.
+"""
 
 from __future__ import annotations
 
 import inspect
 import random
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.autograd.graph import record
+from ..core.autograd.engine import Engine, conjugate
+from ..core.autograd.graph import LEAF, record
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor, fill, share_version
 from ..dtypes import dtype
 from ..nn import Module
 from ..utils._pytree import tree_flatten
+from . import primitives
 from .captured_state import CapturedState
-from .gradients import Backward
-from .graph import Graph
+from .graph import Graph, array_meta
+from .node import Node
+from .traced_array import TracedArray
 
-__all__ = ["Captured", "Input", "Output", "argument_names"]
+if TYPE_CHECKING:
+    from .capture import CaptureSession
+
+__all__ = ["Backward", "Captured", "Input", "Output", "argument_names", "split_graph"]
+
+
+@dataclass
+class Backward:
+    """The graph of the gradients.
+
+    Its inputs are the `saved` values, ("input", index) or ("output", index) of the forward
+    graph, and a gradient for each output in `roots`; its outputs are the gradients of the inputs
+    in `targets`.
+    """
+
+    graph: Graph
+    saved: list[tuple[str, int]] = field(default_factory=list)
+    roots: list[int] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -85,6 +111,9 @@ class Captured:
         return f"<captured graph of {count} nodes{why}>"
 
 
+# Helpers of the capture ---------------------------------------------------------------------------
+
+
 def flat_tensors(value: Any) -> list[Tensor]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, Tensor)]
 
@@ -131,3 +160,199 @@ def add_identity_step(tensor: Tensor) -> Tensor:
     step = fill(object.__new__(Tensor), tensor._array)
     record(REGISTRY["convert_dtype"], step, {"input": tensor, "dtype": tensor.dtype})
     return share_version(step, tensor)
+
+
+# The graph of the gradients -----------------------------------------------------------------------
+
+
+@dataclass
+class BackwardNodes:
+    """The nodes of the gradients, before the graph is split."""
+
+    roots: list[int]
+    starts: list[Node]
+    gradients: list[tuple[Node, Node | None]]  # (placeholder of the input, node of its gradient)
+
+
+def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> BackwardNodes | None:
+    """Run backward from the results, and return the nodes of the gradients."""
+    tracer, captured = capturing.tracer, capturing.captured
+    targets: dict[Any, Node] = {}  # the autograd edge of an input -> its placeholder
+    for tensor, traced in capturing.patches.lifted:
+        if tensor._node is LEAF:
+            targets[tensor] = traced._node or traced.node
+        elif tensor._node is not None and tensor._node._order > capturing.start:
+            targets[tensor._node] = traced._node or traced.node
+    placeholders = {id(traced): node for node, traced in tracer.inputs if traced is not None}
+    for tensor, traced in capturing.patches.lifted:
+        edge = tensor if tensor._node is LEAF else tensor._node
+        if edge is not None and edge in targets:
+            targets[edge] = placeholders[id(traced)]
+    roots, starts, edges, partials = [], [], [], []
+    for position, tensor in enumerate(tensors):
+        node = tensor._node
+        if node is None or node is LEAF:
+            continue
+        nodes = reachable_nodes(node, capturing.start, targets)
+        if any(node.holds and node.saved is None for node in nodes):
+            captured.spent.append(position)
+            continue
+        if any(node.hooks for node in nodes):
+            tracer.poison("a hook is hung on a tensor that is made inside")
+            return None
+        if tensor._array.dtype.kind == "c":
+            tracer.poison("gradients of complex results are wanted")
+            return None
+        held = np.ones(tensor._array.shape, tensor._array.dtype)
+        start = tracer.graph.placeholder(f"grad_{len(roots)}")
+        start.meta.update(array_meta(held), line=None, module="", phase="backward")
+        traced = TracedArray(tracer.backend, held, start)
+        tracer.keep_alive.append(held)
+        roots.append(position)
+        starts.append(start)
+        edges.append(node)
+        partials.append(traced)
+    if not roots:
+        return None
+    gradients = run_rules(capturing, edges, partials, targets)
+    return BackwardNodes(roots, starts, [
+        (node, None if gradients.get(edge) is None else gradients[edge].node)
+        for edge, node in targets.items()
+    ])  # fmt: skip
+
+
+def reachable_nodes(root: Any, start: int, targets: dict[Any, Node]) -> list[Any]:
+    """Return the autograd nodes reachable from a root, newer than `start`, up to the targets."""
+    seen: set[Any] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node in seen or node._order <= start or node in targets:
+            continue
+        seen.add(node)
+        stack.extend(edge for edge in node.edges if edge is not None)
+    return list(seen)
+
+
+def run_rules(
+    capturing: CaptureSession, edges: list[Any], partials: list[Any], targets: dict[Any, Node]
+) -> dict[Any, Any]:
+    """Run the engine from the roots to the targets; return the gradient of each target."""
+    nodes = {node for edge in edges for node in reachable_nodes(edge, capturing.start, targets)}
+    wanted: set[Any] = set(targets)
+    for node in sorted(nodes, key=lambda node: node._order):
+        if any(edge in wanted for edge in node.edges if edge is not None):
+            wanted.add(node)
+    steps = dict.fromkeys(edge for edge in targets if edge._order)
+    engine = Engine(False, True, wanted, steps)
+    pairs = [(e, p) for e, p in zip(edges, partials, strict=True) if e in wanted]
+    if pairs:
+        engine.run(tuple(e for e, _ in pairs), [p for _, p in pairs])
+    gradients: dict[Any, Any] = dict(engine.captured)
+    for leaf in engine.leaves:
+        gradients[leaf] = engine.pending.pop(leaf)
+    return {
+        edge: None if g is None else (conjugate(g, False) if edge._order else g)
+        for edge, g in gradients.items()
+    }
+
+
+def split_graph(
+    capturing: CaptureSession, results: list[Node], boundary: Node, nodes: BackwardNodes
+) -> tuple[Graph, Backward]:
+    """Split the captured graph into a forward and a backward graph."""
+    graph = capturing.tracer.graph
+    before = nodes_up_to(graph, boundary) | ancestors(results)
+    gradients = [node for _, node in nodes.gradients if node is not None]
+    needed = ancestors(gradients)
+    starts = set(nodes.starts)
+    backward_only = needed - before - starts
+    later = [node for node in graph.nodes if node in backward_only]
+    inside = starts | set(later)
+    used = [input_node for node in later for input_node in node.all_input_nodes]
+    saved = dict.fromkeys(node for node in [*used, *gradients] if node not in inside)
+    forward, copies = Graph(), {}
+    for node in graph.nodes:
+        if node in before and node not in inside:
+            copies[node] = forward.node_copy(node, copies.__getitem__)
+    result = Backward(Graph(), roots=nodes.roots)
+    ends = [copies[result] for result in results]
+    copied = save_values(capturing, result, forward, copies, list(saved), ends)
+    forward.output(tuple(ends))
+    forward.writes = dict(graph.writes)
+    for node in [*nodes.starts, *later]:
+        copied[node] = result.graph.node_copy(node, copied.__getitem__)
+    order = {node: i for i, (node, _) in enumerate(capturing.tracer.inputs)}
+    result.targets = [order[node] for node, g in nodes.gradients if g is not None]
+    result.graph.output(tuple(copied[g] for _, g in nodes.gradients if g is not None))
+    forward.lint()
+    result.graph.lint()
+    return forward, result
+
+
+def save_values(
+    capturing: CaptureSession, result: Backward, forward: Graph, copies: dict[Node, Node],
+    saved: list[Node], ends: list[Node],
+) -> dict[Node, Node]:  # fmt: skip
+    """Add placeholders for saved values to the backward graph, and return them.
+
+    A saved value that is not an input of the forward graph becomes an output of it.
+    """
+    graph, outputs = capturing.tracer.graph, capturing.captured.outputs
+    written = {capturing.tracer.inputs[number][0] for number in graph.writes.values()}
+    input_indices = {
+        node: i for i, node in enumerate(n for n in forward.nodes if n.op == "placeholder")
+    }
+    placeholders: dict[Node, Node] = {}
+    for node in saved:
+        if node.op == "get_attr":
+            placeholders[node] = result.graph.node_copy(node)
+            continue
+        placeholders[node] = result.graph.placeholder(node.name)
+        placeholders[node].meta = dict(node.meta)
+        if node.op == "placeholder" and node not in written:
+            result.saved.append(("input", input_indices[copies[node]]))
+            continue
+        result.saved.append(("output", len(ends)))
+        outputs.append(capturing.output("saved"))
+        value = copies[node]
+        if node.op == "placeholder":  # it is overwritten, and backward needs the old value
+            value = forward.call_function(primitives.copy, (value,))
+            value.meta = dict(node.meta)
+        ends.append(value)
+    return placeholders
+
+
+def nodes_up_to(graph: Graph, boundary: Node) -> set[Node]:
+    """Return the nodes up to `boundary`."""
+    needed: set[Node] = set()
+    for node in graph.nodes:
+        needed.add(node)
+        if node is boundary:
+            break
+    return needed
+
+
+def ancestors(nodes: list[Node]) -> set[Node]:
+    """Return the nodes and everything that they are computed from."""
+    seen: set[Node] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack += node.all_input_nodes
+    return seen
+
+
+def unwrap_saved(results: list[Tensor], start: int) -> None:
+    """Replace traced arrays by plain ones in the saved tensors of the results' history."""
+    for tensor in results:
+        if tensor._node is None or tensor._node is LEAF:
+            continue
+        for node in reachable_nodes(tensor._node, start, {}):
+            saved = node.saved
+            if type(saved) is tuple and any(isinstance(item, TracedArray) for item in saved):
+                node.saved = tuple(
+                    item.held if isinstance(item, TracedArray) else item for item in saved
+                )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from ..backends.numpy import Namespace
-from .graph import Graph
+from .graph import Graph, last_uses
 from .graph_module import GraphModule, get_at_path
 from .node import Node, map_arg
 
@@ -44,8 +44,6 @@ class Interpreter:
         enable_io_processing: bool = True,
     ) -> Any:  # fmt: skip
         """Run the whole graph on these arguments."""
-        from .codegen import last_uses
-
         self.env = dict(initial_env or {})
         self.args_iter = iter(args)
         dead_after = last_uses(self.graph) if self.garbage_collect_values else {}
@@ -185,8 +183,6 @@ def run_on_arrays(graph: Graph) -> Callable[[list[Any]], list[Any]]:
 
     It is the reference for compiled programs (`edutorch.compilation`).
     """
-    from .codegen import last_uses
-
     dead_after = last_uses(graph)
     nodes = [node for node in graph.nodes if node.op != "placeholder"]
     inputs = [node for node in graph.nodes if node.op == "placeholder"]

@@ -22,10 +22,17 @@ from ..backends.numpy import add_at
 from ..core.registry import REGISTRY
 from ..ops.joining import single_view_ops
 from . import primitives
-from .array_utils import as_array, base_array, flatten_arrays, same_view, to_held
 from .graph import array_meta
 from .node import Node
-from .traced_array import TracedArray, TracedNumber
+from .traced_array import (
+    TracedArray,
+    TracedNumber,
+    as_array,
+    base_array,
+    flatten_arrays,
+    same_view,
+    to_held,
+)
 
 if TYPE_CHECKING:
     from .capture_context import Tracer

@@ -8,7 +8,7 @@ import pytest
 import edutorch as torch
 from edutorch import fx, nn
 from edutorch.fx.interpreter import run_on_arrays
-from edutorch.fx.passes.pipeline import PASSES
+from edutorch.fx.passes import PASSES
 
 
 def names(graph):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edutorch.fx.array_utils import memory_layout
 from edutorch.fx.captured_state import is_unchanged
+from edutorch.fx.traced_array import memory_layout
 
 FLAT = np.arange(24.0)
 WHOLE = FLAT.reshape(4, 6)
