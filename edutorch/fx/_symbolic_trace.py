@@ -17,19 +17,19 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..dtypes import dtype
-from ..nn import Module, Parameter, Sequential
+from ..nn import Module, Parameter, Sequential, functional
 from ..nn.modules.registration import ModuleTree
-from .graph import Graph
+from .graph import PACKAGE, Graph
 from .graph_module import GraphModule
-from .node import IMPURE, Node, map_aggregate
-from .proxy import Proxy, TraceError
+from .node import IMPURE, map_aggregate
+from .proxy import Proxy, TracerBase
 
 __all__ = ["Tracer", "has_side_effect", "symbolic_trace", "wrap"]
 
 WRAPPED_FUNCTIONS: list[tuple[dict[str, Any], str]] = []
 
 
-class Tracer:
+class Tracer(TracerBase):
     """Traces symbolically. A derived class can choose which modules stay single nodes.
 
     Args:
@@ -43,9 +43,9 @@ class Tracer:
         autowrap_functions: tuple[Callable[..., Any], ...] = (),
         param_shapes_constant: bool = False,
     ) -> None:  # fmt: skip
+        super().__init__(Graph())
         self.modules, self.functions = autowrap_modules, autowrap_functions
         self.root: Any = None
-        self.graph = Graph()
 
     # To be overridden -------------------------------------------------------------------------
 
@@ -73,33 +73,6 @@ class Tracer:
                 return name
         raise NameError("module is not installed as a submodule")
 
-    def create_node(
-        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
-        name: str | None = None, type_expr: Any = None,
-    ) -> Node:  # fmt: skip
-        """Add a node to the graph."""
-        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
-
-    def proxy(self, node: Node) -> Proxy:
-        """Return a proxy for a node's value."""
-        return Proxy(node, self)
-
-    def create_proxy(
-        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
-        name: str | None = None, type_expr: Any = None, proxy_factory_fn: Any = None,
-    ) -> Proxy:  # fmt: skip
-        """Add a node, and return its proxy."""
-        args, kwargs = self.create_arg(args), self.create_arg(kwargs)
-        node = self.create_node(kind, target, args, kwargs, name, type_expr)
-        return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
-
-    def create_arg(self, a: Any) -> Any:
-        """Return an argument in the form that nodes accept.
-
-        Raises: NotImplementedError: a type of value that a graph cannot hold.
-        """
-        return map_aggregate(a, self._convert_argument)
-
     def _convert_argument(self, value: Any) -> Any:
         if isinstance(value, Proxy):
             return value.node
@@ -124,27 +97,6 @@ class Tracer:
             number += 1
         setattr(self.root, f"_tensor_constant{number}", value)
         return f"_tensor_constant{number}"
-
-    def to_bool(self, obj: Proxy) -> bool:
-        """Refuse to convert a proxy to bool. Raises: TraceError: always."""
-        raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
-
-    def iter(self, obj: Proxy) -> Any:
-        """Unpack a proxy where the bytecode tells the number of targets: `a, b = x`.
-
-        Raises: TraceError: it is iterated in any other way.
-        """
-        count = unpack_count(sys._getframe(2))
-        if count is None:
-            raise TraceError(
-                "Proxy object cannot be iterated: a stand-in has no length. This happens in a loop "
-                "over a traced value, or with *value; loop over range(n) instead"
-            )
-        return builtins.iter([obj.__getitem__(i) for i in range(count)])
-
-    def keys(self, obj: Proxy) -> Any:
-        """Record a call of `keys`."""
-        return self.create_proxy("call_method", "keys", (obj,), {})
 
     # Tracing -----------------------------------------------------------------------------------
 
@@ -228,10 +180,8 @@ class ProxyPatches:
             return proxies[path]
 
         self.replace_slot(ModuleTree, "__getattr__", read)
-        import edutorch
-
         known: dict[int, Any] = {}
-        for scope in (vars(edutorch.nn.functional), vars(edutorch)):
+        for scope in (vars(functional), vars(sys.modules[PACKAGE])):
             for name, value in list(scope.items()):
                 if isinstance(value, types.FunctionType) and not hasattr(value, "op"):
                     known[id(value)] = value
@@ -280,16 +230,6 @@ def accept_proxies(function: Any) -> Callable[..., Any]:
     call_or_record.__name__ = getattr(function, "__name__", "function")
     call_or_record._takes_proxies = function  # type: ignore[attr-defined]
     return call_or_record
-
-
-def unpack_count(frame: Any) -> int | None:
-    """Return the number of targets that the current instruction unpacks a value into, or None."""
-    import dis
-
-    for instruction in dis.get_instructions(frame.f_code):
-        if instruction.offset == frame.f_lasti and instruction.opname == "UNPACK_SEQUENCE":
-            return instruction.arg
-    return None
 
 
 def unwrap_proxies(value: Any) -> Any:
@@ -343,6 +283,3 @@ def has_side_effect(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
     IMPURE.add(fn)
     return fn
-
-
-Proxy.__init__.__globals__["Tracer"] = Tracer  # for `typing.get_type_hints`

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from ..backends.numpy import Namespace
+from ._symbolic_trace import Tracer, unwrap_proxies
 from .graph import Graph, last_uses
 from .graph_module import GraphModule, get_at_path
 from .node import Node, map_arg
@@ -127,8 +128,6 @@ class Transformer(Interpreter):
 
     def __init__(self, module: Any) -> None:
         super().__init__(module)
-        from ._symbolic_trace import Tracer
-
         self.new_graph = Graph()
         self.tracer = Tracer()
         self.tracer.graph, self.tracer.root = self.new_graph, module
@@ -156,8 +155,6 @@ class Transformer(Interpreter):
 
     def transform(self) -> GraphModule:
         """Return a module with the new graph."""
-        from ._symbolic_trace import unwrap_proxies
-
         self.new_graph.constants = dict(self.graph.constants)
         self.new_graph.output(unwrap_proxies(self.run()))
         return GraphModule(self.module, self.new_graph)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
+import dis
 import operator
+import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import Any
 
 from ..errors import EdutorchError
+from .graph import Graph
 from .node import INFIX, PREFIX, Node, map_aggregate
-
-if TYPE_CHECKING:
-    from ._symbolic_trace import Tracer
 
 __all__ = ["Proxy", "TraceError"]
 
@@ -23,16 +25,77 @@ class NoLengthError(EdutorchError, RuntimeError):
     """A proxy has no length."""
 
 
+class TracerBase:
+    """Adds nodes to a graph, and returns proxies for them."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def create_node(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+        name: str | None = None, type_expr: Any = None,
+    ) -> Node:  # fmt: skip
+        """Add a node to the graph."""
+        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+
+    def proxy(self, node: Node) -> Proxy:
+        """Return a proxy for a node's value."""
+        return Proxy(node, self)
+
+    def create_proxy(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+        name: str | None = None, type_expr: Any = None, proxy_factory_fn: Any = None,
+    ) -> Proxy:  # fmt: skip
+        """Add a node, and return its proxy."""
+        args, kwargs = self.create_arg(args), self.create_arg(kwargs)
+        node = self.create_node(kind, target, args, kwargs, name, type_expr)
+        return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
+
+    def create_arg(self, a: Any) -> Any:
+        """Return an argument in the form that nodes accept.
+
+        Raises: NotImplementedError: a type of value that a graph cannot hold.
+        """
+        return map_aggregate(a, self._convert_argument)
+
+    def _convert_argument(self, value: object) -> Any:
+        return value.node if isinstance(value, Proxy) else value
+
+    def to_bool(self, obj: Proxy) -> bool:
+        """Refuse to convert a proxy to bool. Raises: TraceError: always."""
+        raise TraceError("symbolically traced variables cannot be used as inputs to control flow")
+
+    def iter(self, obj: Proxy) -> Any:
+        """Unpack a proxy where the bytecode tells the number of targets: `a, b = x`.
+
+        Raises: TraceError: it is iterated in any other way.
+        """
+        count = unpack_count(sys._getframe(2))
+        if count is None:
+            raise TraceError(
+                "Proxy object cannot be iterated: a stand-in has no length. This happens in a loop "
+                "over a traced value, or with *value; loop over range(n) instead"
+            )
+        return builtins.iter([obj.__getitem__(i) for i in range(count)])
+
+    def keys(self, obj: Proxy) -> Any:
+        """Record a call of `keys`."""
+        return self.create_proxy("call_method", "keys", (obj,), {})
+
+
+def unpack_count(frame: FrameType) -> int | None:
+    """Return the number of targets that the current instruction unpacks a value into, or None."""
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset == frame.f_lasti and instruction.opname == "UNPACK_SEQUENCE":
+            return instruction.arg
+    return None
+
+
 class Proxy:
     """Stands for the value of `node`: every operation on it adds a node to the graph."""
 
-    def __init__(self, node: Node, tracer: Tracer | None = None) -> None:
-        if tracer is None:
-            from ._symbolic_trace import Tracer
-
-            tracer = Tracer()
-            tracer.graph = node.graph
-        self.tracer, self.node = tracer, node
+    def __init__(self, node: Node, tracer: TracerBase | None = None) -> None:
+        self.tracer, self.node = tracer or TracerBase(node.graph), node
 
     def __getattr__(self, name: str) -> Attribute:
         if name.startswith("__") or name == "_array":
