@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import io
 import statistics
+import sys
 import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import FrameType
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "edutorch"
@@ -180,6 +182,55 @@ def circles(late: bool) -> list[list[str]]:
     return sorted(groups)
 
 
+# The way of a student ----------------------------------------------------------------
+
+
+def files_of_a_step() -> dict[Path, int]:
+    """Return the files that `(x * w).backward()` enters inside of `reference_only()`.
+
+    Each with the lines that one has to read: of a file of ops the block of the op, of any other
+    file all that is in it, documentation and comments too.
+    """
+    from edutorch import ones, tensor
+    from edutorch.backends import reference_only
+
+    entered: dict[Path, set[int]] = {}
+
+    def trace(frame: FrameType, event: str, argument: object) -> None:
+        path, line = Path(frame.f_code.co_filename), frame.f_code.co_firstlineno
+        if PACKAGE in path.parents or path.name.startswith("<edutorch"):
+            entered.setdefault(path, set()).add(line)
+
+    x, w = tensor([2.0, 3.0]), tensor([4.0, 5.0], requires_grad=True)
+    scalar, one = tensor(2.0, requires_grad=True), ones(2)
+    with reference_only():
+        (x * w).backward(one)  # the call paths are there now
+        w.grad = None
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            (x * w).backward(one)
+            (scalar * scalar).backward()
+        finally:
+            sys.settrace(before)
+    return {path: lines_to_read(path, lines) for path, lines in entered.items()}
+
+
+def lines_to_read(path: Path, entered: set[int]) -> int:
+    """Return how many lines of a file belong to what was entered at some of its lines."""
+    if PACKAGE / "ops" not in path.parents:
+        return len(text_of(path).splitlines())
+    blocks = [
+        (min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", []))]), node)
+        for node in parsed(path).body
+    ]
+    return sum(
+        (node.end_lineno or start) - start + 1
+        for start, node in blocks
+        if any(start <= line <= (node.end_lineno or start) for line in entered)
+    )
+
+
 # The table ---------------------------------------------------------------------------
 
 
@@ -188,6 +239,7 @@ def table() -> list[tuple[str, str, str]]:
     sizes = sorted(body_lines(path, function) for path, function in functions())
     code = sum(len(lines_of_code(path)) for path in MODULES)
     long = sum(len(parameters(function)) > MAX_PARAMETERS for _, function in functions())
+    step = files_of_a_step()
     rows = [
         ("entries in edutorch/", f"{len(entries())}", "≤ 32"),
         ("files", f"{len(MODULES)}", "≤ 450"),
@@ -197,6 +249,8 @@ def table() -> list[tuple[str, str, str]]:
         ("median function, lines of code", f"{statistics.median(sizes):g}", "≤ 6"),
         ("95 % of functions, lines", f"{sizes[int(0.95 * len(sizes))]}", "≤ 25"),
         (f"functions with more than {MAX_PARAMETERS} parameters", f"{long}", "≤ 15"),
+        ("files that (x * w).backward() enters", f"{len(step)}", "≤ 4"),
+        ("lines to read in them", f"{sum(step.values())}", "≤ 800"),
         ("parameters of type Any", f"{share_of_any():.0%}", "≤ 10 %"),
     ]
     rows += [

@@ -54,7 +54,7 @@ def gradient(function, value, dtype, repeats=1):
     return edutorch.autograd.grad(y, x, edutorch.full_like(y.detach(), value))[0].double().numpy()
 
 
-@pytest.mark.filterwarnings("ignore::edutorch.core.autograd.non_finite.NonFiniteGradientWarning")
+@pytest.mark.filterwarnings("ignore::edutorch.core.autograd.engine.NonFiniteGradientWarning")
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", FLAT_IN_PARTS)
 def test_where_an_op_is_flat_nothing_comes_back(name, dtype):
@@ -65,7 +65,7 @@ def test_where_an_op_is_flat_nothing_comes_back(name, dtype):
         np.testing.assert_array_equal(gradient(function, value, dtype), expected)
 
 
-@pytest.mark.filterwarnings("ignore::edutorch.core.autograd.non_finite.NonFiniteGradientWarning")
+@pytest.mark.filterwarnings("ignore::edutorch.core.autograd.engine.NonFiniteGradientWarning")
 @pytest.mark.parametrize("name", STEEP)
 def test_where_it_is_steep_it_stays_infinite(name):
     slope = gradient(STEEP[name], 1.0, edutorch.float64)
@@ -75,7 +75,7 @@ def test_where_it_is_steep_it_stays_infinite(name):
         np.testing.assert_array_equal(returned[is_steep], value * slope[is_steep])
 
 
-@pytest.mark.filterwarnings("ignore::edutorch.core.autograd.non_finite.NonFiniteGradientWarning")
+@pytest.mark.filterwarnings("ignore::edutorch.core.autograd.engine.NonFiniteGradientWarning")
 def test_large_arrays_and_compiled_code_do_the_same():
     function = FLAT_IN_PARTS["relu"]
     small = gradient(function, INF, edutorch.float32)

@@ -74,7 +74,7 @@ def test_pytorch_agrees_where_the_other_triangle_is_zero(torch, name, factor, up
 ONES, ZEROS = [[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]
 
 
-@pytest.mark.filterwarnings("ignore::edutorch.core.autograd.non_finite.NonFiniteGradientWarning")
+@pytest.mark.filterwarnings("ignore::edutorch.core.autograd.engine.NonFiniteGradientWarning")
 @pytest.mark.parametrize("name", ["slogdet", "logdet", "linalg.slogdet"])
 def test_the_logarithm_of_a_singular_determinant_is_infinitely_steep(name):
     function = linalg.slogdet if name == "linalg.slogdet" else getattr(edutorch, name)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType
 
-from ..core.autograd.graph import second_backward, stale_value
 from ..core.autograd.saved_tensors import PackedTensor
-from ..core.autograd.versions import VersionCounter
+from ..core.autograd.versions import VersionCounter, second_backward, stale_value
 from ..core.numpy_aliasing import copy_if_shared
 from ..core.tensor import Tensor, restore_result
 from ..modes import current

@@ -11,10 +11,14 @@ from ..autograd.function_node import output_node
 from ..backends import CPU
 from ..backends.aliased_array import as_plain_array
 from ..backends.numpy import Array
-from ..core.autograd.graph import LEAF, Node, edge_of, second_backward, stale_value
+from ..core.autograd.graph import LEAF, Node, edge_of
 from ..core.autograd.multi_output import Description
-from ..core.autograd.versions import clock
-from ..core.dispatch import InferenceVersionCounter
+from ..core.autograd.versions import (
+    InferenceVersionCounter,
+    clock,
+    second_backward,
+    stale_value,
+)  # fmt: skip
 from ..core.fast.lazy_gradients import OutputGradients
 from ..core.source_location import CodeLocation
 from ..core.tensor import Tensor, attach_view, share_version, wrap, writes_of
@@ -291,7 +295,7 @@ class SpentNode(Node):
 
         Raises: GradientError: always.
         """
-        from ..core.autograd.graph import second_backward
+        from ..core.autograd.versions import second_backward
 
         raise second_backward(self)
 

@@ -29,6 +29,9 @@ from .shapes import no_such_dim, shape_of
 if TYPE_CHECKING:
     from .op import Op
 
+ARRAY_ERRORS = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
+"""What array libraries raise for unsuitable arguments; `explain` rewrites it."""
+
 LIBRARY_WORDS = (
     "array", "ufunc", "core dim", "newaxis", "numpy", "operand", "broadcast", "zip()", "np.",
     "tuple index", "unpack", "convert string", "no len()", "axes don't match", "invalid literal",

@@ -33,12 +33,19 @@ from .. import dtypes, modes
 from ..backends import kernel_registry
 from ..backends.kernel_registry import Slot, as_ndarray, attach, slot_of
 from ..errors import running_function
+from .autograd import backward as starting
 from .autograd import graph, versions
+from .autograd.engine import Engine
+from .autograd.forward_mode import push
 from .autograd.multi_output import MultiViewNode, wrap_views
-from .error_messages import check_flag, explain
+from .autograd.reference import ReferenceEngine
+from .autograd.reference import backward as reference_backward
+from .dispatch import apply, apply_operator, call
+from .error_messages import ARRAY_ERRORS, check_flag, explain
 from .fast import call_codegen
 from .fast.backward_codegen import backward_source
 from .fast.inlining import expression_of, free_names
+from .numpy_aliasing import copy_mutable
 from .precision import accumulate_in_float32, widen
 from .registry import REGISTRY
 from .shapes import Contract, as_int, keepdim_shape, reduced_dims
@@ -48,15 +55,11 @@ from .tensor import (
     Tensor,
     array_of,
     attach_view,
-    node_of,
     restore_result,
     wrap,
 )
-
-AxisError = numpy.exceptions.AxisError
-ARRAY_ERRORS = (ValueError, IndexError, TypeError, AttributeError, MemoryError, AxisError)
-"""What array libraries raise for unsuitable arguments; `explain` rewrites it."""
-
+from .tensor_methods import OPERATORS
+from .tensor_methods import attach as attach_to_tensor
 
 NODE_NAME = re.compile(r"\b(?:[A-Z]\w*Backwards?\d?|CopySlices)\b")
 NODE_CHOICE = re.compile(r"\b(\w+_node)\(")
@@ -126,7 +129,9 @@ class Op:
     takes_one_hot = False  # whether its rule takes a gradient as `OneHotGradient`
     needs_node = False  # whether a rule takes the node, to inspect the graph of `g`
     joint_vjp: Callable[..., Any] | None = None  # one rule for all inputs
-    joint_rule: Rule | None = None  # the same, or the rule of an op whose input is a list of tensors
+    joint_rule: Rule | None = (
+        None  # the same, or the rule of an op whose input is a list of tensors
+    )
     generated_backward: Callable[..., Any] | None = None  # `Node.backward` with the names filled in
     composed: Callable[..., Any] | None = None  # a function for operands of another form, or None
 
@@ -277,8 +282,6 @@ class Op:
 
         Operators are called too often for a check that costs 20 ns.
         """
-        from .tensor_methods import OPERATORS
-
         return bool(self.settings) and self.name not in OPERATORS
 
     def _name_nodes(self, node: str) -> None:
@@ -330,9 +333,6 @@ class Op:
 
     def build(self) -> None:
         """Write and compile the call path: `source`, and the node's `backward`."""
-        from .dispatch import apply, apply_operator
-        from .numpy_aliasing import copy_mutable
-
         scope = {
             "OP": self, "forward": as_positional(self.forward), "apply": apply, "Tensor": Tensor,
             "TENSORS": PLAIN_TENSORS, "LEAF": LEAF, "DEFAULT": modes.DEFAULT,
@@ -345,9 +345,8 @@ class Op:
             "ARRAY_ERRORS": ARRAY_ERRORS, "explain": explain, "reduced_dims": reduced_dims,
             "keepdim_shape": keepdim_shape, "attach_view": attach_view, "check_flag": check_flag,
             "as_int": as_int, "missing": call_codegen.missing,
-            "unknown_keyword": call_codegen.unknown_keyword, "array_of": array_of,
-            "node_of": node_of, "edge_of": graph.edge_of, "restore_result": restore_result,
-            "second_backward": graph.second_backward, "stale_value": graph.stale_value,
+            "unknown_keyword": call_codegen.unknown_keyword, "restore_result": restore_result,
+            "second_backward": versions.second_backward, "stale_value": versions.stale_value,
             "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot,
             "wrap_views": wrap_views, "as_ndarray": as_ndarray, "widen": widen,
             "DIFFERENTIABLE": dtypes.DIFFERENTIABLE, "__name__": self.forward.__module__,
@@ -386,6 +385,10 @@ class Op:
             plain: Any = graph.Node.backward
             self.node_type.backward = plain if reference else self.generated_backward  # type: ignore[method-assign]
         path = self.call_paths[reference]
+        if reference:
+            self._install_plain(self.function, path)
+            self._install_plain(self.operator, as_positional(path))
+            return
         self._install(self.function, path)
         self._install(self.operator, as_positional(path))
 
@@ -402,6 +405,13 @@ class Op:
         function.__kwdefaults__ = written.__kwdefaults__
         function.__code__ = written.__code__
 
+    def _install_plain(self, function: Any, general: Any) -> None:
+        """Give a function the body of `dispatch.call`, for reference mode."""
+        scope, defaults = function.__globals__, general.__defaults__
+        scope["bind"] = FunctionType(general.__code__, scope, self.name, defaults)
+        scope["bind"].__kwdefaults__ = general.__kwdefaults__
+        self._install(function, call)
+
     def _add_metadata(self, function: Any) -> Any:
         function.__name__ = function.__qualname__ = self.name
         function.op, function.vjp, function.kernel = self, self.vjp, self.kernel
@@ -417,8 +427,6 @@ class Op:
         Args:
             tangents: one per input, None for a constant one.
         """
-        from .autograd.forward_mode import push
-
         named = dict(zip(self.inputs, inputs, strict=False))
         bound = self.signature.bind(**named, **settings)
         bound.apply_defaults()
@@ -489,7 +497,9 @@ def _family(family: str, **fixed: Any) -> Any:
 
 
 def choose_paths(reference: bool) -> None:
-    """Switch all ops that have been called to the general path, or back to the fast one."""
+    """Switch all ops that have been called, and backward, to their plain form, or back."""
+    starting.ENGINE = ReferenceEngine if reference else Engine
+    Tensor.backward = reference_backward if reference else starting.backward_method
     for op in REGISTRY.values():
         if "call_paths" in op.__dict__:
             op.choose_path(reference)
@@ -500,9 +510,7 @@ kernel_registry.on_switch.append(choose_paths)
 
 def register(op: Op) -> Any:
     """Add an op's Tensor method (and in-place twin), and return its function."""
-    from .tensor_methods import attach
-
-    attach(op)
+    attach_to_tensor(op)
     return op.function
 
 

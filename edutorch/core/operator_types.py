@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..backends.device import Device
     from ..dtypes import dtype as DType
     from .tensor import Tensor
@@ -28,6 +30,13 @@ class OperatorTypes:
         def device(self) -> Device: ...
         @property
         def is_leaf(self) -> bool: ...
+        def backward(
+            self,
+            gradient: Tensor | None = None,
+            retain_graph: bool | None = None,
+            create_graph: bool = False,
+            inputs: Sequence[Tensor] | Tensor | None = None,
+        ) -> None: ...
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
         def __iadd__(self, other: Any) -> Tensor: ...

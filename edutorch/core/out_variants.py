@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 from ..errors import ArgumentError
 from ..modes import current, override_modes
 from .argument_checks import call_as
-from .dispatch import write_out
 from .tensor import Tensor
-from .tensor_methods import alias_with_history, overwrite, refuse_leaf
+from .tensor_methods import alias_with_history, overwrite, refuse_leaf, write_out
 
 CASTING = set(
     """arange linspace logspace clamp_max clamp_min max min addr diff ldexp float_power

@@ -1,4 +1,4 @@
-"""Dtype promotion: the operands of an op are converted to one dtype, or refused."""
+"""The operands of an op: they are brought to one device and to one dtype, or refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..errors import DTypeError, NotForTypesError, TooLargeError
-from .error_messages import conversion_hint, describe_array, operand_names
+from ..backends.aliased_array import as_plain_array
+from ..backends.numpy import Backend
+from ..errors import DeviceError, DTypeError, NotForTypesError, TooLargeError
+from ..modes import current
+from .autograd.graph import array_of
+from .error_messages import conversion_hint, describe_array, operand_names, wrong_operand
+from .numpy_aliasing import restore_ordinary
 from .precision import SCALING, is_half
+from .registry import op_function
+from .tensor import Tensor
 
 if TYPE_CHECKING:
     from .op import Op
@@ -44,9 +51,7 @@ def refuse_bools(op: Op, operands: Sequence[Any]) -> None:
             )
 
 
-def promote(
-    op: Op, operands: list[Any], settings: dict[str, Any], backend: backends.Backend
-) -> list[Any]:
+def promote(op: Op, operands: list[Any], settings: dict[str, Any], backend: Backend) -> list[Any]:
     """Convert the operands to the one dtype in which the op computes."""
     promotion = op.promotion(settings) if callable(op.promotion) else op.promotion
     if promotion == "none":
@@ -147,3 +152,135 @@ def check_same_dtype(op: Op, operands: list[Any]) -> None:
             {name: describe_array(array) for name, array in arrays.items()},
             conversion_hint(arrays),
         )
+
+
+# One device ----------------------------------------------------------------------------
+
+
+def choose_backend(
+    op: Op, operands: Sequence[Any], settings: dict[str, Any]
+) -> tuple[Backend, tuple[Any, ...]]:
+    """Return the backend that computes, and the operands as they enter it.
+
+    Inside of `vmap` tensors from outside enter by an op, so that their gradients leave it again.
+    """
+    tensors = [operand for operand in operands if isinstance(operand, Tensor)]
+    if not tensors:  # within a rule NumPy makes scalars of 0-d results: they are arrays here
+        operands = [np.asarray(x) if isinstance(x, np.generic) else x for x in operands]
+    backend = common_backend(op, operands, tensors)
+    if backend.level or current().batches:
+        for value in settings.values():
+            for item in value if isinstance(value, tuple | list) else (value,):
+                array = array_of(item)
+                if backends.is_array(array) and backends.of(array).level > backend.level:
+                    backend = backends.of(array)
+    if backend.level:
+        operands = [enter_level(operand, backend) for operand in operands]
+        tensors = [operand for operand in operands if isinstance(operand, Tensor)]
+    for tensor in tensors:
+        restore_ordinary(tensor)
+    return backend, tuple(operands)
+
+
+def enter_level(operand: Any, backend: Any) -> Any:
+    """Return an operand inside of a level of `vmap`."""
+    array = array_of(operand)
+    if not backends.is_array(array) or backends.of(array) is backend:
+        return operand
+    if isinstance(operand, Tensor):
+        return op_function("batched")(operand, backend, None)
+    return backend.enter(array, None)
+
+
+def common_backend(op: Op, operands: Sequence[Any], tensors: list[Tensor]) -> Backend:
+    """Return the backend of the operands; a 0-d CPU tensor may be combined with any device.
+
+    Raises: DeviceError: they are on different devices. TypeError: nothing to compute with.
+    """
+    arrays = [array_of(operand) for operand in operands]
+    arrays = [
+        array for array in arrays if backends.is_array(array) or isinstance(array, np.generic)
+    ]
+    if not arrays:
+        names = operand_names(op, operands)
+        wrong = [pair for pair in zip(names, operands, strict=True) if pair[0] not in op.optional]
+        raise wrong_operand(op, *(wrong or [(op.inputs[0], operands)])[0])
+    found_backends = [backends.of(array) for array in arrays if not isinstance(array, np.generic)]
+    highest = max(found_backends, key=lambda backend: backend.level, default=backends.CPU)
+    if highest.level:
+        return highest
+    deciding = [
+        backends.of(array) for array in arrays if backends.is_array(array) and array.ndim
+    ] or found_backends
+    if not deciding:
+        return backends.CPU
+    for other, array in zip(
+        found_backends, [a for a in arrays if backends.is_array(a)], strict=True
+    ):
+        if other is not deciding[0] and (array.ndim or other is not backends.CPU):
+            rows = {
+                name: f"{tuple(tensor.shape)} on {tensor.device}"
+                for name, tensor in zip(operand_names(op, operands), operands, strict=True)
+                if isinstance(tensor, Tensor)
+            }
+            raise DeviceError(
+                op.title,
+                "Expected all tensors to be on the same device",
+                rows,
+                "move the tensor, or the model, with .to(device)",
+            )
+    return deciding[0]
+
+
+def is_operand(operand: Any) -> bool:
+    """Return True if an operator can compute with `operand`."""
+    if isinstance(operand, Tensor | bool | int | float | complex) or hasattr(operand, "dtype"):
+        return True
+    return hasattr(type(operand), "__torch_function__")
+
+
+# One dtype -----------------------------------------------------------------------------
+
+
+def convert_operands(
+    op: Op, operands: Sequence[Any], settings: dict[str, Any], backend: Backend
+) -> list[Any]:
+    """Return the operands as the forward takes them: of one device and one dtype.
+
+    Raises: NotForTypesError, DTypeError: the op refuses their dtypes.
+    """
+    names = operand_names(op, operands)
+    values = [as_operand(op, *pair, backend) for pair in zip(names, operands, strict=True)]
+    if op.name in NO_BOOLS:
+        refuse_bools(op, values)
+    arrays = promote(op, values, settings, backend)
+    if op.dtypes != "bifc" and settings.get("dtype") is None:
+        refuse_dtypes(op, values if op.promotion == "float" else arrays)
+    return arrays
+
+
+def as_operand(op: Op, name: str, value: Any, backend: Backend) -> Any:
+    """Return an operand as the forward takes it: an array of the device, a number, or None."""
+    value = as_plain_array(array_of(value))
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None and name in op.optional:
+        return None
+    if name in op.scalars and isinstance(value, bool | int | float | complex):
+        return value
+    if backends.is_array(value):
+        if backends.of(value) is not backend:
+            return backend.from_numpy(backends.of(value).to_numpy(value))
+        return value
+    raise wrong_operand(op, name, value)
+
+
+def round_result(op: Op, y: Any, arrays: Sequence[Any]) -> Any:
+    """Return a result in bfloat16 if it was computed from it: NumPy returns float32."""
+    operand_dtypes = {array.dtype for array in arrays if hasattr(array, "dtype")}
+    if op.name in SCALING and y.dtype == np.float32:  # a number beside 16-bit floats is float32
+        operand_dtypes = {dtype for dtype in operand_dtypes if is_half(dtype)}
+        return y.astype(operand_dtypes.pop()) if operand_dtypes else y
+    if y.dtype == np.float32 and operand_dtypes and operand_dtypes <= EXTENSION_DTYPES:
+        return y.astype(operand_dtypes.pop())
+    return y

@@ -244,30 +244,6 @@ class Tensor(TensorInterop, MemoryMembers):
         self._node = None
         return self
 
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Sequence[Tensor] | Tensor | None = None,
-    ) -> None:
-        """Compute the gradient of this tensor with respect to every leaf behind it.
-
-        Gradients are added to `.grad`: zero them between steps.
-
-        Args:
-            gradient: d(final result)/d(this tensor); 1 for a single element.
-            retain_graph: keep the saved values, so that backward can run again.
-            create_graph: record backward itself, for second derivatives.
-            inputs: add gradients only to these leaves.
-
-        Raises: GradientError: nothing was recorded; not a single element and no
-            `gradient`; the graph was freed. StaleValueError: a saved value changed.
-        """
-        from .autograd.backward import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
     def register_hook(self, hook: Callable[[Tensor], Any]) -> RemovableHandle:
         """Call `hook(gradient)` during backward; a tensor it returns replaces the gradient.
 

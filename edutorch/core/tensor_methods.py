@@ -19,10 +19,10 @@ from .autograd.graph import LEAF
 from .autograd.multi_output import refuse_write_into_view
 from .autograd.versions import region_index, write_stretched
 from .autograd.view_tracking import alias_with_history, notify_write, set_history
-from .dispatch import is_operand
-from .error_messages import no_tensor
+from .error_messages import has_overlap, no_tensor, overlap_error
 from .fast.call_codegen import ALIASES
 from .precision import SCALING, is_half
+from .promotion import is_operand
 from .registry import op_function
 from .subclasses import call_override, find_overrides
 from .tensor import PLAIN_TENSORS, Tensor, fill, wrap, writes_of
@@ -291,3 +291,44 @@ def write(target: Tensor, name: str, values: Any, index: Any = ..., part: Any = 
         target._bump()
     else:
         writes_of(target).bump(None, array, region_index(index))
+
+
+def write_out(op: Op, out: Any, output: Tensor) -> Tensor:
+    """Write the result into `out=`, if that is given."""
+    if out is None:
+        return output
+    if not isinstance(out, Tensor):
+        raise no_tensor(op.title, "out", out)
+    wanted = out._node is not None and current().grad  # in `no_grad` it keeps its history
+    if output._node is not None or wanted or "_tangents" in output.__dict__:
+        raise GradientError(
+            op.title, "out=... arguments don't support automatic differentiation",
+            hint="use the returned tensor, or wrap the call in no_grad()",
+        )  # fmt: skip
+    if not dtypes.can_cast(output.dtype, out.dtype):
+        raise DTypeError(
+            op.title, f"result type {output.dtype} can't be cast to the type of `out`, {out.dtype}"
+        )
+    if output.dtype is not out.dtype and not op.casts_out:
+        raise DTypeError(
+            op.title, f"expected `out` to have the dtype {output.dtype} of the result",
+            {"out": f"{tuple(out.shape)} {out.dtype}"},
+            "leave out= away and convert the result: y.to(out.dtype)",
+        )  # fmt: skip
+    if out._array.shape != output._array.shape:
+        if out._array.size:
+            raise ShapeError(
+                op.title, "`out` does not have the shape of the result",
+                {"out": tuple(out.shape), "result": tuple(output.shape)},
+            )  # fmt: skip
+        out._array = output._array.astype(out._array.dtype)
+    else:
+        if has_overlap(out._array):
+            raise overlap_error(op.title, out)
+        try:
+            out._array[...] = output._array
+        except ValueError:
+            write_stretched(out, op.title, out._array, ..., output._array)
+    out._bump()
+    notify_write(out, output)
+    return out

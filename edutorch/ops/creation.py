@@ -21,7 +21,7 @@ from .. import backends, dtypes
 from ..backends.device import backend_for
 from ..backends.numpy import Array, Namespace
 from ..core.allocation import check_memory, is_too_large, memory_error
-from ..core.dispatch import InferenceVersionCounter
+from ..core.autograd.versions import InferenceVersionCounter
 from ..core.memory_format import make_in_order, memory_order, preserve_format, strided
 from ..core.out_variants import write_into
 from ..core.subclasses import cast_to_class, result_class

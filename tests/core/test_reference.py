@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +17,7 @@ from edutorch.backends.kernel_registry import is_reference_only
 from edutorch.core.autograd.reference import ReferenceEngine
 from edutorch.core.op import Op
 from edutorch.core.tensor import Tensor
+from tests.house import PACKAGE, files_of_a_step, lines_of_code
 from tests.op_calls import arguments, call, ops
 from tests.op_cases import CASES
 
@@ -168,6 +170,39 @@ def test_a_stale_value_is_refused():
 
 def test_the_engine_is_a_small_one():
     """Every method of the engine that is not its loop is shared."""
-    assert {"run", "send"} == {
-        name for name in vars(ReferenceEngine) if not name.startswith("__")
-    }
+    assert {"run", "send"} == {name for name in vars(ReferenceEngine) if not name.startswith("__")}
+
+
+def test_a_student_enters_four_files():
+    """`(x * w).backward()`: the op's block, the call, the graph, and the walk back through it."""
+    step = files_of_a_step()
+    names = sorted(path.relative_to(PACKAGE).as_posix() for path in step)
+    assert names == [
+        "core/autograd/graph.py", "core/autograd/reference.py", "core/dispatch.py",
+        "ops/arithmetic.py",
+    ]  # fmt: skip
+    assert sum(step.values()) <= 800, step
+    assert len(lines_of_code(PACKAGE / "core/autograd/reference.py")) <= 60
+
+
+def test_an_op_shows_its_block():
+    """What `??torch.mul` prints in IPython; a breakpoint there is hit inside `reference_only()`."""
+    source = inspect.getsource(edutorch.mul)
+    assert source.startswith("@elementwise") and "return input * other" in source
+    file = edutorch.mul.op.forward.__code__.co_filename
+    first = inspect.getsourcelines(edutorch.mul)[1]
+    last, lines = first + len(source.splitlines()), []
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if event == "line" and first < frame.f_lineno < last:
+            lines.append(frame.f_lineno)
+        return trace if frame.f_code.co_filename == file else None
+
+    x = edutorch.ones(2)
+    with reference_only():
+        sys.settrace(trace)
+        try:
+            x * x
+        finally:
+            sys.settrace(None)
+    assert lines == [last - 1]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy
 
@@ -11,13 +13,27 @@ from ... import backends, dtypes
 from ...backends.batching import BatchedBackend
 from ...backends.vmap_errors import VmapError
 from ...errors import GradientError, ShapeError
+from ...events import BackwardEnded, backward_event, step_event, work
 from ...modes import current, override_modes
+from ..fast.lazy_gradients import materialize_pending
 from ..registry import op_function
+from ..source_location import CodeLocation, user_location
 from ..tensor import Tensor, wrap
-from .engine import accumulate, run_backward
-from .graph import edge_of
+from .engine import (
+    Engine,
+    conjugate_all,
+    register_engine,
+    run_posthooks,
+    run_prehooks,
+    start_reporting,
+    stop_reporting,
+    warn_of,
+)  # fmt: skip
+from .forward_mode import detach_with_tangents
+from .graph import accumulate, edge_of, edges_leading_to, reachable
 
 Tensors = Tensor | Sequence[Tensor]
+T = TypeVar("T")
 
 
 def as_list(tensors: Any) -> list[Any]:
@@ -113,7 +129,7 @@ def backward(
     for leaf in leaves:
         g = gradient_of[edge_of(leaf)]
         if g is not None:
-            accumulate(leaf, g, create_graph)
+            accumulate(leaf, g if isinstance(g, Tensor) else wrap(g), create_graph)
 
 
 def grad(
@@ -217,3 +233,205 @@ def grad_one_by_one(
     ]
     columns = zip(*rows, strict=True)
     return tuple(None if column[0] is None else op_function("stack")(column) for column in columns)
+
+
+def backward_method(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensors | None = None,
+) -> None:
+    """Compute the gradient of this tensor with respect to every leaf behind it.
+
+    Gradients are added to `.grad`: zero them between steps.
+
+    Args:
+        gradient: d(final result)/d(this tensor); 1 for a single element.
+        retain_graph: keep the saved values, so that backward can run again.
+        create_graph: record backward itself, for second derivatives.
+        inputs: add gradients only to these leaves.
+
+    Raises: GradientError: nothing was recorded; not a single element and no
+        `gradient`; the graph was freed. StaleValueError: a saved value changed.
+    """
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+backward_method.__name__, backward_method.__qualname__ = "backward", "Tensor.backward"
+Tensor.backward = backward_method  # type: ignore[method-assign]
+
+
+# Running the engine ---------------------------------------------------------------------
+
+ENGINE = Engine
+"""The class of the engine; `reference.py` sets that of the textbook inside `reference_only()`."""
+
+
+def run_backward(
+    roots: Sequence[Tensor],
+    gradients: Sequence[Any],
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Tensor] | None = None,
+) -> dict[Any, Any]:
+    """Run backward from `roots`, whose gradients are given.
+
+    Without `inputs`, gradients are added to the `.grad` of the leaves. With
+    them, returns the gradient of each (by its edge), and touches no `.grad`.
+    """
+    targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
+    edges = tuple(map(edge_of, roots))
+    wanted = None
+    if targets is not None:
+        wanted = edges_leading_to(edges, targets)
+        edges = tuple(edge if edge in wanted else None for edge in edges)
+    captured = dict.fromkeys(targets or ())
+    modes = current()
+    recording = create_graph or bool(modes.levels)  # gradients may have tangents
+    engine = ENGINE(recording, retain_graph, wanted, captured)
+    backward_event(roots)
+    outermost = start_reporting()
+    run = run_engine if outermost else run_engine_nested
+    try:
+        if modes.listeners:
+            with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
+                captured = run(engine, edges, gradients, create_graph, targets)
+        else:
+            captured = run(engine, edges, gradients, create_graph, targets)
+    finally:
+        stop_reporting(outermost)
+        if engine.non_finite_message:
+            warn_of(engine.non_finite_message, result_gradients(engine))
+    step_event(BackwardEnded, roots, inputs is None)
+    return captured
+
+
+@register_engine("engine")
+def run_engine(
+    engine: Engine,
+    edges: tuple[Any, ...],
+    gradients: Sequence[Any],
+    create_graph: bool,
+    targets: list[Any] | None,
+) -> dict[Any, Any]:
+    """Run the engine, and give each leaf its gradient."""
+    recording, captured = engine.recording, engine.captured
+    needs_recording = recording and not create_graph and needs_graph(edges)
+    if recording:
+        engine.retain = engine.retain or needs_recording
+        with override_modes(
+            grad=create_graph or needs_recording, autocast=None
+        ):  # the dtypes are chosen already
+            engine.run(edges, conjugate_all(gradients, True))
+    else:
+        engine.run(edges, conjugate_all([gradient._array for gradient in gradients], False))
+        materialize_pending()
+    location = None
+    for leaf in engine.leaves:
+        if location is None and leaf._grad is not None:
+            location = user_location()  # once: the way up to the user's line takes time
+        accumulate_leaf(engine, leaf, needs_recording, location)
+    if needs_recording:
+        captured = {
+            edge: None if g is None else detach_with_tangents(g) for edge, g in captured.items()
+        }
+    for callback in engine.end_callbacks:
+        callback(engine)
+    return captured
+
+
+def accumulate_leaf(
+    engine: Engine, leaf: Tensor, detach: bool = False, location: CodeLocation | None = None
+) -> None:
+    """Add the gradient that has reached a leaf to `.grad`, or keep it if it is asked for."""
+    recording, hooks = engine.recording, leaf._hooks
+    g = engine.take_leaf_gradient(leaf)
+    if detach:
+        g = detach_with_tangents(g)
+    if engine.wanted is not None:
+        if leaf in engine.captured:
+            engine.captured[leaf] = g
+        return
+    if hooks:
+        g = run_prehooks(hooks, g, recording)
+    accumulate(leaf, g if recording else wrap(g), recording, location)
+    if hooks:
+        run_posthooks(hooks, (), (), g, recording)
+
+
+def finish(engine: Engine) -> None:
+    """Warn about NaN, and call what waits for the end of the pass."""
+    if engine.non_finite_message:
+        warn_of(engine.non_finite_message, result_gradients(engine))
+    for callback in engine.end_callbacks:
+        callback(engine)
+
+
+def run_engine_nested(*arguments: Any) -> dict[Any, Any]:
+    """Run the engine inside another backward pass."""
+    return run_nested(run_engine, *arguments)
+
+
+def result_gradients(engine: Engine) -> list[Any]:
+    """Return the gradients of the leaves and of the inputs asked for."""
+    return [*(leaf._grad for leaf in engine.leaves), *engine.captured.values()]
+
+
+def needs_graph(edges: Sequence[Any]) -> bool:
+    """Return True if a rule behind `edges` needs its node (see `Op.needs_node`)."""
+    nodes = reachable([edge for edge in edges if edge is not None], since=1)
+    return any(getattr(node.op, "needs_node", False) for node in nodes)
+
+
+# A backward pass inside of another one ----------------------------------------------------
+
+LEVELS_PER_THREAD = 20
+"""A custom backward, or a hook, may call `backward` itself, which runs another such function, and
+so on. Each level takes a dozen Python frames, of which a thread has about a thousand. So every so
+many levels the work continues in a new thread, with an empty stack, while the previous one waits.
+PyTorch does the same."""
+
+
+class Depth(threading.local):
+    """The number of nested backward passes in this thread."""
+
+    level = 0
+
+
+_DEPTH = Depth()
+
+
+def run_nested(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function that may recurse; deep inside, in a new thread."""
+    level = _DEPTH.level
+    if level >= LEVELS_PER_THREAD:
+        return run_in_new_thread(function, arguments)
+    _DEPTH.level = level + 1
+    try:
+        return function(*arguments)
+    finally:
+        _DEPTH.level = level
+
+
+def run_in_new_thread(function: Callable[..., T], arguments: tuple[Any, ...]) -> T:
+    """Call a function in another thread, with the modes of this one, and wait for it."""
+    results: list[T] = []
+    failures: list[BaseException] = []
+    context = contextvars.copy_context()
+
+    def run() -> None:
+        try:
+            results.append(context.run(run_nested, function, *arguments))
+        except BaseException as error:  # noqa: BLE001  (whatever it is, the caller gets it)
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name="edutorch nested backward", daemon=True)
+    thread.start()
+    thread.join()
+    if failures:
+        try:
+            raise failures[0]
+        finally:
+            failures.clear()  # an error that refers to its own frames keeps everything alive
+    return results[0]

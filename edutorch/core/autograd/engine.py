@@ -13,25 +13,25 @@ conj, …) has a rule with conjugates.
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from typing import Any
+from types import CodeType
+from typing import Any, ClassVar
 from weakref import ref
 
+import numpy
+
 from ... import dtypes
-from ...backends import kernel_registry
-from ...errors import GradientError
+from ...errors import GradientError, warn
 from ...events import (
-    BackwardEnded,
-    GradientAccumulated,
     GradientFlowed,
-    backward_event,
     emit,
-    step_event,
     work,
 )
-from ...modes import current, override_modes
+from ...modes import current
 from ..fast.lazy_gradients import (
     LAZY,
     OutputGradients,
@@ -44,12 +44,14 @@ from ..fast.lazy_gradients import (
 )
 from ..precision import WideSum
 from ..registry import op_function
-from ..source_location import CodeLocation, user_location
 from ..tensor import Tensor, wrap
-from .forward_mode import detach_with_tangents
-from .graph import Hooks, Node, edge_of, edges_leading_to, reachable
-from .non_finite import register_engine, start_reporting, stop_reporting, warn_of
-from .reentrant import run_nested
+from .graph import Hooks, Node
+
+try:  # setting NumPy's own variable costs a third of what `numpy.errstate` costs
+    from numpy._core.umath import _extobj_contextvar as NUMPY_STATE
+    from numpy._core.umath import _make_extobj
+except ImportError:  # another NumPy: its own warnings stay
+    NUMPY_STATE = USUAL_STATE = None
 
 # Shapes and dtypes of gradients ---------------------------------------------------------
 
@@ -100,29 +102,109 @@ def conjugate_all(gradients: Sequence[Any], recording: bool) -> list[Any]:
     ]
 
 
+# NaN and infinities ----------------------------------------------------------------------
+#
+# NumPy warns about an invalid value where it computes, which in backward is a line inside this
+# library. So during backward NumPy calls `record_non_finite` instead, which looks up the op of the
+# rule. At the end of backward a warning is given if one of the resulting gradients is not finite: a
+# rule may take the exponential of a large number and still be right.
+
+
+class NonFiniteGradientWarning(RuntimeWarning):
+    """A derivative rule has computed a NaN or an infinity from finite elements."""
+
+
+ENGINES: dict[CodeType, str] = {}
+"""The functions that run backward, with the name of their variable that holds the engine."""
+
+
+def register_engine(variable: str) -> Callable[..., Any]:
+    """Register a function that holds its engine in `variable` and the current node in `node`."""
+
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
+        ENGINES[function.__code__] = variable
+        return function
+
+    return mark
+
+
+def record_non_finite(problem: str, flag: int) -> None:
+    """Record the first invalid value of a backward pass, with the op whose rule computed it."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code not in ENGINES:
+        frame = frame.f_back
+    engine = None if frame is None else frame.f_locals[ENGINES[frame.f_code]]
+    if engine is None or engine.non_finite_message:
+        return
+    node, g = frame.f_locals.get("node"), frame.f_locals.get("g")
+    if problem == "overflow" and getattr(getattr(g, "dtype", None), "itemsize", 0) == 2:
+        return  # usual in 16 bits: `GradScaler` checks for it, and lowers its scale
+    name = "backward" if node is None else node.name()
+    engine.non_finite_message = f"{name}: {problem} encountered in backward"
+
+
+if NUMPY_STATE is not None:
+    USUAL_STATE = NUMPY_STATE.get()
+    REPORTING = _make_extobj(divide="call", over="call", invalid="call", call=record_non_finite)
+
+
+def start_reporting() -> bool:
+    """Make NumPy report invalid values to us, unless the user has changed its settings.
+
+    Returns: whether NumPy's state has to be restored.
+    """
+    if NUMPY_STATE is None or NUMPY_STATE.get() is not USUAL_STATE:
+        return False
+    NUMPY_STATE.set(REPORTING)
+    return True
+
+
+def stop_reporting(started: bool) -> None:
+    """Restore NumPy's settings."""
+    if started:
+        NUMPY_STATE.set(USUAL_STATE)
+
+
+def warn_of(message: str, gradients: Iterable[Any]) -> None:
+    """Warn about what was recorded in backward, if one of the gradients is not finite.
+
+    Raises: NonFiniteGradientWarning: as a warning.
+    """
+    if any(is_non_finite(gradient) for gradient in gradients):
+        warn(
+            f"{message}: its gradient has NaN or infinities\n"
+            "  hint: inside autograd.detect_anomaly() the line of the forward is named",
+            NonFiniteGradientWarning,
+        )
+
+
+def is_non_finite(gradient: Any) -> bool:
+    """Whether a gradient has elements that are not finite."""
+    array = getattr(gradient, "_array", gradient)
+    return isinstance(array, numpy.ndarray) and not numpy.isfinite(array).all()
+
+
 # The engine -----------------------------------------------------------------------------
 
 
 IN_PLACE_MIN_SIZE = 1024  # elements; from here on adding in place is faster than making a new array
 
 
+@dataclass(eq=False)
 class Engine:
     """One backward pass: the pending gradients, the youngest node first."""
 
-    end_callbacks: tuple[Callable[[Engine], None], ...] = ()  # called once the pass is over
-    non_finite_message = ""  # the first NaN or infinity that a rule has made (see `non_finite.py`)
+    end_callbacks: ClassVar[tuple[Callable[[Engine], None], ...]] = ()  # called once it is over
+    non_finite_message: ClassVar[str] = ""  # the first NaN or infinity that a rule has made
 
-    def __init__(
-        self, recording: bool, retain: bool, wanted: set[Any] | None, captured: dict[Any, Any]
-    ) -> None:
-        self.recording = recording  # create_graph: gradients are Tensors and are recorded
-        self.retain = retain
-        self.wanted = wanted  # autograd.grad: only edges on the way to these; None: all
-        self.captured = captured  # nodes whose gradient is asked for
-        self.pending: dict[Any, Any] = {}  # node or leaf -> sum of its gradients so far
-        self.wide: set[Any] = set()  # edges whose gradients are added up in float32
-        self.leaves: list[Tensor] = []
-        self.borrowed: dict[Tensor, Any] = {}  # leaf -> array that may be in use elsewhere too
+    recording: bool = False  # create_graph: gradients are Tensors and are recorded
+    retain: bool = False  # keep the saved values for another pass
+    wanted: set[Any] | None = None  # autograd.grad: only edges on the way to these; None: all
+    captured: dict[Any, Any] = field(default_factory=dict)  # nodes whose gradient is asked for
+    pending: dict[Any, Any] = field(default_factory=dict)  # node or leaf -> sum so far
+    wide: set[Any] = field(default_factory=set)  # edges whose gradients are added up in float32
+    leaves: list[Tensor] = field(default_factory=list)
+    borrowed: dict[Tensor, Any] = field(default_factory=dict)  # arrays that may be in use elsewhere
 
     @register_engine("self")
     def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
@@ -193,6 +275,15 @@ class Engine:
                 return partial
             partial = partial.materialize()
         return match_shape_and_dtype(partial, target.shape, target.dtype, self.recording)
+
+    def add_in_float32(self, edge: Any, partial: Any) -> Any:
+        """Return the sum of the 16-bit gradients of an edge so far and another one."""
+        total = self.pending[edge]
+        if not isinstance(total, WideSum | OutputGradients):  # the latter are of several outputs
+            self.start_float32_sum(edge, total, partial)
+            return self.pending[edge]
+        total += partial
+        return total
 
     def start_float32_sum(self, edge: Any, first: Any, partial: Any) -> Any:
         """Begin the sum of the 16-bit gradients of an edge, and return the edge."""
@@ -360,136 +451,3 @@ def read_hook_result(replaced: Any, visible: Sequence[Any], recording: bool) -> 
 def describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return type(value).__name__ if shape is None else str(tuple(shape))
-
-
-def engine_class() -> type[Engine]:
-    """Return the engine that runs: this one, or that of the textbook under `reference_only()`."""
-    if not kernel_registry.is_reference_only():
-        return Engine
-    from .reference import ReferenceEngine
-
-    return ReferenceEngine
-
-
-def run_backward(
-    roots: Sequence[Tensor],
-    gradients: Sequence[Any],
-    retain_graph: bool,
-    create_graph: bool,
-    inputs: Sequence[Tensor] | None = None,
-) -> dict[Any, Any]:
-    """Run backward from `roots`, whose gradients are given.
-
-    Without `inputs`, gradients are added to the `.grad` of the leaves. With
-    them, returns the gradient of each (by its edge), and touches no `.grad`.
-    """
-    targets = None if inputs is None else [edge_of(tensor) for tensor in inputs]
-    edges = tuple(map(edge_of, roots))
-    wanted = None
-    if targets is not None:
-        wanted = edges_leading_to(edges, targets)
-        edges = tuple(edge if edge in wanted else None for edge in edges)
-    captured = dict.fromkeys(targets or ())
-    modes = current()
-    recording = create_graph or bool(modes.levels)  # gradients may have tangents
-    engine = engine_class()(recording, retain_graph, wanted, captured)
-    backward_event(roots)
-    outermost = start_reporting()
-    run = run_engine if outermost else run_engine_nested
-    try:
-        if modes.listeners:
-            with work("backward", engine, tuple(gradients), "retain" if engine.retain else ""):
-                captured = run(engine, edges, gradients, create_graph, targets)
-        else:
-            captured = run(engine, edges, gradients, create_graph, targets)
-    finally:
-        stop_reporting(outermost)
-        if engine.non_finite_message:
-            warn_of(engine.non_finite_message, result_gradients(engine))
-    step_event(BackwardEnded, roots, inputs is None)
-    return captured
-
-
-@register_engine("engine")
-def run_engine(
-    engine: Engine,
-    edges: tuple[Any, ...],
-    gradients: Sequence[Any],
-    create_graph: bool,
-    targets: list[Any] | None,
-) -> dict[Any, Any]:
-    """Run the engine, and give each leaf its gradient."""
-    recording, captured, location = engine.recording, engine.captured, None
-    needs_recording = recording and not create_graph and needs_graph(edges)
-    if recording:
-        engine.retain = engine.retain or needs_recording
-        with override_modes(
-            grad=create_graph or needs_recording, autocast=None
-        ):  # the dtypes are chosen already
-            engine.run(edges, conjugate_all(gradients, True))
-    else:
-        engine.run(edges, conjugate_all([gradient._array for gradient in gradients], False))
-        materialize_pending()
-    for leaf in engine.leaves:
-        g = engine.take_leaf_gradient(leaf)
-        if needs_recording:
-            g = detach_with_tangents(g)
-        if targets is None:
-            hooks = leaf._hooks
-            if hooks:
-                g = run_prehooks(hooks, g, recording)
-            if location is None and leaf._grad is not None:
-                location = user_location()  # once: the way up to the user's line takes time
-            accumulate(leaf, g, recording, location)
-            if hooks:
-                run_posthooks(hooks, (), (), g, recording)
-        elif leaf in captured:
-            captured[leaf] = g
-    if needs_recording:
-        captured = {
-            edge: None if g is None else detach_with_tangents(g) for edge, g in captured.items()
-        }
-    for callback in engine.end_callbacks:
-        callback(engine)
-    return captured
-
-
-def run_engine_nested(*arguments: Any) -> dict[Any, Any]:
-    """Run the engine inside another backward pass."""
-    return run_nested(run_engine, *arguments)
-
-
-def result_gradients(engine: Engine) -> list[Any]:
-    """Return the gradients of the leaves and of the inputs asked for."""
-    return [*(leaf._grad for leaf in engine.leaves), *engine.captured.values()]
-
-
-def needs_graph(edges: Sequence[Any]) -> bool:
-    """Return True if a rule behind `edges` needs its node (see `Op.needs_node`)."""
-    nodes = reachable([edge for edge in edges if edge is not None], since=1)
-    return any(getattr(node.op, "needs_node", False) for node in nodes)
-
-
-_ACCUMULATE_LOCK = threading.RLock()
-"""Serializes threads that run backward into the same leaf."""
-
-
-def accumulate(leaf: Tensor, g: Any, recording: bool, location: CodeLocation | None = None) -> None:
-    """Add this backward's gradient to `leaf.grad`; the first one becomes it.
-
-    Args: location: of the user's line, by default that of the call.
-    """
-    with _ACCUMULATE_LOCK:
-        total = leaf._grad
-        if total is None:
-            leaf._grad = g if recording else wrap(g)
-        elif recording:
-            leaf._grad = total + g
-        else:
-            total._array += g
-            total._bump(location)
-    if current().listeners:
-        emit(GradientAccumulated(leaf, g))
-    if leaf._hooks:
-        for hook in tuple(leaf._hooks.accumulated.values()):
-            hook(leaf)

@@ -17,13 +17,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import GradientError, StaleValueError
 from ...events import GradientAccumulated, emit
 from ...modes import current
 from ..precision import widen_for_rules
 from ..shapes import keepdim_shape
 from ..source_location import CodeLocation, Source, read_line
-from .versions import VersionCounter, clock
+from .versions import VersionCounter, clock, second_backward, stale_value
 
 if TYPE_CHECKING:
     from ..op import Op
@@ -285,7 +284,9 @@ def value_to_save(op: Op, name: str, values: dict[str, Any], y: Any) -> Any:
     if op.variadic:
         return tuple(values[name])
     users = [user for user, rule in op.rules.items() if name in rule.parameters]
-    is_used = len(users) == len(op.inputs) or any(edge_of(values[user]) is not None for user in users)
+    is_used = len(users) == len(op.inputs) or any(
+        edge_of(values[user]) is not None for user in users
+    )
     return values[name] if is_used else None
 
 
@@ -327,7 +328,9 @@ ACCUMULATE_LOCK = threading.RLock()
 """Serializes threads that run backward into the same leaf."""
 
 
-def accumulate(leaf: Tensor, g: Tensor, recording: bool, location: CodeLocation | None) -> None:
+def accumulate(
+    leaf: Tensor, g: Tensor, recording: bool = False, location: CodeLocation | None = None
+) -> None:
     """Add the gradient of one backward pass to `leaf.grad`; the first one becomes it.
 
     Args: location: of the user's line, by default that of the call.
@@ -346,49 +349,6 @@ def accumulate(leaf: Tensor, g: Tensor, recording: bool, location: CodeLocation 
     if leaf._hooks:
         for hook in tuple(leaf._hooks.accumulated.values()):
             hook(leaf)
-
-
-# Errors when a node runs ----------------------------------------------------------------
-
-
-def second_backward(node: Node) -> GradientError:
-    return GradientError(
-        "backward",
-        f"the values saved by {node.name()} were freed: "
-        "this graph was already run backward through a second time",
-        hint="call backward(retain_graph=True) the first time, or compute the loss again; "
-        "a loss summed over steps keeps old graphs alive: add loss.item() or loss.detach()",
-    )
-
-
-def stale_value(node: Node, name: str, writes: VersionCounter) -> StaleValueError:
-    if writes.time == float("inf"):
-        return StaleValueError(
-            node.op.public[0],
-            f"`{name}` is an inference tensor and cannot be saved for backward",
-            hint="make it outside inference_mode(), or use x.clone() of it",
-        )
-    what = name if name == "the result" else f"its input `{name}`"
-    forward = node.source
-    if writes.outside == writes.time:
-        return StaleValueError(
-            node.op.public[0],
-            f"{what} was changed through a NumPy array after {node.name()} saved it for backward",
-            {"saved": forward or "at a line that was not recorded"},
-            "x.numpy() shows the memory of x: write into a copy, x.numpy().copy(), or before the "
-            "forward pass",
-        )
-    return StaleValueError(
-        node.op.public[0],
-        "one of the variables needed for gradient computation has been modified by an inplace "
-        f"operation: {what} was overwritten (version {writes.count}) after {node.name()} saved it",
-        {
-            "saved": forward or "at a line that was not recorded",
-            "overwritten": "unknown" if writes.location is None else read_line(writes.location),
-        },
-        "write x = x + 1 instead of x += 1, or write into a copy, x.clone()"
-        + ("" if forward else "; with autograd.detect_anomaly(): the line that saved it is shown"),
-    )
 
 
 # Walking the graph ----------------------------------------------------------------------

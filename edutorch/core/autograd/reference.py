@@ -14,24 +14,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..fast.lazy_gradients import OutputGradients, as_array
-from ..precision import WideSum
-from .engine import Engine, match_shape_and_dtype
-from .graph import Node
+import numpy as np
+
+from ... import events
+from ...modes import DEFAULT, current
+from ..fast.lazy_gradients import as_array
+from ..tensor import Tensor
+from . import engine as fast
+from .backward import accumulate_leaf, backward_method, finish
+from .graph import Node, accumulate, fill
 
 
-class ReferenceEngine(Engine):
+class ReferenceEngine(fast.Engine):
     """One backward pass: `pending` maps each node or leaf to the sum of its gradients so far."""
 
+    @fast.register_engine("self")
     def run(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
         """Send gradients to the roots, then visit every node behind them, the youngest first."""
         self.send(edges, partials)
         while nodes := [edge for edge in self.pending if isinstance(edge, Node)]:
             node = max(nodes, key=lambda node: node._order)
-            _, edges, partials = self.watched_step(node, self.take_gradient(node), node.edges)
+            g = self.take_gradient(node) if self.wide else self.pending.pop(node)
+            if node.hooks or self.wanted is not None or current().listeners:
+                _, edges, partials = self.watched_step(node, g, node.edges)
+            else:
+                edges, partials = node.edges, node.backward(g, node.edges, self.recording)
             self.send(edges, partials)
             if node.holds and not self.retain:
                 node.saved = None  # a second backward pass would need it: see `retain_graph`
+        self.leaves, self.borrowed = list(self.pending), dict(self.pending)
 
     def send(self, edges: tuple[Any, ...], partials: Sequence[Any]) -> None:
         """Add each gradient to the sum that waits for its node or leaf."""
@@ -39,17 +50,35 @@ class ReferenceEngine(Engine):
             if edge is None or partial is None:
                 continue
             target = edge if isinstance(edge, Node) else edge._array
-            partial = match_shape_and_dtype(
-                as_array(partial), target.shape, target.dtype, self.recording
-            )
-            held = self.pending.get(edge)
-            if held is None:
-                self.pending[edge] = partial
-                if not isinstance(edge, Node):
-                    self.register_leaf(edge, partial, borrowed=True)
-            elif isinstance(held, WideSum):
-                held += partial
-            elif target.dtype.itemsize == 2 and not isinstance(held, OutputGradients):
-                self.start_float32_sum(edge, held, partial)  # 16-bit floats are summed in float32
-            else:
-                self.pending[edge] = held + partial
+            if partial.shape != target.shape or partial.dtype is not target.dtype:
+                like = target.shape, target.dtype, self.recording  # sums what was broadcast
+                partial = fast.match_shape_and_dtype(as_array(partial), *like)
+            if edge in self.pending:
+                total, is_half = self.pending[edge], target.dtype.itemsize == 2
+                partial = self.add_in_float32(edge, partial) if is_half else total + partial
+            self.pending[edge] = partial
+
+
+def backward(self: Tensor, gradient: Tensor | None = None, *further: Any, **options: Any) -> None:
+    """`Tensor.backward` inside `reference_only()`: walk back, and add to `.grad` of the leaves."""
+    array = self._array
+    g = np.ones(array.shape, array.dtype) if gradient is None else getattr(gradient, "_array", None)
+    is_ordinary = (
+        isinstance(self._node, Node) and g.__class__ is array.__class__ is np.ndarray
+        and g.dtype == array.dtype and g.shape == array.shape and g.dtype.kind == "f"
+        and (array.size == 1 or gradient is not None) and not (further or options)
+        and current() is DEFAULT and fast.NUMPY_STATE.get() is fast.USUAL_STATE
+        and not (events._BEFORE_BACKWARD.get() or events._STEP_LISTENERS.get())
+    )  # fmt: skip
+    if not is_ordinary:
+        return backward_method(self, gradient, *further, **options)
+    engine = ReferenceEngine()
+    with np.errstate(divide="call", over="call", invalid="call", call=fast.record_non_finite):
+        engine.run((self._node,), (g,))
+    for leaf, g in tuple(engine.pending.items()):
+        is_plain = isinstance(g, np.ndarray | np.floating) and g.dtype.kind == "f"
+        if leaf._hooks or not is_plain:  # not complex numbers, nor sums of 16-bit floats
+            accumulate_leaf(engine, leaf)
+        else:  # a copy: other tensors may hold the array
+            accumulate(leaf, fill(object.__new__(Tensor), np.array(g, order="C")))
+    return finish(engine) if engine.non_finite_message or engine.end_callbacks else None

@@ -17,8 +17,8 @@ from ...modes import override_modes
 from ..fast.lazy_gradients import materialize_pending
 from ..registry import REGISTRY
 from ..tensor import Tensor, fill, restore_result, wrap, writes_of
-from .graph import Node, edge_of, record, second_backward, stale_value
-from .versions import VersionCounter
+from .graph import Node, edge_of, record
+from .versions import VersionCounter, second_backward, stale_value
 
 Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
 

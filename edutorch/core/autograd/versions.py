@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import backends
-from ...errors import ShapeError
+from ...errors import GradientError, ShapeError, StaleValueError
 from ..error_messages import has_overlap, overlap_error
-from ..source_location import CodeLocation
+from ..source_location import CodeLocation, read_line
+
+if TYPE_CHECKING:
+    from .graph import Node
 
 MIN_LIMIT, MAX_REGIONS = 1024, 1 << 17
 MAX_WORK = 10_000
@@ -70,6 +73,17 @@ class VersionCounter:
         if write is not None:
             (self.location,) = write  # for the error
         return write is not None
+
+
+class InferenceVersionCounter(VersionCounter):
+    """The version counter of an inference tensor: newer than every graph."""
+
+    time = float("inf")
+
+    def bump(
+        self, location: CodeLocation | None = None, array: Any = None, index: Any = ...
+    ) -> None:
+        self.count += 1
 
 
 class WrittenRegions:
@@ -202,3 +216,46 @@ def write_stretched(target: Any, name: str, array: Any, index: Any, values: Any)
         rows = {"input": tuple(target.shape)}
         raise ShapeError(name, "its memory is read-only", rows, "write into x.clone()") from None
     memory[... if view_index is index else index] = values
+
+
+# Errors when a node runs ----------------------------------------------------------------
+
+
+def second_backward(node: Node) -> GradientError:
+    return GradientError(
+        "backward",
+        f"the values saved by {node.name()} were freed: "
+        "this graph was already run backward through a second time",
+        hint="call backward(retain_graph=True) the first time, or compute the loss again; "
+        "a loss summed over steps keeps old graphs alive: add loss.item() or loss.detach()",
+    )
+
+
+def stale_value(node: Node, name: str, writes: VersionCounter) -> StaleValueError:
+    if writes.time == float("inf"):
+        return StaleValueError(
+            node.op.public[0],
+            f"`{name}` is an inference tensor and cannot be saved for backward",
+            hint="make it outside inference_mode(), or use x.clone() of it",
+        )
+    what = name if name == "the result" else f"its input `{name}`"
+    forward = node.source
+    if writes.outside == writes.time:
+        return StaleValueError(
+            node.op.public[0],
+            f"{what} was changed through a NumPy array after {node.name()} saved it for backward",
+            {"saved": forward or "at a line that was not recorded"},
+            "x.numpy() shows the memory of x: write into a copy, x.numpy().copy(), or before the "
+            "forward pass",
+        )
+    return StaleValueError(
+        node.op.public[0],
+        "one of the variables needed for gradient computation has been modified by an inplace "
+        f"operation: {what} was overwritten (version {writes.count}) after {node.name()} saved it",
+        {
+            "saved": forward or "at a line that was not recorded",
+            "overwritten": "unknown" if writes.location is None else read_line(writes.location),
+        },
+        "write x = x + 1 instead of x += 1, or write into a copy, x.clone()"
+        + ("" if forward else "; with autograd.detect_anomaly(): the line that saved it is shown"),
+    )

@@ -10,8 +10,7 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from ...core.autograd.backward import initial_gradients
-from ...core.autograd.engine import run_backward
+from ...core.autograd.backward import initial_gradients, run_backward
 from ...core.autograd.graph import Node, edge_of, reachable
 from ...core.tensor import Tensor
 from ...errors import EdutorchError
