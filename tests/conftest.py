@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import edutorch
+from tests import tables
 from tests.devices import device  # noqa: F401  (a fixture for all)
 from tests.oracle import require_torch
 
@@ -71,8 +72,13 @@ class HangGuard:
         faulthandler.cancel_dump_traceback_later()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    tables.add_option(parser)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(HangGuard())
+    config.pluginmanager.register(tables)
 
 
 @pytest.fixture(autouse=True)
