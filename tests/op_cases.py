@@ -1,4 +1,4 @@
-"""Sample arguments for every op, and how the same is called in PyTorch, the oracle.
+"""Sample arguments for every op: those of its block (`sample=`), and special ones.
 
 A case is a set of arguments by name. Arrays of float64 are the numbers that the tests
 convert to other types, differentiate and move between devices; all else stays as it is.
@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+from edutorch.core.op import REGISTRY, Op
 
 Case = dict[str, Any]
 
@@ -39,28 +41,29 @@ def mask(*values: bool) -> np.ndarray:
 
 # Elementwise: the tests make 0-d, empty, broadcast and strided forms of these themselves ----
 
-POSITIVE, INSIDE_1 = (0.2, 3.0), (-0.9, 0.9)
-DOMAINS: dict[str, tuple[float, float]] = {
-    "sqrt": POSITIVE, "safe_sqrt": POSITIVE, "rsqrt": POSITIVE, "log": POSITIVE, "log2": POSITIVE,
-    "log10": POSITIVE,
-    "log1p": (-0.8, 3.0), "reciprocal": POSITIVE, "asin": INSIDE_1, "acos": INSIDE_1,
-    "tan": (-1.2, 1.2), "logit": (0.1, 0.9), "acosh": (1.1, 3.0), "atanh": INSIDE_1,
-    "erfinv": INSIDE_1,
-}  # fmt: skip
+RANGES = ((-2.0, 2.0), (-1.9, 2.3), (0.1, 0.9))
+"""The ranges of the first, second and third tensor where the block has no sample."""
 
-ONE_NUMBER = (
-    "neg positive abs sign reciprocal square sqrt safe_sqrt rsqrt exp expm1 log log2 log10 log1p "
-    "sin cos tan asin acos atan tanh sigmoid relu softplus floor ceil round trunc nan_to_num isnan "
-    "isinf isfinite logical_not exp2 logit frac sinh cosh asinh acosh atanh sinc deg2rad rad2deg "
-    "erf erfc erfinv isposinf isneginf signbit"
-).split()
-TWO_NUMBERS = (
-    "add sub mul div floor_divide remainder maximum minimum atan2 eq ne lt le gt ge isclose "
-    "logical_and logical_or logical_xor fmod hypot logaddexp"
-).split()
-TENSORS_ONLY = set(
-    "maximum minimum atan2 isclose logical_and logical_or logical_xor hypot logaddexp".split()
-)
+
+def sample_cases(op: Op) -> list[Case]:
+    """Return the cases that the sample of a block asks for; without one, of an elementwise op."""
+    sample = op.options.sample
+    if callable(sample):
+        return sample(some)
+    if sample is None and not op.family.broadcasts:
+        return []
+    case: Case = {}
+    for number, name in enumerate(op.inputs):
+        chosen = sample.get(name) if isinstance(sample, dict) else sample
+        low, high = chosen or RANGES[min(number, 2)]
+        values = some(2, 3, low=low, high=high, seed=number)
+        case[name] = values if "f" in op.dtypes else (8 * values).astype(np.int64)
+    if len(op.inputs) != 2 or op.inputs[1] not in op.scalars:
+        return [case]
+    numbers = (1.25, 2) if "f" in op.dtypes else (3,)
+    return [case, *(case | {op.inputs[1]: number} for number in numbers)]
+
+
 BITS = "bitwise_and bitwise_or bitwise_xor".split()
 
 A, B, C = some(2, 3), some(2, 3, low=-1.9, high=2.3, seed=1), some(2, 3, low=0.1, high=0.9, seed=2)
@@ -68,14 +71,9 @@ ODD = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5])
 BIT_A, BIT_B = index([[6, 5, -4], [3, 0, 7]]), index([[3, 1, 2], [-1, 4, 7]])
 
 # fmt: off
-CASES: dict[str, list[Case]] = {}
-for name in ONE_NUMBER:
-    low, high = DOMAINS.get(name, (-2.0, 2.0))
-    CASES[name] = [{"input": some(2, 3, low=low, high=high)}]
-for name in TWO_NUMBERS:
-    CASES[name] = [{"input": A, "other": B}]
-    if name not in TENSORS_ONLY:
-        CASES[name] += [{"input": A, "other": 1.25}, {"input": A, "other": 2}]
+CASES: dict[str, list[Case]] = {
+    op.name: cases for op in REGISTRY.values() if (cases := sample_cases(op))
+}
 for name in BITS:
     CASES[name] = [{"input": BIT_A, "other": BIT_B}, {"input": BIT_A, "other": 3}]
 CASES["bitwise_not"] = [{"input": BIT_A}, {"input": mask(True, False)}]
@@ -120,9 +118,8 @@ CASES["xlogy"] = [
     {"input": np.array([0.0, 0.0, 1.0]), "other": np.array([0.0, np.nan, 0.0]),
         "only_values": NOT_FINITE},
 ]
-CASES["addcmul"] = [{"input": A, "tensor1": B, "tensor2": C}]
-CASES["addcmul"] += [{"input": A, "tensor1": B, "tensor2": C, "value": 2}]
-CASES["addcdiv"] = CASES["addcmul"]
+for name in ("addcmul", "addcdiv"):
+    CASES[name].append({"input": A, "tensor1": B, "tensor2": C, "value": 2})
 CASES["clamp"] = [
     {"input": A, "min": -0.5, "max": 0.75}, {"input": A, "min": 0}, {"input": A, "max": 1},
     {"input": A, "min": B - 1, "max": B + 0.5}, {"input": A, "max": B},

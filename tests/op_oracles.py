@@ -1,11 +1,18 @@
 """How the ops whose names or arguments differ are called, here and in PyTorch, and
-results that come from neither: Python's own `math`, element by element."""
+results that come from neither: the reference of an op's block."""
 
 from __future__ import annotations
 
+import inspect
 import math
+import warnings
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
+
+import numpy as np
+
+from edutorch.core.op import REGISTRY, Op
 
 
 def _set(input: Any, value: Any, index: Any) -> Any:
@@ -43,11 +50,33 @@ THEIRS: dict[str, Callable[[Any], Callable[..., Any]]] = {}
 The files `op_cases_<family>.py` add those of their ops."""
 
 
+class NoTwinError(NotImplementedError):
+    """PyTorch has no such op: its block's `reference` is the oracle."""
+
+
 def theirs(torch: Any, name: str) -> Callable[..., Any]:
-    """Return the PyTorch function that corresponds to the op `name`."""
+    """Return the PyTorch function that corresponds to the op `name`.
+
+    Raises: NoTwinError: there is none.
+    """
     if name in THEIRS:
         return THEIRS[name](torch)
-    special: dict[str, Callable[..., Any]] = {
+    special = _special(torch)
+    if name in special:
+        return special[name]
+    op = REGISTRY[name]
+    if op.options.torch_name:
+        return attrgetter(op.options.torch_name)(torch)
+    for twin in (name, op.public_name):
+        for module in (torch, torch.nn.functional, torch.special):
+            if hasattr(module, twin):
+                return getattr(module, twin)
+    raise NoTwinError(name)
+
+
+def _special(torch: Any) -> dict[str, Callable[..., Any]]:
+    functional = torch.nn.functional
+    return {
         "getitem": lambda input, index: input[index],
         "setitem": _set,
         "index_put_forward": lambda input, index, shape: (
@@ -66,7 +95,6 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
         ),
         "einsum_forward": lambda operands, equation: _plain_einsum(torch, equation, operands),
         "convert_dtype": lambda input, dtype: input.to(dtype),
-        "safe_sqrt": torch.sqrt,
         "to_device": torch.clone,
         "scatter": _scatter,
         "vector_norm": lambda input, ord=2, dim=None, keepdim=False: torch.linalg.vector_norm(
@@ -76,75 +104,41 @@ def theirs(torch: Any, name: str) -> Callable[..., Any]:
         "view": lambda input, shape: input.view(shape),
         "expand": lambda input, size: input.expand(size),
         "repeat": lambda input, repeats: input.repeat(repeats),
-        "relu": torch.nn.functional.relu,
-        "softplus": torch.nn.functional.softplus,
         "where": lambda condition, input, other: torch.where(condition, input, other),
         "pow": lambda input, exponent: torch.pow(input, exponent),
         "amax": lambda input, dim=(), keepdim=False: torch.amax(input, dim, keepdim),
         "amin": lambda input, dim=(), keepdim=False: torch.amin(input, dim, keepdim),
-    }
-    if name in special:
-        return special[name]
-    return getattr(torch, name, None) or layers(torch, name)
-
-
-def layers(torch: Any, name: str) -> Callable[..., Any]:
-    """Return the function of torch.nn.functional behind an op of ours."""
-    functional = torch.nn.functional
-    special: dict[str, Callable[..., Any]] = {
         "constant_pad": lambda input, pads, value: functional.pad(
             input, [pad for pair in reversed(pads) for pad in pair], value=value
         ),
-        "max_pool": functional.max_pool2d,
-        "leaky_relu_forward": functional.leaky_relu,
-        "elu_forward": functional.elu,
-        "silu_forward": functional.silu,
-        "mish_forward": functional.mish,
-        "hardswish_forward": functional.hardswish,
         "bce_with_logits_grad": lambda input, target: functional.logsigmoid(input).exp() - target,
         "bce_with_logits_forward": lambda input, target: (
             functional.binary_cross_entropy_with_logits(input, target, reduction="none")
         ),
     }
-    return special.get(name) or getattr(functional, name)
 
 
-def _guarded(function: Callable[..., float]) -> Callable[..., float]:
-    def answer(*values: float) -> float:
-        try:
-            return function(*values)
-        except (ValueError, OverflowError):
-            return math.nan
+def by_reference(op: Op, case: dict[str, Any]) -> np.ndarray | None:
+    """Return what the reference of an op's block says of a case; None where it says nothing."""
+    reference = op.options.reference
+    if reference is None or "only_values" in case:
+        return None
+    settings = {name: value for name, value in case.items() if name not in op.inputs}
+    if settings and not settings.keys() <= inspect.signature(reference).parameters.keys():
+        return None
+    if not op.family.broadcasts:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # the mean of no elements
+            return np.asarray(reference(**case))
+    operands = np.broadcast_arrays(*(case[name] for name in op.inputs))
+    rows = zip(*(operand.ravel().tolist() for operand in operands), strict=True)
+    values = [_or_nan(reference, row, settings) for row in rows]
+    return np.array(values, float).reshape(operands[0].shape)
 
-    return answer
 
-
-# What Python's float64 says of single numbers.
-NUMBERS: dict[str, Callable[..., Any]] = {
-    name: _guarded(function)
-    for name, function in {
-        "neg": lambda x: -x, "positive": lambda x: x, "abs": abs, "square": lambda x: x**2,
-        "sign": lambda x: math.copysign(1.0, x) if x else 0.0, "reciprocal": lambda x: 1 / x,
-        "sqrt": math.sqrt, "rsqrt": lambda x: x**-0.5, "exp": math.exp, "expm1": math.expm1,
-        "log": math.log, "log2": math.log2, "log10": math.log10, "log1p": math.log1p,
-        "sin": math.sin, "cos": math.cos, "tan": math.tan, "asin": math.asin, "acos": math.acos,
-        "atan": math.atan, "tanh": math.tanh, "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-        "relu": lambda x: max(x, 0.0), "exp2": lambda x: 2.0**x, "erf": math.erf, "erfc": math.erfc,
-        "sinh": math.sinh, "cosh": math.cosh, "asinh": math.asinh, "acosh": math.acosh,
-        "atanh": math.atanh, "frac": lambda x: math.fmod(x, 1),
-            "logit": lambda x: math.log(x / (1 - x)),
-        "sinc": lambda x: math.sin(math.pi * x) / (math.pi * x), "deg2rad": math.radians,
-        "rad2deg": math.degrees, "floor": math.floor, "ceil": math.ceil, "trunc": math.trunc,
-        "softplus": lambda x: math.log(1 + math.exp(x)),
-        "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-        "div": lambda a, b: a / b, "floor_divide": lambda a, b: a // b,
-        "remainder": lambda a, b: a % b, "maximum": max, "minimum": min, "atan2": math.atan2,
-        "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
-        "le": lambda a, b: a <= b, "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
-        "pow": math.pow, "lerp": lambda a, b, w: a + w * (b - a), "fmod": math.fmod,
-            "hypot": math.hypot,
-        "logaddexp": lambda a, b: math.log(math.exp(a) + math.exp(b)),
-        "xlogy": lambda a, b: a * math.log(b), "addcmul": lambda a, b, c: a + b * c,
-        "addcdiv": lambda a, b, c: a + b / c,
-    }.items()
-}  # fmt: skip
+def _or_nan(function: Callable[..., float], row: tuple[float, ...], settings: Any) -> float:
+    """Python raises an error where NumPy returns NaN."""
+    try:
+        return function(*map(float, row), **settings)
+    except (ValueError, OverflowError):
+        return math.nan

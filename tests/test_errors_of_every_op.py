@@ -18,7 +18,7 @@ import pytest
 from edutorch import errors
 from edutorch.core.error_messages import LIBRARY_WORDS
 from edutorch.core.op import Op
-from tests.op_calls import arguments, call, ops, oracle
+from tests.op_calls import arguments, call, has_twin, ops, oracle
 from tests.op_cases import CASES, INTERNAL, Case
 from tests.op_oracles import OURS
 
@@ -152,8 +152,8 @@ OTHER_CLASSES: dict[str, str] = {
 @pytest.mark.oracle
 @ops(lambda op: op.name not in CALLED_BY_OPS and op.name not in OURS)
 def test_what_pytorch_refuses_is_refused(op):
-    taken = []
-    for wrong, case in spoiled(op):
+    taken: list[str] = []
+    for wrong, case in spoiled(op) if has_twin(op) else ():
         title = f"{op.name} {wrong}"
         theirs = refusal(lambda case=case: oracle(op, case))
         if isinstance(theirs, AttributeError | KeyError) or theirs is None:

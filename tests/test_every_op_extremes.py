@@ -98,11 +98,11 @@ def extreme_cases(op: Op, dtype: str) -> list[Case]:
     """Return a case per setting of an op, with extreme values."""
     cases: dict[str, Case] = {}
     for case in CASES[op.name]:
-        if op.family == "elementwise" or op.name in PAIRS:
+        if op.family.broadcasts or op.name in PAIRS:
             made = extreme_elementwise(op.name, case, dtype)
         else:
             made = extreme_rows(case, dtype)
-            if made and (op.family == "reduction" or op.name == "softmax") and "dim" not in made:
+            if made and (op.family.reduces or op.name == "softmax") and "dim" not in made:
                 continue  # all rows in one number would only be NaN
         if made is not None:
             settings = {k: v for k, v in made.items() if not isinstance(v, np.ndarray)}
@@ -113,7 +113,7 @@ def extreme_cases(op: Op, dtype: str) -> list[Case]:
 
 def is_tested(op: Op) -> bool:
     """Return True if the values of an op's cases can be replaced by any others."""
-    within = op.family == "elementwise" or op.name in (*ALONG_ROWS, *PAIRS)
+    within = op.family.broadcasts or op.name in (*ALONG_ROWS, *PAIRS)
     return within and op.name not in INTERNAL
 
 
@@ -172,7 +172,7 @@ def parts_that_differ(op: Op, case: Case, dtype: str) -> set[str]:
     try:
         expected, wanted = theirs_with_gradients(op, case, dtype, names)
     except (RuntimeError, NotImplementedError, TypeError):
-        return set()  # PyTorch has no such op for this type
+        return set()  # PyTorch has no such op, or not for this type
     values, gradients = ours_with_gradients(op, case, dtype, names)
     parts = set() if agree(values, expected, dtype, 0) else {"values"}
     if not wanted or not gradients:  # PyTorch has no derivatives of Bessel functions

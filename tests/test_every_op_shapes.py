@@ -76,7 +76,7 @@ def grids(op: Op) -> list[Case]:
 
 @devices
 @tried("stretch", STRETCHES)
-@ops(lambda op: op.family == "elementwise" and len(op.inputs) > 1)
+@ops(lambda op: op.family.broadcasts and len(op.inputs) > 1)
 def test_operands_broadcast(op, stretch, device):
     for case in grids(op):
         small = cut(case, lambda number, value: np.asarray(value[STRETCHES[stretch][number]]))
@@ -94,7 +94,7 @@ SMALL = {"0-d": np.s_[0, 0], "0x3": np.s_[:0], "2x0": np.s_[:, :0]}
 @pytest.mark.oracle
 @devices
 @tried("size", SMALL)
-@ops(lambda op: op.family == "elementwise")
+@ops(lambda op: op.family.broadcasts)
 def test_zero_dims_and_empty(op, size, device):
     for case in grids(op):
         small = cut(case, lambda number, value: np.asarray(value[SMALL[size]]))
@@ -148,7 +148,7 @@ def answers_alike(op: Op, case: Case) -> str:
 
 @pytest.mark.oracle
 @tried("part", PARTS)
-@ops(lambda op: op.family != "elementwise" and op.name not in INTERNAL)
+@ops(lambda op: not op.family.broadcasts and op.name not in INTERNAL)
 def test_odd_shapes(op, part):
     """Without dimensions and empty: PyTorch's result, or a refusal where it refuses."""
     for case in CASES[op.name]:

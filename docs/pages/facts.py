@@ -95,7 +95,7 @@ def types(op: Op) -> str:
 def shapes(op: Op) -> str:
     """Describe the shapes: the contract, or the rule of the family."""
     if op.contract is None:
-        return SHAPES.get(op.family, "")
+        return SHAPES.get(op.family.name, "")
     return (
         f"`{op.contract.text}`\n\n"
         "The axes of each tensor argument in order, then those of the result. An axis of the same "
@@ -161,7 +161,7 @@ def meaning(op: Op) -> str:
 
 def memory(op: Op, is_view: bool) -> str:
     """Describe whether the result shares the input's memory; `is_view` if the example did."""
-    if op.family == "movement" or is_view:
+    if op.family.makes_view or is_view:
         return "The result is a view of the input's memory wherever strides can say it."
     return "The result has memory of its own."
 

@@ -182,7 +182,7 @@ class ProgramBuilder:
             return DECOMPOSITIONS[op.rule](self.make_value, *args).value
         if not hasattr(op, "family"):
             return evaluate_symbolically(op, args, kwargs, self.make_value)
-        if op.family == "movement" and isinstance(first, Value) and len(args) == 1:
+        if op.family.makes_view and isinstance(first, Value) and len(args) == 1:
             return self.lower_view(node, op, first, kwargs)
         if op.name in NEVER_DECOMPOSED:
             raise UnsupportedDefinitionError("a copy is wanted for its own sake")

@@ -270,7 +270,7 @@ def may_alias_input(value: Value) -> bool:
         return False
     if hasattr(value.function, "rule"):
         return False
-    return op is None or op.family == "movement" or op.linear
+    return op is None or op.family.makes_view or op.linear
 
 
 def can_write_over(group: Group, value: Value, read: Value) -> bool:

@@ -131,17 +131,17 @@ def execute(
     if not share_floating_dtype(op, arrays):
         arrays = convert_operands(op, operands, settings, backend)
     normal = settings
-    if op.family == "reduction":  # -1 and (0, 1) as the forward and the rule expect them
+    if op.family.reduces:  # -1 and (0, 1) as the forward and the rule expect them
         normal = {**settings, "dim": reduced_dims(op, settings["dim"], arrays[0].ndim)}
     y = compute(op, backend, arrays, normal)
     if not tensors:
         return y
-    if op.family == "multi_view":
+    if op.family.makes_views:
         outputs = wrap_views_in_modes(op, tensors[0], y, settings)
         return cast_to_class(result_class(tensors) or Tensor, outputs, tensors)
     outputs = tuple([new_tensor(array) for array in (y if isinstance(y, tuple) else (y,))])
     output = outputs[0]
-    if op.family == "movement" and backend.shares_memory(output._array, arrays[0]):
+    if op.family.makes_view and backend.shares_memory(output._array, arrays[0]):
         if isinstance(tensors[0]._array, Shared):
             output._array = output._array.view(type(tensors[0]._array))
         attach_view(output, tensors[0])
@@ -186,7 +186,7 @@ def compute(op: Op, backend: Backend, arrays: list[Any], settings: dict[str, Any
     except ARRAY_ERRORS as error:
         raise explain(op, arguments, error, settings) from error
     # NumPy computes bfloat16 in float32: back to the dtype of the operands.
-    if op.family == "elementwise" and any(getattr(a, "dtype", y.dtype) != y.dtype for a in arrays):
+    if op.family.broadcasts and any(getattr(a, "dtype", y.dtype) != y.dtype for a in arrays):
         return round_result(op, y, arrays)
     return y
 
@@ -243,7 +243,7 @@ def execute_observed(
 
 def notify(op: Op, operands: tuple[Any, ...], settings: dict[str, Any], result: Any) -> Any:
     """Emit the event of an op that has run, and return its result."""
-    if op.family == "multi_view":
+    if op.family.makes_views:
         notify_views(op, operands, settings, result)
         return result
     node = (result[0] if isinstance(result, tuple) else result)._node

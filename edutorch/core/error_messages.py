@@ -74,13 +74,13 @@ def explain(
         for name, value in settings.items():
             if isinstance(value, str):
                 return wrong_argument(op.title, name, value, "a number")
-    if op.family == "elementwise" or "broadcast" in message:
+    if op.family.broadcasts or "broadcast" in message:
         misfit = _misfit(named)
         if misfit is not None:
             return ShapeError(op.title, misfit, rows, _broadcast_hint(list(named.values())))
         if not is_library_message(message):  # the forward itself objects, for example to a setting
             return InvalidValueError(op.title, message)
-    if op.family == "reduction" and 0 in shape_of(arrays[0]):
+    if op.family.reduces and 0 in shape_of(arrays[0]):
         hint = "reduce over an axis that is not empty, or leave empty tensors out"
         return EmptyReductionError(op.title, "there is no number to choose from", rows, hint)
     if is_library_message(message):

@@ -94,13 +94,41 @@ class Rule:
         return tuple(name for name in self.parameters if name not in ("g", "node"))
 
 
-class Op:
-    """The definition of one op and everything made from it.
+@dataclass(frozen=True)
+class Family:
+    """What all ops of one family have in common; the decorators at the end belong to them.
 
     Args:
-        forward: computes the result from arrays; its annotations distinguish the tensor arguments
-            (`inputs`) from the others (`settings`).
-        family: one of the families below, "op" for any other.
+        broadcasts: elementwise: operands broadcast, and the first may be written in place.
+        reduces: takes `dim` and `keepdim`; in rules, reduced dims have size 1.
+        makes_view: the result shares the input's memory wherever NumPy returns a view.
+        makes_views: several views of one tensor, with one node.
+    """
+
+    name: str
+    broadcasts: bool = False
+    reduces: bool = False
+    makes_view: bool = False
+    makes_views: bool = False
+
+
+ELEMENTWISE = Family("elementwise", broadcasts=True)
+REDUCTION = Family("reduction", reduces=True)
+MOVEMENT = Family("movement", makes_view=True)
+MULTI_VIEW = Family("multi_view", makes_views=True)
+OTHER = Family("op")
+
+
+Range = tuple[float, float]
+Sample = Range | dict[str, Range] | Callable[..., list[dict[str, Any]]] | None
+"""What `Options.sample` may be."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a block says about its op, as keywords of the decorator.
+
+    Args:
         promotion: how the dtypes of the inputs are promoted: "none", "promote" (to a common one),
             "float" (to a floating one), "same" (they must agree) or "compare" (common one in,
             bool out), or a function of the settings that returns one of these.
@@ -124,91 +152,103 @@ class Op:
             "DetBackward0", or an expression of the settings that chooses one: "SumBackward1 if dim
             else SumBackward0". A function in it, called `…_node`, is defined in the module of the
             forward and returns a node type.
+        name: the op's name, where its public function has the name of the block.
+        sample: what the tests call it with: the range of the elements, (low, high), or one per
+            input; or a function of `some` (see tests/op_cases.py) that returns a list of arguments.
+            An elementwise op has the range from -2 to 2.
+        reference: what the tests compare it with besides PyTorch: a function of the same arguments,
+            of Python's numbers for an elementwise op, else of NumPy arrays.
+        torch_name: PyTorch's function, below `torch`, if it is not found by the op's name.
+    """
+
+    promotion: str | Callable[[dict[str, Any]], str] = "none"
+    contract: str | None = None
+    linear: bool = False
+    outputs: tuple[str, ...] = ("y",)
+    out: bool | str = False
+    no_promotion: tuple[str, ...] = ()
+    method: bool = True
+    fast: bool = True
+    dtypes: str = "bifc"
+    allow_unbatched: bool = False
+    public: str = ""
+    scalars: str | None = None
+    accumulates: bool = False
+    node: str = ""
+    name: str = ""
+    sample: Sample = None
+    reference: Callable[..., Any] | None = None
+    torch_name: str = ""
+
+
+class Op:
+    """The definition of one op and everything made from it.
+
+    Args:
+        forward: computes the result from arrays; its annotations distinguish the tensor arguments
+            (`inputs`) from the others (`settings`).
+        family: what it has in common with others.
+        options: see `Options`.
     """
 
     takes_one_hot = False  # whether its rule takes a gradient as `OneHotGradient`
     needs_node = False  # whether a rule takes the node, to inspect the graph of `g`
     joint_vjp: Callable[..., Any] | None = None  # one rule for all inputs
-    joint_rule: Rule | None = (
-        None  # the same, or the rule of an op whose input is a list of tensors
-    )
+    joint_rule: Rule | None = None  # the same, or the rule of an op whose input is a list
     generated_backward: Callable[..., Any] | None = None  # `Node.backward` with the names filled in
     composed: Callable[..., Any] | None = None  # a function for operands of another form, or None
 
-    def __init__(
-        self,
-        forward: Callable[..., Any],
-        family: str,
-        promotion: str | Callable[[dict[str, Any]], str] = "none",
-        contract: str | None = None,
-        linear: bool = False,
-        outputs: tuple[str, ...] = ("y",),
-        out: bool | str = False,
-        no_promotion: tuple[str, ...] = (),
-        method: bool = True,
-        fast: bool = True,
-        dtypes: str = "bifc",
-        allow_unbatched: bool = False,
-        public: str = "",
-        scalars: str | None = None,
-        accumulates: bool = False,
-        node: str = "",
-        name: str = "",
-    ) -> None:
-        if name:
-            forward.__name__ = forward.__qualname__ = name
-        if accumulates:
+    def __init__(self, forward: Callable[..., Any], family: Family, **options: Any) -> None:
+        self.options = chosen = Options(**options)
+        if chosen.name:
+            forward.__name__ = forward.__qualname__ = chosen.name
+        if chosen.accumulates:
             forward = functools.wraps(forward)(accumulate_in_float32(as_positional(forward)))
-        self.forward, self.allow_unbatched = forward, allow_unbatched
-        self.name = forward.__name__
+        self.forward, self.family, self.name = forward, family, forward.__name__
         self.doc = inspect.getdoc(forward) or ""
-        self.public = tuple(public.split()) or (self.name,)
-        self.family, self.promotion, self.linear, self.outputs = family, promotion, linear, outputs
-        self.no_promotion, self.is_method, self.fast, self.dtypes = (
-            no_promotion,
-            method,
-            fast,
-            dtypes,
-        )
-        self.contract = Contract(self.name, contract) if contract else None
-        parameters = list(inspect.signature(forward).parameters.values())[1:]
-        self.signature = inspect.Signature(parameters)
-        tensors = [parameter for parameter in parameters if "Array" in str(parameter.annotation)]
-        self.inputs = tuple(tensor.name for tensor in tensors)
-        self.settings = tuple(
-            parameter.name for parameter in parameters if parameter not in tensors
-        )
-        indices = [
-            parameter.name for parameter in parameters if "Index" in str(parameter.annotation)
-        ]
-        self.copied = (*indices, *outputs[1:])  # arrays that are saved as they are now
-        self.optional = {tensor.name for tensor in tensors if "None" in str(tensor.annotation)}
-        self.variadic = any("Sequence[" in str(tensor.annotation) for tensor in tensors)
-        if scalars is None:
-            several = family == "elementwise" and len(tensors) > 1
-            named = [
-                tensor.name for tensor in tensors if several or "float" in str(tensor.annotation)
-            ]
-        self.scalars = frozenset(named if scalars is None else scalars.split())
-        self.has_out = bool(out)
-        self.casts_out = out == "cast" or (
-            out is True
+        self.public = tuple(chosen.public.split()) or (self.name,)
+        self.promotion, self.linear, self.outputs = chosen.promotion, chosen.linear, chosen.outputs
+        self.is_method, self.fast, self.dtypes = chosen.method, chosen.fast, chosen.dtypes
+        self.no_promotion, self.allow_unbatched = chosen.no_promotion, chosen.allow_unbatched
+        self.contract = Contract(self.name, chosen.contract) if chosen.contract else None
+        self._read_signature(chosen)
+        self.has_out = bool(chosen.out)
+        self.casts_out = chosen.out == "cast" or (
+            chosen.out is True
             and (
-                family == "reduction"
-                or promotion == "promote"
-                or (family == "elementwise" and promotion not in ("none", "same"))
+                family.reduces
+                or chosen.promotion == "promote"
+                or (family.broadcasts and chosen.promotion not in ("none", "same"))
             )
         )
         self.rules: dict[str, Rule] = {}
         self.formulas: dict[str, str] = {}  # the LaTeX of each rule that has one, by input
         self.saved: tuple[str, ...] = ()
-        self._name_nodes(node)
+        self._name_nodes(chosen.node)
         self.function = self._add_metadata(FunctionType(_first_call.__code__, {}))
         self.operator = self._add_metadata(FunctionType(_first_call.__code__, {}))  # for `x * y`
         self.expression: ast.expr | None = None  # see `inlining.py`
         self.slot = slot_of(self.name)  # of the kernel that may stand in for `forward`
         self._defer_build()
         REGISTRY[self.name] = self
+
+    def _read_signature(self, options: Options) -> None:
+        """Tell tensors from settings, and numbers from tensors, by the forward's annotations."""
+        parameters = list(inspect.signature(self.forward).parameters.values())[1:]
+        self.signature = inspect.Signature(parameters)
+        types = {parameter.name: str(parameter.annotation) for parameter in parameters}
+        tensors = {name: text for name, text in types.items() if "Array" in text}
+        self.inputs = tuple(tensors)
+        self.settings = tuple(name for name in types if name not in tensors)
+        indices = [name for name, text in types.items() if "Index" in text]
+        self.copied = (*indices, *options.outputs[1:])  # arrays that are saved as they are now
+        self.optional = {name for name, text in tensors.items() if "None" in text}
+        self.variadic = any("Sequence[" in text for text in tensors.values())
+        if options.scalars is None:
+            several = self.family.broadcasts and len(tensors) > 1
+            self.scalars = frozenset(n for n, text in tensors.items() if several or "float" in text)
+        else:
+            self.scalars = frozenset(options.scalars.split())
 
     def vjp(
         self, latex: str | dict[str, str] = "", joint_vjp: Callable[..., Any] | None = None,
@@ -246,9 +286,9 @@ class Op:
         self.formulas = {name: rule.latex for name, rule in self.rules.items() if rule.latex}
         self.needs_node = any("node" in rule.parameters for rule in self.rules.values())
         needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
-        if self.family == "reduction":
+        if self.family.reduces:
             needed |= dict.fromkeys(("input_shape", "dim"))
-        self.saved = self.settings if self.family == "multi_view" else tuple(needed)
+        self.saved = self.settings if self.family.makes_views else tuple(needed)
         self._defer_build()
         return self.function
 
@@ -309,7 +349,7 @@ class Op:
         """Return the type of this op's nodes of that name."""
         node_type = self.node_types.get(name)
         if node_type is None:
-            plain = MultiViewNode if self.family == "multi_view" else graph.Node
+            plain = MultiViewNode if self.family.makes_views else graph.Node
             base = next(iter(self.node_types.values()), plain)
             members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
             if base is not plain:
@@ -361,7 +401,7 @@ class Op:
             free = free_names(self.expression, self.forward)
             scope |= {f"f_{name}": value for name, value in free.items()}
         self.source = call_codegen.call_source(self)
-        recorded = self.rules and self.family != "multi_view"
+        recorded = self.rules and not self.family.makes_views
         if recorded:
             self.source += backward_source(self)
         exec(compile(self.source, f"<edutorch op {self.name}>", "exec"), scope)
@@ -435,7 +475,7 @@ class Op:
         moving = [*tangents, *[None] * (len(primals) - len(tangents))]
         if self.variadic:
             primals, moving = primals[0], moving[0]
-        output = self.function(**values) if self.family == "elementwise" else None
+        output = self.function(**values) if self.family.broadcasts else None
         return push(self, primals, moving, {name: values[name] for name in self.settings}, output)
 
     def __repr__(self) -> str:
@@ -485,7 +525,7 @@ def as_positional(function: Any) -> FunctionType:
 # The families ---------------------------------------------------------------------------
 
 
-def _family(family: str, **fixed: Any) -> Any:
+def _family(family: Family, **fixed: Any) -> Any:
     """Make a decorator, usable with and without parentheses."""
 
     def decorator(forward: Any = None, /, **options: Any) -> Any:
@@ -514,23 +554,20 @@ def register(op: Op) -> Any:
     return op.function
 
 
-elementwise = _family("elementwise", promotion="float", out=True)
+elementwise = _family(ELEMENTWISE, promotion="float", out=True)
 """Element by element. Operands broadcast; integers become floating (`promotion`)."""
 
-comparison = _family("elementwise", promotion="compare", out=True)
+comparison = _family(ELEMENTWISE, promotion="compare", out=True)
 """Elementwise with a bool result, hence without a gradient."""
 
-reduction = _family("reduction", out=True)
+reduction = _family(REDUCTION, out=True)
 """Elements reduced along `dim`. In rules, `g` and `y` keep reduced dims as size 1."""
 
-movement = _family("movement", linear=True)
+movement = _family(MOVEMENT, linear=True)
 """Elements rearranged, not changed; a view of the input's memory where NumPy returns one."""
 
-multi_view = _family("multi_view", linear=True, method=False)
+multi_view = _family(MULTI_VIEW, linear=True, method=False)
 """Several views of one tensor. In rules, `g` is the list of their gradients."""
-
-creation = _family("creation")
-"""A new tensor, made from settings only."""
 
 
 def op(contract: str | None = None, /, **options: Any) -> Any:
@@ -538,7 +575,7 @@ def op(contract: str | None = None, /, **options: Any) -> Any:
 
     The contract is checked at each call, shown in errors and used by the tests.
     """
-    return lambda forward: register(Op(forward, "op", contract=contract, **options))
+    return lambda forward: register(Op(forward, OTHER, contract=contract, **options))
 
 
 # `typing.get_type_hints` resolves the names there.

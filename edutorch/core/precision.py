@@ -43,8 +43,8 @@ def names_to_widen(op: Op) -> tuple[str, ...]:
     engine rounds their result.
     """
     needed = {need for rule in op.rules.values() for need in rule.needs}
-    is_one_step = op.family == "elementwise" and op.name not in MULTI_STEP
-    if is_one_step or op.family == "movement" or not needed:
+    is_one_step = op.family.broadcasts and op.name not in MULTI_STEP
+    if is_one_step or op.family.makes_view or not needed:
         return ()
     values = {"y", *op.inputs, *op.outputs[1:]}
     return ("g", *(name for name in op.saved if name in values))

@@ -70,7 +70,7 @@ def promote(op: Op, operands: list[Any], settings: dict[str, Any], backend: Back
     )
     if promotion == "same":
         check_same_dtype(op, operands)
-        if op.family != "elementwise":
+        if not op.family.broadcasts:
             return operands
     if promotion == "float" and dtype.category < 2:
         dtype = dtypes.get_default_dtype()

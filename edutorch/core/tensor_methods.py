@@ -84,7 +84,7 @@ def attach(op: Op) -> None:
         setattr(Tensor, plain, op.operator)
     if reflected:
         setattr(Tensor, reflected, reflect(op))
-    if op.family == "elementwise" or op.name in IN_PLACE:
+    if op.family.broadcasts or op.name in IN_PLACE:
         twin = in_place(op)
         setattr(Tensor, f"{op.name}_", twin)
         function.in_place = twin

@@ -41,7 +41,7 @@ def escaping_nodes(graph: Graph) -> set[Node]:
             continue
         nodes.add(node)
         op = getattr(node.target, "op", None)
-        if op is None or op.family == "movement":
+        if op is None or op.family.makes_view:
             waiting += node.all_input_nodes
     return nodes
 

@@ -147,7 +147,7 @@ class TracedBackend(Backend):
             return result
         op = REGISTRY.get(forward.__name__)
         if (
-            op is not None and op.family == "multi_view"
+            op is not None and op.family.makes_views
         ):  # in a graph each piece is a view by itself
             (array,) = inputs.values()
             single_calls = single_view_ops(op.name, [part.shape for part in result], **fixed)
@@ -193,7 +193,7 @@ class TracedBackend(Backend):
     def mark_moving_view(self, name: str, inputs: Any, settings: dict[str, Any]) -> None:
         """Mark memory with a view whose offset a tensor determines: x[i], x.narrow(0, i, 1)."""
         op = REGISTRY.get(name)
-        if op is None or op.family != "movement":
+        if op is None or not op.family.makes_view:
             return
         chosen = [
             setting
@@ -271,7 +271,7 @@ class TracedBackend(Backend):
         op = REGISTRY[same]
         if not any(isinstance(argument, TracedArray) for argument in args):
             return function, args, kwargs
-        if op.family == "elementwise" and any(
+        if op.family.broadcasts and any(
             isinstance(argument, np.generic) for argument in args
         ):
             return function, args, kwargs

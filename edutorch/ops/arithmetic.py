@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import cmath
 import math
+import operator
 from typing import Any
 
 from numpy import ndarray
@@ -34,7 +35,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", reference=operator.add)
 def add(xp: Namespace, input: Array, other: Array, *, alpha: float = 1) -> Array:
     """The sum: y = input + alpha · other.
 
@@ -71,7 +72,7 @@ add.vjp(
 )
 
 
-@elementwise(promotion="promote", dtypes="ifc")
+@elementwise(promotion="promote", dtypes="ifc", reference=operator.sub)
 def sub(xp: Namespace, input: Array, other: Array, *, alpha: float = 1) -> Array:
     """The difference: y = input - alpha · other.
 
@@ -103,7 +104,7 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     return y.to(promoted.dtype) if is_half(promoted.dtype) else y
 
 
-@elementwise(promotion="promote")
+@elementwise(promotion="promote", reference=operator.mul)
 def mul(xp: Namespace, input: Array, other: Array) -> Array:
     """The product: y = input · other.
 
@@ -124,7 +125,11 @@ def _division_promotion(settings: dict[str, Any]) -> str:
     return "promote" if settings["rounding_mode"] else "float"
 
 
-@elementwise(promotion=_division_promotion, node="DivBackward2 if rounding_mode else DivBackward0")
+@elementwise(
+    promotion=_division_promotion,
+    node="DivBackward2 if rounding_mode else DivBackward0",
+    reference=operator.truediv,
+)
 def div(xp: Namespace, input: Array, other: Array, *, rounding_mode: str | None = None) -> Array:
     """The quotient: y = input / other, with a floating-point dtype.
 
@@ -158,7 +163,7 @@ div.vjp(
 )
 
 
-@elementwise(promotion="promote", dtypes="if")
+@elementwise(promotion="promote", dtypes="if", reference=operator.floordiv)
 def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
     """The quotient rounded down: y = ⌊input / other⌋.
 
@@ -180,6 +185,7 @@ def check_divisor(name: str, xp: Namespace, input: Any, other: Any) -> None:
     promotion="promote",
     dtypes="if",
     node="RemainderBackward1 if other.__class__ is Tensor else RemainderBackward0",
+    reference=operator.mod,
 )
 def remainder(xp: Namespace, input: Array, other: Array) -> Array:
     """The remainder of the division, with the sign of the divisor: y = a - b · ⌊a / b⌋.
@@ -198,7 +204,7 @@ remainder.vjp(
 )
 
 
-@elementwise(promotion="float", dtypes="bif", scalars="")
+@elementwise(promotion="float", dtypes="bif", scalars="", reference=math.atan2)
 def atan2(xp: Namespace, input: Array, other: Array) -> Array:
     """The angle of the point (other, input), in radians from -π to π.
 
@@ -230,6 +236,7 @@ def atan2_gradient(g: Any, side: Any, a: Any, b: Any) -> Any:
     dtypes="fc",
     scalars="weight",
     node="LerpBackward1 if weight.__class__ is Tensor else LerpBackward0",
+    reference=lambda a, b, weight: a + weight * (b - a),
 )
 def lerp(xp: Namespace, input: Array, end: Array, weight: Array) -> Array:
     """Linear interpolation: y = input + weight · (end - input).
@@ -253,7 +260,7 @@ lerp.vjp(
 )
 
 
-@elementwise(promotion="promote", dtypes="ifc", scalars="")
+@elementwise(promotion="promote", dtypes="ifc", scalars="", reference=lambda a, b, c: a + b * c)
 def addcmul(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1
 ) -> Array:
@@ -275,7 +282,7 @@ addcmul.vjp(
 )
 
 
-@elementwise(promotion="promote", dtypes="ifc", scalars="")
+@elementwise(promotion="promote", dtypes="ifc", scalars="", reference=lambda a, b, c: a + b / c)
 def addcdiv(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: float = 1
 ) -> Array:
@@ -304,6 +311,7 @@ addcdiv.vjp(
     dtypes="if",
     scalars="other",
     node="FmodBackward1 if other.__class__ is Tensor else FmodBackward0",
+    reference=math.fmod,
 )
 def fmod(xp: Namespace, input: Array, other: Array) -> Array:
     """The remainder of the division, with the sign of the dividend: y = a - b · trunc(a / b).
@@ -322,7 +330,7 @@ fmod.vjp(
 )
 
 
-@elementwise(promotion="promote", dtypes="f", scalars="")
+@elementwise(promotion="promote", dtypes="f", scalars="", reference=math.hypot)
 def hypot(xp: Namespace, input: Array, other: Array) -> Array:
     """The hypotenuse: y = √(a² + b²), without overflow.
 
@@ -350,7 +358,12 @@ hypot.vjp(
 # Sums of exponentials ------------------------------------------------------------------------
 
 
-@elementwise(promotion="promote", dtypes="fc", scalars="")
+@elementwise(
+    promotion="promote",
+    dtypes="fc",
+    scalars="",
+    reference=lambda a, b: math.log(math.exp(a) + math.exp(b)),
+)
 def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
     """y = log(exp(a) + exp(b)), without overflow.
 
@@ -406,6 +419,7 @@ logaddexp2.vjp(
     promotion="promote",
     node="PowBackward0 if exponent.__class__ is not Tensor else "
     "PowBackward1 if input.__class__ is Tensor else PowBackward2",
+    reference=math.pow,
 )
 def pow(xp: Namespace, input: Array, exponent: Array) -> Array:
     """The power: y = input ** exponent.

@@ -134,7 +134,7 @@ def bessel_y(xp: Namespace, input: Array, n: int) -> Array:
     return xp.where(positive, y, xp.where(input == 0, -math.inf, math.nan))
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(-3.0, 3.0))
 @in_float64
 def bessel_j0(xp: Namespace, input: Array) -> Array:
     """The Bessel function J₀: an oscillation that starts at 1 and decays like √(2 / πx).
@@ -148,7 +148,7 @@ def bessel_j0(xp: Namespace, input: Array) -> Array:
 bessel_j0.vjp(input=lambda g, input: -g * bessel_j1(input), latex=r"-g\,J_1(x)")
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(-3.0, 3.0))
 @in_float64
 def bessel_j1(xp: Namespace, input: Array) -> Array:
     """The Bessel function J₁: an oscillation that starts at 0.
@@ -165,7 +165,7 @@ bessel_j1.vjp(
 )
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(0.3, 3.0))
 @in_float64
 def bessel_y0(xp: Namespace, input: Array) -> Array:
     """The Bessel function Y₀: an oscillation that rises from -∞ at 0; NaN below 0.
@@ -179,7 +179,7 @@ def bessel_y0(xp: Namespace, input: Array) -> Array:
 bessel_y0.vjp(input=lambda g, input: -g * bessel_y1(input), latex=r"-g\,Y_1(x)")
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(0.3, 3.0))
 @in_float64
 def bessel_y1(xp: Namespace, input: Array) -> Array:
     """The Bessel function Y₁: an oscillation that rises from -∞ at 0; NaN below 0.
@@ -196,7 +196,7 @@ bessel_y1.vjp(
 )
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(-3.0, 3.0))
 @in_float64
 def spherical_bessel_j0(xp: Namespace, x: Array) -> Array:
     """The spherical Bessel function: y = sin(x) / x, and 1 at 0.
@@ -238,7 +238,7 @@ def airy_series(start: int, terms: int = 16) -> list[float]:
     return coefficients
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(-2.0, 4.0))
 @in_float64
 def airy_ai(xp: Namespace, x: Array) -> Array:
     """The Airy function: it oscillates left of 0 and decays right of it; y'' = x y.
@@ -333,7 +333,7 @@ def bessel_k(xp: Namespace, input: Array, n: int, scaled: bool) -> Array:
     return xp.where(positive, y, xp.where(input == 0, math.inf, math.nan))
 
 
-@elementwise(dtypes="bif")
+@elementwise(dtypes="bif", sample=(-3.0, 3.0))
 @in_float64
 def i0(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function I₀, which is 1 at 0 and grows like eˣ / √(2πx).
@@ -347,7 +347,7 @@ def i0(xp: Namespace, input: Array) -> Array:
 i0.vjp(input=lambda g, input: g * i1(input), latex=r"g\,I_1(x)")
 
 
-@elementwise(method=False, dtypes="bif", node="SpecialI0EBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialI0EBackward0", sample=(-3.0, 3.0))
 @in_float64
 def i0e(xp: Namespace, input: Array) -> Array:
     """The exponentially scaled I₀: y = e^(-|x|) I₀(x).
@@ -364,7 +364,7 @@ i0e.vjp(
 )
 
 
-@elementwise(method=False, dtypes="bif", node="SpecialI1Backward0")
+@elementwise(method=False, dtypes="bif", node="SpecialI1Backward0", sample=(-3.0, 3.0))
 @in_float64
 def i1(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function I₁, the derivative of I₀.
@@ -381,7 +381,7 @@ i1.vjp(
 )
 
 
-@elementwise(method=False, dtypes="bif", node="SpecialI1EBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialI1EBackward0", sample=(-3.0, 3.0))
 @in_float64
 def i1e(xp: Namespace, input: Array) -> Array:
     """The exponentially scaled I₁: y = e^(-|x|) I₁(x).
@@ -400,7 +400,7 @@ i1e.vjp(
 )
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(0.3, 3.0))
 @in_float64
 def modified_bessel_k0(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function K₀, which decays from ∞ at 0 like e⁻ˣ √(π / 2x); NaN below 0.
@@ -414,7 +414,7 @@ def modified_bessel_k0(xp: Namespace, input: Array) -> Array:
 modified_bessel_k0.vjp(input=lambda g, input: -g * modified_bessel_k1(input), latex=r"-g\,K_1(x)")
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(0.3, 3.0))
 @in_float64
 def modified_bessel_k1(xp: Namespace, input: Array) -> Array:
     """The modified Bessel function K₁, minus the derivative of K₀.
@@ -431,7 +431,7 @@ modified_bessel_k1.vjp(
 )
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(0.3, 3.0))
 @in_float64
 def scaled_modified_bessel_k0(xp: Namespace, x: Array) -> Array:
     """The exponentially scaled K₀: y = eˣ K₀(x).
@@ -447,7 +447,7 @@ scaled_modified_bessel_k0.vjp(
 )
 
 
-@elementwise(method=False, dtypes="bif")
+@elementwise(method=False, dtypes="bif", sample=(0.3, 3.0))
 @in_float64
 def scaled_modified_bessel_k1(xp: Namespace, x: Array) -> Array:
     """The exponentially scaled K₁: y = eˣ K₁(x).

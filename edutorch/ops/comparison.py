@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from ..backends.numpy import Array, Namespace
@@ -20,7 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@comparison(scalars="other")
+@comparison(scalars="other", reference=operator.eq)
 def eq(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input = other, elementwise.
 
@@ -30,7 +31,7 @@ def eq(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.equal(input, other)
 
 
-@comparison(scalars="other")
+@comparison(scalars="other", reference=operator.ne)
 def ne(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input ≠ other, elementwise.
 
@@ -40,7 +41,7 @@ def ne(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.not_equal(input, other)
 
 
-@comparison(dtypes="bif", scalars="other")
+@comparison(dtypes="bif", scalars="other", reference=operator.lt)
 def lt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input < other, elementwise.
 
@@ -50,7 +51,7 @@ def lt(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.less(input, other)
 
 
-@comparison(dtypes="bif", scalars="other")
+@comparison(dtypes="bif", scalars="other", reference=operator.le)
 def le(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input ≤ other, elementwise.
 
@@ -60,7 +61,7 @@ def le(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.less_equal(input, other)
 
 
-@comparison(dtypes="bif", scalars="other")
+@comparison(dtypes="bif", scalars="other", reference=operator.gt)
 def gt(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input > other, elementwise.
 
@@ -70,7 +71,7 @@ def gt(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.greater(input, other)
 
 
-@comparison(dtypes="bif", scalars="other")
+@comparison(dtypes="bif", scalars="other", reference=operator.ge)
 def ge(xp: Namespace, input: Array, other: Array) -> Array:
     """Whether input ≥ other, elementwise.
 

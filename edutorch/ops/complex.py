@@ -139,7 +139,7 @@ def conj(input: Tensor) -> Tensor:
     return conj_physical(input) if has_complex_dtype(input) else input
 
 
-@elementwise(promotion="none", dtypes="ifc")
+@elementwise(promotion="none", dtypes="ifc", reference=math.fabs)
 def abs(xp: Namespace, input: Array) -> Array:
     """The absolute value: y = |x|. At 0 the derivative is taken as 0.
 

@@ -7,6 +7,7 @@ the gradient of the input: g times the derivative.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ ZERO = {dtype: np.zeros((), dtype) for dtype in FLOATING}
 ONE = {dtype: np.ones((), dtype) for dtype in FLOATING}
 
 
-@elementwise(promotion="none")
+@elementwise(promotion="none", reference=operator.neg)
 def neg(xp: Namespace, input: Array) -> Array:
     """The negation: y = -x.
 
@@ -48,7 +49,7 @@ def neg(xp: Namespace, input: Array) -> Array:
 neg.vjp(input=lambda g: -g, latex=r"-g")
 
 
-@elementwise(promotion="none")
+@elementwise(promotion="none", reference=operator.pos)
 def positive(xp: Namespace, input: Array) -> Array:
     """The elements unchanged: y = +x.
 
@@ -61,7 +62,7 @@ def positive(xp: Namespace, input: Array) -> Array:
 positive.vjp(input=lambda g: g, latex=r"g")
 
 
-@elementwise
+@elementwise(sample=(0.2, 3.0), reference=lambda x: 1 / x)
 def reciprocal(xp: Namespace, input: Array) -> Array:
     """The reciprocal: y = 1 / x.
 
@@ -74,7 +75,7 @@ def reciprocal(xp: Namespace, input: Array) -> Array:
 reciprocal.vjp(input=lambda g, y: -g * y * y, latex=r"-g\,y^2")
 
 
-@elementwise(promotion="none", out="cast", node="PowBackward0")
+@elementwise(promotion="none", out="cast", node="PowBackward0", reference=lambda x: x * x)
 def square(xp: Namespace, input: Array) -> Array:
     """y = x².
 
@@ -87,7 +88,7 @@ def square(xp: Namespace, input: Array) -> Array:
 square.vjp(input=lambda g, input: g * (2 * input), latex=r"2\,g\,x")
 
 
-@elementwise
+@elementwise(sample=(0.2, 3.0), reference=math.sqrt)
 def sqrt(xp: Namespace, input: Array) -> Array:
     """The square root: y = √x, NaN below zero.
 
@@ -100,7 +101,7 @@ def sqrt(xp: Namespace, input: Array) -> Array:
 sqrt.vjp(input=lambda g, y: g / (2 * y), latex=r"\frac{g}{2y}")
 
 
-@elementwise
+@elementwise(sample=(0.2, 3.0), reference=lambda x: x**-0.5)
 def rsqrt(xp: Namespace, input: Array) -> Array:
     """The reciprocal of the square root: y = 1 / √x.
 
@@ -113,7 +114,7 @@ def rsqrt(xp: Namespace, input: Array) -> Array:
 rsqrt.vjp(input=lambda g, y: -0.5 * g * y * y * y, latex=r"-\frac{g\,y^3}{2}")
 
 
-@elementwise
+@elementwise(reference=math.exp)
 def exp(xp: Namespace, input: Array) -> Array:
     """The exponential: y = eˣ, its own derivative.
 
@@ -126,7 +127,7 @@ def exp(xp: Namespace, input: Array) -> Array:
 exp.vjp(input=lambda g, y: g * y, latex=r"g \cdot y")
 
 
-@elementwise
+@elementwise(reference=lambda x: 2**x)
 def exp2(xp: Namespace, input: Array) -> Array:
     """The power of two: y = 2ˣ.
 
@@ -139,7 +140,7 @@ def exp2(xp: Namespace, input: Array) -> Array:
 exp2.vjp(input=lambda g, y: g * y * math.log(2), latex=r"g\,y \ln 2")
 
 
-@elementwise
+@elementwise(reference=math.expm1)
 def expm1(xp: Namespace, input: Array) -> Array:
     """y = eˣ - 1, accurate also for tiny x.
 
@@ -153,7 +154,7 @@ def expm1(xp: Namespace, input: Array) -> Array:
 expm1.vjp(input=lambda g, input: g * exp(input), latex=r"g\,e^x")
 
 
-@elementwise
+@elementwise(sample=(0.2, 3.0), reference=math.log)
 def log(xp: Namespace, input: Array) -> Array:
     """The natural logarithm: y = ln x, NaN below zero.
 
@@ -166,7 +167,7 @@ def log(xp: Namespace, input: Array) -> Array:
 log.vjp(input=lambda g, input: g / input, latex=r"\frac{g}{x}")
 
 
-@elementwise
+@elementwise(sample=(0.2, 3.0), reference=math.log2)
 def log2(xp: Namespace, input: Array) -> Array:
     """The logarithm to base 2.
 
@@ -179,7 +180,7 @@ def log2(xp: Namespace, input: Array) -> Array:
 log2.vjp(input=lambda g, input: g / (input * math.log(2)), latex=r"\frac{g}{x \ln 2}")
 
 
-@elementwise
+@elementwise(sample=(0.2, 3.0), reference=math.log10)
 def log10(xp: Namespace, input: Array) -> Array:
     """The logarithm to base 10.
 
@@ -192,7 +193,7 @@ def log10(xp: Namespace, input: Array) -> Array:
 log10.vjp(input=lambda g, input: g / (input * math.log(10)), latex=r"\frac{g}{x \ln 10}")
 
 
-@elementwise(node="Log1PBackward0")
+@elementwise(node="Log1PBackward0", sample=(-0.8, 3.0), reference=math.log1p)
 def log1p(xp: Namespace, input: Array) -> Array:
     """y = ln(1 + x), accurate also for tiny x.
 
@@ -205,7 +206,7 @@ def log1p(xp: Namespace, input: Array) -> Array:
 log1p.vjp(input=lambda g, input: g / (1 + input), latex=r"\frac{g}{1+x}")
 
 
-@elementwise
+@elementwise(reference=lambda x: 1 / (1 + math.exp(-x)))
 def sigmoid(xp: Namespace, input: Array) -> Array:
     """The logistic function, from 0 to 1: y = 1 / (1 + e⁻ˣ).
 
@@ -218,7 +219,7 @@ def sigmoid(xp: Namespace, input: Array) -> Array:
 sigmoid.vjp(input=lambda g, y: g * (y - y * y), latex=r"g\,y\,(1-y)")
 
 
-@elementwise(promotion="none", dtypes="bif")
+@elementwise(promotion="none", dtypes="bif", reference=lambda x: max(x, 0))
 def relu(xp: Namespace, input: Array) -> Array:
     """The positive part: y = max(x, 0), with derivative 0 at 0.
 
@@ -231,7 +232,7 @@ def relu(xp: Namespace, input: Array) -> Array:
 relu.vjp(input=lambda g, y: pass_gradient(g, y), latex=r"g\,[y > 0]")
 
 
-@elementwise(dtypes="f")
+@elementwise(dtypes="f", reference=lambda x: math.log(1 + math.exp(x)))
 def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """A smooth approximation of relu: y = log(1 + exp(beta · x)) / beta.
 
@@ -255,7 +256,7 @@ def softplus_gradient(g: Any, input: Any, beta: float, threshold: float) -> Any:
 softplus.vjp(input=softplus_gradient, latex=r"g\,\sigma(\beta x)")
 
 
-@elementwise(dtypes="bif")
+@elementwise(dtypes="bif", sample=(0.1, 0.9), reference=lambda x: math.log(x / (1 - x)))
 def logit(xp: Namespace, input: Array, eps: float | None = None) -> Array:
     """The inverse of `sigmoid`: y = ln(x / (1 - x)).
 
@@ -280,7 +281,7 @@ logit.vjp(
 # Rounding and sign ---------------------------------------------------------------------------
 
 
-@elementwise(promotion="none", dtypes="bif")
+@elementwise(promotion="none", dtypes="bif", reference=lambda x: math.copysign(1, x) if x else 0)
 def sign(xp: Namespace, input: Array) -> Array:
     """The sign: -1, 0 or 1 (0 for NaN). Its gradient is 0.
 
@@ -295,7 +296,7 @@ def sign(xp: Namespace, input: Array) -> Array:
 sign.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", dtypes="if")
+@elementwise(promotion="none", dtypes="if", reference=math.floor)
 def floor(xp: Namespace, input: Array) -> Array:
     """The largest integer not above. Its gradient is 0.
 
@@ -308,7 +309,7 @@ def floor(xp: Namespace, input: Array) -> Array:
 floor.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", dtypes="if")
+@elementwise(promotion="none", dtypes="if", reference=math.ceil)
 def ceil(xp: Namespace, input: Array) -> Array:
     """The smallest integer not below. Its gradient is 0.
 
@@ -336,7 +337,7 @@ def round(xp: Namespace, input: Array, *, decimals: int = 0) -> Array:
 round.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", dtypes="if")
+@elementwise(promotion="none", dtypes="if", reference=math.trunc)
 def trunc(xp: Namespace, input: Array) -> Array:
     """The integer part. Its gradient is 0.
 
@@ -349,7 +350,7 @@ def trunc(xp: Namespace, input: Array) -> Array:
 trunc.vjp(input=lambda g: zeros_like(g), latex=r"0")
 
 
-@elementwise(promotion="none", dtypes="f")
+@elementwise(promotion="none", dtypes="f", reference=lambda x: math.fmod(x, 1))
 def frac(xp: Namespace, input: Array) -> Array:
     """The fractional part: y = x - trunc(x).
 
@@ -426,7 +427,7 @@ def zero_with_gradient(xp: Namespace, input: Array, slope: Array) -> Array:
 zero_with_gradient.vjp(input=lambda g, slope: g * slope, latex=r"g \cdot s")
 
 
-@elementwise(method=False, public="sqrt", dtypes="bif")
+@elementwise(method=False, public="sqrt", dtypes="bif", torch_name="sqrt", sample=(0.2, 3.0))
 def safe_sqrt(xp: Namespace, input: Array) -> Array:
     """The square root of a sum of squares: the gradient at 0 is 0, not infinite.
 

@@ -83,7 +83,7 @@ def log_gamma(xp: Namespace, x: Array) -> Array:
     return xp.where(x < STIRLING_LIMIT, series_value, asymptotic + stirling_correction(big))
 
 
-@elementwise(dtypes="bif")
+@elementwise(dtypes="bif", sample=(0.2, 4.0))
 @in_float64
 def lgamma(xp: Namespace, input: Array) -> Array:
     """The logarithm of |Γ(x)|; ∞ at 0 and the negative integers.
@@ -145,7 +145,7 @@ mvlgamma.vjp(
 # Its derivatives -----------------------------------------------------------------------------
 
 
-@elementwise(dtypes="bif")
+@elementwise(dtypes="bif", sample=(0.2, 4.0))
 @in_float64
 def digamma(xp: Namespace, input: Array) -> Array:
     """The derivative of ln Γ: y = ψ(x) = Γ'(x) / Γ(x).

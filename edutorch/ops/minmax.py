@@ -28,7 +28,7 @@ def is_within(input: Any, min: Any, max: Any) -> Any:
     return input <= max if min is None else (input >= min) & (input <= max)
 
 
-@elementwise(promotion="promote", dtypes="bif", scalars="")
+@elementwise(promotion="promote", dtypes="bif", scalars="", reference=max)
 def maximum(xp: Namespace, input: Array, other: Array) -> Array:
     """The elementwise maximum; where the operands are equal, each gets half of the gradient.
 
@@ -45,7 +45,7 @@ maximum.vjp(
 )
 
 
-@elementwise(promotion="promote", dtypes="bif", scalars="")
+@elementwise(promotion="promote", dtypes="bif", scalars="", reference=min)
 def minimum(xp: Namespace, input: Array, other: Array) -> Array:
     """The elementwise minimum; where the operands are equal, each gets half of the gradient.
 

@@ -144,7 +144,7 @@ def series_coefficients(terms: int) -> list[float]:
     return [scale * (-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(terms)]
 
 
-@elementwise(dtypes="bif")
+@elementwise(dtypes="bif", reference=math.erf)
 def erf(xp: Namespace, input: Array) -> Array:
     """The error function: y = 2/√π ∫₀ˣ exp(-t²) dt.
 
@@ -183,7 +183,7 @@ def scaled_erfc(xp: Namespace, x: Array) -> Array:
     return xp.where(x < LARGE, power_series(scale_argument(near), tail_coefficients(26)), away)
 
 
-@elementwise(dtypes="bif")
+@elementwise(dtypes="bif", reference=math.erfc)
 @in_float64
 def erfc(xp: Namespace, input: Array) -> Array:
     """The complementary error function: y = 1 - erf(x), accurate also where it is tiny.
@@ -203,7 +203,7 @@ erfc.vjp(
 )
 
 
-@elementwise(dtypes="bif")
+@elementwise(dtypes="bif", sample=(-0.9, 0.9))
 def erfinv(xp: Namespace, input: Array) -> Array:
     """The inverse of `erf`: ∞ at 1, NaN beyond.
 
@@ -231,7 +231,7 @@ erfinv.vjp(
 )
 
 
-@elementwise(dtypes="bif")
+@elementwise(dtypes="bif", reference=lambda a, b: a * math.log(b))
 def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
     """y = a · log(b), and 0 where a is 0, whatever b is.
 
@@ -331,7 +331,7 @@ log_ndtr.vjp(
 )
 
 
-@elementwise(method=False, dtypes="bif", node="SpecialNdtriBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialNdtriBackward0", sample=(0.02, 0.98))
 @in_float64
 def ndtri(xp: Namespace, input: Array) -> Array:
     """The inverse of `ndtr`: -∞ at 0, ∞ at 1, NaN outside.
@@ -367,7 +367,7 @@ ndtri.vjp(
 )
 
 
-@elementwise(method=False, dtypes="bif", node="SpecialEntrBackward0")
+@elementwise(method=False, dtypes="bif", node="SpecialEntrBackward0", sample=(0.1, 3.0))
 def entr(xp: Namespace, input: Array) -> Array:
     """The entropy term of a probability: y = -x ln x, 0 at 0, -∞ below.
 

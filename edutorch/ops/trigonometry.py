@@ -16,7 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@elementwise
+@elementwise(reference=math.sin)
 def sin(xp: Namespace, input: Array) -> Array:
     """The sine of an angle in radians.
 
@@ -29,7 +29,7 @@ def sin(xp: Namespace, input: Array) -> Array:
 sin.vjp(input=lambda g, input: g * cos(input), latex=r"g \cos x")
 
 
-@elementwise
+@elementwise(reference=math.cos)
 def cos(xp: Namespace, input: Array) -> Array:
     """The cosine of an angle in radians.
 
@@ -42,7 +42,7 @@ def cos(xp: Namespace, input: Array) -> Array:
 cos.vjp(input=lambda g, input: -g * sin(input), latex=r"-g \sin x")
 
 
-@elementwise
+@elementwise(sample=(-1.2, 1.2), reference=math.tan)
 def tan(xp: Namespace, input: Array) -> Array:
     """The tangent of an angle in radians.
 
@@ -55,7 +55,7 @@ def tan(xp: Namespace, input: Array) -> Array:
 tan.vjp(input=lambda g, y: g * (1 + y * y), latex=r"g\,(1+y^2)")
 
 
-@elementwise
+@elementwise(sample=(-0.9, 0.9), reference=math.asin)
 def asin(xp: Namespace, input: Array) -> Array:
     """The inverse sine, from -π/2 to π/2.
 
@@ -68,7 +68,7 @@ def asin(xp: Namespace, input: Array) -> Array:
 asin.vjp(input=lambda g, input: g * rsqrt(1 - input * input), latex=r"\frac{g}{\sqrt{1-x^2}}")
 
 
-@elementwise
+@elementwise(sample=(-0.9, 0.9), reference=math.acos)
 def acos(xp: Namespace, input: Array) -> Array:
     """The inverse cosine, from 0 to π.
 
@@ -81,7 +81,7 @@ def acos(xp: Namespace, input: Array) -> Array:
 acos.vjp(input=lambda g, input: -g * rsqrt(1 - input * input), latex=r"-\frac{g}{\sqrt{1-x^2}}")
 
 
-@elementwise
+@elementwise(reference=math.atan)
 def atan(xp: Namespace, input: Array) -> Array:
     """The inverse tangent, from -π/2 to π/2.
 
@@ -94,7 +94,7 @@ def atan(xp: Namespace, input: Array) -> Array:
 atan.vjp(input=lambda g, input: g / (1 + input * input), latex=r"\frac{g}{1+x^2}")
 
 
-@elementwise
+@elementwise(reference=math.tanh)
 def tanh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic tangent, from -1 to 1: y = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ).
 
@@ -107,7 +107,7 @@ def tanh(xp: Namespace, input: Array) -> Array:
 tanh.vjp(input=lambda g, y: g * (1 - y * y), latex=r"g\,(1-y^2)")
 
 
-@elementwise
+@elementwise(reference=math.sinh)
 def sinh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic sine: y = (eˣ - e⁻ˣ) / 2.
 
@@ -120,7 +120,7 @@ def sinh(xp: Namespace, input: Array) -> Array:
 sinh.vjp(input=lambda g, input: g * cosh(input), latex=r"g \cosh x")
 
 
-@elementwise
+@elementwise(reference=math.cosh)
 def cosh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic cosine: y = (eˣ + e⁻ˣ) / 2.
 
@@ -133,7 +133,7 @@ def cosh(xp: Namespace, input: Array) -> Array:
 cosh.vjp(input=lambda g, input: g * sinh(input), latex=r"g \sinh x")
 
 
-@elementwise
+@elementwise(reference=math.asinh)
 def asinh(xp: Namespace, input: Array) -> Array:
     """The inverse hyperbolic sine.
 
@@ -146,7 +146,7 @@ def asinh(xp: Namespace, input: Array) -> Array:
 asinh.vjp(input=lambda g, input: g * rsqrt(input * input + 1), latex=r"\frac{g}{\sqrt{x^2+1}}")
 
 
-@elementwise
+@elementwise(sample=(1.1, 3.0), reference=math.acosh)
 def acosh(xp: Namespace, input: Array) -> Array:
     """The inverse hyperbolic cosine, not negative; NaN below 1.
 
@@ -164,7 +164,7 @@ acosh.vjp(
 )
 
 
-@elementwise
+@elementwise(sample=(-0.9, 0.9), reference=math.atanh)
 def atanh(xp: Namespace, input: Array) -> Array:
     """The inverse hyperbolic tangent.
 
@@ -177,7 +177,7 @@ def atanh(xp: Namespace, input: Array) -> Array:
 atanh.vjp(input=lambda g, input: g / (1 - input * input), latex=r"\frac{g}{1-x^2}")
 
 
-@elementwise
+@elementwise(reference=lambda x: math.sin(math.pi * x) / (math.pi * x))
 def sinc(xp: Namespace, input: Array) -> Array:
     """y = sin(πx) / (πx), and 1 at 0.
 
@@ -214,7 +214,7 @@ sinc.vjp(
 )
 
 
-@elementwise(dtypes="bif", node="Deg2RadBackward0")
+@elementwise(dtypes="bif", node="Deg2RadBackward0", reference=math.radians)
 def deg2rad(xp: Namespace, input: Array) -> Array:
     """Degrees as radians: y = π x / 180.
 
@@ -227,7 +227,7 @@ def deg2rad(xp: Namespace, input: Array) -> Array:
 deg2rad.vjp(input=lambda g: g * (math.pi / 180), latex=r"\tfrac{\pi}{180}\,g")
 
 
-@elementwise(dtypes="bif", node="Rad2DegBackward0")
+@elementwise(dtypes="bif", node="Rad2DegBackward0", reference=math.degrees)
 def rad2deg(xp: Namespace, input: Array) -> Array:
     """Radians as degrees: y = 180 x / π.
 

@@ -32,7 +32,7 @@ def flops_of(op: Any, shapes: Shapes, output: Sequence[int]) -> int:
         shapes: the shapes of its inputs; () for a number.
         output: the shape of its result.
     """
-    name, family = getattr(op, "name", ""), getattr(op, "family", "")
+    name, family = getattr(op, "name", ""), getattr(op, "family", None)
     if name in PRODUCTS and shapes:
         matrices = shapes[1:] if name.startswith(("addm", "badd")) else shapes
         return 2 * math.prod(output) * (matrices[0][-1] if matrices and matrices[0] else 1)
@@ -42,9 +42,11 @@ def flops_of(op: Any, shapes: Shapes, output: Sequence[int]) -> int:
         return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
     if name in CONVOLUTIONS:
         return 2 * math.prod(output) * math.prod(shapes[1][1:])
-    if family == "reduction":
+    if family is None:
+        return 0
+    if family.reduces:
         return math.prod(shapes[0]) if shapes else 0
-    return math.prod(output) if family == "elementwise" else 0
+    return math.prod(output) if family.broadcasts else 0
 
 
 def is_product_op(op: Any) -> bool:

@@ -183,7 +183,7 @@ def is_elementwise(path: str) -> bool:
     if path.startswith("distributions"):
         return False
     op = getattr(resolve(edutorch, path), "op", None)
-    return op is not None and op.family == "elementwise"
+    return op is not None and op.family.broadcasts
 
 
 class Judge:

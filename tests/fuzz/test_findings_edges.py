@@ -232,7 +232,7 @@ def test_the_gradient_of_a_strided_view_of_nothing():
 PAIRS_OF_DTYPES = {
     name: op
     for name, op in edutorch.core.registry.REGISTRY.items()
-    if op.family == "elementwise" and len(op.inputs) > 1 and op.rules
+    if op.family.broadcasts and len(op.inputs) > 1 and op.rules
 }
 
 

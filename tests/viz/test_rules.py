@@ -258,7 +258,7 @@ def test_the_formulas_of_single_numbers_are_true():
     """What the formula says equals what the rule computes: for every op that can be tried."""
     checked, wrong = set(), []
     for op, name, latex in FORMULAS:
-        if op.family != "elementwise" or r"\text" in latex:
+        if not op.family.broadcasts or r"\text" in latex:
             continue
         for start in ((0.6, 0.7, 0.9), (1.7, 1.2, 1.4)):
             inputs = leaf(*start)[: len(op.inputs)]

@@ -108,7 +108,7 @@ def push(
         ]
         return call_op(op, moving, settings)
     input_tensors = [value for value in inputs if isinstance(value, Tensor)]
-    if op.family == "elementwise" and not any(number.is_complex() for number in input_tensors):
+    if op.family.broadcasts and not any(number.is_complex() for number in input_tensors):
         return elementwise_jvp(op, inputs, tangents, settings, output)
     return double_backward_jvp(op, inputs, tangents, settings)
 

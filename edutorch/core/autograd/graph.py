@@ -136,7 +136,7 @@ class Node:
         values = {"g": g, "node": self, **self.saved_values(recording)}
         if g.dtype.itemsize == 2:
             values |= widen_for_rules(op, values)
-        if op.family == "reduction":  # g and y as if the reduced dims had been kept: they broadcast
+        if op.family.reduces:  # g and y as if the reduced dims had been kept: they broadcast
             shape = keepdim_shape(values["input_shape"], values["dim"])
             for name in values.keys() & {"g", "y"}:
                 values[name] = values[name].reshape(shape)

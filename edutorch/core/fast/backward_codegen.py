@@ -50,7 +50,7 @@ def backward_source(op: Op) -> str:
             if op.name in SCALING and name in op.scalars:
                 lines += ["elif g.dtype.itemsize == 2:", "    g = widen(g)"]
     lines += widen_lines(op)
-    if op.family == "reduction":
+    if op.family.reduces:
         lines += ["shape = keepdim_shape(input_shape, dim)", "g = g.reshape(shape)"]
         if "y" in op.saved:
             lines += ["y = y.reshape(shape)"]

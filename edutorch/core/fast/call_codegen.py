@@ -43,7 +43,7 @@ def call_source(op: Op, fast: bool = True) -> str:
     settings = ", ".join(f"{name!r}: {name}" for name in op.settings)
     out = ", out" if op.has_out else ""
     if op.inputs and op.fast and fast:
-        if op.family == "multi_view":
+        if op.family.makes_views:
             body += _multi_view_path(op)
         else:
             body += _sequence_path(op) if op.variadic else _fast_path(op) + _array_path(op)
@@ -98,7 +98,7 @@ def _integer_tests(op: Op) -> list[str]:
 
     Views are left out: they are so cheap that a test would be noticeable.
     """
-    if op.family == "movement":
+    if op.family.makes_view:
         return []
     parameters = op.signature.parameters.values()
     names = [
@@ -167,7 +167,7 @@ def _fast_path(op: Op) -> str:
     if op.contract is not None:
         lines += [f"    is_ordinary = is_ordinary and {test}" for test in contract_tests(op)]
     lines += [f"    if {test}:"]
-    if op.family == "reduction":
+    if op.family.reduces:
         lines += ["        if dim is not None:"]
         lines += [f"            dim = reduced_dims(OP, dim, a_{first}.ndim)"]
     lines += [
@@ -180,7 +180,7 @@ def _fast_path(op: Op) -> str:
     if further:
         lines += [f"        y, {', '.join(further)} = y"]
     lines += textwrap.indent(NEW_OUTPUT, " " * 8).splitlines()
-    if op.family == "movement":
+    if op.family.makes_view:
         lines += [
             "        base = y.base",
             f"        if base is not None and (base is a_{first} or base is a_{first}.base):",
@@ -225,7 +225,7 @@ def _array_path(op: Op) -> str:
     if op.has_out:
         tests.append("out is None")
     lines = [f"elif {' and '.join(['cls is ndarray', *tests])}:"]
-    if op.family == "reduction":
+    if op.family.reduces:
         lines += [f"    dim = reduced_dims(OP, dim, {first}.ndim)"]
     lines += [f"    {line}" for line in (*_compute(op, ""), "return y")]
     return "\n".join([*lines, ""])

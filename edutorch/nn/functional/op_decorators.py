@@ -11,7 +11,7 @@ from numpy import ndarray
 from ... import dtypes
 from ...backends.numpy import Array, Namespace
 from ...core.error_messages import conversion_hint
-from ...core.op import Op
+from ...core.op import ELEMENTWISE, OTHER, Op
 from ...core.shapes import Contract
 from ...core.tensor import Tensor
 from ...core.tensor_methods import in_place
@@ -31,7 +31,7 @@ def layer(
     """
 
     def decorator(forward: Callable[..., Any]) -> Any:
-        op = Op(forward, "op", contract=contract, method=False, **options)
+        op = Op(forward, OTHER, contract=contract, method=False, **options)
         if contract and hint:
             op.contract = HintingContract(op.name, contract, hint)
         return op.function
@@ -39,27 +39,16 @@ def layer(
     return decorator
 
 
-def activation(
-    forward: Callable[..., Any] | None = None,
-    /,
-    *,
-    dtypes: str = "f",
-    public: str = "",
-    node: str = "",
-) -> Any:
+def activation(forward: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a function an elementwise op; its `in_place` form writes into the input.
 
     Args:
-        dtypes: the dtypes it is defined for, as for `Op`.
-        public: the functions it is half of, as for `Op`.
-        node: PyTorch's name for its node, as for `Op`.
+        options: as for the other ops (`core.op.Options`).
     """
     if forward is None:
-        return lambda forward: activation(forward, dtypes=dtypes, public=public, node=node)
-    options: dict[str, Any] = {
-        "promotion": "float", "out": True, "method": False, "public": public, "node": node,
-    }  # fmt: skip
-    op = Op(forward, "elementwise", dtypes=dtypes, **options)
+        return lambda forward: activation(forward, **options)
+    fixed = {"promotion": "float", "out": True, "method": False, "dtypes": "f"}
+    op = Op(forward, ELEMENTWISE, **{**fixed, **options})
     op.function.in_place = in_place(op)
     return op.function
 
