@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..utils.atomic_files import read_bytes, write_atomically
+from ..utils.atomic_files import File, read_bytes, write_atomically
 from . import safetensors_file
-from .errors import CheckpointError, RefusedError
+from .decode import MapLocation
+from .safe_classes import CheckpointError, RefusedError
 from .safe_classes import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 
 __all__ = [
@@ -21,7 +22,11 @@ __all__ = [
 
 
 def save(
-    obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = None, **ignored: Any
+    obj: object,
+    f: File,
+    pickle_module: object = None,
+    pickle_protocol: object = None,
+    **ignored: Any,
 ) -> None:
     """Save a state_dict, nested containers of tensors, numbers and strings, or an object.
 
@@ -56,9 +61,9 @@ def save(
 
 
 def load(
-    f: Any,
-    map_location: Any = None,
-    pickle_module: Any = None,
+    f: File,
+    map_location: MapLocation = None,
+    pickle_module: object = None,
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
@@ -88,13 +93,13 @@ def load(
     name = str(f if is_path else getattr(f, "name", "the file"))
     only_data = weights_only is None or bool(weights_only)
     if is_torch_file(data, name):
-        from . import torch_file
+        from . import torch_file  # the unpickler is needed for PyTorch's files only
 
         return torch_file.read(data, name, map_location, only_data)
     return safetensors_file.read(data, name, map_location, only_data)
 
 
-def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+def get_unsafe_globals_in_checkpoint(f: File) -> list[str]:
     """Return the names of classes and functions for which `load` would refuse a file.
 
     >>> import io, pickle; file = io.BytesIO(); save({}, file)

@@ -19,7 +19,7 @@ from ..core.shapes import Size
 from ..core.tensor import Tensor
 from . import safe_classes
 from .decode import SCALARS
-from .errors import CheckpointError
+from .safe_classes import CheckpointError
 
 
 class RefusedGlobal:
@@ -37,18 +37,18 @@ class AllowedGlobal:
         type: the type itself, where it may occur as a value (a defaultdict's factory).
     """
 
-    def __init__(self, make: Callable[..., Any], type: Any = None) -> None:
+    def __init__(self, make: Callable[..., Any], type: type[Any] | None = None) -> None:
         self.make, self.type = make, type
 
 
 class SafeGlobal:
     """A class or function that the user has added to the safe globals: called as in PyTorch."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
 
-def set_state(target: Any, state: Any) -> None:
+def set_state(target: Any, state: object) -> None:
     """Set the state of an object of an allowed class."""
     own = getattr(type(target), "__setstate__", None)
     if own is not None:
@@ -70,7 +70,7 @@ HASHABLE_TYPES = (
 MAX_KEY_PARTS = 1000
 
 
-def check_key(key: Any) -> Any:
+def check_key(key: object) -> Any:
     """Return a key of a dict or a member of a set, if it is certain to hash quickly.
 
     Shared nested tuples can be tiny in the file and yet take exponential time to hash.
@@ -91,18 +91,18 @@ def check_key(key: Any) -> Any:
 # Python's containers ------------------------------------------------------------------------
 
 
-def check_container(values: Any = ()) -> Any:
+def check_container(values: object = ()) -> Any:
     """Return `values` if a container may be filled from them."""
     if not isinstance(values, list | tuple | set | frozenset | deque):
         raise TypeError(f"a {type(values).__name__} is to fill a container")
     return values
 
 
-def check_keys(values: Any = ()) -> list[Any]:
+def check_keys(values: object = ()) -> list[Any]:
     return [check_key(value) for value in check_container(values)]
 
 
-def check_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
+def check_pairs(values: object) -> Iterable[tuple[Any, Any]]:
     """Return the items of a dict, or of a list of pairs."""
     if isinstance(values, dict):
         return values.items()
@@ -110,7 +110,7 @@ def check_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
     return [(check_key(key), value) for key, value in items]
 
 
-def make_default(factory: Any = None, values: Any = ()) -> Any:
+def make_default(factory: object = None, values: object = ()) -> Any:
     if factory is not None and (not isinstance(factory, AllowedGlobal) or factory.type is None):
         raise TypeError("the default of a defaultdict is not a type of data")
     result: Any = defaultdict(None if factory is None else factory.type)
@@ -118,11 +118,11 @@ def make_default(factory: Any = None, values: Any = ()) -> Any:
     return result
 
 
-def make_deque(values: Any = (), maxlen: int | None = None) -> deque[Any]:
+def make_deque(values: object = (), maxlen: int | None = None) -> deque[Any]:
     return deque(check_container(values), maxlen)
 
 
-def encode(text: Any, encoding: Any = "latin1") -> bytes:
+def encode(text: object, encoding: object = "latin1") -> bytes:
     """Encode a string: protocol 2 has no other way to write bytes."""
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
         raise TypeError("only texts are encoded, as latin1")
@@ -152,7 +152,7 @@ def number_factory(number_type: type) -> Callable[..., Any]:
 # Sizes and devices of PyTorch -----------------------------------------------------------------
 
 
-def check_size(value: Any, name: str) -> int:
+def check_size(value: object, name: str) -> int:
     """Return a size, which must be a non-negative int.
 
     Raises: ValueError: it is something else.
@@ -162,11 +162,11 @@ def check_size(value: Any, name: str) -> int:
     return value
 
 
-def make_size(sizes: Any = ()) -> Size:
+def make_size(sizes: object = ()) -> Size:
     return Size([check_size(size, "a size") for size in check_container(sizes)])
 
 
-def make_device(device_type: Any, index: Any = None) -> Device:
+def make_device(device_type: object, index: object = None) -> Device:
     if type(device_type) is not str or not (index is None or type(index) is int):
         raise TypeError("a device is not a name and a number")
     return Device(device_type, index)
@@ -179,7 +179,7 @@ CODES = {dtype.str[1:]: dtype for dtype in SCALARS.values() if dtype.kind != "V"
 }  # fmt: skip
 
 
-def make_dtype(code: Any, align: Any = False, copy: Any = True) -> np.dtype:
+def make_dtype(code: object, align: object = False, copy: object = True) -> np.dtype:
     """Return the NumPy dtype of a code such as "f8". It is a new object: its state may be set."""
     if type(code) is not str or code.lstrip("<>=|") not in CODES:
         raise CheckpointError(
@@ -189,7 +189,7 @@ def make_dtype(code: Any, align: Any = False, copy: Any = True) -> np.dtype:
     return np.dtype(CODES[code.lstrip("<>=|")].str, copy=True)
 
 
-def set_dtype_state(dtype: np.dtype, state: Any) -> None:
+def set_dtype_state(dtype: np.dtype, state: object) -> None:
     """Set the byte order: the only state that a numeric dtype has."""
     if type(state) is not tuple or len(state) < 2 or state[1] not in ("<", ">", "|", "="):
         raise ValueError("the state of a NumPy dtype")
@@ -198,13 +198,13 @@ def set_dtype_state(dtype: np.dtype, state: Any) -> None:
     dtype.__setstate__((3, state[1], None, None, None, -1, -1, 0))  # type: ignore[attr-defined]
 
 
-def make_scalar(dtype: Any, data: Any) -> Any:
+def make_scalar(dtype: object, data: object) -> Any:
     if not isinstance(dtype, np.dtype) or type(data) is not bytes or len(data) != dtype.itemsize:
         raise ValueError("a NumPy number whose bytes do not fit its type")
     return np.frombuffer(data, dtype)[0]
 
 
-def make_array(array_type: Any, shape: Any = (0,), code: Any = b"b") -> np.ndarray:
+def make_array(array_type: object, shape: object = (0,), code: object = b"b") -> np.ndarray:
     """Return an empty array, whose state is set next."""
     if (
         shape != (0,)
@@ -215,14 +215,14 @@ def make_array(array_type: Any, shape: Any = (0,), code: Any = b"b") -> np.ndarr
     return np.empty((0,), np.int8)
 
 
-def set_array_state(array: np.ndarray, state: Any) -> None:
+def set_array_state(array: np.ndarray, state: object) -> None:
     """Set an array's dtype, shape and data, after checking that their sizes agree."""
     _, shape, dtype, fortran, data = state
     check_array_data(shape, dtype, data)
     array.__setstate__((1, shape, dtype, bool(fortran), bytes(data)))  # type: ignore[arg-type]
 
 
-def check_array_data(shape: Any, dtype: Any, data: Any) -> None:
+def check_array_data(shape: object, dtype: object, data: object) -> None:
     sizes = [check_size(size, "an axis of an array") for size in check_container(shape)]
     if not isinstance(dtype, np.dtype) or not isinstance(data, bytes | bytearray):
         raise TypeError("an array of something other than numbers")
@@ -230,7 +230,7 @@ def check_array_data(shape: Any, dtype: Any, data: Any) -> None:
         raise ValueError(f"{len(data)} bytes do not make an array {tuple(sizes)} of {dtype}")
 
 
-def from_buffer(data: Any, dtype: Any, shape: Any, order: Any = "C") -> np.ndarray:
+def from_buffer(data: object, dtype: object, shape: object, order: object = "C") -> np.ndarray:
     check_array_data(shape, dtype, data)
     return np.frombuffer(bytearray(data), dtype).reshape(shape, order="F" if order == "F" else "C")
 

@@ -1,4 +1,4 @@
-"""Decoding of the JSON tree and the arrays of our own files into objects."""
+"""Decoding of the JSON tree and the arrays of our own files into objects, on the wanted device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import dataclasses
 import enum
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,21 @@ from ..backends.device import Device
 from ..core import return_types
 from ..core.shapes import Size
 from ..core.tensor import Tensor, wrap
-from ..errors import ShapeError
+from ..errors import ArgumentError, DeviceError, ShapeError
 from ..nn.parameter import Buffer, Parameter
 from ..ops import as_strided
 from ..ops.random import Generator
 from . import safe_classes
 from .encode import FACTORIES
-from .errors import CheckpointError, RefusedError
-from .map_location import move_to_location
+from .safe_classes import CheckpointError, RefusedError
+
+MapLocation = (
+    str
+    | Device
+    | Mapping[str, str | Device]
+    | Callable[[Tensor, str], Tensor | Device | str | None]
+) | None
+"""The devices that tensors are loaded to: see `target_device`."""
 
 SCALARS = {
     name: np.dtype(name)
@@ -41,7 +48,9 @@ SCALARS["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
 class Decoder:
     """Decodes a tree and its arrays into the object."""
 
-    def __init__(self, table: dict[str, Any], arrays: dict[str, np.ndarray], where: Any) -> None:
+    def __init__(
+        self, table: dict[str, Any], arrays: dict[str, np.ndarray], where: MapLocation
+    ) -> None:
         self.table, self.arrays, self.where = table, arrays, where
         self._stored: dict[str, Tensor] = {}
         self._tensors: list[Tensor] = []
@@ -63,7 +72,7 @@ class Decoder:
             **SIMPLE_READERS,
         }
 
-    def decode(self, tree: Any) -> Any:
+    def decode(self, tree: object) -> Any:
         """Return the object of `tree`."""
         if isinstance(tree, list):
             return [self.decode(item) for item in tree]
@@ -112,6 +121,7 @@ class Decoder:
         """Make a tensor; tensors of the same name share memory."""
         stored = self._stored.get(name)
         if stored is None:
+            # Moved once, however many tensors lie in it: they share the memory on the device too.
             array = self.arrays[name]
             stored = move_to_location(wrap(array), self.table[name]["device"], self.where)
             self._stored[name] = stored
@@ -124,6 +134,56 @@ class Decoder:
             result.requires_grad_()
         self._tensors.append(result)
         return result
+
+
+# Devices ------------------------------------------------------------------------------------------
+
+
+def target_device(tensor: Tensor, saved_from: str, where: MapLocation) -> Any:
+    """Return the device that a tensor saved from `saved_from` goes to (or another tensor).
+
+    Args:
+        tensor: the loaded tensor, on the CPU.
+        saved_from: the name of the device it was saved from.
+        where: None, a device, a dict from names to devices, or a function of both.
+    """
+    if where is None:
+        return saved_from
+    if isinstance(where, Mapping):
+        # Keys may be devices. "cuda" stands for every GPU that is not named by its index.
+        names = {str(key): value for key, value in where.items()}
+        return names.get(saved_from, names.get(saved_from.partition(":")[0], saved_from))
+    if isinstance(where, str | Device):
+        return where
+    if callable(where):
+        device = where(tensor, saved_from)
+        return saved_from if device is None else device
+    raise ArgumentError(
+        "load", f"argument `map_location` cannot be a {type(where).__name__}",
+        hint='use "cpu", a device, a dict such as {"cuda:0": "cpu"}, or a function',
+    )  # fmt: skip
+
+
+def move_to_location(tensor: Tensor, saved_from: str, where: MapLocation) -> Tensor:
+    """Move a loaded tensor to its target device.
+
+    Raises: DeviceError: the device is not available.
+    """
+    destination = target_device(tensor, saved_from, where)
+    if isinstance(destination, Tensor):
+        return destination
+    try:
+        return tensor.to(destination)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise DeviceError(
+            "load",
+            f"tensors of this checkpoint go to {str(destination)!r}, which cannot be used here",
+            {"saved from": saved_from, "map_location": where},
+            'load(path, map_location="cpu")',
+        ) from error
+
+
+# Values by their tags -----------------------------------------------------------------------------
 
 
 def make_view(

@@ -2,7 +2,7 @@
 
 An object is pickled by the name of its class, which must be importable when the file is loaded.
 Tensors are not part of the pickle: they are stored beside it, as all tensors of a checkpoint are
-(see `storage_table.py`). So they share memory after loading as before, other programs can read
+(see `encode.py`). So they share memory after loading as before, other programs can read
 them, and `map_location` moves them.
 
 Loading a pickle can run any code, so `load` does it for `weights_only=False` alone.
@@ -14,7 +14,7 @@ import io
 import pickle
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -22,18 +22,19 @@ from ..core.tensor import PLAIN_TENSORS, Tensor, fill, share_version, wrap
 from ..errors import EdutorchError
 from ..nn.modules.hooks import Hook
 from .encode import Encoder
-from .errors import CheckpointError
+from .safe_classes import CheckpointError
 
 PROTOCOL = 4
 
 
-def encode_object(packer: Encoder, value: Any) -> dict[str, Any]:
+def encode_object(packer: Encoder, value: object) -> dict[str, Any]:
     """Pickle an object; return its tree: the name of the pickle, and the tensors' trees.
 
     Raises: CheckpointError: an attribute cannot be pickled. The error names it and its class.
     """
     file = io.BytesIO()
     names: dict[int, str] = {}
+    # The first name of a tensor counts: tied weights have several.
     for tensor, name in tensor_names(value):
         names.setdefault(tensor, name)
     pickler = ObjectPickler(file, packer, names)
@@ -67,7 +68,7 @@ class ObjectPickler(pickle.Pickler):
         self.indices: dict[int, int] = {}
         self.tensors: list[Tensor] = []  # kept alive, so that an id stays one tensor's
 
-    def persistent_id(self, obj: Any) -> int | None:
+    def persistent_id(self, obj: object) -> int | None:
         """Return a tensor's index; None for anything else, and for what tensors do not store."""
         if not is_plain_tensor(obj):
             return None
@@ -79,7 +80,7 @@ class ObjectPickler(pickle.Pickler):
             self.trees.append(self.packer.encode_tensor(obj, path))
         return index
 
-    def reducer_override(self, obj: Any) -> Any:
+    def reducer_override(self, obj: object) -> Any:
         """Rebuild a tensor of a subclass from a plain tensor, which is stored like any other."""
         if isinstance(obj, Tensor) and type(obj).__reduce_ex__ is Tensor.__reduce_ex__:
             _, (cls, *_), state = obj.__reduce_ex__(PROTOCOL)
@@ -87,7 +88,7 @@ class ObjectPickler(pickle.Pickler):
         return NotImplemented
 
 
-def is_plain_tensor(value: Any) -> bool:
+def is_plain_tensor(value: object) -> TypeGuard[Tensor]:
     """Return True for a tensor of a class of ours without attributes that a user has set."""
     return type(value) in PLAIN_TENSORS and not value.__dict__.keys() - {"persistent", "_tangents"}
 
@@ -123,11 +124,11 @@ class PickleProbe(pickle.Pickler):
     def __init__(self) -> None:
         super().__init__(io.BytesIO(), PROTOCOL)
 
-    def persistent_id(self, obj: Any) -> str | None:
+    def persistent_id(self, obj: object) -> str | None:
         return "tensor" if is_plain_tensor(obj) else None
 
 
-def pickling_error(value: Any) -> Exception | None:
+def pickling_error(value: object) -> Exception | None:
     """Return the exception that pickling a value raises, or None."""
     try:
         PickleProbe().dump(value)
@@ -136,7 +137,7 @@ def pickling_error(value: Any) -> Exception | None:
     return None
 
 
-def iter_members(value: Any) -> Iterator[tuple[str, Any]]:
+def iter_members(value: object) -> Iterator[tuple[str, Any]]:
     """Yield (path, value) of what is pickled with a value: items and attributes."""
     if isinstance(value, Hook):
         yield "", value.function
@@ -155,7 +156,7 @@ def iter_members(value: Any) -> Iterator[tuple[str, Any]]:
             yield f".{name}", member
 
 
-def explain_error(root: Any, error: Exception) -> CheckpointError:
+def explain_error(root: object, error: Exception) -> CheckpointError:
     """Return an error that names the innermost attribute that cannot be pickled, and its owner.
 
     The search pickles the members of what fails, level by level: slow, but only after a failure.
@@ -195,7 +196,7 @@ def with_article(noun: str) -> str:
     return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
 
 
-def lookup_error_reason(value: Any, error: Exception) -> str:
+def lookup_error_reason(value: object, error: Exception) -> str:
     """Return why a function or class cannot be looked up by name; "" if it can."""
     cls = value if isinstance(value, type) else type(value)
     if isinstance(value, types.FunctionType) and value.__name__ == "<lambda>":

@@ -30,10 +30,10 @@ from .allowed_globals import (
     set_dtype_state,
     set_state,
 )
-from .errors import damaged_error
+from .safe_classes import damaged_error
 
 MAX_DEPTH = 1000  # of nested lists
-COPIES_PER_BYTE = 16
+COPIES_PER_BYTE = 16  # by the memo a few bytes could copy a long list again and again
 MAPPINGS = (dict, OrderedDict, defaultdict, Counter)
 
 
@@ -96,7 +96,7 @@ class RestrictedUnpickler:
 
     # The stack ----------------------------------------------------------------------------
 
-    def mark(self, arg: Any) -> None:
+    def mark(self, arg: object) -> None:
         self.marks.append(self.stack)
         self.stack = []
 
@@ -105,40 +105,40 @@ class RestrictedUnpickler:
         above, self.stack = self.stack, self.marks.pop()
         return above
 
-    def pop(self, arg: Any) -> None:
+    def pop(self, arg: object) -> None:
         if self.stack:
             self.stack.pop()
         else:
             self.take_to_mark()
 
-    def pop_mark(self, arg: Any) -> None:
+    def pop_mark(self, arg: object) -> None:
         self.take_to_mark()
 
-    def memoize(self, arg: Any) -> None:
+    def memoize(self, arg: object) -> None:
         self.memo[len(self.memo)] = self.stack[-1]
 
-    def put(self, arg: Any) -> None:
+    def put(self, arg: object) -> None:
         self.memo[int(arg)] = self.stack[-1]
 
-    def get(self, arg: Any) -> None:
+    def get(self, arg: object) -> None:
         self.stack.append(self.memo[int(arg)])
 
     # Containers -----------------------------------------------------------------------------
 
-    def make_tuple(self, arg: Any) -> None:
+    def make_tuple(self, arg: object) -> None:
         items = self.take_to_mark()
         self.stack.append(tuple(items))
 
-    def make_list(self, arg: Any) -> None:
+    def make_list(self, arg: object) -> None:
         items = self.take_to_mark()
         self.stack.append(items)
 
-    def make_dict(self, arg: Any) -> None:
+    def make_dict(self, arg: object) -> None:
         items = self.take_to_mark()
         self.stack.append({})
         self.set_items(items)
 
-    def make_frozenset(self, arg: Any) -> None:
+    def make_frozenset(self, arg: object) -> None:
         items = self.take_to_mark()
         self.stack.append(frozenset(map(check_key, items)))
 
@@ -148,10 +148,10 @@ class RestrictedUnpickler:
             raise ValueError("it takes more from its stack than there is")
         self.stack[-count:] = [tuple(self.stack[-count:])]
 
-    def append(self, arg: Any) -> None:
+    def append(self, arg: object) -> None:
         self.extend([self.stack.pop()])
 
-    def appends(self, arg: Any) -> None:
+    def appends(self, arg: object) -> None:
         self.extend(self.take_to_mark())
 
     def extend(self, values: list[Any]) -> None:
@@ -161,7 +161,7 @@ class RestrictedUnpickler:
         elif not isinstance(target, RefusedGlobal):
             raise TypeError(f"it appends to a {type(target).__name__}")
 
-    def add_items(self, arg: Any) -> None:
+    def add_items(self, arg: object) -> None:
         values = self.take_to_mark()
         target = self.stack[-1]
         if type(target) is set:
@@ -169,11 +169,11 @@ class RestrictedUnpickler:
         elif not isinstance(target, RefusedGlobal):
             raise TypeError(f"it adds to a {type(target).__name__}")
 
-    def set_item(self, arg: Any) -> None:
+    def set_item(self, arg: object) -> None:
         value, key = self.stack.pop(), self.stack.pop()
         self.set_items([key, value])
 
-    def set_items_to_mark(self, arg: Any) -> None:
+    def set_items_to_mark(self, arg: object) -> None:
         self.set_items(self.take_to_mark())
 
     def set_items(self, items: list[Any]) -> None:
@@ -188,10 +188,10 @@ class RestrictedUnpickler:
 
     # Globals and calls ------------------------------------------------------------------------
 
-    def push_global(self, arg: Any) -> None:
+    def push_global(self, arg: object) -> None:
         self.push_resolved(*str(arg).split(" ", 1))
 
-    def push_global_from_stack(self, arg: Any) -> None:
+    def push_global_from_stack(self, arg: object) -> None:
         name, module = self.stack.pop(), self.stack.pop()
         if type(name) is not str or type(module) is not str:
             raise TypeError("the name of a class is not a text")
@@ -203,7 +203,7 @@ class RestrictedUnpickler:
             value = self.refused.setdefault(value.name, value)
         self.stack.append(value)
 
-    def call(self, arg: Any) -> None:
+    def call(self, arg: object) -> None:
         args, function = self.stack.pop(), self.stack.pop()
         if type(args) is not tuple:
             raise TypeError("the arguments of a call are not a tuple")
@@ -217,7 +217,7 @@ class RestrictedUnpickler:
         else:
             raise TypeError(f"it calls a {type(function).__name__}")
 
-    def charge_copies(self, args: Any) -> None:
+    def charge_copies(self, args: tuple[object, ...]) -> None:
         """Limit what calls copy: a small file must not build arbitrarily large objects."""
         for argument in args:
             if isinstance(
@@ -227,7 +227,7 @@ class RestrictedUnpickler:
         if self.left < 0:
             raise ValueError("it copies its own contents over and over")
 
-    def new_object(self, arg: Any) -> None:
+    def new_object(self, arg: object) -> None:
         args, cls = self.stack.pop(), self.stack.pop()
         if type(args) is tuple and isinstance(cls, SafeGlobal):
             self.stack.append(cls.value.__new__(cls.value, *args))
@@ -235,7 +235,7 @@ class RestrictedUnpickler:
             self.stack += [cls, args]
             self.call(arg)
 
-    def new_object_with_kwargs(self, arg: Any) -> None:
+    def new_object_with_kwargs(self, arg: object) -> None:
         named, args, cls = self.stack.pop(), self.stack.pop(), self.stack.pop()
         if isinstance(cls, RefusedGlobal):
             self.stack.append(cls)
@@ -244,7 +244,7 @@ class RestrictedUnpickler:
         else:
             raise TypeError("it makes an object with named arguments")
 
-    def build(self, arg: Any) -> None:
+    def build(self, arg: object) -> None:
         """Set the state of an object."""
         state = self.stack.pop()
         target = self.stack[-1]
@@ -262,7 +262,7 @@ class RestrictedUnpickler:
         else:
             raise TypeError(f"it sets the state of a {type(target).__name__}")
 
-    def load_persistent(self, arg: Any) -> None:
+    def load_persistent(self, arg: object) -> None:
         self.stack.append(self.persistent(self.stack.pop()))
 
 
@@ -275,40 +275,29 @@ CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False,
     "EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set,
 }  # fmt: skip
-OPCODES: dict[str, Callable[[RestrictedUnpickler, Any], None]] = {
-    "MARK": RestrictedUnpickler.mark,
-    "POP": RestrictedUnpickler.pop,
-    "POP_MARK": RestrictedUnpickler.pop_mark,
-    "MEMOIZE": RestrictedUnpickler.memoize,
-    "PUT": RestrictedUnpickler.put,
-    "BINPUT": RestrictedUnpickler.put,
-    "LONG_BINPUT": RestrictedUnpickler.put,
-    "GET": RestrictedUnpickler.get,
-    "BINGET": RestrictedUnpickler.get,
-    "LONG_BINGET": RestrictedUnpickler.get,
-    "TUPLE": RestrictedUnpickler.make_tuple,
-    "TUPLE1": lambda self, arg: self.take(1),
-    "TUPLE2": lambda self, arg: self.take(2),
-    "TUPLE3": lambda self, arg: self.take(3),
-    "LIST": RestrictedUnpickler.make_list,
-    "DICT": RestrictedUnpickler.make_dict,
-    "FROZENSET": RestrictedUnpickler.make_frozenset,
-    "APPEND": RestrictedUnpickler.append,
-    "APPENDS": RestrictedUnpickler.appends,
+Machine = RestrictedUnpickler
+OPCODES: dict[str, Callable[[RestrictedUnpickler, object], None]] = {
+    "MARK": Machine.mark, "POP": Machine.pop, "POP_MARK": Machine.pop_mark,
+    "MEMOIZE": Machine.memoize,
+    "PUT": Machine.put, "BINPUT": Machine.put, "LONG_BINPUT": Machine.put,
+    "GET": Machine.get, "BINGET": Machine.get, "LONG_BINGET": Machine.get,
+    "TUPLE": Machine.make_tuple, "TUPLE1": lambda self, arg: self.take(1),
+    "TUPLE2": lambda self, arg: self.take(2), "TUPLE3": lambda self, arg: self.take(3),
+    "LIST": Machine.make_list, "DICT": Machine.make_dict, "FROZENSET": Machine.make_frozenset,
+    "APPEND": Machine.append, "APPENDS": Machine.appends,
+    "SETITEM": Machine.set_item, "SETITEMS": Machine.set_items_to_mark,
+    "GLOBAL": Machine.push_global, "STACK_GLOBAL": Machine.push_global_from_stack,
+    "BINPERSID": Machine.load_persistent,
+    # Looked up in the object: the unpickler of whole objects overrides these.
     "ADDITEMS": lambda self, arg: self.add_items(arg),
-    "SETITEM": RestrictedUnpickler.set_item,
-    "SETITEMS": RestrictedUnpickler.set_items_to_mark,
-    "GLOBAL": RestrictedUnpickler.push_global,
-    "STACK_GLOBAL": RestrictedUnpickler.push_global_from_stack,
     "REDUCE": lambda self, arg: self.call(arg),
     "NEWOBJ": lambda self, arg: self.new_object(arg),
     "NEWOBJ_EX": lambda self, arg: self.new_object_with_kwargs(arg),
     "BUILD": lambda self, arg: self.build(arg),
-    "BINPERSID": RestrictedUnpickler.load_persistent,
-}
+}  # fmt: skip
 
 
-def check_depth(result: Any) -> None:
+def check_depth(result: object) -> None:
     """Raise ValueError for data so deep that Python could not print or compare it."""
     level, seen = [result], set()
     for _ in range(MAX_DEPTH):

@@ -1,4 +1,6 @@
-"""The user's own classes that may appear in a checkpoint: PyTorch's "safe globals".
+"""The user's own classes that may appear in a checkpoint, and the errors that refuse the others.
+
+The former are PyTorch's "safe globals".
 
 A file can only name a class; it does not contain its code. Names are looked up here and never
 imported. In our own files enums, dataclasses and named tuples may be allowed. In PyTorch's files
@@ -8,19 +10,55 @@ harm when it is called with arguments of somebody else's choice.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import ArgumentError
+from ..errors import ArgumentError, EdutorchError
 
-__all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
+
+class CheckpointError(EdutorchError, RuntimeError):
+    """A file is damaged, or not a checkpoint; or an object cannot be saved in one."""
+
+
+class RefusedError(CheckpointError, pickle.UnpicklingError):
+    """A file refers to classes or functions that nobody has allowed. None of them was called."""
+
+
+class NotDataError(CheckpointError):
+    """An object is not data: only a pickle can hold it."""
+
+
+def damaged_error(name: str, what: str) -> CheckpointError:
+    return CheckpointError(
+        "load", f"{name} is damaged: {what}",
+        hint="it was cut short or changed after saving; use an earlier checkpoint",
+    )  # fmt: skip
+
+
+def unsavable_error(value: object, path: str, hint: str | None = None) -> CheckpointError:
+    class_name = type(value).__name__
+    error = CheckpointError if hint else NotDataError
+    if hint is None and hasattr(value, "state_dict"):
+        hint = f"save its state_dict(), and load it into a new {class_name} with load_state_dict()"
+    return error(
+        "save", f"cannot save a {class_name}" + (f" (at {path!r})" if path else ""),
+        hint=hint
+        or "a checkpoint holds data: tensors, numbers, texts, and lists and dicts of these",
+    )  # fmt: skip
+
+
+__all__ = [
+    "CheckpointError", "RefusedError", "add_safe_globals", "clear_safe_globals", "get_safe_globals",
+    "safe_globals",
+]  # fmt: skip
 
 _SAFE_GLOBALS: list[Any] = []
 FORBIDDEN = ("sys", "os", "posix", "nt", "subprocess", "builtins", "_pickle", "pickle")
 """Modules whose names are refused even if somebody has allowed them."""
 
 
-def qualified_name(listed: Any) -> tuple[str, Any]:
+def qualified_name(listed: object) -> tuple[str, Any]:
     """Return the qualified name of an entry, and the class or function itself."""
     if isinstance(listed, tuple):
         if len(listed) == 2 and callable(listed[0]) and isinstance(listed[1], str):
@@ -37,6 +75,7 @@ def find_safe_global(name: str) -> Any:
     """Return what the user has allowed under a qualified name, or None."""
     if name.partition(".")[0] in FORBIDDEN:
         return None
+    # The latest first: in a notebook a class is defined, and allowed, again and again.
     for listed in reversed(_SAFE_GLOBALS):
         known, value = qualified_name(listed)
         if known == name:

@@ -21,11 +21,9 @@ from safetensors.numpy import save as to_safetensors
 
 from ..core.tensor import wrap
 from ..errors import EdutorchError
-from .decode import Decoder
-from .encode import Encoder
-from .errors import CheckpointError, NotDataError, damaged_error
-from .map_location import move_to_location
-from .storage_table import byte_view
+from .decode import Decoder, MapLocation, move_to_location
+from .encode import Encoder, byte_view
+from .safe_classes import CheckpointError, NotDataError, damaged_error
 
 FORMAT = "edutorch"
 METADATA_KEYS = ("crc32", "format", "structure")
@@ -37,7 +35,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-def encode_file(obj: Any, only_data: bool = False) -> bytes:
+def encode_file(obj: object, only_data: bool = False) -> bytes:
     """Return the bytes of an object's file; an object that is not data is pickled as a whole.
 
     Args:
@@ -54,7 +52,7 @@ def encode_file(obj: Any, only_data: bool = False) -> bytes:
             raise
         from .objects import encode_object
 
-        packer = Encoder()
+        packer = Encoder()  # a new one: the first has stored what came before the refused value
         tree = encode_object(packer, obj)
     packer.arrays.finish()
     structure = json.dumps({"tree": tree, "tensors": packer.arrays.table}, separators=(",", ":"))
@@ -66,7 +64,7 @@ def encode_file(obj: Any, only_data: bool = False) -> bytes:
     return to_safetensors(packer.arrays.arrays, metadata)
 
 
-def read(data: bytes, name: str, where: Any, weights_only: bool = True) -> Any:
+def read(data: bytes, name: str, where: MapLocation, weights_only: bool = True) -> Any:
     """Return the object in a file, or the tensors of another program's file as a dict.
 
     Raises: CheckpointError: damaged, cut short, or another kind of file.
@@ -138,9 +136,11 @@ def parse_file(data: bytes, name: str) -> tuple[dict[str, np.ndarray], dict[str,
                 "load", f"{name}: {key} is of type {entry['dtype']}, unknown here"
             )
         flat = np.frombuffer(entry["data"], _TYPES[entry["dtype"]])
+        # What NumPy computes with other bytes is undefined.
         if flat.dtype == np.bool_ and flat.view(np.uint8).max(initial=0) > 1:
             raise damaged_error(name, f"{key} holds bytes that are neither true nor false")
         arrays[key] = flat.reshape(entry["shape"]).copy()
+    # safetensors sorts by name; the header has the order in which the tensors were saved.
     order = [key for key in header if key in arrays]
     return {key: arrays[key] for key in order}, header.get("__metadata__") or {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from .. import backends, dtypes
 from ..core.tensor import Tensor, share_version, wrap
 from ..nn.parameter import Buffer, Parameter
 from .allowed_globals import ALLOWED_GLOBALS, AllowedGlobal, RefusedGlobal, check_size, refuse_call
-from .errors import CheckpointError
-from .map_location import move_to_location
+from .decode import MapLocation, move_to_location
+from .safe_classes import CheckpointError
 
 MAX_ELEMENTS = 2**40  # of a view with stride 0, which needs hardly any memory
 
@@ -36,7 +37,7 @@ class Storage:
     """
 
     def __init__(
-        self, memory: np.ndarray, dtype: dtypes.dtype | None, location: str, where: Any
+        self, memory: np.ndarray, dtype: dtypes.dtype | None, location: str, where: MapLocation
     ) -> None:
         self.memory, self.dtype, self.location, self.where = memory, dtype, location, where
         self.first: Tensor | None = None
@@ -53,7 +54,9 @@ class Storage:
         array = self._device_array
         return array if array.dtype == dtype.numpy else array.view(dtype.numpy)
 
-    def tensor(self, dtype: dtypes.dtype, offset: int, size: Any, stride: Any) -> Tensor:
+    def tensor(
+        self, dtype: dtypes.dtype, offset: int, size: Sequence[object], stride: Sequence[object]
+    ) -> Tensor:
         """Return a tensor in this memory.
 
         Raises: ValueError: it would reach outside.
@@ -86,8 +89,9 @@ class Storage:
 
 
 def rebuild_tensor(
-    storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any = False,
-    backward_hooks: Any = None, metadata: Any = None, dtype: Any = None,
+    storage: object, storage_offset: object, size: object, stride: object,
+    requires_grad: object = False, backward_hooks: object = None, metadata: object = None,
+    dtype: object = None,
 ) -> Tensor:  # fmt: skip
     """Return a tensor in a storage."""
     dtype = dtype or getattr(storage, "dtype", None)
@@ -105,8 +109,8 @@ def rebuild_tensor(
 
 
 def rebuild_tensor_v3(
-    storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any,
-    backward_hooks: Any, dtype: Any, metadata: Any = None,
+    storage: object, storage_offset: object, size: object, stride: object, requires_grad: object,
+    backward_hooks: object, dtype: object, metadata: object = None,
 ) -> Tensor:  # fmt: skip
     return rebuild_tensor(
         storage, storage_offset, size, stride, requires_grad, backward_hooks, metadata, dtype
@@ -114,20 +118,20 @@ def rebuild_tensor_v3(
 
 
 def make_parameter(
-    data: Any = None, requires_grad: Any = True, hooks: Any = None, state: Any = None
+    data: object = None, requires_grad: object = True, hooks: object = None, state: object = None
 ) -> Any:
     if not isinstance(data, Tensor):
         raise TypeError("a parameter that is not a tensor")
     return Parameter(data.detach(), requires_grad is True)
 
 
-def make_buffer(data: Any, requires_grad: Any = False, persistent: Any = True) -> Any:
+def make_buffer(data: object, requires_grad: object = False, persistent: object = True) -> Any:
     if not isinstance(data, Tensor):
         raise TypeError("a buffer that is not a tensor")
     return Buffer(data.detach(), persistent=persistent is True)
 
 
-def rebuild_from_type(function: Any, cls: Any, args: Any, state: Any) -> Any:
+def rebuild_from_type(function: object, cls: object, args: object, state: object) -> Any:
     """Return a tensor that was saved with Python attributes, without them."""
     if isinstance(function, RefusedGlobal) or isinstance(cls, RefusedGlobal):
         return function if isinstance(function, RefusedGlobal) else cls
@@ -149,20 +153,15 @@ def unsupported(what: str, hint: str) -> AllowedGlobal:
 
 REBUILDERS = (rebuild_tensor, rebuild_tensor_v3, make_parameter, make_buffer)
 
-STORAGES: dict[str, StorageClass] = {
-    "Double": StorageClass(dtypes.float64),
-    "Float": StorageClass(dtypes.float32),
-    "Half": StorageClass(dtypes.float16),
-    "BFloat16": StorageClass(dtypes.bfloat16),
-    "Long": StorageClass(dtypes.int64),
-    "Int": StorageClass(dtypes.int32),
-    "Short": StorageClass(dtypes.int16),
-    "Char": StorageClass(dtypes.int8),
-    "Byte": StorageClass(dtypes.uint8),
-    "Bool": StorageClass(dtypes.bool),
-    "ComplexFloat": StorageClass(dtypes.complex64),
-    "ComplexDouble": StorageClass(dtypes.complex128),
-}
+STORAGES = {
+    name: StorageClass(dtype)
+    for name, dtype in {
+        "Double": dtypes.float64, "Float": dtypes.float32, "Half": dtypes.float16,
+        "BFloat16": dtypes.bfloat16, "Long": dtypes.int64, "Int": dtypes.int32,
+        "Short": dtypes.int16, "Char": dtypes.int8, "Byte": dtypes.uint8, "Bool": dtypes.bool,
+        "ComplexFloat": dtypes.complex64, "ComplexDouble": dtypes.complex128,
+    }.items()
+}  # fmt: skip
 for _home in ("torch", "torch.cuda"):
     ALLOWED_GLOBALS.update(
         {f"{_home}.{name}Storage": storage_class for name, storage_class in STORAGES.items()}

@@ -23,8 +23,9 @@ import numpy as np
 from .. import dtypes
 from . import safe_classes
 from .allowed_globals import ALLOWED_GLOBALS, RefusedGlobal, SafeGlobal
-from .errors import CheckpointError, RefusedError, damaged_error
+from .decode import MapLocation
 from .restricted_unpickler import RestrictedUnpickler
+from .safe_classes import CheckpointError, RefusedError, damaged_error
 from .tensors import QUANTIZED, Storage, StorageClass
 
 MAGIC = 0x1950A86A20F9469CFC6C
@@ -74,13 +75,15 @@ class Reader:
         weights_only: build data only; otherwise also objects of any class that can be imported.
     """
 
-    def __init__(self, data: bytes, name: str, where: Any, weights_only: bool = True) -> None:
+    def __init__(
+        self, data: bytes, name: str, where: MapLocation, weights_only: bool = True
+    ) -> None:
         self.data, self.name, self.where = data, name, where
         self.weights_only = weights_only
         self.storages: dict[str, Storage] = {}
         self.swapped = False  # the file has the other byte order
 
-    def resolve_storage(self, reference: Any) -> Any:
+    def resolve_storage(self, reference: object) -> Any:
         """Return the storage that a pickle refers to: ("storage", kind, key, location, size)."""
         if type(reference) is not tuple or not reference:
             raise TypeError("a reference to something outside that is not a storage")
@@ -123,7 +126,7 @@ class Reader:
         """
         if self.weights_only:
             return run_as_data(program, find_global, self.resolve_storage, self.name)
-        from .torch_objects import TorchObjectUnpickler
+        from .unpickle import TorchObjectUnpickler
 
         return TorchObjectUnpickler(self.resolve_storage, self.name).run(program)
 
@@ -206,6 +209,7 @@ class LegacyReader(Reader):
         head = [self.run(program) for _ in range(3)]
         if head[:2] != [MAGIC, LEGACY_PROTOCOL] or type(head[2]) is not dict:
             raise damaged_error(self.name, "its beginning is not one of PyTorch's")
+        # The first run only learns the sizes: on the CPU, and what it builds is thrown away.
         start, where = program.tell(), self.where
         self.where = "cpu"
         self.collect_storages(program)
@@ -297,7 +301,7 @@ def refusal_error(name: str, refused: list[str]) -> RefusedError:
 MODULE = re.compile(r"(edu)?torch\.nn\.modules\.")
 
 
-def read(data: bytes, name: str, where: Any, weights_only: bool = True) -> Any:
+def read(data: bytes, name: str, where: MapLocation, weights_only: bool = True) -> Any:
     """Return the contents of a PyTorch file.
 
     Raises: CheckpointError: damaged, or holding what edutorch does not support.

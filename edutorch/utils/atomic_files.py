@@ -11,17 +11,20 @@ import shutil
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypeGuard
 
 from ..errors import missing_extra
 from .process import defer_interrupts
+
+File = str | os.PathLike[str] | IO[bytes]
+"""A path, a URL that fsspec knows, or an open file."""
 
 _counter = itertools.count()
 _writing: set[str] = set()
 """The temporary files that this process is currently writing."""
 
 
-def read_bytes(f: Any) -> bytes:
+def read_bytes(f: File) -> bytes:
     """Return all bytes of a path, of a URL that fsspec knows, or of an open file."""
     if hasattr(f, "read"):
         return f.read()
@@ -42,7 +45,7 @@ def name_file_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
-def write_atomically(f: Any, data: bytes) -> None:
+def write_atomically(f: File, data: bytes) -> None:
     """Write to a path so that a crash leaves either the old file or the new one.
 
     The bytes are written to a temporary file in the same folder, flushed to disk, and renamed in
@@ -141,7 +144,7 @@ def is_process_alive(process: int) -> bool:
 # Remote files -------------------------------------------------------------------------------
 
 
-def is_url(f: Any) -> bool:
+def is_url(f: object) -> TypeGuard[str]:
     """Return True for a URL: a scheme of at least two letters (one is a drive), then "://"."""
     return isinstance(f, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)", f) is not None
 
