@@ -21,7 +21,7 @@ from ..nn import Module, Parameter, Sequential, functional
 from ..nn.modules.registration import ModuleTree
 from .graph import PACKAGE, Graph
 from .graph_module import GraphModule
-from .node import IMPURE, map_aggregate
+from .node import IMPURE, Argument, map_aggregate
 from .proxy import Proxy, TracerBase
 
 __all__ = ["Tracer", "has_side_effect", "symbolic_trace", "wrap"]
@@ -73,7 +73,7 @@ class Tracer(TracerBase):
                 return name
         raise NameError("module is not installed as a submodule")
 
-    def _convert_argument(self, value: Any) -> Any:
+    def _convert_argument(self, value: object) -> Any:
         if isinstance(value, Proxy):
             return value.node
         if isinstance(value, Tensor):
@@ -100,7 +100,9 @@ class Tracer(TracerBase):
 
     # Tracing -----------------------------------------------------------------------------------
 
-    def trace(self, root: Any, concrete_args: dict[str, Any] | None = None) -> Graph:
+    def trace(
+        self, root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
+    ) -> Graph:
         """Return the graph of a module or function.
 
         Args:
@@ -149,7 +151,7 @@ class Tracer(TracerBase):
 class ProxyPatches:
     """Patches modules and composite functions while tracing, so that they accept proxies."""
 
-    def __init__(self, tracer: Tracer, function: Any) -> None:
+    def __init__(self, tracer: Tracer, function: Callable[..., Any]) -> None:
         self.tracer, self.function = tracer, function
         self.undo: list[Callable[[], None]] = []
 
@@ -166,7 +168,7 @@ class ProxyPatches:
         reading = ModuleTree.__getattr__
         proxies: dict[str, Proxy] = {}
 
-        def read(module: Any, name: str) -> Any:
+        def read(module: Module, name: str) -> Any:
             value = reading(module, name)
             if not isinstance(value, Parameter):
                 return value
@@ -205,19 +207,19 @@ class ProxyPatches:
         for restore in reversed(self.undo):
             restore()
 
-    def replace_slot(self, holder: type, name: str, value: Any) -> None:
+    def replace_slot(self, holder: type, name: str, value: object) -> None:
         before = holder.__dict__[name]
         setattr(holder, name, value)
         self.undo.append(lambda: setattr(holder, name, before))
 
-    def shadow_name(self, scope: Any, name: str, value: Any) -> None:
+    def shadow_name(self, scope: dict[str, Any], name: str, value: object) -> None:
         missing = name not in scope
         before = scope.get(name)
         scope[name] = value
         self.undo.append(lambda: scope.pop(name) if missing else scope.update({name: before}))
 
 
-def accept_proxies(function: Any) -> Callable[..., Any]:
+def accept_proxies(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that becomes a node when it is called with a proxy."""
 
     def call_or_record(*args: Any, **kwargs: Any) -> Any:
@@ -232,14 +234,16 @@ def accept_proxies(function: Any) -> Callable[..., Any]:
     return call_or_record
 
 
-def unwrap_proxies(value: Any) -> Any:
+def unwrap_proxies(value: Argument) -> Any:
     """Replace proxies by their nodes."""
     return map_aggregate(
         value, lambda element: element.node if isinstance(element, Proxy) else element
     )
 
 
-def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> GraphModule:
+def symbolic_trace(
+    root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None
+) -> GraphModule:
     """Return a module that does what `root` does, with its graph to be read and changed.
 
     Args:
@@ -262,7 +266,7 @@ def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> Gr
     return GraphModule(tracer.root, graph, name)
 
 
-def wrap(fn_or_name: Any) -> Any:
+def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
     """Make a function of the calling module a single node, instead of tracing into it.
 
     Call it at module level, with a function's name or as its decorator.

@@ -39,7 +39,7 @@ from .captured_graph import (
 )
 from .captured_state import CapturedState
 from .graph import array_meta
-from .node import Node
+from .node import Argument, Node
 from .traced_array import TracedArray, TracedNumber, flatten_arrays
 
 __all__ = ["CaptureSession", "capture"]
@@ -67,7 +67,9 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Captured:
 class CaptureSession:
     """One capture in progress."""
 
-    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
         others = [leaf for leaf in tree_flatten((args, kwargs))[0] if not isinstance(leaf, Tensor)]
         self.reach = CapturedState(function, others)
@@ -373,7 +375,7 @@ class CaptureSession:
             elif output.shares >= 0:
                 output.shares = new_index[output.shares]
 
-    def find_source(self, tensor: Any, node: Node) -> Input:
+    def find_source(self, tensor: Tensor | None, node: Node) -> Input:
         """Return how to find a tensor that is not an argument in each call."""
         for owner, before, _ in self.patches.grads.values():
             if before is tensor and before is not None:
@@ -405,7 +407,7 @@ class CaptureSession:
         captured.reasons.append((text, "?"))
 
 
-def is_chosen_by_tensor(node: Any) -> bool:
+def is_chosen_by_tensor(node: Argument) -> bool:
     """Whether a view, or its base, is an element like x[i] with a tensor as index."""
     while isinstance(node, Node) and node.op == "call_function" and node.args:
         if any(isinstance(part, Node) for part in flatten_arrays(node.kwargs)):
@@ -414,6 +416,6 @@ def is_chosen_by_tensor(node: Any) -> bool:
     return False
 
 
-def capture_run(function: Any, args: Any, kwargs: Any) -> Any:
+def capture_run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the function. (`find_provenance` stops at this frame.)"""
     return function(*args, **kwargs)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from ..core.tensor import Tensor
 from ..optim.optimizer import Optimizer
 from . import primitives
 from .graph import Graph, array_meta
-from .node import Node
+from .node import Argument, Node
 from .traced_array import (
     TracedArray,
     TracedMemory,
@@ -65,7 +67,9 @@ class Tracer:
 
     # Nodes --------------------------------------------------------------------------------
 
-    def record(self, target: Any, args: Any, kwargs: Any, **meta: Any) -> Node:
+    def record(
+        self, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], **meta: Any
+    ) -> Node:
         """Add a call to the graph."""
         node = self.graph.call_function(target, self.as_nodes(args), self.as_nodes(kwargs))
         line, module, phase = find_provenance(self)
@@ -74,7 +78,7 @@ class Tracer:
         )  # fmt: skip
         return node
 
-    def as_nodes(self, value: Any) -> Any:
+    def as_nodes(self, value: Argument) -> Any:
         """Replace traced arrays by their nodes, at any depth."""
         if isinstance(value, Tensor):
             value = value._array
@@ -110,7 +114,7 @@ class Tracer:
         self.last_input = node
         return node
 
-    def placeholder(self, name: str, array: Any) -> TracedArray:
+    def placeholder(self, name: str, array: np.ndarray) -> TracedArray:
         """Add an array from outside: an argument, a parameter, …"""
         held = as_plain_array(array)
         memory = self.memories.get(id(base_array(held)))
@@ -128,7 +132,7 @@ class Tracer:
         self.keep_alive.append(base_array(held))
         return traced
 
-    def number(self, name: str, value: Any) -> TracedNumber:
+    def number(self, name: str, value: int | float) -> TracedNumber:
         """Add a Python number from outside, such as a learning rate."""
         node = self.add_input(name, number=True)
         self.inputs.append((node, None))
@@ -136,7 +140,9 @@ class Tracer:
 
     # Memory --------------------------------------------------------------------------------
 
-    def array(self, held: Any, node: Node | None, sources: Any = ()) -> TracedArray:
+    def array(
+        self, held: np.ndarray, node: Node | None, sources: Sequence[TracedArray] = ()
+    ) -> TracedArray:
         """Return a result as a traced array; a view of a source shares its memory."""
         for source in sources:
             if held is source.held:
@@ -198,7 +204,7 @@ class Tracer:
             if array._node is None:
                 array._node = self.constant(array)
 
-    def read_view(self, memory: TracedMemory, held: Any) -> Node:
+    def read_view(self, memory: TracedMemory, held: np.ndarray) -> Node:
         """Return a node for the view `held` of memory that was written."""
         root = memory.root
         order, offset, _ = memory_layout(root.held, held)
@@ -250,5 +256,5 @@ def find_provenance(tracer: Tracer) -> tuple[str, str, str]:
     return line or "?", module or "", phase or "forward"
 
 
-def is_step(frame: Any) -> bool:
+def is_step(frame: FrameType) -> bool:
     return isinstance(frame.f_locals.get("self"), Optimizer)

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..backends.aliased_array import Exported, Shared
 from ..backends.batching import BatchedArray
+from ..backends.numpy import Array
 from ..core.tensor import Tensor
 from ..ops import tensor
 from ..ops.random import Generator
@@ -73,10 +74,10 @@ class CapturePatches:
         self.replace_slot(Tensor, "_grad", property(self.read_grad, self.store_grad))
         watcher = self
 
-        def source(generator: Any) -> Any:
+        def source(generator: Generator) -> Any:
             return watcher.random_source(generator)
 
-        def replace(generator: Any, value: Any) -> None:
+        def replace(generator: Generator, value: object) -> None:
             generator.__dict__["random"] = value
             if watcher.tracer.is_running():
                 watcher.tracer.poison("a generator is given a seed or a state")
@@ -114,13 +115,13 @@ class CapturePatches:
         _RUNNING.remove(self.tracer)
         CAPTURE_LOCK.release()
 
-    def replace_slot(self, holder: type, name: str, value: Any) -> None:
+    def replace_slot(self, holder: type, name: str, value: object) -> None:
         """Replace a slot of a class until the capture ends."""
         before = holder.__dict__[name]
         setattr(holder, name, value)
         self._undo.append(lambda: setattr(holder, name, before))
 
-    def shadow_name(self, scope: dict[str, Any], name: str, value: Any) -> None:
+    def shadow_name(self, scope: dict[str, Any], name: str, value: object) -> None:
         """Set a global name until the capture ends."""
         missing = object()
         before = scope.get(name, missing)
@@ -168,7 +169,7 @@ class CapturePatches:
         self.tensors.append(ref(tensor))
         return traced
 
-    def store_array(self, tensor: Tensor, array: Any) -> None:
+    def store_array(self, tensor: Tensor, array: Array) -> None:
         """Set `_array`: of a new tensor, or, which a graph cannot represent, of an existing one."""
         if self.tracer.is_running():
             try:
@@ -192,7 +193,7 @@ class CapturePatches:
             self.grads.setdefault(id(tensor), (tensor, value, True))
         return value
 
-    def store_grad(self, tensor: Tensor, value: Any) -> None:
+    def store_grad(self, tensor: Tensor, value: Tensor | None) -> None:
         """Set `_grad`, and record its original value."""
         if self.tracer.is_running() and id(tensor) not in self.fresh:
             try:
@@ -201,7 +202,7 @@ class CapturePatches:
                 self.fresh.add(id(tensor))
         GRAD.__set__(tensor, value)
 
-    def tensor(self, data: Any, *args: Any, **named: Any) -> Tensor:
+    def tensor(self, data: object, *args: Any, **named: Any) -> Tensor:
         """Make a tensor in an optimizer; a traced number is replaced by its current value."""
         if isinstance(data, TracedNumber):
             self.tracer.poison("an optimizer keeps a number in a tensor")
@@ -210,7 +211,7 @@ class CapturePatches:
 
     # Random numbers ---------------------------------------------------------------------------
 
-    def random_source(self, generator: Any) -> Any:
+    def random_source(self, generator: Generator) -> Any:
         """Return the source of a generator: a traced one in the capturing thread."""
         tracer = self.tracer
         if tracer.forward_depth and threading.get_ident() == tracer.thread:
@@ -225,7 +226,7 @@ class CapturePatches:
 class TracedRandom:
     """Draws real random numbers, and records each draw as a node that is not deterministic."""
 
-    def __init__(self, tracer: Tracer, generator: Any) -> None:
+    def __init__(self, tracer: Tracer, generator: Generator) -> None:
         self._tracer, self._generator = tracer, generator
 
     def __getattr__(self, name: str) -> Any:
@@ -249,7 +250,7 @@ class _IsFloat(type):
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, float)
 
-    def __call__(cls, value: Any = 0.0) -> Any:
+    def __call__(cls, value: object = 0.0) -> Any:
         if isinstance(value, Tensor):  # a learning rate that is a tensor
             array: Any = value._array
             if isinstance(array, TracedArray) and array.backend.tracer.is_running():
@@ -270,7 +271,7 @@ class TracedMath:
     def __getattr__(self, name: str) -> Any:
         return getattr(math, name)
 
-    def sqrt(self, value: Any) -> Any:
+    def sqrt(self, value: TracedNumber | float) -> Any:
         """Return the square root."""
         if isinstance(value, TracedNumber):
             return value.backend.number(math.sqrt, (value,))

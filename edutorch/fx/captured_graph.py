@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,12 @@ import numpy as np
 
 from ..core.autograd.engine import Engine, conjugate
 from ..core.autograd.graph import LEAF, record
+from ..core.autograd.graph import Node as AutogradNode
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor, fill, share_version
 from ..dtypes import dtype
 from ..nn import Module
+from ..optim.optimizer import Optimizer
 from ..utils._pytree import tree_flatten
 from . import primitives
 from .captured_state import CapturedState
@@ -114,16 +117,16 @@ class Captured:
 # Helpers of the capture ---------------------------------------------------------------------------
 
 
-def flat_tensors(value: Any) -> list[Tensor]:
+def flat_tensors(value: object) -> list[Tensor]:
     return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, Tensor)]
 
 
-def is_plain_value(value: Any) -> bool:
+def is_plain_value(value: object) -> bool:
     """Return True for an immutable Python value, which every call may return."""
     return value is None or isinstance(value, bool | int | float | complex | str | bytes | dtype)
 
 
-def has_user_hooks(optimizer: Any) -> bool:
+def has_user_hooks(optimizer: Optimizer) -> bool:
     """Return True if users have registered step hooks on an optimizer."""
     hooks = (hook for when in ("step_pre", "step_post") for hook in optimizer.hooks_for(when))
     ours = ("edutorch.",)  # schedulers count the steps
@@ -136,7 +139,9 @@ def python_random_state() -> Any:
     return random.getstate(), state[0], state[1].tobytes(), state[2:]
 
 
-def argument_names(function: Any, args: Any, kwargs: Any) -> list[str]:
+def argument_names(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[str]:
     """Return a name for each leaf of the arguments: that of its parameter."""
     target = function.forward if isinstance(function, Module) else function
     try:
@@ -221,7 +226,7 @@ def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> Ba
     ])  # fmt: skip
 
 
-def reachable_nodes(root: Any, start: int, targets: dict[Any, Node]) -> list[Any]:
+def reachable_nodes(root: AutogradNode, start: int, targets: dict[Any, Node]) -> list[Any]:
     """Return the autograd nodes reachable from a root, newer than `start`, up to the targets."""
     seen: set[Any] = set()
     stack = [root]

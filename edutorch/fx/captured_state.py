@@ -32,6 +32,11 @@ MAX_VALUES = 50_000
 MUTABLE_SETTINGS = {"lr", "initial_lr"}
 """Settings of optimizers that may change from call to call."""
 
+Holder = dict[Any, Any] | list[Any] | tuple[Any, ...]
+"""What holds a value at a key or an index."""
+
+RandomSource = np.random.Generator | np.random.RandomState | random.Random
+
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing"})()
 
 
@@ -62,7 +67,7 @@ class CapturedState:
             waiting += reversed(list(self.visit(value, path)))
             self.is_too_large = len(self._seen) > MAX_VALUES
 
-    def visit(self, value: Any, path: str) -> Iterator[tuple[Any, str]]:
+    def visit(self, value: object, path: str) -> Iterator[tuple[Any, str]]:
         """Record what must not change about a value; yield what it refers to."""
         if type(value) in SIMPLE_TYPES or id(value) in self._seen:
             return
@@ -102,7 +107,9 @@ class CapturedState:
         elif is_user_class(type(value)) and hasattr(value, "__dict__"):
             yield from self.visit_object(value, path)
 
-    def visit_item(self, holder: Any, key: Any, value: Any, path: str) -> Iterator[tuple[Any, str]]:
+    def visit_item(
+        self, holder: Holder, key: object, value: object, path: str
+    ) -> Iterator[tuple[Any, str]]:
         """Record that `holder[key]` must stay this value, and yield it."""
         if not isinstance(holder, tuple):
             self.watched_items.append((holder, key, value, path))
@@ -205,7 +212,7 @@ class CapturedState:
                 yield from self.visit_item(state, key, value, f"{path}.state[{number}][{key!r}]")
         yield from self.visit_class(type(optimizer))
 
-    def visit_object(self, value: Any, path: str) -> Iterator[tuple[Any, str]]:
+    def visit_object(self, value: object, path: str) -> Iterator[tuple[Any, str]]:
         """Visit the attributes of an object, and the functions of its class."""
         below = f"{path}." if path else ""
         self.sizes.append((vars(value), len(vars(value)), path))
@@ -243,7 +250,7 @@ class CapturedState:
         return None
 
 
-def is_unchanged(now: Any, before: Any) -> bool:
+def is_unchanged(now: object, before: object) -> bool:
     """Return True if a simple value has not changed."""
     cls = type(before)
     if type(now) is not cls:
@@ -257,11 +264,11 @@ def is_unchanged(now: Any, before: Any) -> bool:
     return False
 
 
-def is_same_or_unchanged(now: Any, before: Any) -> bool:
+def is_same_or_unchanged(now: object, before: object) -> bool:
     return now is before or is_unchanged(now, before)
 
 
-def describe_value(value: Any) -> str:
+def describe_value(value: object) -> str:
     """Return a value as short text."""
     if type(value) in SIMPLE_TYPES or isinstance(value, tuple | list):
         text = repr(value)
@@ -271,7 +278,7 @@ def describe_value(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-def state_getter(generator: Any) -> Callable[[], Any]:
+def state_getter(generator: RandomSource) -> Callable[[], Any]:
     """Return a function that returns the state of a generator of Python or NumPy."""
     if isinstance(generator, random.Random):
         return generator.getstate

@@ -1,4 +1,4 @@
-"""A computation as a list of nodes, which can be read, transformed, drawn, run or written as code."""
+"""A computation as a list of nodes, to be read, transformed, drawn, run, or written as code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ import builtins
 import keyword
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..nn import functional
-from .node import INFIX, PREFIX, Node, map_aggregate, map_arg, short_name, target_name
+from ..backends.numpy import Array
+from ..nn import Module, functional
+from .node import (
+    INFIX,
+    PREFIX,
+    Argument,
+    Node,
+    Target,
+    map_aggregate,
+    map_arg,
+    short_name,
+    target_name,
+)
 
 __all__ = ["Graph", "PythonCode"]
 
@@ -39,7 +50,7 @@ class Graph:
         return %mul
     """
 
-    def __init__(self, owning_module: Any = None, tracer_cls: Any = None) -> None:
+    def __init__(self, owning_module: Module | None = None, tracer_cls: type | None = None) -> None:
         self.owning_module, self._tracer_cls = owning_module, tracer_cls
         self.constants: dict[str, np.ndarray] = {}
         self.writes: dict[int, int] = {}
@@ -55,7 +66,7 @@ class Graph:
         """All nodes in order: a list that may be modified during iteration."""
         return Nodes(self)
 
-    def find_nodes(self, *, op: str, target: Any = None, sort: bool = True) -> list[Node]:
+    def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """Return the nodes with this op (and this target)."""
         return [
             node for node in self.nodes
@@ -75,8 +86,8 @@ class Graph:
     # Adding ------------------------------------------------------------------------------
 
     def create_node(
-        self, op: str, target: Any, args: tuple[Any, ...] | None = None,
-        kwargs: dict[str, Any] | None = None, name: str | None = None, type_expr: Any = None,
+        self, op: str, target: Target, args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None, name: str | None = None, type_expr: object = None,
     ) -> Node:  # fmt: skip
         """Add a node at the current insertion point (see `inserting_before`).
 
@@ -110,32 +121,32 @@ class Graph:
         self._names.add(candidate)
         return candidate
 
-    def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
+    def placeholder(self, name: str, type_expr: object = None, default_value: object = ...) -> Node:
         """Add a parameter of the function."""
         args = () if default_value is ... else (default_value,)
         return self.create_node("placeholder", name, args, name=name, type_expr=type_expr)
 
-    def get_attr(self, qualified_name: str, type_expr: Any = None) -> Node:
+    def get_attr(self, qualified_name: str, type_expr: object = None) -> Node:
         """Add a parameter, buffer or constant, by its path."""
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
     def call_function(
         self, the_function: Callable[..., Any], args: tuple[Any, ...] | None = None,
-        kwargs: dict[str, Any] | None = None, type_expr: Any = None, name: str | None = None,
+        kwargs: dict[str, Any] | None = None, type_expr: object = None, name: str | None = None,
     ) -> Node:  # fmt: skip
         """Add a call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
 
     def call_method(
         self, method_name: str, args: tuple[Any, ...] | None = None,
-        kwargs: dict[str, Any] | None = None, type_expr: Any = None,
+        kwargs: dict[str, Any] | None = None, type_expr: object = None,
     ) -> Node:  # fmt: skip
         """Add a call of a method of the first argument."""
         return self.create_node("call_method", method_name, args, kwargs, type_expr=type_expr)
 
     def call_module(
         self, module_name: str, args: tuple[Any, ...] | None = None,
-        kwargs: dict[str, Any] | None = None, type_expr: Any = None,
+        kwargs: dict[str, Any] | None = None, type_expr: object = None,
     ) -> Node:  # fmt: skip
         """Add a call of a module, by its path."""
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
@@ -148,7 +159,7 @@ class Graph:
         node.meta.update(array_meta(array))
         return node
 
-    def output(self, result: Any, type_expr: Any = None) -> Node:
+    def output(self, result: Argument, type_expr: object = None) -> Node:
         """Add the output node, which is the last one."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
@@ -340,18 +351,20 @@ class Nodes:
 class Name(str):
     """The name of a node in a pickle, which cannot contain the node itself."""
 
-    def __new__(cls, node: Any) -> Name:
+    def __new__(cls, node: Node | str) -> Name:
         return str.__new__(cls, getattr(node, "name", node))
 
 
-def from_rows(rows: Any, constants: dict[str, np.ndarray], writes: dict[int, int]) -> Graph:
+def from_rows(
+    rows: Sequence[tuple[Any, ...]], constants: dict[str, np.ndarray], writes: dict[int, int]
+) -> Graph:
     """Rebuild a graph from its pickled nodes.
 
     Saved pickles refer to this function and to `Name` by their names, which must not change.
     """
     graph, nodes = Graph(), {}
 
-    def restore_node(value: Any) -> Any:
+    def restore_node(value: object) -> Any:
         return nodes[str(value)] if isinstance(value, Name) else value
 
     for op, name, target, args, kwargs in rows:
@@ -372,7 +385,7 @@ def is_reserved(name: str) -> bool:
     return keyword.iskeyword(name) or name in vars(builtins) or name in ("self", "torch")
 
 
-def array_meta(array: Any) -> dict[str, Any]:
+def array_meta(array: Array) -> dict[str, Any]:
     """Return the metadata of an array for a node: shape, dtype, strides and device."""
     return {
         "shape": tuple(array.shape), "dtype": array.dtype, "strides": tuple(array.strides),
@@ -387,7 +400,7 @@ def format_value(node: Node) -> str:
     return "number" if node.meta.get("number") else ""
 
 
-def shorten(value: Any, longest: int = 60) -> str:
+def shorten(value: object, longest: int = 60) -> str:
     """Return the text of arguments, truncated for a table."""
     text = repr(value)
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
@@ -411,7 +424,7 @@ class CodeWriter:
         self.root = root_module
         self.globals: dict[str, Any] = {}
 
-    def add_global(self, name: str, value: Any) -> str:
+    def add_global(self, name: str, value: object) -> str:
         """Return a global name for a value: `name`, with a suffix if that is taken."""
         name = re.sub(r"\W", "_", name) or "value"
         candidate, count = name, 0
@@ -421,7 +434,7 @@ class CodeWriter:
         self.globals[candidate] = value
         return candidate
 
-    def format_function(self, target: Any) -> str:
+    def format_function(self, target: Callable[..., Any]) -> str:
         """Return the path of a function: torch.relu, torch.nn.functional.gelu, …"""
         name = getattr(target, "__name__", type(target).__name__)
         if getattr(builtins, name, None) is target:
@@ -434,7 +447,7 @@ class CodeWriter:
         module = getattr(target, "__module__", "") or ""
         return self.add_global(f"{module.rpartition('.')[2]}_{name}".strip("_"), target)
 
-    def format_value(self, value: Any) -> str:
+    def format_value(self, value: Argument) -> str:
         """Return an argument as an expression."""
         if isinstance(value, Node):
             return value.name

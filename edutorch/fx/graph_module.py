@@ -140,7 +140,7 @@ def referenced_paths(graph: Graph) -> list[str]:
     return list(dict.fromkeys(path for path in paths if path not in graph.constants))
 
 
-def get_at_path(root: Any, path: str) -> Any:
+def get_at_path(root: object, path: str) -> Any:
     """Return the attribute at a path below a module.
 
     Raises: AttributeError: there is none.
@@ -150,7 +150,7 @@ def get_at_path(root: Any, path: str) -> Any:
     return root
 
 
-def set_at_path(root: Module, path: str, value: Any) -> None:
+def set_at_path(root: Module, path: str, value: object) -> None:
     """Set the attribute at a path below a module, creating intermediate modules."""
     *path_parts, name = path.split(".")
     for part in path_parts:

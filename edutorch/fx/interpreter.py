@@ -8,10 +8,11 @@ from typing import Any
 import numpy
 
 from ..backends.numpy import Namespace
+from ..nn import Module
 from ._symbolic_trace import Tracer, unwrap_proxies
 from .graph import Graph, last_uses
 from .graph_module import GraphModule, get_at_path
-from .node import Node, map_arg
+from .node import Argument, Node, Target, map_arg
 
 __all__ = ["Interpreter", "Transformer", "run_node", "run_on_arrays"]
 
@@ -32,7 +33,7 @@ class Interpreter:
     """
 
     def __init__(
-        self, module: Any, garbage_collect_values: bool = True, graph: Graph | None = None
+        self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None
     ) -> None:
         self.module, self.garbage_collect_values = module, garbage_collect_values
         self.submodules = dict(module.named_modules())
@@ -66,7 +67,7 @@ class Interpreter:
         """Return the arguments of a node, with nodes replaced by their values."""
         return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
 
-    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
+    def map_nodes_to_values(self, args: Argument, n: Node) -> Any:
         """Replace nodes by their values, at any depth."""
         return map_arg(args, self.env.__getitem__)
 
@@ -76,7 +77,7 @@ class Interpreter:
 
     # One method per op of a node --------------------------------------------------------------
 
-    def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Take the next argument, or the default.
 
         Raises: RuntimeError: there are too few arguments.
@@ -92,23 +93,23 @@ class Interpreter:
                 f"Expected positional argument for parameter {target}, but one was not passed in!"
             ) from None
 
-    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Look up a parameter, buffer or constant."""
         return self.fetch_attr(target)
 
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function."""
         return target(*args, **kwargs)
 
-    def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_method(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method of the first argument."""
         return getattr(args[0], target)(*args[1:], **kwargs)
 
-    def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module."""
         return self.fetch_attr(target)(*args, **kwargs)
 
-    def output(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def output(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the result of the graph."""
         return args[0]
 
@@ -126,30 +127,30 @@ class Transformer(Interpreter):
         return tanh
     """
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Module) -> None:
         super().__init__(module)
         self.new_graph = Graph()
         self.tracer = Tracer()
         self.tracer.graph, self.tracer.root = self.new_graph, module
 
-    def placeholder(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def placeholder(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the argument a proxy."""
         default = args[0] if args else ...
         return self.tracer.proxy(self.new_graph.placeholder(target, default_value=default))
 
-    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def get_attr(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the parameter a proxy."""
         return self.tracer.proxy(self.new_graph.get_attr(target))
 
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_function(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Add the call to the new graph."""
         return self.tracer.create_proxy("call_function", target, args, kwargs)
 
-    def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_method(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Add the call to the new graph."""
         return self.tracer.create_proxy("call_method", target, args, kwargs)
 
-    def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_module(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Add the call to the new graph."""
         return self.tracer.create_proxy("call_module", target, args, kwargs)
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
     from .graph import Graph
 
 __all__ = ["Node", "map_aggregate", "map_arg"]
+
+Argument = Annotated[Any, "Argument"]
+"""An argument of a node: another node, a plain value, or a tuple, list, dict or slice of these."""
+
+Target = str | Callable[..., Any]
+"""What a node calls or refers to: see `Node`."""
 
 OPCODES = ("placeholder", "get_attr", "call_function", "call_module", "call_method", "output")
 
@@ -37,8 +43,8 @@ class Node:
     """
 
     def __init__(
-        self, graph: Graph, name: str, op: str, target: str | Callable[..., Any],
-        args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, return_type: Any = None,
+        self, graph: Graph, name: str, op: str, target: Target, args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None, return_type: object = None,
     ) -> None:  # fmt: skip
         if op not in OPCODES:
             raise ValueError(f"Node: op must be one of {', '.join(OPCODES)}, got {op!r}")
@@ -118,17 +124,17 @@ class Node:
         """The nodes among the arguments, without duplicates."""
         return list(self._inputs)
 
-    def update_arg(self, idx: int, arg: Any) -> None:
+    def update_arg(self, idx: int, arg: Argument) -> None:
         """Replace one positional argument."""
         args = list(self._args)
         args[idx] = arg
         self.args = tuple(args)
 
-    def update_kwarg(self, key: str, arg: Any) -> None:
+    def update_kwarg(self, key: str, arg: Argument) -> None:
         """Replace one keyword argument."""
         self.kwargs = {**self._kwargs, key: arg}
 
-    def insert_arg(self, idx: int, arg: Any) -> None:
+    def insert_arg(self, idx: int, arg: Argument) -> None:
         """Insert a positional argument before index `idx`."""
         self.args = (*self._args[:idx], arg, *self._args[idx:])
 
@@ -198,7 +204,7 @@ IMPURE: set[Any] = set()
 """Functions with side effects (see `fx.has_side_effect`)."""
 
 
-def target_name(target: Any) -> str:
+def target_name(target: Target) -> str:
     """Return the qualified name of a target, such as torch.relu or operator.add."""
     if isinstance(target, str):
         return target
@@ -211,13 +217,13 @@ def target_name(target: Any) -> str:
     return name if module in ("builtins", "") else f"{module}.{name}"
 
 
-def short_name(target: Any, default: str) -> str:
+def short_name(target: Target, default: str) -> str:
     """Return the name of a target without its module; of an op, the function that users know."""
     op = getattr(target, "op", None)
     return getattr(op, "public_name", None) or getattr(target, "__name__", default)
 
 
-def arg_text(value: Any) -> str:
+def arg_text(value: Argument) -> str:
     """Return an argument as text, with % before each node."""
     if isinstance(value, Node):
         return f"%{value.name}"
@@ -232,7 +238,7 @@ def arg_text(value: Any) -> str:
     return repr(value)
 
 
-def nodes_in(value: Any) -> Iterator[Node]:
+def nodes_in(value: Argument) -> Iterator[Node]:
     """Yield every node inside an argument."""
     if isinstance(value, Node):
         yield value
@@ -247,7 +253,7 @@ def nodes_in(value: Any) -> Iterator[Node]:
             yield from nodes_in(item)
 
 
-def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
+def map_aggregate(a: Argument, fn: Callable[[Any], Any]) -> Any:
     """Apply `fn` to every leaf of nested tuples, lists, dicts and slices.
 
     >>> fx.map_aggregate((1, [2, {"a": 3}]), lambda value: value * 10)
@@ -266,7 +272,7 @@ def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     return fn(a)
 
 
-def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
+def map_arg(a: Argument, fn: Callable[[Node], Any]) -> Any:
     """Apply `fn` to every node in nested tuples, lists, dicts and slices.
 
     >>> x = fx.Graph().placeholder("x")

@@ -18,7 +18,7 @@ import numpy as np
 from ..core.registry import REGISTRY
 from .graph import Graph
 from .interpreter import run_node
-from .node import Node, map_arg
+from .node import Argument, Node, map_arg
 
 __all__ = ["drop_unused", "fold_constants", "merge_equal", "standard", "tidy"]
 
@@ -120,7 +120,7 @@ def constant_key(graph: Graph, node: Node) -> Any:
     return array.dtype.str, array.shape, array.strides, array.tobytes()
 
 
-def hashable_key(value: Any) -> Any:
+def hashable_key(value: Argument) -> Any:
     """Return a hashable key for arguments.
 
     1, 1.0 and True are equal in Python but have different keys, and so have 0.0 and -0.0.
@@ -168,7 +168,7 @@ def has_other_meta(first: Node, second: Node) -> bool:
     return any(first.meta.get(key) != second.meta.get(key) for key in ("shape", "dtype"))
 
 
-def is_op(node: Any, name: str) -> bool:
+def is_op(node: Argument, name: str) -> bool:
     """Return True if a node calls the op of this name."""
     return isinstance(node, Node) and node.target is REGISTRY[name].function
 
@@ -212,12 +212,12 @@ def merge_reshapes(node: Node) -> None:
         node.update_arg(0, first.args[0])
 
 
-def is_number(value: Any, wanted: int) -> bool:
+def is_number(value: object, wanted: int) -> bool:
     """Return True if an argument is this Python number."""
     return type(value) in (int, float) and operator.eq(value, wanted)
 
 
-def is_negative_zero(value: Any) -> bool:
+def is_negative_zero(value: object) -> bool:
     return isinstance(value, float) and str(value) == "-0.0"
 
 

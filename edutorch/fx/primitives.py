@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends.numpy import Array, add_at
 from ..core.registry import REGISTRY
+from ..ops.random import Generator
 
 __all__ = [
     "scatter_add", "as_array", "apply_to_copy", "cast", "copy", "draw", "gradients_of", "item",
@@ -19,19 +20,19 @@ __all__ = [
 ]  # fmt: skip
 
 
-def take(input: Array, index: Any) -> Array:
+def take(input: Array, index: object) -> Array:
     """Return `input[index]`, always as an array."""
     return np.asarray(input[index])
 
 
-def set_item(input: Array, index: Any, values: Any) -> Array:
+def set_item(input: Array, index: object, values: object) -> Array:
     """Return a copy of `input` with `values` written at `index`."""
     y = np.array(input, order="K")
     y[index] = values
     return y
 
 
-def fill_like(input: Array, values: Any) -> Array:
+def fill_like(input: Array, values: object) -> Array:
     """Return `values` broadcast to the shape, and converted to the dtype, of `input`."""
     y = np.empty_like(input, subok=False)
     y[...] = values
@@ -45,7 +46,7 @@ def apply_to_copy(function: Callable[..., Any], input: Array, *args: Any, **kwar
     return y
 
 
-def scatter_add(input: Array, index: Any, values: Array) -> Array:
+def scatter_add(input: Array, index: object, values: Array) -> Array:
     """Return a copy of `input` with `values` added at `index`; repeated indices accumulate."""
     y = np.array(input, order="K")
     add_at(y, index, values)
@@ -57,7 +58,7 @@ def copy(input: Array) -> Array:
     return np.array(input, order="K", subok=False)
 
 
-def cast(input: Array, dtype: Any) -> Array:
+def cast(input: Array, dtype: np.dtype) -> Array:
     """Return a copy with another dtype."""
     return input.astype(dtype)
 
@@ -67,7 +68,7 @@ def item(input: Array) -> Any:
     return input.item()
 
 
-def as_array(number: Any, dtype: Any) -> Array:
+def as_array(number: int | float, dtype: np.dtype) -> Array:
     """Return a number as a 0-d array."""
     return np.asarray(number, dtype)
 
@@ -77,7 +78,7 @@ def call_method(name: str, input: Array, *args: Any, **kwargs: Any) -> Any:
     return getattr(input, name)(*args, **kwargs)
 
 
-def draw(generator: Any, how: str, *args: Any) -> Array:
+def draw(generator: Generator, how: str, *args: Any) -> Array:
     """Return new random numbers: `how` is a method of the generator's source."""
     return getattr(generator.random, how)(*args)
 
@@ -118,7 +119,7 @@ def in_order(input: Array, order: Sequence[int]) -> Array:
 
 def region(
     input: Array, order: Sequence[int], offset: int, shape: Sequence[int], strides: Sequence[int],
-    dtype: Any,
+    dtype: np.dtype,
 ) -> Array:  # fmt: skip
     """Return a strided view of the memory of `input`; offset and strides are in bytes."""
     return np.ndarray(shape, dtype, in_order(input, order), offset, strides)

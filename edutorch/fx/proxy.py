@@ -6,13 +6,13 @@ import builtins
 import dis
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 from ..errors import EdutorchError
 from .graph import Graph
-from .node import INFIX, PREFIX, Node, map_aggregate
+from .node import INFIX, PREFIX, Argument, Node, Target, map_aggregate
 
 __all__ = ["Proxy", "TraceError"]
 
@@ -32,8 +32,8 @@ class TracerBase:
         self.graph = graph
 
     def create_node(
-        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
-        name: str | None = None, type_expr: Any = None,
+        self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
+        name: str | None = None, type_expr: object = None,
     ) -> Node:  # fmt: skip
         """Add a node to the graph."""
         return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
@@ -43,15 +43,16 @@ class TracerBase:
         return Proxy(node, self)
 
     def create_proxy(
-        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
-        name: str | None = None, type_expr: Any = None, proxy_factory_fn: Any = None,
+        self, kind: str, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any],
+        name: str | None = None, type_expr: object = None,
+        proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:  # fmt: skip
         """Add a node, and return its proxy."""
         args, kwargs = self.create_arg(args), self.create_arg(kwargs)
         node = self.create_node(kind, target, args, kwargs, name, type_expr)
         return proxy_factory_fn(node) if proxy_factory_fn else self.proxy(node)
 
-    def create_arg(self, a: Any) -> Any:
+    def create_arg(self, a: Argument) -> Any:
         """Return an argument in the form that nodes accept.
 
         Raises: NotImplementedError: a type of value that a graph cannot hold.
@@ -124,7 +125,11 @@ class Proxy:
 
     @classmethod
     def __torch_function__(
-        cls, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+        cls,
+        function: Callable[..., Any],
+        types: object,
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Record the call of an op as a node."""
         proxies: list[Proxy] = []
@@ -156,14 +161,14 @@ class Attribute(Proxy):
 
 
 def _add_operators() -> None:
-    def infix(function: Any, turned: bool) -> Any:
-        def method(self: Proxy, other: Any) -> Proxy:
+    def infix(function: Callable[..., Any], turned: bool) -> Any:
+        def method(self: Proxy, other: object) -> Proxy:
             args = (other, self) if turned else (self, other)
             return self.tracer.create_proxy("call_function", function, args, {})
 
         return method
 
-    def prefix(function: Any) -> Any:
+    def prefix(function: Callable[..., Any]) -> Any:
         return lambda self: self.tracer.create_proxy("call_function", function, (self,), {})
 
     for function in INFIX:

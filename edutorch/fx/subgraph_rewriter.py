@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ._symbolic_trace import symbolic_trace
 from .graph import Graph
 from .graph_module import GraphModule
-from .node import Node
+from .node import Argument, Node
 
 __all__ = ["Match", "replace_pattern"]
 
@@ -58,11 +58,11 @@ def replace_pattern(
     return matches
 
 
-def as_graph(pattern: Any) -> Graph:
+def as_graph(pattern: Callable[..., Any] | GraphModule) -> Graph:
     return pattern.graph if isinstance(pattern, GraphModule) else symbolic_trace(pattern).graph
 
 
-def is_match(pattern_value: Any, value: Any, node_map: dict[Node, Node]) -> bool:
+def is_match(pattern_value: Argument, value: Argument, node_map: dict[Node, Node]) -> bool:
     """Return True if an argument matches one of the pattern; add its nodes to `node_map`."""
     if isinstance(pattern_value, Node):
         if pattern_value in node_map:

@@ -49,7 +49,7 @@ class TracedArray(DispatchedArray):
     __slots__ = ("__weakref__", "_node", "backend", "held", "memory", "seen_version")
     __array_priority__ = 500
 
-    def __init__(self, backend: TracedBackend, real: Any, node: Node | None) -> None:
+    def __init__(self, backend: TracedBackend, real: np.ndarray, node: Node | None) -> None:
         self.backend, self.held, self._node = backend, real, node
         self.memory, self.seen_version = TracedMemory(self), 0
 
@@ -122,7 +122,7 @@ class TracedArray(DispatchedArray):
         real = self.held.swapaxes(axis1, axis2)
         return self.backend.record_op("transpose", (self,), {"dim0": axis1, "dim1": axis2}, real)
 
-    def astype(self, dtype: Any, copy: bool = True, **settings: Any) -> TracedArray:
+    def astype(self, dtype: np.dtype | type, copy: bool = True, **settings: Any) -> TracedArray:
         """Convert to another dtype."""
         if not copy and np.dtype(dtype) == self.dtype:
             return self
@@ -132,13 +132,15 @@ class TracedArray(DispatchedArray):
         """Return a copy."""
         return self.backend.record_call(primitives.copy, (self,), {}, self.held.copy(order))
 
-    def __getitem__(self, index: Any) -> TracedArray:
+    def __getitem__(self, index: object) -> TracedArray:
         return self.backend.getitem(self, index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         self.backend.setitem(self, index, value)
 
-    def _answer(self, function: Callable[..., Any], arguments: Any, settings: Any) -> Any:
+    def _answer(
+        self, function: Callable[..., Any], arguments: Sequence[Any], settings: dict[str, Any]
+    ) -> Any:
         return self.backend.call(function, arguments, settings)
 
     # Conversion to Python numbers -----------------------------------------------------------------
@@ -173,7 +175,7 @@ class TracedArray(DispatchedArray):
         self.backend.tracer.poison("a number of a tensor is used as an index of Python")
         return int(self.held)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         self.backend.tracer.poison("the numbers of a tensor are taken as a NumPy array")
         return np.array(self.held, dtype) if dtype or copy else self.held
 
@@ -196,7 +198,7 @@ class TracedNumber:
     __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, backend: TracedBackend, value: Any, node: Node) -> None:
+    def __init__(self, backend: TracedBackend, value: int | float, node: Node) -> None:
         self.backend, self.value, self.node = backend, value, node
 
     def _to_python(self) -> Any:
@@ -249,7 +251,7 @@ for _function in (operator.eq, operator.lt, operator.le, operator.gt, operator.g
     setattr(TracedNumber, f"__{_function.__name__}__", number_comparison(_function))
 
 
-def to_held(value: Any) -> Any:
+def to_held(value: object) -> Any:
     """Replace traced arrays by the NumPy arrays that they hold, at any depth."""
     if isinstance(value, Tensor):
         value = value._array
@@ -268,7 +270,7 @@ def to_held(value: Any) -> Any:
     return value
 
 
-def flatten_arrays(value: Any) -> list[Any]:
+def flatten_arrays(value: object) -> list[Any]:
     """Flatten nested containers into a list, with arrays in place of tensors."""
     if isinstance(value, Tensor):
         return [value._array]
@@ -281,19 +283,19 @@ def flatten_arrays(value: Any) -> list[Any]:
     return [value]
 
 
-def as_array(value: Any) -> Any:
+def as_array(value: object) -> Any:
     """Convert a NumPy scalar to a 0-d array; arrays are returned as they are."""
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def base_array(array: Any) -> Any:
+def base_array(array: np.ndarray) -> Any:
     """Return the array at the end of the chain of views."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
-def same_view(first: Any, second: Any) -> bool:
+def same_view(first: np.ndarray, second: np.ndarray) -> bool:
     """Return True if two arrays have the same memory, dtype, shape and strides."""
     return (
         first.shape == second.shape
@@ -303,7 +305,7 @@ def same_view(first: Any, second: Any) -> bool:
     )
 
 
-def memory_layout(whole: Any, part: Any) -> tuple[tuple[int, ...], int | None, Any]:
+def memory_layout(whole: np.ndarray, part: np.ndarray) -> tuple[tuple[int, ...], int | None, Any]:
     """Return the memory order of the axes of `whole`, the byte offset of `part` in it, and `whole`.
 
     The offset is None if `whole` is not dense, or if `part` reaches outside of it.
@@ -318,7 +320,7 @@ def memory_layout(whole: Any, part: Any) -> tuple[tuple[int, ...], int | None, A
     return order, offset, whole
 
 
-def covers_whole(whole: Any, part: Any, offset: int) -> bool:
+def covers_whole(whole: np.ndarray, part: np.ndarray, offset: int) -> bool:
     """Return True if both cover all of the same memory contiguously."""
     return (
         offset == 0

@@ -8,7 +8,7 @@ there is one, otherwise of the NumPy function.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from ..backends import Backend
 from ..backends.aliased_array import as_plain_array
 from ..backends.array_surface import NamespaceSurface
 from ..backends.batching import BatchedBackend
-from ..backends.numpy import add_at
+from ..backends.numpy import Array, add_at
+from ..core.op import Op
 from ..core.registry import REGISTRY
 from ..ops.joining import single_view_ops
 from . import primitives
@@ -92,7 +93,7 @@ class TracedNamespace(NamespaceSurface):
 class TracedFunction:
     """A NumPy function on traced arrays, with the methods of a ufunc."""
 
-    def __init__(self, backend: TracedBackend, function: Any) -> None:
+    def __init__(self, backend: TracedBackend, function: Callable[..., Any]) -> None:
         self._backend, self._function = backend, function
         self.__name__ = getattr(function, "__name__", "function")
 
@@ -130,7 +131,9 @@ class TracedBackend(Backend):
 
     # Computing ---------------------------------------------------------------------------
 
-    def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
+    def run(
+        self, forward: Callable[..., Any], inputs: dict[str, Any], settings: dict[str, Any]
+    ) -> Any:
         """Run the forward of an op, and add it to the graph."""
         tracer = self.tracer
         held = {name: to_held(input_) for name, input_ in inputs.items()}
@@ -161,7 +164,7 @@ class TracedBackend(Backend):
         meta = {"random": True} if tracer.draw_count != drawn else {}
         return self.record_node(op.function, tuple(inputs.values()), settings, result, **meta)
 
-    def gradients(self, op: Any, rule: str, values: tuple[Any, ...]) -> Any:
+    def gradients(self, op: Op, rule: str, values: tuple[Any, ...]) -> Any:
         """Add a derivative rule as one node; None if it is traced op by op."""
         if f"{op.name}/{rule}" not in FUSED_RULES:
             return None
@@ -190,7 +193,7 @@ class TracedBackend(Backend):
                 parts[position] = int(part)  # a view, whose offset depends on a value
         settings["index"] = tuple(parts) if isinstance(index, tuple) else parts[0]
 
-    def mark_moving_view(self, name: str, inputs: Any, settings: dict[str, Any]) -> None:
+    def mark_moving_view(self, name: str, inputs: dict[str, Any], settings: dict[str, Any]) -> None:
         """Mark memory with a view whose offset a tensor determines: x[i], x.narrow(0, i, 1)."""
         op = REGISTRY.get(name)
         if op is None or not op.family.makes_view:
@@ -206,15 +209,30 @@ class TracedBackend(Backend):
             for array in inputs.values():
                 array.memory.has_moving_views = True
 
-    def record_op(self, name: str, args: Any, settings: dict[str, Any], result: Any) -> Any:
+    def record_op(
+        self, name: str, args: Sequence[Any], settings: dict[str, Any], result: object
+    ) -> Any:
         """Add a result to the graph as a call of the op of this name."""
         return self.record_node(REGISTRY[name].function, args, settings, result)
 
-    def record_call(self, target: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    def record_call(
+        self,
+        target: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        result: object,
+    ) -> Any:
         """Add a result to the graph as a call of a function of arrays."""
         return self.record_node(target, args, kwargs, result)
 
-    def record_node(self, target: Any, args: Any, kwargs: Any, result: Any, **meta: Any) -> Any:
+    def record_node(
+        self,
+        target: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        result: object,
+        **meta: Any,
+    ) -> Any:
         """Add a node for a call, and return its result as a traced array or a tuple of them."""
         if not self.tracer.is_running():
             return result
@@ -231,7 +249,9 @@ class TracedBackend(Backend):
         ]
         return tuple(parts) if isinstance(result, tuple) else parts
 
-    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def call(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
         """Run a NumPy function on traced arrays."""
         name = getattr(function, "__name__", "")
         if not self.tracer.is_running():
@@ -263,7 +283,9 @@ class TracedBackend(Backend):
         self.setitem(target, ..., made)
         return target
 
-    def as_op(self, function: Any, name: str, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+    def as_op(
+        self, function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[Any, Any, Any]:
         """Return the equivalent op, if there is one, with its arguments."""
         same = NUMPY_TO_OP.get(name)
         if same is None or kwargs or len(args) < len(REGISTRY[same].inputs):
@@ -278,7 +300,9 @@ class TracedBackend(Backend):
         settings = {setting: op.signature.parameters[setting].default for setting in op.settings}
         return op.function, args, settings
 
-    def call_writing(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def call_writing(
+        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
         """Run a NumPy function that writes into its first argument."""
         target, *others = args
         if not isinstance(target, TracedArray):
@@ -293,7 +317,9 @@ class TracedBackend(Backend):
         self.tracer.write(target, value)
         return None
 
-    def method(self, name: str, array: TracedArray, args: Any, kwargs: Any) -> Any:
+    def method(
+        self, name: str, array: TracedArray, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Any:
         """Run a method of an array."""
         out = kwargs.get("out")
         if name in ("sort", "partition", "put", "resize", "itemset", "setflags", "byteswap"):
@@ -323,7 +349,7 @@ class TracedBackend(Backend):
                     return self.record_op("sum", (array,), settings, result)
         return self.record_node(primitives.call_method, (name, array, *args), kwargs, result)
 
-    def cast(self, array: TracedArray, dtype: Any) -> TracedArray:
+    def cast(self, array: TracedArray, dtype: np.dtype) -> TracedArray:
         """Convert to another dtype."""
         result = array.held.astype(dtype)
         target = next((candidate for candidate in dtypes.ALL if candidate.numpy == dtype), None)
@@ -331,7 +357,7 @@ class TracedBackend(Backend):
             return self.record_node(primitives.cast, (array, dtype), {}, result)
         return self.record_op("convert_dtype", (array,), {"dtype": target}, result)
 
-    def number(self, function: Any, operands: Any) -> Any:
+    def number(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
         """Compute with Python numbers, some of them traced."""
         value = function(*(getattr(operand, "value", operand) for operand in operands))
         if not self.tracer.is_running():
@@ -340,12 +366,12 @@ class TracedBackend(Backend):
 
     # Indexing --------------------------------------------------------------------------------
 
-    def getitem(self, array: TracedArray, index: Any) -> Any:
+    def getitem(self, array: TracedArray, index: object) -> Any:
         """Index an array."""
         result = as_array(array.held[to_held(index)])
         return self.record_node(primitives.take, (array, index), {}, result)
 
-    def setitem(self, array: TracedArray, index: Any, values: Any) -> None:
+    def setitem(self, array: TracedArray, index: object, values: object) -> None:
         """Assign to elements of an array."""
         tracer = self.tracer
         if not tracer.is_running():
@@ -360,7 +386,7 @@ class TracedBackend(Backend):
         array.held[to_held(index)] = to_held(values)
         tracer.write(array, value)
 
-    def overwritten_node(self, array: TracedArray, values: Any) -> Node:
+    def overwritten_node(self, array: TracedArray, values: object) -> Node:
         """Return a node for an array after all its elements are set to `values`."""
         alike = isinstance(values, TracedArray) and values.shape == array.shape
         if alike and values.dtype == array.dtype:
@@ -371,13 +397,13 @@ class TracedBackend(Backend):
 
     # Arrays from elsewhere ---------------------------------------------------------------------
 
-    def lift_result(self, result: Any) -> Any:
+    def lift_result(self, result: object) -> Any:
         """Return arrays that depend on no input as traced ones."""
         if isinstance(result, tuple):
             return tuple(map(self.lift_result, result))
         return self.tracer.array(as_array(result), None)
 
-    def lift(self, array: Any) -> TracedArray:
+    def lift(self, array: Array) -> TracedArray:
         """Return an array that was created in the captured function as a constant."""
         if isinstance(array, TracedArray):
             return array
@@ -393,11 +419,11 @@ class TracedBackend(Backend):
         self.tracer.keep_alive.append(base_array(held))
         return traced
 
-    def enter(self, array: Any, dim: int | None) -> TracedArray:
+    def enter(self, array: Array, dim: int | None) -> TracedArray:
         """Make an array from outside an array of this backend."""
         return self.lift(array)
 
-    def asarray(self, values: Any, dtype: Any = None) -> Any:
+    def asarray(self, values: object, dtype: np.dtype | None = None) -> Any:
         """Make an array of this backend."""
         if isinstance(values, TracedArray):
             return values if dtype is None else values.astype(dtype, copy=False)
@@ -415,14 +441,16 @@ class TracedBackend(Backend):
 
     # The interface of every backend ------------------------------------------------------------
 
-    def scatter_add(self, target: TracedArray, index: Any, values: Any) -> None:
+    def scatter_add(self, target: TracedArray, index: object, values: Array) -> None:
         self.tracer.save_before_write(target)
         value = self.tracer.record(primitives.scatter_add, (target, index, values), {})
         value.meta.update(array_meta(target.held))
         add_at(target.held, to_held(index), to_held(values))
         self.tracer.write(target, value)
 
-    def as_strided(self, array: TracedArray, shape: Any, strides: Any, offset: int) -> TracedArray:
+    def as_strided(
+        self, array: TracedArray, shape: Sequence[int], strides: Sequence[int], offset: int
+    ) -> TracedArray:
         held = backends.CPU.as_strided(array.held, shape, strides, offset)
         root = array.memory.root
         whole = self.tracer.array(held, None, [array])
@@ -436,7 +464,7 @@ class TracedBackend(Backend):
         self.tracer.poison("the bytes of a tensor are read")
         return backends.CPU.memory(array.held)
 
-    def shares_memory(self, view: Any, of: Any) -> bool:
+    def shares_memory(self, view: object, of: object) -> bool:
         return isinstance(view, TracedArray) and view is not of and view.memory is of.memory
 
     def broadcast_to(self, array: TracedArray, shape: tuple[int, ...]) -> TracedArray:
