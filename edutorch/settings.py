@@ -9,7 +9,7 @@ import os
 import warnings
 from typing import Any
 
-from . import dtypes
+from . import backends, dtypes
 from .backends.blas import use_threads
 from .backends.cuda import matmul
 from .backends.device import set_default_device
@@ -204,7 +204,7 @@ def set_default_tensor_type(t: Any) -> None:
     if class_name not in dtype_by_name:
         raise TypeError(f"set_default_tensor_type: only floating types can be it, got {t!r}")
     dtypes.set_default_dtype(dtype_by_name[class_name])
-    set_default_device("cuda" if "cuda" in path else "cpu")
+    set_default_device(next((name for name in path if name in backends.DEVICES), None))
 
 
 # Warnings, and type queries ----------------------------------------------------------------------

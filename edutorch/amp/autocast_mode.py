@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .. import dtypes
-from ..backends.cupy import problems
+from .. import backends, dtypes
 from ..core.tensor import Tensor
 from ..errors import warn
 from ..modes import ModeContext
@@ -84,7 +83,7 @@ class autocast(ModeContext):
 
     def _is_available(self) -> bool:
         """Whether autocast can be enabled with these settings; warn if not."""
-        if self.device not in state.AVAILABLE or (self.device == "cuda" and problems()):
+        if self.device not in state.AVAILABLE or backends.is_unavailable(self.device):
             warn(f"autocast: {self.device} is not available. Disabling autocast.")
             return False
         if self.fast_dtype not in HALF_DTYPES:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.cupy import problems
 from ..backends.device import Device
 from ..core.tensor import Tensor
 from ..errors import DTypeError, EdutorchError, warn
@@ -89,9 +88,9 @@ class GradScaler:
         enabled: bool = True,
     ) -> None:
         name = str(device).partition(":")[0]
-        self._device = name if name == "cuda" else Device(device).type
+        self._device = name if name in backends.DEVICES else Device(device).type
         self._enabled = enabled
-        if enabled and self._device == "cuda" and problems():
+        if enabled and backends.is_unavailable(self._device):
             warn("GradScaler is enabled, but CUDA is not available. Disabling.")
             self._enabled = False
         self._init_scale, self._init_growth_tracker = init_scale, 0

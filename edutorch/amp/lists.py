@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..backends import DEVICES
 from ..dtypes import bfloat16
 
 LOWER_PRECISION, FLOAT32, FLOAT32_SET_OPT_DTYPE = "lower", "float32", "float32 unless told"
@@ -75,8 +76,9 @@ CUDA = policy_table(
     refused="binary_cross_entropy",
 )
 
-# The device `strict` replaces a GPU in the tests.
-POLICIES: dict[str, Policies] = {"cpu": CPU, "cuda": CUDA, "strict": CUDA}
+POLICIES: dict[str, Policies] = {
+    name: CUDA if device.has_gpu_rules else CPU for name, device in DEVICES.items()
+}
 
 
 # Policies that depend on the arguments ---------------------------------------------------------
@@ -124,18 +126,17 @@ def inner_policy(dtype: Any, input: Any, other: Any, **named: Any) -> str | None
     return FALLTHROUGH if input.ndim == other.ndim == 1 else None
 
 
-DEPENDENT_POLICIES: dict[tuple[str, str], Callable[..., str | None]] = {
-    ("cpu", "pad"): pad_policy,
-    ("cpu", "max_pool3d"): max_pool_policy,
-    ("cpu", "local_response_norm"): local_response_norm_policy,
-    ("cuda", "interpolate"): interpolate_policy,
-    ("cpu", "run_recurrent"): rnn_policy,
-    ("cpu", "einsum_forward"): einsum_policy,
-    ("cpu", "inner"): inner_policy,
+ON_CPU: dict[str, Callable[..., str | None]] = {
+    "pad": pad_policy,
+    "max_pool3d": max_pool_policy,
+    "local_response_norm": local_response_norm_policy,
+    "run_recurrent": rnn_policy,
+    "einsum_forward": einsum_policy,
+    "inner": inner_policy,
 }
-
-DEPENDENT_POLICIES |= {
-    ("strict", name): DEPENDENT_POLICIES[device, name]
-    for device, name in DEPENDENT_POLICIES
-    if device == "cuda"
+ON_GPU: dict[str, Callable[..., str | None]] = {"interpolate": interpolate_policy}
+DEPENDENT_POLICIES = {
+    (device, name): policy
+    for device, device_type in DEVICES.items()
+    for name, policy in (ON_GPU if device_type.has_gpu_rules else ON_CPU).items()
 }

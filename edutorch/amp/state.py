@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .. import dtypes
+from .. import backends, dtypes
 from ..errors import ArgumentError, DeviceError
 from ..modes import current, switch
 from .casting import ArgumentCaster
@@ -25,15 +25,16 @@ __all__ = [
 ]  # fmt: skip
 
 DEFAULT_DTYPES = {
-    "cpu": dtypes.bfloat16, "cuda": dtypes.float16, "strict": dtypes.float16,
+    **{name: dtypes.float16 if device.has_gpu_rules else dtypes.bfloat16
+       for name, device in backends.DEVICES.items()},
     "xpu": dtypes.float16, "mps": dtypes.float16, "xla": dtypes.bfloat16,
     "ipu": dtypes.float16, "hpu": dtypes.bfloat16, "mtia": dtypes.bfloat16,
     "maia": dtypes.bfloat16,
 }  # fmt: skip
 """The default 16-bit dtype of each device for which PyTorch has autocast."""
 
-AVAILABLE = ("cpu", "cuda", "strict")
-"""The devices of edutorch. (`strict` replaces a GPU in the tests.)"""
+AVAILABLE = tuple(backends.DEVICES)
+"""The devices of edutorch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,9 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     True
     >>> set_autocast_enabled("cpu", False)
     """
-    device, is_on = ("cuda", device_type) if enabled is None else (device_type, enabled)
+    device, is_on = (
+        (backends.ACCELERATOR, device_type) if enabled is None else (device_type, enabled)
+    )
     if not isinstance(is_on, bool):
         raise ArgumentError(
             "set_autocast_enabled", f"enabled has to be a bool, not {type(is_on).__name__}",

@@ -44,7 +44,7 @@ class profile:
     ) -> None:  # fmt: skip
         self.enabled = enabled
         activities = [ProfilerActivity.CPU]
-        if use_cuda or use_device == "cuda":
+        if use_cuda or use_device == backends.ACCELERATOR:
             activities.append(ProfilerActivity.CUDA)
         self._profile = Profile(
             activities=activities, record_shapes=record_shapes, with_flops=with_flops,
@@ -113,7 +113,7 @@ class emit_nvtx(listening):
     """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
-        nvtx = backends.get("cuda").xp.cuda.nvtx if enabled else None
+        nvtx = backends.get(backends.ACCELERATOR).xp.cuda.nvtx if enabled else None
 
         def mark(event: Any) -> None:
             if nvtx is None:

@@ -6,8 +6,9 @@ Generic code receives `xp`, the device's NumPy-like module, and calls its
 
 from __future__ import annotations
 
+from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import DeviceError
 
@@ -19,7 +20,7 @@ from . import numpy as _numpy
 from .numpy import Backend
 from .kernel_registry import reference_only
 
-__all__ = ["Backend", "get", "of", "reference_only", "register"]
+__all__ = ["ACCELERATOR", "DEVICES", "Backend", "get", "of", "reference_only", "register"]
 
 # Made by `compat/small_modules.py`: libraries that PyTorch has and scripts ask for.
 cudnn: ModuleType
@@ -27,6 +28,34 @@ mkl: ModuleType
 mkldnn: ModuleType
 mps: ModuleType
 openmp: ModuleType
+
+
+class DeviceType(NamedTuple):
+    """A type of device: what is known of it before its array library is imported.
+
+    Attributes:
+        module, backend: the file here and its class.
+        is_accelerator: whether it computes beside the CPU, with memory of its own.
+        has_gpu_rules: whether autocast treats it as a GPU (`strict` replaces one in the tests).
+        dlpack: its number in the DLPack standard.
+    """
+
+    module: str
+    backend: str
+    is_accelerator: bool = False
+    has_gpu_rules: bool = False
+    dlpack: int = 1
+
+
+DEVICES = {
+    "cpu": DeviceType("numpy", "NumpyBackend"),
+    "cuda": DeviceType("cupy", "CupyBackend", is_accelerator=True, has_gpu_rules=True, dlpack=2),
+    "strict": DeviceType("strict", "StrictBackend", has_gpu_rules=True),
+}
+"""All devices. A new one is a line here, and a file with its `Backend`."""
+
+ACCELERATOR = next(name for name, device in DEVICES.items() if device.is_accelerator)
+"""The device that `tensor.cuda()` and an index alone refer to."""
 
 _BY_NAME: dict[str, Backend] = {}
 _BY_ARRAY: dict[type, Backend | None] = {}
@@ -48,24 +77,33 @@ CPU = register(_numpy.NumpyBackend())
 
 
 def get(name: str) -> Backend:
-    """Return the backend called 'cpu', 'cuda' or 'strict', loading it at first use.
+    """Return the backend of a type of device, loading it at first use.
 
     Raises: DeviceError: there is no such device, or it cannot be used here.
     """
     backend = _BY_NAME.get(name)
     if backend is not None:
         return backend
-    if name == "cuda":
-        from .cupy import CupyBackend
+    device = DEVICES.get(name)
+    if device is None:
+        raise DeviceError(
+            "device", f"there is no device {name!r}", hint="the devices are 'cpu' and 'cuda'"
+        )
+    module = import_module(f".{device.module}", __name__)
+    return register(getattr(module, device.backend)())
 
-        return register(CupyBackend())
-    if name == "strict":
-        from .strict import StrictBackend
 
-        return register(StrictBackend())
-    raise DeviceError(
-        "device", f"there is no device {name!r}", hint="the devices are 'cpu' and 'cuda'"
-    )
+def from_dlpack_type(number: int) -> Backend:
+    """Return the backend of the device with this number in the DLPack standard; else the CPU's."""
+    names = (name for name, device in DEVICES.items() if device.dlpack == number)
+    return get(next(names, CPU.name))
+
+
+def is_unavailable(name: str) -> bool:
+    """Whether a device is an accelerator that does not work here."""
+    from .cupy import problems
+
+    return DEVICES[name].is_accelerator and bool(problems())
 
 
 def of(array: Any) -> Backend:

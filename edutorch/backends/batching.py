@@ -48,7 +48,7 @@ class BatchedBackend(Backend):
     ) -> None:
         self.inner, self.size, self.depth, self.randomness = inner, size, depth, randomness
         self.level = next(self._level_counter)  # the newest is the highest, and outermost
-        self.name = inner.name
+        self.name, self.is_accelerator = inner.name, inner.is_accelerator
         self.xp = BatchedNamespace(self)
 
     @property

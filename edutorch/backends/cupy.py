@@ -128,6 +128,7 @@ class CupyBackend(Backend):
     """
 
     name = "cuda"
+    is_accelerator = True
 
     def __init__(self) -> None:
         self.xp = import_cupy()

@@ -34,6 +34,11 @@ class Device:
         self._tokens: list[Token[Any]] = []
 
     @property
+    def is_accelerator(self) -> bool:
+        """Whether it computes beside the CPU, with memory of its own."""
+        return self.type in backends.DEVICES and backends.DEVICES[self.type].is_accelerator
+
+    @property
     def backend(self) -> Backend:
         """The backend behind it. Raises: DeviceError: it cannot be used here."""
         return backends.get(self.type)
@@ -97,12 +102,23 @@ def accelerator(index: int) -> str:
     if index < 0:
         raise ValueRangeError("device", "Device index must not be negative", {"index": index})
     try:
-        return backends.get("cuda").name
+        return backends.get(backends.ACCELERATOR).name
     except DeviceError as error:
         raise DeviceError(
             "device", f"Cannot access accelerator device {index} when none is available",
-            {"cuda": error.message}, "device='cpu' is the computer's own processor",
+            {backends.ACCELERATOR: error.message}, "device='cpu' is the computer's own processor",
         ) from None  # fmt: skip
+
+
+def accelerator_device(device: Any = None) -> Any:
+    """Return the device that `.cuda(device)` means: an index, a device, or None for the first one.
+
+    >>> accelerator_device(1)
+    'cuda:1'
+    """
+    if device.__class__ is int:
+        return f"{backends.ACCELERATOR}:{device}"
+    return device or backends.ACCELERATOR
 
 
 def backend_for(device: Any = None) -> Backend:

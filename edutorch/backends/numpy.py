@@ -30,6 +30,7 @@ class Backend:
     """
 
     name: str
+    is_accelerator = False  # whether it computes beside the CPU, with memory of its own
     xp: ModuleType | Any
     array_type: type
     level = 0  # of `vmap`: a device is outside of all of them (see `batching.py`)
@@ -37,7 +38,7 @@ class Backend:
     @property
     def device_name(self) -> str:
         """The name that `tensor.device` shows, with the index of the GPU."""
-        return "cuda:0" if self.name == "cuda" else self.name
+        return f"{self.name}:0" if self.is_accelerator else self.name
 
     def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
         """Run the forward of an op, given its arrays and its settings by name."""

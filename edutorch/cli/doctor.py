@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from .. import kernels
+from ..backends import ACCELERATOR
 from ..errors import DeviceError, missing_extra
 
 # The purpose of each extra, and its modules by distribution.
@@ -195,7 +196,7 @@ def _extras() -> Iterator[Finding]:
         versions = {name: _version(name, module) for name, module in modules.items()}
         missing = any(version is None for version in versions.values())
         # Without a GPU there is no reason to suggest the GPU libraries.
-        wanted = missing and (extra != "cuda" or os.path.exists("/proc/driver/nvidia"))
+        wanted = missing and (extra != ACCELERATOR or os.path.exists("/proc/driver/nvidia"))
         todo = f'pip install "edutorch[{extra}]"  for {purpose}' if wanted else ""
         for name, version in versions.items():
             detail = "not installed" if version is None else version

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from edutorch import compiler, cuda
+from edutorch import backends, compiler, cuda
 from edutorch.backends.device import device
 from edutorch.core import return_types
 from edutorch.settings import get_num_threads
@@ -125,7 +125,7 @@ cudnn = add_module(
 
 def current_accelerator(check_available: bool = False) -> device | None:
     """Return the GPU device, or None if there is no GPU."""
-    return device("cuda") if cuda.is_available() else None
+    return device(backends.ACCELERATOR) if cuda.is_available() else None
 
 
 add_module(

@@ -66,7 +66,7 @@ class UntypedStorage:
     @property
     def is_cuda(self) -> bool:
         """Whether the memory is on a GPU."""
-        return self._backend.name == "cuda"
+        return self._backend.is_accelerator
 
     def untyped(self) -> UntypedStorage:
         """Return the same memory as bytes."""
@@ -236,7 +236,7 @@ class MemoryMembers:
 
     def is_shared(self) -> bool:
         """Return True if other processes can access the memory: for tensors on a GPU."""
-        return backends.of(self._array).name == "cuda"
+        return backends.of(self._array).is_accelerator
 
     def is_distributed(self) -> bool:
         """Return True if the tensor is distributed over processes: never."""

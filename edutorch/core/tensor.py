@@ -108,7 +108,7 @@ class Tensor(TensorInterop, MemoryMembers):
     @property
     def is_cuda(self) -> bool:
         """Whether the tensor is on a GPU."""
-        return backends.of(self._array).name == "cuda"
+        return backends.of(self._array).is_accelerator
 
     def size(self, dim: int | None = None) -> Any:
         """Return the shape, or the size of one dimension."""

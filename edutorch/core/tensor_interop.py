@@ -103,14 +103,14 @@ class TensorInterop(Pickling):
         if self._array.dtype.kind == "V":
             raise BufferError("numpy, which does the export, has no bfloat16; use x.float()")
         backend = backends.of(self._array)
-        if backend.name == "cuda":
+        if backend.is_accelerator:
             return self._array.__dlpack__(stream)
         options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
         return self.numpy().__dlpack__(stream=stream, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return the type (1: CPU, 2: CUDA) and the index of the device."""
-        if backends.of(self._array).name == "cuda":
+        if backends.of(self._array).is_accelerator:
             return self._array.__dlpack_device__()
         return 1, 0
 

@@ -167,7 +167,7 @@ def cpu(input: Tensor) -> Tensor:
 @as_method
 def cuda(input: Tensor, device: Any = None) -> Tensor:
     """The tensor on the GPU. Raises: DeviceError: there is none."""
-    return to(input, device="cuda" if device is None else device)
+    return to(input, device=backends.ACCELERATOR if device is None else device)
 
 
 TYPE_NAMES = {

@@ -251,7 +251,7 @@ def svd(
     tensor([3., 2.])
     """
     check_matrix("linalg.svd", A)
-    if driver is not None and A.device.type != "cuda":
+    if driver is not None and not A.device.is_accelerator:
         raise InvalidValueError(
             "linalg.svd", "keyword argument `driver=` is only supported on CUDA inputs"
         )

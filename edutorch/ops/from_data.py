@@ -369,11 +369,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         ext_tensor = Capsule(ext_tensor)
     if not hasattr(ext_tensor, "__dlpack__"):
         raise ArgumentError("from_dlpack", f"{type(ext_tensor).__name__} has no __dlpack__")
-    device_type = ext_tensor.__dlpack_device__()[0]
-    backend = backends.get("cuda" if device_type == 2 else "cpu")
+    backend = backends.from_dlpack_type(ext_tensor.__dlpack_device__()[0])
     array = backend.xp.from_dlpack(ext_tensor)
     tensor = (
-        wrap_shared(check_layout("from_dlpack", array)) if device_type != 2 else wrap_new(array)
+        wrap_shared(check_layout("from_dlpack", array)) if not backend.is_accelerator else wrap_new(array)
     )
     tensor = tensor.to(device) if device is not None else tensor
     return tensor.clone() if copy else tensor

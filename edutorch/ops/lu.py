@@ -121,7 +121,7 @@ def permutation_matrix(pivots: Any, size: int, like: Any) -> Any:
 
 def check_pivot(name: str, A: Any, pivot: bool) -> None:
     """Raise NotHereError for pivot=False on the CPU, as PyTorch does."""
-    if not pivot and A.device.type != "cuda":
+    if not pivot and not A.device.is_accelerator:
         raise NotHereError(name, "LU without pivoting is not implemented on the CPU")
 
 

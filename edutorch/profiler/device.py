@@ -15,7 +15,7 @@ class CudaClock:
     """Records events in CuPy's current stream, and measures the time between them."""
 
     def __init__(self) -> None:
-        self._cuda = backends.get("cuda").xp.cuda
+        self._cuda = backends.get(backends.ACCELERATOR).xp.cuda
 
     def record_event(self) -> Any:
         """Record an event in the stream: it completes when all work before it is done."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..backends import ACCELERATOR
 from .errors import SettingError, check_at_least, check_choice
 
 __all__ = ["check_settings", "device_type_of"]
@@ -69,16 +70,16 @@ def device_type_of(accelerator: str, devices: Any, has_gpu: bool) -> str:
 
     Raises: SettingError: an unknown or unavailable device, or several devices.
     """
-    check_choice("Trainer", "accelerator", accelerator, ("auto", "cpu", "gpu", "cuda"))
+    check_choice("Trainer", "accelerator", accelerator, ("auto", "cpu", "gpu", ACCELERATOR))
     count = len(devices) if isinstance(devices, list | tuple) else devices
     if count not in ("auto", 1, "1"):
         raise SettingError(
             "Trainer", f"devices={devices!r}: this trainer uses one device",
             hint="devices=1, or 'auto'",
         )  # fmt: skip
-    if accelerator in ("gpu", "cuda") and not has_gpu:
+    if accelerator in ("gpu", ACCELERATOR) and not has_gpu:
         raise SettingError(
             "Trainer", f"accelerator={accelerator!r}, but no GPU can be used here",
             hint="accelerator='auto' takes one where there is one; python -m edutorch doctor",
         )  # fmt: skip
-    return "cuda" if has_gpu and accelerator != "cpu" else "cpu"
+    return ACCELERATOR if has_gpu and accelerator != "cpu" else "cpu"

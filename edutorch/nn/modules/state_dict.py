@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from ... import dtypes
-from ...backends.device import Device
+from ...backends.device import Device, accelerator_device
 from ...core.autograd.graph import RemovableHandle
 from ...core.memory_format import memory_format as MemoryFormat
 from ...core.tensor import Tensor
 from ...errors import EdutorchError, warn
 from ...modes import no_grad
 from ...ops import empty_like
+from ..common_types import DeviceLike, DTypeLike
 from ..parameter import Buffer, Parameter, is_lazy
 from .registration import ModuleTree
 
@@ -104,7 +105,9 @@ class ModuleState(ModuleTree):
         """
         return load(self, state_dict, strict, assign)  # type: ignore[arg-type]
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
         save_module_state(self, destination, prefix, keep_vars)  # type: ignore[arg-type]
 
     def _load_from_state_dict(
@@ -253,8 +256,8 @@ def restore_tie(tensor: Tensor, owners: list[Owner]) -> None:
 
 
 def load_tree(
-    module: Module, state: Any, prefix: str, metadata: dict[str, Any], assign: bool,
-    keys: _IncompatibleKeys, problems: list[str],
+    module: Module, state: OrderedDict[str, Any], prefix: str, metadata: dict[str, Any],
+    assign: bool, keys: _IncompatibleKeys, problems: list[str],
 ) -> None:  # fmt: skip
     """Load a module and then its children, each from its own part of the state."""
     local_metadata = metadata.get(prefix[:-1], {})
@@ -320,7 +323,7 @@ def load_module_state(
 
 
 def load_tensor(
-    module: Module, name: str, tensor: Tensor, key: str, saved: Any, assign: bool
+    module: Module, name: str, tensor: Tensor, key: str, saved: object, assign: bool
 ) -> str | None:
     """Copy a saved tensor into the module's, or assign it; return what is wrong, or None."""
     if not isinstance(saved, Tensor):
@@ -384,8 +387,9 @@ class ModuleConversions(ModuleTree):
         return self
 
     def to(
-        self, *target: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
-        tensor: Tensor | None = None, memory_format: MemoryFormat | None = None,
+        self, *target: Any, dtype: DTypeLike = None, device: DeviceLike = None,
+        non_blocking: bool = False, tensor: Tensor | None = None,
+        memory_format: MemoryFormat | None = None,
     ) -> Self:  # fmt: skip
         """Move to a device, or convert floating parameters to another dtype, in place.
 
@@ -427,7 +431,7 @@ class ModuleConversions(ModuleTree):
 
         return self._apply(convert)
 
-    def type(self, dst_type: Any) -> Self:
+    def type(self, dst_type: DTypeLike | str) -> Self:
         """Convert all parameters and buffers, including those of integers.
 
         >>> nn.BatchNorm1d(2).type(float64).num_batches_tracked
@@ -455,11 +459,11 @@ class ModuleConversions(ModuleTree):
         """Move to the CPU."""
         return self.to("cpu")
 
-    def cuda(self, device: Any = None) -> Self:
+    def cuda(self, device: DeviceLike = None) -> Self:
         """Move to the GPU. Raises: DeviceError: there is none."""
-        return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
+        return self.to(accelerator_device(device))
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+    def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
         """Move to a device without copying: the values are uninitialized.
 
         >>> nn.Linear(2, 1).to_empty(device="cpu").weight.shape

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from ...backends.device import accelerator_device
 from ...core.tensor import Tensor
 from ...dtypes import int64
 from ...errors import DeviceError, ShapeError, ValueRangeError
@@ -35,6 +36,7 @@ from ...ops import (
     transpose,
     unbind,
 )  # fmt: skip
+from ..common_types import DeviceLike
 from ..functional.op_decorators import SettingError
 from ..functional.padding import pad
 
@@ -69,8 +71,8 @@ class PackedSequence(PackedParts):
     """
 
     def __new__(
-        cls, data: Tensor, batch_sizes: Tensor | None = None,
-        sorted_indices: Tensor | None = None, unsorted_indices: Tensor | None = None,
+        cls, data: Tensor, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:  # fmt: skip
         """Create the tuple. Raises: ValueError: `batch_sizes` is not on the CPU."""
         if batch_sizes is None:
@@ -99,9 +101,9 @@ class PackedSequence(PackedParts):
         """Return it on the CPU."""
         return self.to("cpu")
 
-    def cuda(self, device: Any = None) -> PackedSequence:
+    def cuda(self, device: DeviceLike = None) -> PackedSequence:
         """Return it on the GPU. Raises: DeviceError: there is none."""
-        return self.to(f"cuda:{device}" if isinstance(device, int) else device or "cuda")
+        return self.to(accelerator_device(device))
 
     def double(self) -> PackedSequence:
         """Return it in float64."""
