@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import attention, common_types, functional, init, modules, parallel, parameter, utils
-from .factories import factory_kwargs
+from .common_types import factory_kwargs
 from .modules import *
 from .parallel import DataParallel
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter, is_lazy

@@ -1,8 +1,12 @@
-"""Type aliases for layer arguments, as in `torch.nn.common_types`."""
+"""Types of layers' arguments, as in `torch.nn.common_types`, and of those of their tensors."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..backends.device import Device
 from ..core.tensor import Tensor
+from ..dtypes import dtype
 
 __all__: list[str] = []
 
@@ -26,3 +30,36 @@ _ratio_any_t = float | tuple[float, ...]
 
 _tensor_list_t = Tensor | list[Tensor]
 _maybe_indices_t = Tensor | tuple[Tensor, Tensor]
+
+
+# The tensors of a layer ----------------------------------------------------------------------
+
+DeviceLike = Device | str | int | None
+"""What an argument `device` takes; None is the default device."""
+
+DTypeLike = dtype | type | None
+"""What an argument `dtype` takes: a dtype, or Python's float; None is the default dtype."""
+
+
+FACTORY_NAMES = {"device", "dtype", "memory_format"}
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the factory arguments, passed one by one or as `factory_kwargs`.
+
+    Raises: TypeError: an unknown name, or one that is passed twice.
+
+    >>> nn.factory_kwargs({"factory_kwargs": {"dtype": float64}, "device": "cpu"})
+    {'dtype': torch.float64, 'device': 'cpu'}
+    """
+    if kwargs is None:
+        return {}
+    unknown = kwargs.keys() - FACTORY_NAMES - {"factory_kwargs"}
+    if unknown:
+        raise TypeError(f"unexpected kwargs {unknown}")
+    result = dict(kwargs.get("factory_kwargs", {}))
+    for name in kwargs.keys() & FACTORY_NAMES:
+        if name in result:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        result[name] = kwargs[name]
+    return result

@@ -16,6 +16,7 @@ from ..core.tensor import Tensor
 from ..errors import ShapeError
 from ..modes import no_grad
 from ..ops import diagonal, eye, qr, randperm, sign, where, zeros
+from ..ops.random import Generator
 
 __all__ = [
     "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_", "kaiming_uniform_",
@@ -69,13 +70,17 @@ def compute_fans(tensor: Tensor) -> tuple[int, int]:
 
 
 @without_grad
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Fill with values of the uniform distribution U(a, b)."""
     return tensor.uniform_(a, b, generator=generator)
 
 
 @without_grad
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Fill with values of the normal distribution N(mean, std²)."""
     return tensor.normal_(mean, std, generator=generator)
 
@@ -83,7 +88,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
 @without_grad
 def trunc_normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
     """Fill with values of a normal distribution truncated to [a, b], by rejection.
 
@@ -144,7 +149,9 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 @without_grad
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
+) -> Tensor:
     """Xavier (Glorot) uniform initialization: U(-a, a) with a = gain · √(6 / (in + out)).
 
     It keeps the variance of activations and gradients.
@@ -156,13 +163,13 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 @without_grad
-def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Xavier (Glorot) normal initialization: std = gain · √(2 / (in + out))."""
     return tensor.normal_(0, gain * math.sqrt(2 / sum(compute_fans(tensor))), generator=generator)
 
 
 @without_grad
-def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
     """Fill with a random orthogonal matrix: orthonormal rows (or columns, if they are fewer).
 
     The axes after the first are flattened. The matrix is Q of the QR decomposition of normal
@@ -193,7 +200,9 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 @without_grad
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None
+) -> Tensor:
     """Fill a matrix with normal values, and zero a random part of each column.
 
     Args:
@@ -229,7 +238,7 @@ def kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float
 @without_grad
 def kaiming_uniform_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
     """Kaiming (He) uniform initialization: U(-b, b) with b = gain · √(3 / fan).
 
@@ -246,7 +255,7 @@ def kaiming_uniform_(
 @without_grad
 def kaiming_normal_(
     tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
     """Kaiming (He) normal initialization: std = gain / √fan."""
     std = kaiming_std(tensor, a, mode, nonlinearity)

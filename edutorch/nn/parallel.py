@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import EdutorchError
+from .common_types import DeviceLike
 from .modules.module import Module
 
 __all__ = [
@@ -47,8 +48,8 @@ class DataParallel(Module):
     """
 
     def __init__(
-        self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Any = None,
-        dim: int = 0,
+        self, module: Module, device_ids: Sequence[Any] | None = None,
+        output_device: DeviceLike = None, dim: int = 0,
     ) -> None:  # fmt: skip
         super().__init__()
         self.module, self.dim = module, dim

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, SupportsIndex
 
 from ..core.tensor import PLAIN_TENSORS, Tensor, fill, share_version, wrap
 from ..errors import ShapeError, ShapeValueError
 from ..modes import no_grad
 from ..ops import empty
+from .common_types import DeviceLike, DTypeLike
 
 __all__ = [
     "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy",
@@ -55,7 +56,7 @@ class Parameter(Tensor):
             memo[id(self)] = copied
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         return _rebuild, (type(self), wrap(self._array), self.requires_grad), self.__dict__ or None
 
 
@@ -81,7 +82,7 @@ class Buffer(Tensor):
             memo[id(self)] = copied
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         return _rebuild, (type(self), wrap(self._array), self.persistent), self.__dict__ or None
 
 
@@ -106,7 +107,9 @@ class UninitializedTensorMixin:
     __slots__ = ()
     initialized_class: ClassVar[type[Tensor]]
 
-    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+    def materialize(
+        self, shape: Sequence[int], device: DeviceLike = None, dtype: DTypeLike = None
+    ) -> None:
         """Allocate memory of a shape, and become an ordinary parameter or buffer.
 
         >>> weight = nn.UninitializedParameter()
@@ -165,8 +168,9 @@ class UninitializedTensorMixin:
 
     @classmethod
     def __torch_function__(
-        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+        cls, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # fmt: skip
         """Intercept every op: only those that need no shape are allowed."""
         if func.__name__ in ALLOWED_WITHOUT_SHAPE:
             return super().__torch_function__(func, types, args, kwargs)  # type: ignore[misc]
@@ -195,7 +199,9 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         """Create an empty instance."""
         return object.__new__(cls)
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, requires_grad: bool = True, device: DeviceLike = None, dtype: DTypeLike = None
+    ) -> None:
         share_data(self, empty(0, device=device, dtype=dtype))
         if requires_grad:
             self.requires_grad = True
@@ -205,7 +211,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
             memo[id(self)] = type(self)(self.requires_grad, self.device, self.dtype)
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         return type(self), (self.requires_grad, str(self.device), self.dtype)
 
 
@@ -224,7 +230,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
         return object.__new__(cls)
 
     def __init__(
-        self, requires_grad: bool = False, device: Any = None, dtype: Any = None,
+        self, requires_grad: bool = False, device: DeviceLike = None, dtype: DTypeLike = None,
         persistent: bool = True,
     ) -> None:  # fmt: skip
         share_data(self, empty(0, device=device, dtype=dtype))
@@ -238,11 +244,11 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
             memo[id(self)] = type(self)(*settings)
         return memo[id(self)]
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         return type(self), (self.requires_grad, str(self.device), self.dtype, self.persistent)
 
 
-def is_lazy(param: Any) -> bool:
+def is_lazy(param: object) -> bool:
     """Return True if a parameter or buffer is uninitialized.
 
     >>> is_lazy(nn.LazyLinear(3).weight)

@@ -6,7 +6,6 @@ Each has PyTorch's argument list there, and calls the function of `nn.functional
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from edutorch.core.autograd.node_names import recorded_as
 from edutorch.core.out_variants import takes_out
@@ -48,6 +47,7 @@ from edutorch.nn.functional import (  # with the same argument lists
     threshold_,
 )  # fmt: skip
 from edutorch.nn.functional.activation import apply_in_place
+from edutorch.nn.functional.adaptive import OutputSize
 from edutorch.nn.functional.dropout import apply_dropout, channel_shape, check_probability
 from edutorch.nn.functional.embedding import renormalize_rows
 from edutorch.nn.functional.grid_sample import (
@@ -56,9 +56,11 @@ from edutorch.nn.functional.grid_sample import (
     grid_sampler_2d,
     grid_sampler_3d,
 )  # fmt: skip
+from edutorch.nn.functional.loss.ctc import Lengths
 from edutorch.nn.functional.loss.reduction import reduce_losses
 from edutorch.nn.functional.loss.regression import pointwise_kl_div
 from edutorch.nn.functional.op_decorators import SettingError
+from edutorch.nn.functional.sliding_window import Size
 from edutorch.nn.utils.weight_norm import norm_except_dim
 from edutorch.ops import (
     arange,
@@ -75,6 +77,7 @@ from edutorch.ops import (
     where,
     zeros,
 )  # fmt: skip
+from edutorch.ops.random import Generator
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_max_pool1d", "affine_grid_generator", "alpha_dropout",
@@ -163,8 +166,8 @@ def native_layer_norm(
 
 
 def native_group_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,
-    group: int, eps: float,
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int,
+    eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Group norm, with the mean and 1 / √(variance + ε) of each group, (N, group).
 
@@ -214,8 +217,8 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
 
 
 def convolution(
-    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: int,
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Size, padding: Size, dilation: Size,
+    transposed: bool, output_padding: Size, groups: int,
 ) -> Tensor:  # fmt: skip
     """A convolution over as many axes as the filters have, or a transposed one.
 
@@ -232,7 +235,7 @@ def convolution(
     return getattr(F, f"conv{axes}")(input, weight, bias, stride, padding, dilation, groups)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool1d(input: Tensor, output_size: OutputSize) -> tuple[Tensor, Tensor]:
     """1-d adaptive max pooling with indices; see `nn.functional.adaptive_max_pool1d`.
 
     >>> adaptive_max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 1)
@@ -243,7 +246,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
 
 def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
     """Randomized leaky ReLU.
 
@@ -261,7 +264,7 @@ def rrelu(
 
 def rrelu_(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
-    generator: Any = None,
+    generator: Generator | None = None,
 ) -> Tensor:  # fmt: skip
     """The in-place form of `rrelu`.
 
@@ -398,16 +401,10 @@ def embedding_renorm_(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
 
 def embedding_bag(
-    weight: Tensor,
-    indices: Tensor,
-    offsets: Tensor,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False,
-    padding_idx: int | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False,
+    mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """The sum (mode 0), mean (1) or maximum (2) of the rows of each bag of indices.
 
     Returns the vectors, the bag of each index, the size of each bag, and for the maximum the row
@@ -548,8 +545,8 @@ def binary_cross_entropy_with_logits(
 
 
 def ctc_loss(
-    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
-    reduction: int = 1, zero_infinity: bool = False,
+    log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths,
+    blank: int = 0, reduction: int = 1, zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
     """CTC loss; see `nn.functional.ctc_loss`.
 

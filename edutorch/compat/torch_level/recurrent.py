@@ -83,6 +83,10 @@ def rnn_relu_cell(
     return relu_step(F.linear(input, w_ih, b_ih), (hx,), w_hh, b_hh)[0]
 
 
+Argument = Tensor | Sequence[Tensor] | float
+"""An argument that stands for another thing in each of PyTorch's two argument lists."""
+
+
 # Sequences -----------------------------------------------------------------------------------
 
 
@@ -107,8 +111,9 @@ def run_sequences(
 
 
 def lstm(
-    input: Tensor, hx: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any,
-    train: Any, bidirectional: Any, batch_first: Any,
+    input: Tensor, hx: Tensor | Sequence[Tensor], params: Tensor | Sequence[Tensor],
+    has_biases: Argument, num_layers: Argument, dropout: Argument, train: Argument,
+    bidirectional: Argument, batch_first: Argument,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Run an LSTM over sequences. Returns the outputs and the last h and c.
 
@@ -140,8 +145,9 @@ def make_single_state(step: Step, name: str, formula: str) -> Callable[..., tupl
     """Make the function of a network with a single state."""
 
     def run(
-        input: Tensor, hx: Any, params: Any, has_biases: Any, num_layers: Any, dropout: Any,
-        train: Any, bidirectional: Any, batch_first: Any,
+        input: Tensor, hx: Tensor | Sequence[Tensor], params: Tensor | Sequence[Tensor],
+        has_biases: Argument, num_layers: Argument, dropout: Argument, train: Argument,
+        bidirectional: Argument, batch_first: Argument,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         arguments = (
             input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first,

@@ -41,7 +41,8 @@ from ...ops.special import (
     series_coefficients,
     tail_coefficients,
 )
-from .op_decorators import SettingError, activation
+from ..common_types import DTypeLike
+from .op_decorators import ArrayOrTensor, SettingError, activation
 
 __all__ = [
     "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
@@ -129,7 +130,7 @@ def silu_forward(xp: Namespace, input: Array) -> Array:
     return input / (1 + xp.exp(-input))
 
 
-def silu_derivative(input: Any) -> Any:
+def silu_derivative(input: ArrayOrTensor) -> Any:
     s = sigmoid(input)
     return s * (1 + input * (1 - s))
 
@@ -184,11 +185,11 @@ def normal_cdf(xp: Namespace, x: Array) -> Array:
     return xp.where(magnitude < SMALL, middle, xp.where(z > 0, 1 - half, half))
 
 
-def gelu_inner(x: Any) -> Any:
+def gelu_inner(x: ArrayOrTensor) -> Any:
     return math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
 
 
-def gelu_derivative(x: Any, approximate: str) -> Any:
+def gelu_derivative(x: ArrayOrTensor, approximate: str) -> Any:
     """The derivative of x · Φ(x), by the product rule: Φ(x) + x · φ(x)."""
     if approximate == "tanh":
         t = tanh(gelu_inner(x))
@@ -282,7 +283,7 @@ def mish_forward(xp: Namespace, input: Array) -> Array:
     return input * xp.tanh(xp.logaddexp(xp.zeros_like(input), input))
 
 
-def mish_derivative(x: Any) -> Any:
+def mish_derivative(x: ArrayOrTensor) -> Any:
     """The derivative t + x · (1 - t²) · σ(x), with t = tanh(log(1 + eˣ))."""
     x = clamp(x, -1000, 30)  # beyond, the derivative is 0 or 1; avoids 0 · ∞
     t = tanh(softplus(x))
@@ -314,7 +315,7 @@ def hardswish_forward(xp: Namespace, input: Array) -> Array:
     return input * (xp.minimum(xp.maximum(input + 3, 0), 6) / 6)
 
 
-def hardswish_derivative(x: Any) -> Any:
+def hardswish_derivative(x: ArrayOrTensor) -> Any:
     """The derivative: x / 3 + ½ for |x| < 3, else 0 or 1."""
     return where(x < 3, where(x > -3, x / 3 + 0.5, 0.0), 1.0)
 
@@ -491,12 +492,9 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 @recorded_as("RreluWithNoiseBackward0")
 def rrelu(
-    input: Tensor,
-    lower: float = 1 / 8,
-    upper: float = 1 / 3,
-    training: bool = False,
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     inplace: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Leaky ReLU whose slopes are drawn between two limits while training, else their middle.
 
     Raises: RuntimeError: lower is above upper.
@@ -543,7 +541,7 @@ def implicit_dim(name: str, ndim: int) -> int:
 
 
 def softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike = None
 ) -> Tensor:
     """Softmax along `dim`: y = exp(x) / Σ exp(x).
 
@@ -555,7 +553,7 @@ def softmax(
 
 
 def softmin(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike = None
 ) -> Tensor:
     """The softmax of -x: the smallest element gets the largest probability.
 
@@ -567,7 +565,7 @@ def softmin(
 
 
 def log_softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike = None
 ) -> Tensor:
     """The logarithm of the softmax: y = x - log Σ exp(x).
 

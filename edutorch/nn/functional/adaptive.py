@@ -93,11 +93,14 @@ __all__ = [
 ]  # fmt: skip
 
 
+OutputSize = int | Sequence[int | None] | None
+"""One size for all axes or one for each; None keeps the size of the input."""
+
 MEAN_WINDOW = 4
 """From this window size on, one mean per window is faster than a weighted sum."""
 
 
-def resolve_output_size(op: str, rank: int, input: Tensor, output_size: Any) -> Counts:
+def resolve_output_size(op: str, rank: int, input: Tensor, output_size: OutputSize) -> Counts:
     """Read `output_size`: one size for all axes, or one for each, where None keeps the size.
 
     Raises: ShapeError: `input` has the wrong number of axes. SettingError: `output_size` does.
@@ -128,7 +131,7 @@ def window_bounds(size: int, count: int) -> list[tuple[int, int]]:
 # Average -------------------------------------------------------------------------------------
 
 
-def adaptive_avg_pool_nd(rank: int, input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool_nd(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
     """`adaptive_avg_pool1d`, `…2d` and `…3d` for 1, 2 and 3 axes."""
     counts = resolve_output_size(f"adaptive_avg_pool{rank}d", rank, input, output_size)
     sizes = tuple(input.shape[-rank:])
@@ -151,7 +154,7 @@ def adaptive_avg_pool_nd(rank: int, input: Tensor, output_size: Any) -> Tensor:
     return input
 
 
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
     """Adaptive average pooling of a sequence to the given length.
 
     >>> nn.functional.adaptive_avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 1)
@@ -161,7 +164,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
 
 
 @recorded_as("AdaptiveAvgPool2DBackward0")
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
     """Adaptive average pooling of an image to the given size.
 
     >>> nn.functional.adaptive_avg_pool2d(ones(1, 2, 5, 7), 1).shape
@@ -171,7 +174,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 
 @recorded_as("AdaptiveAvgPool3DBackward0")
-def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
     """Adaptive average pooling of a volume to the given size.
 
     >>> nn.functional.adaptive_avg_pool3d(ones(1, 2, 5, 7, 3), (2, None, 1)).shape
@@ -228,7 +231,9 @@ def is_free_of_nan(x: Tensor) -> bool:
     return can_read(x) and not (x.numel() and isnan(x._array.max()))
 
 
-def adaptive_max_pool_nd(rank: int, input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+def adaptive_max_pool_nd(
+    rank: int, input: Tensor, output_size: OutputSize
+) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool1d`, `…2d` and `…3d` with indices, for 1, 2 and 3 axes."""
     counts = resolve_output_size(f"adaptive_max_pool{rank}d", rank, input, output_size)
     window_positions = []
@@ -240,7 +245,9 @@ def adaptive_max_pool_nd(rank: int, input: Tensor, output_size: Any) -> tuple[Te
     return max_of_windows(input, window_positions)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Any:
     """Adaptive max pooling of a sequence: the maximum of each of `output_size` windows.
 
     Args:
@@ -254,7 +261,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool1d` with the indices of the maxima.
 
@@ -265,7 +272,9 @@ def adaptive_max_pool1d_with_indices(
 
 
 @recorded_as("AdaptiveMaxPool2DBackward0")
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Any:
     """Adaptive max pooling of an image: the maximum of each of `output_size` windows.
 
     Args:
@@ -280,7 +289,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool2d` with the indices of the maxima.
 
@@ -291,7 +300,9 @@ def adaptive_max_pool2d_with_indices(
 
 
 @recorded_as("AdaptiveMaxPool3DBackward0")
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool3d(
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
+) -> Any:
     """Adaptive max pooling of a volume: the maximum of each of `output_size` windows.
 
     Args:
@@ -305,7 +316,7 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: Any, return_indices: bool = False
+    input: Tensor, output_size: OutputSize, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """`adaptive_max_pool3d` with the indices of the maxima.
 

@@ -34,7 +34,7 @@ from ...ops import (
 )
 from .dropout import dropout
 from .linear import linear
-from .op_decorators import SettingError, can_read, layer
+from .op_decorators import ArrayOrTensor, SettingError, can_read, layer
 from .padding import pad
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
@@ -45,15 +45,10 @@ LOWEST_SCORE = -1e30
 
 
 def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
+    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
     enable_gqa: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Scaled dot-product attention: softmax(q kᵀ / √d) v.
 
     Args:
@@ -115,7 +110,7 @@ def attention_forward(
     return xp.ascontiguousarray(y.transpose(order)).transpose(back)
 
 
-def memory_order(x: Any) -> list[int]:
+def memory_order(x: ArrayOrTensor) -> list[int]:
     """Return the axes in the order of their strides, for instance 0, 2, 1, 3 for split heads.
 
     The result of attention has the memory order of the query, so that concatenating the heads is a
@@ -125,7 +120,7 @@ def memory_order(x: Any) -> list[int]:
     return [*sorted(range(x.ndim - 1), key=lambda axis: -strides[axis]), x.ndim - 1]
 
 
-def attention_probs(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
+def attention_probs(query: ArrayOrTensor, key: ArrayOrTensor, scale: float, is_causal: bool) -> Any:
     """The attention weights: (…, l, s), softmax(scale · q kᵀ)."""
     scores = matmul(query * scale, transpose(key, -2, -1))
     if is_causal:
@@ -136,8 +131,9 @@ def attention_probs(query: Any, key: Any, scale: float, is_causal: bool) -> Any:
 
 
 def sdpa_backward(
-    g: Any, query: Any, key: Any, value: Any, scale: float, is_causal: bool
-) -> tuple[Any, Any, Any]:
+    g: ArrayOrTensor, query: ArrayOrTensor, key: ArrayOrTensor, value: ArrayOrTensor, scale: float,
+    is_causal: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """The gradients of query, key and value; the weights are recomputed, not saved."""
     weights = attention_probs(query, key, scale, is_causal)
     grad_weights = matmul(g, transpose(value, -2, -1))
@@ -244,12 +240,12 @@ def multi_head_attention_forward(
     query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: int, num_heads: int,
     in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None,
     bias_v: Tensor | None, add_zero_attn: bool, dropout_p: float, out_proj_weight: Tensor,
-    out_proj_bias: Tensor | None, training: bool = True,
-    key_padding_mask: Tensor | None = None, need_weights: bool = True,
-    attn_mask: Tensor | None = None, use_separate_proj_weight: bool = False,
-    q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None,
-    v_proj_weight: Tensor | None = None, static_k: Tensor | None = None,
-    static_v: Tensor | None = None, average_attn_weights: bool = True, is_causal: bool = False,
+    out_proj_bias: Tensor | None, training: bool = True, key_padding_mask: Tensor | None = None,
+    need_weights: bool = True, attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False, q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None, static_v: Tensor | None = None,
+    average_attn_weights: bool = True, is_causal: bool = False,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Multi-head attention, given the parameters. Returns output and attention weights.
 

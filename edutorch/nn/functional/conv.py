@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ... import backends
@@ -28,7 +28,14 @@ from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import narrow, permute, reshape, squeeze, unsqueeze
 from ...ops import sum as total
-from .op_decorators import check_same_dtype, compute_in_float32, is_half_array, layer
+from .op_decorators import (
+    ArrayOrTensor,
+    Shape,
+    check_same_dtype,
+    compute_in_float32,
+    is_half_array,
+    layer,
+)
 from .sliding_window import (
     Counts,
     Pads,
@@ -86,15 +93,10 @@ def channels_hint(input: Array, weight: Array, *_: Any) -> str | None:
     node="ConvolutionBackward0",
 )
 def conv2d(
-    xp: Namespace,
-    input: Array,
-    weight: Array,
-    bias: Array | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] | str = 0,
-    dilation: int | Sequence[int] = 1,
-    groups: int = 1,
-) -> Array:
+    xp: Namespace, input: Array, weight: Array, bias: Array | None = None,
+    stride: int | Sequence[int] = 1, padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1, groups: int = 1,
+) -> Array:  # fmt: skip
     """2-d convolution (cross-correlation): y = Σ x · w + b, over channels and window.
 
     Args:
@@ -123,8 +125,8 @@ def conv_nd(
 
 
 def conv_forward(
-    xp: Namespace, op: str, input: Array, weight: Array, bias: Array | None,
-    stride: Any, padding: Any, dilation: Any, groups: int,
+    xp: Namespace, op: str, input: Array, weight: Array, bias: Array | None, stride: Size,
+    padding: Size | Pads | str, dilation: Size, groups: int,
 ) -> Array:  # fmt: skip
     """Compute a convolution by im2col and one matrix product per slice of the batch."""
     arrays = {"input": input, "weight": weight}
@@ -152,7 +154,7 @@ def conv_forward(
 
 
 def resolve_window(
-    shape: Sequence[int], stride: Any, padding: Any, dilation: Any
+    shape: Sequence[int], stride: Size, padding: Size | Pads | str, dilation: Size
 ) -> tuple[Counts, Counts, Pads, Counts]:
     """Read the settings for filters of `shape`: kernel, stride, pads, dilation."""
     try:
@@ -169,7 +171,7 @@ def resolve_window(
 
 @functools.lru_cache(maxsize=256)
 def resolve_window_cached(
-    shape: Sequence[int], stride: Any, padding: Any, dilation: Any
+    shape: Sequence[int], stride: Size, padding: Size | Pads | str, dilation: Size
 ) -> tuple[Counts, Counts, Pads, Counts]:
     """The cached form of `resolve_window`: each training step has the same settings."""
     kernel = tuple(shape[2:])
@@ -180,15 +182,9 @@ def resolve_window_cached(
 
 @layer(public="conv_transpose2d conv_transpose1d conv_transpose3d", node="ConvolutionBackward0")
 def conv_transpose_nd(
-    xp: Namespace,
-    input: Array,
-    weight: Array,
-    size: Counts,
-    stride: Counts,
-    pads: Pads,
-    dilation: Counts,
-    groups: int,
-) -> Array:
+    xp: Namespace, input: Array, weight: Array, size: Counts, stride: Counts, pads: Pads,
+    dilation: Counts, groups: int,
+) -> Array:  # fmt: skip
     """Transposed convolution: the gradient of `conv2d` by its input, of spatial shape `size`."""
     if is_half_array(input):
         forward = conv_transpose_nd.op.forward
@@ -215,15 +211,9 @@ def conv_transpose_nd(
     node="ConvolutionBackwardBackward0",
 )
 def conv_weight_grad(
-    xp: Namespace,
-    input: Array,
-    response: Array,
-    kernel: Counts,
-    stride: Counts,
-    pads: Pads,
-    dilation: Counts,
-    groups: int,
-) -> Array:
+    xp: Namespace, input: Array, response: Array, kernel: Counts, stride: Counts, pads: Pads,
+    dilation: Counts, groups: int,
+) -> Array:  # fmt: skip
     """The gradient of `conv2d` by its filters."""
     if is_half_array(input):
         forward = conv_weight_grad.op.forward
@@ -252,15 +242,17 @@ def check_groups(op: str, channels: int, groups: int) -> None:
 
 
 def conv_backward_input(
-    g: Any, weight: Any, input_shape: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
+    g: ArrayOrTensor, weight: ArrayOrTensor, input_shape: Shape, stride: Size,
+    padding: Size | Pads | str, dilation: Size, groups: int,
+) -> Any:  # fmt: skip
     _, stride, pads, dilation = resolve_window(weight.shape, stride, padding, dilation)
     return conv_transpose_nd(g, weight, tuple(input_shape[2:]), stride, pads, dilation, groups)
 
 
 def conv_backward_weight(
-    g: Any, input: Any, weight_shape: Any, stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
+    g: ArrayOrTensor, input: ArrayOrTensor, weight_shape: Shape, stride: Size,
+    padding: Size | Pads | str, dilation: Size, groups: int,
+) -> Any:  # fmt: skip
     kernel, stride, pads, dilation = resolve_window(weight_shape, stride, padding, dilation)
     return conv_weight_grad(input, g, kernel, stride, pads, dilation, groups)
 
@@ -279,7 +271,7 @@ for _conv_op in (conv2d, conv_nd):
 
 
 def crop_to_windows(
-    g: Any, count: Sequence[int], kernel: Sequence[int], stride: Counts, pads: Pads,
+    g: ArrayOrTensor, count: Sequence[int], kernel: Sequence[int], stride: Counts, pads: Pads,
     dilation: Counts,
 ) -> tuple[Any, Pads]:  # fmt: skip
     """Crop the end of an image that none of `count` windows covers.
@@ -300,15 +292,17 @@ def crop_to_windows(
 
 
 def conv_transpose_backward_input(
-    g: Any, weight: Any, input_shape: Any, stride: Any, pads: Any, dilation: Any, groups: int
-) -> Any:
+    g: ArrayOrTensor, weight: ArrayOrTensor, input_shape: Shape, stride: Counts, pads: Pads,
+    dilation: Counts, groups: int,
+) -> Any:  # fmt: skip
     g, pads = crop_to_windows(g, input_shape[2:], weight.shape[2:], stride, pads, dilation)
     return conv_nd(g, weight, None, stride, pads, dilation, groups)
 
 
 def conv_transpose_backward_weight(
-    g: Any, input: Any, weight_shape: Any, stride: Any, pads: Any, dilation: Any, groups: int
-) -> Any:
+    g: ArrayOrTensor, input: ArrayOrTensor, weight_shape: Shape, stride: Counts, pads: Pads,
+    dilation: Counts, groups: int,
+) -> Any:  # fmt: skip
     kernel = tuple(weight_shape[2:])
     g, pads = crop_to_windows(g, input.shape[2:], kernel, stride, pads, dilation)
     return conv_weight_grad(g, input, kernel, stride, pads, dilation, groups)
@@ -337,7 +331,9 @@ conv_weight_grad.vjp(
 LAYOUTS = {1: "n c l", 2: "n c h w", 3: "n c d h w"}
 
 
-def check_shapes(op: str, rank: int, input: Tensor, weight: Tensor, expected: Any) -> bool:
+def check_shapes(
+    op: str, rank: int, input: Tensor, weight: Tensor, expected: Callable[[Tensor], int]
+) -> bool:
     """Check the shapes; return True if the input has a batch axis.
 
     Raises: ShapeError: too many or too few axes, or not `expected(weight)` channels.
@@ -367,14 +363,9 @@ def run_conv(
 
 
 def conv1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size | str = 0,
-    dilation: Size = 1,
-    groups: int = 1,
-) -> Tensor:
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
+    padding: Size | str = 0, dilation: Size = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """1-d convolution (cross-correlation): y = Σ x · w + b.
 
     Args: as for `conv2d`, for (n, c, l) or (c, l) and filters (o, c / groups, k).
@@ -388,14 +379,9 @@ def conv1d(
 
 
 def conv3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size | str = 0,
-    dilation: Size = 1,
-    groups: int = 1,
-) -> Tensor:
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1,
+    padding: Size | str = 0, dilation: Size = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
     """3-d convolution (cross-correlation): y = Σ x · w + b.
 
     Args: as for `conv2d`, for (n, c, d, h, w) or (c, d, h, w) and filters
@@ -465,15 +451,9 @@ def run_conv_transpose(
 
 @recorded_as("ConvolutionBackward0")
 def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Tensor:
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1, padding: Size = 0,
+    output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
+) -> Tensor:  # fmt: skip
     """2-d transposed convolution: each input element adds a scaled filter to the output.
 
     `output_padding` adds rows at the bottom and right, where a stride leaves the size ambiguous.
@@ -490,15 +470,9 @@ def conv_transpose2d(
 
 @recorded_as("ConvolutionBackward0")
 def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Tensor:
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1, padding: Size = 0,
+    output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
+) -> Tensor:  # fmt: skip
     """1-d transposed convolution: each input element adds a scaled filter to the output.
 
     Raises: ShapeError: the channels do not fit.
@@ -512,15 +486,9 @@ def conv_transpose1d(
 
 @recorded_as("ConvolutionBackward0")
 def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Size = 1,
-    padding: Size = 0,
-    output_padding: Size = 0,
-    groups: int = 1,
-    dilation: Size = 1,
-) -> Tensor:
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Size = 1, padding: Size = 0,
+    output_padding: Size = 0, groups: int = 1, dilation: Size = 1,
+) -> Tensor:  # fmt: skip
     """3-d transposed convolution: each input element adds a scaled filter to the output.
 
     Raises: ShapeError: the channels do not fit.

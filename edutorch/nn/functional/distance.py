@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from numpy import finfo
 
@@ -92,7 +91,7 @@ def safe_norm_range(is_double: bool, p: float) -> tuple[float, float]:
     return float((limits.tiny / limits.eps) ** (1 / p)), float(limits.max ** (1 / p))
 
 
-def max_abs(x: Tensor, dim: Any, minimum: float = 0.0) -> Tensor:
+def max_abs(x: Tensor, dim: int | tuple[int, ...], minimum: float = 0.0) -> Tensor:
     """Return the largest |x| along `dim`, at least `minimum`, as a constant to divide by."""
     with no_grad():
         largest = clamp(amax(abs_(x), dim, True), min=minimum)
@@ -100,7 +99,7 @@ def max_abs(x: Tensor, dim: Any, minimum: float = 0.0) -> Tensor:
 
 
 def scale_by_max(
-    x: Tensor, p: float, dim: Any, eps: float, keepdim: bool = False
+    x: Tensor, p: float, dim: int | tuple[int, ...], eps: float, keepdim: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Return vectors divided by their largest element, and the norms of these, at least `eps`."""
     if not x.numel():

@@ -133,14 +133,11 @@ def upsample_node_name(axes: int, mode: str) -> str:
 )
 @composed_in_float32
 def interpolate(
-    input: Tensor,
-    size: int | Sequence[int] | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-    recompute_scale_factor: bool | None = None,
+    input: Tensor, size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
     antialias: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Resize the spatial axes of a tensor by interpolation.
 
     Args:
@@ -223,10 +220,9 @@ def check_arguments(input: Tensor, mode: str, align_corners: bool | None, antial
 
 
 def resolve_size(
-    old: tuple[int, ...],
-    size: int | Sequence[int] | None,
+    old: tuple[int, ...], size: int | Sequence[int] | None,
     scale_factor: float | Sequence[float] | None,
-) -> tuple[list[int], list[float | None]]:
+) -> tuple[list[int], list[float | None]]:  # fmt: skip
     """Return the output size and, if specified, the scale factor of each axis."""
     setting = size if scale_factor is None else scale_factor
     if setting is None:
@@ -250,12 +246,10 @@ def resolve_size(
 
 
 def upsample(
-    input: Tensor,
-    size: int | Sequence[int] | None = None,
-    scale_factor: float | Sequence[float] | None = None,
-    mode: str = "nearest",
+    input: Tensor, size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None, mode: str = "nearest",
     align_corners: bool | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The old name of `interpolate`.
 
     >>> nn.functional.upsample(ones(1, 1, 2), 4).shape
@@ -266,10 +260,9 @@ def upsample(
 
 
 def upsample_nearest(
-    input: Tensor,
-    size: int | Sequence[int] | None = None,
+    input: Tensor, size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The old name of `interpolate` with mode "nearest".
 
     >>> nn.functional.upsample_nearest(tensor([[[1.0, 2.0]]]), 4)
@@ -280,10 +273,9 @@ def upsample_nearest(
 
 
 def upsample_bilinear(
-    input: Tensor,
-    size: int | Sequence[int] | None = None,
+    input: Tensor, size: int | Sequence[int] | None = None,
     scale_factor: float | Sequence[float] | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The old name of `interpolate` with mode "bilinear" and `align_corners=True`.
 
     >>> nn.functional.upsample_bilinear(tensor([[[[1.0, 2.0]]]]), (1, 3))

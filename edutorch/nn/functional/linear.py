@@ -11,7 +11,7 @@ from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import matmul, reshape, squeeze, sum, unsqueeze
 from ...ops.linalg import matrix_product
-from .op_decorators import check_same_dtype, compute_in_float32, layer
+from .op_decorators import ArrayOrTensor, check_same_dtype, compute_in_float32, layer
 
 __all__ = ["bilinear", "linear"]
 
@@ -65,7 +65,7 @@ linear.vjp(
 )
 
 
-def one_output(input: Any, weight: Any, bias: Any = None) -> Any:
+def one_output(input: object, weight: object, bias: object = None) -> Any:
     """Return x · w + b for a weight of one axis, or None for other weights."""
     if not isinstance(weight, Tensor) or weight.ndim != 1:
         return None
@@ -78,7 +78,7 @@ def one_output(input: Any, weight: Any, bias: Any = None) -> Any:
 linear.op.composed = one_output
 
 
-def flatten_batch(x: Any) -> Any:
+def flatten_batch(x: ArrayOrTensor) -> Any:
     """Join all axes but the last: (…, k) to (n, k)."""
     return x if len(x.shape) == 2 else reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 

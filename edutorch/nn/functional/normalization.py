@@ -21,7 +21,7 @@ from ...ops import clamp, mean, reshape, rsqrt, sum, var
 from ...ops.reduction import mean_of
 from ...ops.statistics import vector_norm
 from .distance import is_extreme, scale_by_max
-from .op_decorators import SettingError, layer
+from .op_decorators import ArrayOrTensor, SettingError, layer
 from .padding import pad
 from .pooling import avg_pool_nd
 
@@ -64,13 +64,9 @@ def native_batch_norm(
 
 @layer(promotion="float", dtypes="f", public="group_norm instance_norm")
 def native_group_norm(
-    xp: Namespace,
-    input: Array,
-    weight: Array | None,
-    bias: Array | None,
-    num_groups: int,
+    xp: Namespace, input: Array, weight: Array | None, bias: Array | None, num_groups: int,
     eps: float,
-) -> Array:
+) -> Array:  # fmt: skip
     """Group norm of (n, c, …), over the channels of a group; with c groups, instance norm."""
     y, _, _ = standardize(xp, input.reshape(group_shape(input.shape, num_groups)), (2,), eps)
     shape = channel_shape(input.ndim)
@@ -102,7 +98,7 @@ def standardize(xp: Namespace, input: Array, dims: Dims, eps: float) -> tuple[Ar
     return y, mean, variance
 
 
-def apply_affine(y: Any, weight: Any, bias: Any) -> Any:
+def apply_affine(y: ArrayOrTensor, weight: ArrayOrTensor | None, bias: ArrayOrTensor | None) -> Any:
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
@@ -116,21 +112,24 @@ def group_shape(shape: Dims, groups: int) -> Dims:
     return (shape[0], groups, math.prod(shape[1:]) // max(groups, 1))
 
 
-def recompute_standardized(x: Any, dims: Dims, eps: float) -> tuple[Any, Any]:
+def recompute_standardized(x: ArrayOrTensor, dims: Dims, eps: float) -> tuple[Any, Any]:
     """Recompute x standardised and 1 / √(variance + ε), instead of saving them."""
     x = x - mean(x, dims, True)
     scale = rsqrt(mean(x * x, dims, True) + eps)
     return x * scale, scale
 
 
-def standardize_backward(g: Any, x: Any, scale: Any, dims: Dims) -> Any:
+def standardize_backward(
+    g: ArrayOrTensor, x: ArrayOrTensor, scale: ArrayOrTensor, dims: Dims
+) -> Any:
     """The gradient of the standardisation: g without its mean and its component along x."""
     return scale * (g - mean(g, dims, True) - x * mean(g * x, dims, True))
 
 
 def layer_norm_backward(
-    g: Any, input: Any, weight: Any, bias: Any, axes: int, eps: float
-) -> tuple[Any, Any, Any]:
+    g: ArrayOrTensor, input: ArrayOrTensor, weight: ArrayOrTensor | None,
+    bias: ArrayOrTensor | None, axes: int, eps: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """The gradients of input, weight and bias."""
     dims = tuple(range(g.ndim - axes, g.ndim))
     x, scale = recompute_standardized(input, dims, eps)
@@ -144,7 +143,9 @@ def layer_norm_backward(
     )
 
 
-def rms_norm_backward(g: Any, input: Any, weight: Any, axes: int, eps: float) -> tuple[Any, Any]:
+def rms_norm_backward(
+    g: ArrayOrTensor, input: ArrayOrTensor, weight: ArrayOrTensor | None, axes: int, eps: float
+) -> tuple[Any, Any]:
     """The gradients of input and weight: g without its component along x."""
     dims = tuple(range(g.ndim - axes, g.ndim))
     scale = rsqrt(mean(input * input, dims, True) + eps)
@@ -157,8 +158,9 @@ def rms_norm_backward(g: Any, input: Any, weight: Any, axes: int, eps: float) ->
 
 
 def batch_norm_backward(
-    g: Any, input: Any, weight: Any, bias: Any, eps: float
-) -> tuple[Any, Any, Any]:
+    g: ArrayOrTensor, input: ArrayOrTensor, weight: ArrayOrTensor | None,
+    bias: ArrayOrTensor | None, eps: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """The gradients of input, weight and bias."""
     dims = (0, *range(2, g.ndim))
     x, scale = recompute_standardized(input, dims, eps)
@@ -168,8 +170,9 @@ def batch_norm_backward(
 
 
 def group_norm_backward(
-    g: Any, input: Any, weight: Any, bias: Any, num_groups: int, eps: float
-) -> tuple[Any, Any, Any]:
+    g: ArrayOrTensor, input: ArrayOrTensor, weight: ArrayOrTensor | None,
+    bias: ArrayOrTensor | None, num_groups: int, eps: float,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """The gradients of input, weight and bias."""
     groups = group_shape(g.shape, num_groups)
     x, scale = recompute_standardized(reshape(input, groups), (2,), eps)
@@ -184,14 +187,15 @@ def group_norm_backward(
 
 
 def affine_backward(
-    g: Any, x: Any, weight: Any, bias: Any, dims: Dims, shape: Dims
-) -> tuple[Any, Any]:
+    g: ArrayOrTensor, x: ArrayOrTensor, weight: ArrayOrTensor | None, bias: ArrayOrTensor | None,
+    dims: Dims, shape: Dims,
+) -> tuple[Any, Any]:  # fmt: skip
     """The gradients of weight and bias, or None where absent."""
     grad_weight = None if weight is None else reshape(sum_over(g * x, dims), shape)
     return grad_weight, None if bias is None else reshape(sum_over(g, dims), shape)
 
 
-def sum_over(x: Any, dims: Dims) -> Any:
+def sum_over(x: ArrayOrTensor, dims: Dims) -> Any:
     """Σ x over dims, which may be empty (`sum` without dims would sum over all)."""
     return sum(x, dims) if dims else x
 
@@ -249,15 +253,10 @@ def cast_to_input(output: Tensor, input: Tensor) -> Tensor:
 @recorded_as("NativeBatchNormBackward0")
 @keep_input_dtype
 def batch_norm(
-    input: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+    weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
+    momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
     """Batch normalisation: by batch statistics in training, by running ones in evaluation.
 
     Training moves the running averages towards the mean and variance of the batch.
@@ -322,12 +321,9 @@ def normalize_by_running_stats(
 
 @keep_input_dtype
 def layer_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
+    bias: Tensor | None = None, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
     """Layer normalisation of each sample over its last axes, of shape `normalized_shape`.
 
     Raises: ShapeError: the last axes have other sizes.
@@ -372,12 +368,9 @@ def resolve_normalized_shape(
 
 @keep_input_dtype
 def group_norm(
-    input: Tensor,
-    num_groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Group normalisation of each sample over groups of its channels.
 
     Raises: ShapeError: the channels are not divisible into so many groups.
@@ -423,15 +416,10 @@ def check_channels(op: str, input: Tensor, *parameters: Tensor | None) -> None:
 
 @keep_input_dtype
 def instance_norm(
-    input: Tensor,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-) -> Tensor:
+    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
+    weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
+    momentum: float = 0.1, eps: float = 1e-5,
+) -> Tensor:  # fmt: skip
     """Instance normalisation: each channel of each sample, or by running averages.
 
     Args: as for `batch_norm`; `use_input_stats=False` uses the running averages.
@@ -466,11 +454,9 @@ def instance_norm(
 
 
 def rms_norm(
-    input: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     eps: float | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Root mean square normalisation of each sample: y = x / √(mean(x²) + ε).
 
     >>> nn.functional.rms_norm(tensor([[3.0, 4.0]]), (2,), eps=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from numpy import ndarray
 
@@ -18,6 +18,11 @@ from ...core.tensor_methods import in_place
 from ...errors import DTypeError, EdutorchError, ShapeError
 
 Hint = Callable[..., str | None]
+Shape = tuple[int, ...]
+
+ArrayOrTensor = Annotated[Any, "ArrayOrTensor"]
+"""What a derivative rule computes with: arrays, or tensors where its own steps are recorded to
+differentiate it again. One text serves both, as the functions of `ops` take both."""
 
 
 def layer(

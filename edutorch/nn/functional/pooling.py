@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from numpy import dtype as array_dtype
 from numpy import ndarray
 
 from ...backends.numpy import Array, Namespace
 from ...core.out_variants import takes_out
 from ...core.tensor import Tensor
 from ...ops import arange, reshape, trunc, where
-from .op_decorators import SettingError, layer
+from .op_decorators import ArrayOrTensor, SettingError, layer
 from .sliding_window import (
     Counts,
     Size,
@@ -143,7 +144,7 @@ def max_pool_gather(xp: Namespace, input: Array, tap: Array, settings: tuple[Any
     return y
 
 
-def max_pool_backward(g: Any, input: Any, *settings: Any) -> Any:
+def max_pool_backward(g: ArrayOrTensor, input: ArrayOrTensor, *settings: Any) -> Any:
     """The gradient of max pooling, from the input: the output may have been overwritten."""
     tap = max_pool_indices(input, settings)
     return max_pool_scatter(g, tap, tuple(input.shape), settings)
@@ -166,8 +167,8 @@ max_pool_gather.vjp(
 
 
 def max_pool_nd(
-    rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size,
-    dilation: Size, ceil_mode: bool, return_indices: bool,
+    rank: int, input: Tensor, kernel_size: Size, stride: Size | None, padding: Size, dilation: Size,
+    ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
     """`max_pool1d`, `max_pool2d` and `max_pool3d` for 1, 2 and 3 axes."""
     name = f"max_pool{rank}d"
@@ -195,14 +196,9 @@ def tap_to_index(windows: Windows, tap: Tensor) -> Tensor:
 
 
 def max_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
     """2-d max pooling: the maximum of each window.
 
     Args:
@@ -222,14 +218,9 @@ def max_pool2d(
 
 
 def max_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
     """1-d max pooling: the maximum of each window; see `max_pool2d`.
 
     >>> nn.functional.max_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
@@ -239,14 +230,9 @@ def max_pool1d(
 
 
 def max_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    dilation: Size = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    dilation: Size = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
     """3-d max pooling: the maximum of each window; see `max_pool2d`.
 
     >>> nn.functional.max_pool3d(arange(8.0).reshape(1, 2, 2, 2), 2)
@@ -295,12 +281,9 @@ def max_pool3d_with_indices(
 
 
 def pool_divisors(
-    xp: Namespace,
-    windows: Windows,
-    count_include_pad: bool,
-    divisor_override: int | None,
-    dtype: Any,
-) -> Any:
+    xp: Namespace, windows: Windows, count_include_pad: bool, divisor_override: int | None,
+    dtype: array_dtype,
+) -> Any:  # fmt: skip
     """Return what the sum of each window is divided by."""
     if divisor_override is not None:
         return divisor_override
@@ -391,14 +374,9 @@ def avg_pool_nd(
 
 @takes_out
 def avg_pool2d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
     """2-d average pooling: the mean of each window.
 
     Args: as for `max_pool2d`; `count_include_pad` counts the zeros of the padding too,
@@ -415,13 +393,9 @@ def avg_pool2d(
 
 
 def avg_pool1d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor:
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True,
+) -> Tensor:  # fmt: skip
     """1-d average pooling: the mean of each window; see `avg_pool2d`.
 
     >>> nn.functional.avg_pool1d(tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
@@ -432,14 +406,9 @@ def avg_pool1d(
 
 @takes_out
 def avg_pool3d(
-    input: Tensor,
-    kernel_size: Size,
-    stride: Size | None = None,
-    padding: Size = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
+    input: Tensor, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Tensor:  # fmt: skip
     """3-d average pooling: the mean of each window; see `avg_pool2d`.
 
     >>> nn.functional.avg_pool3d(arange(8.0).reshape(1, 2, 2, 2), 2)

@@ -25,7 +25,7 @@ from ...modes import current
 from ...ops import cat, chunk, relu, reshape, sigmoid, split, stack, tanh, unsqueeze
 from .dropout import dropout as drop
 from .linear import flatten_batch, linear
-from .op_decorators import layer
+from .op_decorators import ArrayOrTensor, layer
 
 
 @layer("n p, n k -> s n k", dtypes="f", public="lstm_cell")
@@ -44,7 +44,7 @@ def lstm_gates(xp: Namespace, x: Array, c: Array) -> Array:
     return stack([sigmoid(o) * tanh(c), c])
 
 
-def lstm_gates_backward(g: Any, x: Any, c: Any) -> tuple[Any, Any]:
+def lstm_gates_backward(g: ArrayOrTensor, x: ArrayOrTensor, c: ArrayOrTensor) -> tuple[Any, Any]:
     """The gradients of x and c; c gets the gradient of h and that of the next step."""
     i, f, u, o = chunk(x, 4, -1)
     i, f, u, o = sigmoid(i), sigmoid(f), tanh(u), sigmoid(o)
@@ -80,7 +80,9 @@ def gru_gates(xp: Namespace, x: Array, hidden: Array, h: Array) -> Array:
     return candidate + sigmoid(update + h_update) * (h - candidate)
 
 
-def gru_gates_backward(g: Any, x: Any, hidden: Any, h: Any) -> tuple[Any, Any, Any]:
+def gru_gates_backward(
+    g: ArrayOrTensor, x: ArrayOrTensor, hidden: ArrayOrTensor, h: ArrayOrTensor
+) -> tuple[Any, Any, Any]:
     """The gradients of x, hidden and h."""
     reset, update, new = chunk(x, 3, -1)
     h_reset, h_update, h_new = chunk(hidden, 3, -1)
@@ -113,7 +115,7 @@ def stack_in_time(steps: list[Any], reverse: bool) -> Any:
     return stack(steps[::-1] if reverse else steps)
 
 
-def previous_states(first: Any, states: Any, reverse: bool) -> Any:
+def previous_states(first: ArrayOrTensor, states: ArrayOrTensor, reverse: bool) -> Any:
     """Return the state before each time: (t, n, k)."""
     first = unsqueeze(first, 0)
     return cat([states[1:], first]) if reverse else cat([first, states[:-1]])
@@ -143,8 +145,9 @@ def lstm_sequence(
 
 
 def lstm_sequence_backward(
-    g: Any, y: Any, gates: Any, x: Any, h: Any, c: Any, weight: Any, reverse: bool
-) -> tuple[Any, Any, Any, Any]:
+    g: ArrayOrTensor, y: ArrayOrTensor, gates: ArrayOrTensor, x: ArrayOrTensor, h: ArrayOrTensor,
+    c: ArrayOrTensor, weight: ArrayOrTensor, reverse: bool,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """The gradients of x, h, c and weight, by backpropagation through time."""
     h, c = previous_states(h, y[0], reverse), previous_states(c, y[1], reverse)
     if isinstance(g, Tensor):  # recompute, to record the gates for a second derivative
@@ -180,13 +183,9 @@ lstm_sequence.vjp(
 
 @layer("t n p, n k, p k, p -> t n k", dtypes="f", public="gru")
 def gru_sequence(
-    xp: Namespace,
-    x: Array,
-    h: Array,
-    weight: Array,
-    bias: Array | None = None,
+    xp: Namespace, x: Array, h: Array, weight: Array, bias: Array | None = None,
     reverse: bool = False,
-) -> Array:
+) -> Array:  # fmt: skip
     """The state of a GRU after each time: (t, n, k).
 
     Args: as for `lstm_sequence`, with 3 k for 4 k; `bias` is added to the contribution of h.
@@ -200,8 +199,9 @@ def gru_sequence(
 
 
 def gru_sequence_backward(
-    g: Any, y: Any, x: Any, h: Any, weight: Any, bias: Any, reverse: bool
-) -> tuple[Any, Any, Any, Any]:
+    g: ArrayOrTensor, y: ArrayOrTensor, x: ArrayOrTensor, h: ArrayOrTensor, weight: ArrayOrTensor,
+    bias: ArrayOrTensor | None, reverse: bool,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """The gradients of x, h, weight and bias, by backpropagation through time."""
     h = previous_states(h, y, reverse)
     hidden = h @ weight.T if bias is None else h @ weight.T + bias
@@ -233,13 +233,9 @@ gru_sequence.vjp(
     node="RnnTanhBackward0 if nonlinearity == 'tanh' else RnnReluBackward0",
 )  # fmt: skip
 def rnn_sequence(
-    xp: Namespace,
-    x: Array,
-    h: Array,
-    weight: Array,
-    nonlinearity: str = "tanh",
+    xp: Namespace, x: Array, h: Array, weight: Array, nonlinearity: str = "tanh",
     reverse: bool = False,
-) -> Array:
+) -> Array:  # fmt: skip
     """The state of an Elman RNN after each time, h ← tanh(x + W h): (t, n, k).
 
     Args: as for `lstm_sequence`, with k for 4 k; `nonlinearity` is "tanh" or "relu".
@@ -253,8 +249,9 @@ def rnn_sequence(
 
 
 def rnn_sequence_backward(
-    g: Any, y: Any, h: Any, weight: Any, nonlinearity: str, reverse: bool
-) -> tuple[Any, Any, Any]:
+    g: ArrayOrTensor, y: ArrayOrTensor, h: ArrayOrTensor, weight: ArrayOrTensor, nonlinearity: str,
+    reverse: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """The gradients of x, h and weight, by backpropagation through time."""
     derivative = 1 - y * y if nonlinearity == "tanh" else y > 0
     grad_h = 0
@@ -285,7 +282,9 @@ Step = Callable[..., State]
 # The steps, in which `x` is W_ih input + b_ih ------------------------------------------------
 
 
-def lstm_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None, w_hr: Any = None) -> State:
+def lstm_step(
+    x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None, w_hr: Tensor | None = None
+) -> State:
     """LSTM: c ← σ(f) · c + σ(i) · tanh(g);  h = σ(o) · tanh(c), optionally projected by w_hr."""
     h, c = state
     y = lstm_gates(x + linear(h, w_hh, b_hh), c)
@@ -293,18 +292,18 @@ def lstm_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None, w_hr: Any = 
     return (h if w_hr is None else linear(h, w_hr)), c
 
 
-def gru_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
+def gru_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
     """GRU: n = tanh(xₙ + σ(r) · hₙ);  h ← n + σ(z) · (h - n)."""
     (h,) = state
     return (gru_gates(x, linear(h, w_hh, b_hh), h),)
 
 
-def tanh_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
+def tanh_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
     """Elman RNN with tanh: h ← tanh(x + W h + b)."""
     return (tanh(x + linear(state[0], w_hh, b_hh)),)
 
 
-def relu_step(x: Tensor, state: State, w_hh: Any, b_hh: Any = None) -> State:
+def relu_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
     """Elman RNN with ReLU: h ← max(0, x + W h + b)."""
     return (relu(x + linear(state[0], w_hh, b_hh)),)
 
@@ -341,8 +340,8 @@ def can_use_sequence_op(x: Tensor, sizes: list[int], state: State, weights: Sequ
 
 
 def run_sequence_op(
-    step: Step, reverse: bool, x: Tensor, steps: int, state: State,
-    w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None,
+    step: Step, reverse: bool, x: Tensor, steps: int, state: State, w_ih: Tensor, w_hh: Tensor,
+    b_ih: Tensor | None, b_hh: Tensor | None,
 ) -> tuple[Tensor, State]:  # fmt: skip
     """Run sequences of equal length by a single op. Returns the outputs and the last states."""
     last = 0 if reverse else -1

@@ -46,7 +46,7 @@ def expand_setting(value: int | Sequence[int], rank: int, op: str = "conv") -> t
     return values if len(values) == rank else values * rank
 
 
-def resolve_stride(stride: Any, kernel: Counts, op: str) -> Counts:
+def resolve_stride(stride: Size | None, kernel: Counts, op: str) -> Counts:
     """Read a stride, by default the kernel size."""
     if stride is None or (isinstance(stride, list | tuple) and not stride):
         return kernel
@@ -61,8 +61,9 @@ def check_positive(op: str, **settings: Sequence[int]) -> None:
 
 
 def resolve_pads(
-    padding: Any, kernel: Sequence[int], dilation: Sequence[int], stride: Sequence[int] = ()
-) -> Pads:
+    padding: Size | Pads | str, kernel: Sequence[int], dilation: Sequence[int],
+    stride: Sequence[int] = (),
+) -> Pads:  # fmt: skip
     """Read `padding`: an integer, one for each axis, "valid", "same", or (before, after) pairs.
 
     Raises: SettingError (a ValueError): "same" with a stride, or an unknown word.

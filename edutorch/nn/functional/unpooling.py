@@ -182,8 +182,8 @@ def lp_pool3d(
 
 
 def fractional_max_pool_nd(
-    rank: int, input: Tensor, kernel_size: Size, output_size: Any, output_ratio: Any,
-    samples: Tensor | None,
+    rank: int, input: Tensor, kernel_size: Size, output_size: Size | None,
+    output_ratio: float | Sequence[float] | None, samples: Tensor | None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`fractional_max_pool2d` and `…3d` with indices."""
     op = f"fractional_max_pool{rank}d"
@@ -237,8 +237,9 @@ def window_starts(sample: Tensor, size: int, count: int, kernel: int) -> Tensor:
 
 @recorded_as("FractionalMaxPool2DBackward0")
 def fractional_max_pool2d(
-    input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
-    return_indices: bool = False, _random_samples: Tensor | None = None,
+    input: Tensor, kernel_size: Size, output_size: Size | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """2-d fractional max pooling: the maximum of each of randomly placed windows.
 
@@ -262,8 +263,9 @@ def fractional_max_pool2d(
 
 @recorded_as("FractionalMaxPool3DBackward0")
 def fractional_max_pool3d(
-    input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
-    return_indices: bool = False, _random_samples: Tensor | None = None,
+    input: Tensor, kernel_size: Size, output_size: Size | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """3-d fractional max pooling; see `fractional_max_pool2d`.
 
@@ -277,8 +279,9 @@ def fractional_max_pool3d(
 
 
 def fractional_max_pool2d_with_indices(
-    input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
-    return_indices: bool = False, _random_samples: Tensor | None = None,
+    input: Tensor, kernel_size: Size, output_size: Size | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`fractional_max_pool2d` with the indices of the maxima.
 
@@ -289,8 +292,9 @@ def fractional_max_pool2d_with_indices(
 
 
 def fractional_max_pool3d_with_indices(
-    input: Tensor, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
-    return_indices: bool = False, _random_samples: Tensor | None = None,
+    input: Tensor, kernel_size: Size, output_size: Size | None = None,
+    output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+    _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """`fractional_max_pool3d` with the indices of the maxima.
 

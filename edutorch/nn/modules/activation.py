@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...modes import no_grad
 from ...ops import empty, full, relu
 from .. import functional as F
 from .. import init
+from ..common_types import DeviceLike, DTypeLike
 from ..functional.op_decorators import SettingError
 from ..parameter import Parameter
 from .linear import NonDynamicallyQuantizableLinear
@@ -481,8 +480,9 @@ class PReLU(Module):
     """
 
     def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
-    ) -> None:
+        self, num_parameters: int = 1, init: float = 0.25, device: DeviceLike = None,
+        dtype: DTypeLike = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(full((num_parameters,), float(init), device=device, dtype=dtype))
@@ -552,8 +552,8 @@ class MultiheadAttention(Module):
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
         add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
-        vdim: int | None = None, batch_first: bool = False, device: Any = None,
-        dtype: Any = None,
+        vdim: int | None = None, batch_first: bool = False, device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         if embed_dim <= 0 or num_heads <= 0:
             raise InvalidValueError(

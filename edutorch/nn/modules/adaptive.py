@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, ValueRangeError
 from ...ops import argmax, cat, index_select, logical_and, nonzero, where
 from .. import functional as F
+from ..common_types import DeviceLike, DTypeLike
 from .container import ModuleList, Sequential
 from .linear import Linear
 from .module import Module
@@ -49,7 +50,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def __init__(
         self, in_features: int, n_classes: int, cutoffs: Iterable[int], div_value: float = 4.0,
-        head_bias: bool = False, device: Any = None, dtype: Any = None,
+        head_bias: bool = False, device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         cuts = list(cutoffs)

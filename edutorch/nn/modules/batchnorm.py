@@ -10,6 +10,7 @@ from ...errors import ShapeError, ShapeValueError
 from ...ops import ones, tensor, zeros
 from .. import functional as F
 from .. import init
+from ..common_types import DeviceLike, DTypeLike
 from ..functional.op_decorators import SettingError
 from ..parameter import Parameter, UninitializedBuffer, UninitializedParameter
 from .lazy import LazyModuleMixin, materialize_lazy
@@ -33,8 +34,8 @@ class _NormBase(Module):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
-        affine: bool = True, track_running_stats: bool = True, device: Any = None,
-        dtype: Any = None, *, bias: bool = True,
+        affine: bool = True, track_running_stats: bool = True, device: DeviceLike = None,
+        dtype: DTypeLike = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
@@ -73,7 +74,7 @@ class _NormBase(Module):
             self.num_batches_tracked.zero_()  # type: ignore[union-attr]
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], *others: Any
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *others: Any
     ) -> None:
         """Load files of version 1 too, which lack `num_batches_tracked`."""
         key = f"{prefix}num_batches_tracked"
@@ -197,8 +198,8 @@ class SyncBatchNorm(_BatchNorm):
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
-        affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
-        device: Any = None, dtype: Any = None, *, bias: bool = True,
+        affine: bool = True, track_running_stats: bool = True, process_group: object | None = None,
+        device: DeviceLike = None, dtype: DTypeLike = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
@@ -220,7 +221,7 @@ class SyncBatchNorm(_BatchNorm):
             )
 
     @classmethod
-    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+    def convert_sync_batchnorm(cls, module: Module, process_group: object | None = None) -> Module:
         """Return the module with each batch norm replaced by a SyncBatchNorm.
 
         Parameters and buffers stay the same objects.
@@ -253,7 +254,7 @@ class _LazyNormBase(LazyModuleMixin):
 
     def __init__(
         self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
+        track_running_stats: bool = True, device: DeviceLike = None, dtype: DTypeLike = None, *,
         bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(0, eps, momentum, False, False, device, dtype, bias=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import operator
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, SupportsIndex
 
 from ...core.tensor import Tensor
 from ..parameter import Parameter
@@ -17,8 +17,12 @@ __all__ = [
     "Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential",
 ]  # fmt: skip
 
+NamedModules = Mapping[str, Module] | Iterable[tuple[str, Module]]
+NamedValues = Mapping[str, Any] | Iterable[tuple[str, Any]]
+"""What dicts of modules and of parameters are made from: a mapping, or pairs."""
 
-def normalize_index(index: Any, count: int) -> int:
+
+def normalize_index(index: SupportsIndex, count: int) -> int:
     """Return an index counted from the front.
 
     Raises: IndexError: it is out of range.
@@ -35,7 +39,7 @@ class IndexedModules(Module):
     def _renumber(self, modules: Iterable[Any]) -> None:
         self._modules = {str(i): module for i, module in enumerate(modules)}
 
-    def _name_at(self, index: Any) -> str:
+    def _name_at(self, index: SupportsIndex) -> str:
         return list(self._modules)[normalize_index(index, len(self))]
 
     def __len__(self) -> int:
@@ -44,10 +48,10 @@ class IndexedModules(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._modules.values())
 
-    def __setitem__(self, index: Any, module: Module) -> None:
+    def __setitem__(self, index: SupportsIndex, module: Module) -> None:
         self.add_module(self._name_at(index), module)
 
-    def __delitem__(self, index: Any) -> None:
+    def __delitem__(self, index: SupportsIndex | slice) -> None:
         names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
         for name in names:
             del self._modules[name]
@@ -106,7 +110,7 @@ class Sequential(IndexedModules):
             input = module(input)  # type: ignore[misc]
         return input
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._name_at(index)]
@@ -130,7 +134,7 @@ class ModuleList(IndexedModules):
         super().__init__()
         self.extend(modules or ())
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
         return self._modules[self._name_at(index)]
@@ -167,7 +171,7 @@ class ModuleDict(Module):
     ['encode', 'act']
     """
 
-    def __init__(self, modules: Any = None) -> None:
+    def __init__(self, modules: NamedModules | None = None) -> None:
         super().__init__()
         self.update(modules or {})
 
@@ -201,7 +205,7 @@ class ModuleDict(Module):
         """Return names and modules."""
         return self._modules.items()
 
-    def update(self, modules: Any) -> None:
+    def update(self, modules: NamedModules) -> None:
         """Add modules from a mapping, or from pairs of name and module."""
         pairs = modules.items() if isinstance(modules, Mapping | ModuleDict) else modules
         for name, module in pairs:
@@ -216,7 +220,7 @@ class ModuleDict(Module):
         self._modules.clear()
 
 
-def as_parameter(value: Any) -> Any:
+def as_parameter(value: object) -> Any:
     """Return a plain tensor as a parameter, other values unchanged."""
     return Parameter(value) if type(value) is Tensor else value
 
@@ -238,15 +242,15 @@ class ParameterList(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._parameters.values())
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self)[index])
         return self._parameters[str(normalize_index(index, len(self)))]
 
-    def __setitem__(self, index: int, value: Any) -> None:
+    def __setitem__(self, index: int, value: object) -> None:
         self.register_parameter(str(normalize_index(index, len(self))), as_parameter(value))
 
-    def append(self, value: Any) -> ParameterList:
+    def append(self, value: object) -> ParameterList:
         """Add a parameter at the end."""
         self.register_parameter(str(len(self)), as_parameter(value))
         return self
@@ -268,7 +272,7 @@ class ParameterDict(Module):
     ['a']
     """
 
-    def __init__(self, parameters: Any = None) -> None:
+    def __init__(self, parameters: NamedValues | None = None) -> None:
         super().__init__()
         self.update(parameters or ())
 
@@ -284,7 +288,7 @@ class ParameterDict(Module):
     def __getitem__(self, key: str) -> Any:
         return self._parameters[key]
 
-    def __setitem__(self, key: str, value: Any) -> None:
+    def __setitem__(self, key: str, value: object) -> None:
         self.register_parameter(key, as_parameter(value))
 
     def __delitem__(self, key: str) -> None:
@@ -299,7 +303,7 @@ class ParameterDict(Module):
         """Return a new dict of the same parameters."""
         return type(self)(OrderedDict(self._parameters))
 
-    def update(self, parameters: Any) -> None:
+    def update(self, parameters: NamedValues) -> None:
         """Add parameters from a mapping, or from pairs of name and parameter."""
         if isinstance(parameters, OrderedDict | ParameterDict):
             pairs = parameters.items()
@@ -310,11 +314,11 @@ class ParameterDict(Module):
         for name, value in pairs:
             self[name] = value
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         """Return a parameter, or `default` if the name is unknown."""
         return self._parameters.get(key, default)
 
-    def setdefault(self, key: str, default: Any = None) -> Any:
+    def setdefault(self, key: str, default: object = None) -> Any:
         """Return a parameter, after setting it to `default` if the name is unknown."""
         if key not in self:
             self[key] = default
@@ -332,7 +336,7 @@ class ParameterDict(Module):
         """Remove all parameters."""
         self._parameters.clear()
 
-    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+    def fromkeys(self, keys: Iterable[str], default: object = None) -> ParameterDict:
         """Return a new dict in which every key has the same parameter."""
         return ParameterDict(dict.fromkeys(keys, default))
 
@@ -352,7 +356,9 @@ class ParameterDict(Module):
         return parameter_lines(self)
 
 
-def parameter_lines(module: Module, type_name: Any = lambda value: value.type()) -> str:
+def parameter_lines(
+    module: Module, type_name: Callable[[Tensor], object] = lambda value: value.type()
+) -> str:
     return "\n".join(
         f"  ({name}): Parameter containing: [{type_name(value)} of size "
         f"{'x'.join(str(size) for size in value.shape)}]"

@@ -9,6 +9,7 @@ from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, ShapeValueError
 from ...ops import empty
 from .. import functional as F
+from ..common_types import DeviceLike, DTypeLike
 from ..functional.op_decorators import SettingError
 from ..functional.sliding_window import expand_setting, resolve_pads
 from ..parameter import Parameter, UninitializedParameter
@@ -35,9 +36,9 @@ class _ConvNd(Module):
     function: Callable[..., Tensor]
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size, padding: Any,
-        dilation: Size, output_padding: Size, groups: int, bias: bool, padding_mode: str,
-        device: Any, dtype: Any,
+        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size,
+        padding: Size | str, dilation: Size, output_padding: Size, groups: int, bias: bool,
+        padding_mode: str, device: DeviceLike, dtype: DTypeLike,
     ) -> None:  # fmt: skip
         super().__init__()
         if groups <= 0:
@@ -101,7 +102,7 @@ class Conv(_ConvNd):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
         padding: Size | str = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        padding_mode: str = "zeros", device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias,
@@ -189,7 +190,8 @@ class _ConvTransposeNd(_ConvNd):
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
         padding: Size = 0, output_padding: Size = 0, groups: int = 1, bias: bool = True,
-        dilation: Size = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        dilation: Size = 1, padding_mode: str = "zeros", device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         if padding_mode != "zeros":
             raise InvalidValueError(
@@ -282,7 +284,9 @@ class _LazyConvXdMixin(LazyModuleMixin):
     transposed: bool
     kernel_size: tuple[int, ...]
 
-    def init_uninitialized(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+    def init_uninitialized(
+        self, out_channels: int, bias: bool, device: DeviceLike, dtype: DTypeLike
+    ) -> None:
         """Replace the empty parameters by uninitialized ones."""
         self.out_channels = out_channels
         self.weight = UninitializedParameter(device=device, dtype=dtype)
@@ -322,9 +326,9 @@ class LazyConv(_LazyConvXdMixin):
     """Base of the lazy convolutions that are not transposed."""
 
     def __init__(
-        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Any = 0,
+        self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size | str = 0,
         dilation: Size = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
-        device: Any = None, dtype: Any = None,
+        device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(
             0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode, device,
@@ -339,7 +343,7 @@ class LazyConvTranspose(_LazyConvXdMixin):
     def __init__(
         self, out_channels: int, kernel_size: Size, stride: Size = 1, padding: Size = 0,
         output_padding: Size = 0, groups: int = 1, bias: bool = True, dilation: Size = 1,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        padding_mode: str = "zeros", device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(
             0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,

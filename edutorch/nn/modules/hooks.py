@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ...core.argument_checks import explain_failure, is_inside
-from ...core.autograd.graph import RemovableHandle
+from ...core.autograd.graph import Node, RemovableHandle
 from ...core.error_messages import no_tensor
 from ...core.tensor import Tensor
 from ...errors import ArgumentError, EdutorchError, layout, warn
@@ -64,7 +64,7 @@ def global_call_hooks(hook_type: str) -> dict[int, Hook]:
     )
 
 
-def run_registration_hooks(hook_type: str, module: Any, name: str, member: Any) -> Any:
+def run_registration_hooks(hook_type: str, module: object, name: str, member: object) -> Any:
     """Return a new member of a module as the hooks have left it; each may replace it."""
     for registered_type, hook in tuple(REGISTRATION_HOOKS.values()):
         if registered_type == hook_type:
@@ -218,7 +218,7 @@ def run_forward_pre_hook(
 
 
 def run_forward_hook(
-    hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    hook: Hook, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: object
 ) -> Any:
     if hook.with_kwargs:
         return hook.function(module, args, kwargs, output)
@@ -256,7 +256,7 @@ def register_non_full_backward_hooks(module: Module, args: tuple[Any, ...], outp
         warn_if_incomplete(args, output, first_output.grad_fn)
 
 
-def warn_if_incomplete(args: tuple[Any, ...], output: Any, node: Any) -> None:
+def warn_if_incomplete(args: tuple[Any, ...], output: object, node: Node) -> None:
     """Warn if a non-full hook, which sees one node, does not see the whole module."""
     outputs = output if isinstance(output, tuple) else (output,)
     nodes = {output.grad_fn for output in outputs if isinstance(output, Tensor) and output.grad_fn}

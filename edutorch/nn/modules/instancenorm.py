@@ -7,6 +7,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import warn
 from .. import functional as F
+from ..common_types import DeviceLike, DTypeLike
 from .batchnorm import _LazyNormBase, _NormBase
 
 __all__ = [
@@ -24,16 +25,16 @@ class _InstanceNorm(_NormBase):
     """
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1,
-        affine: bool = False, track_running_stats: bool = False, device: Any = None,
-        dtype: Any = None, *, bias: bool = True,
+        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
+        track_running_stats: bool = False, device: DeviceLike = None, dtype: DTypeLike = None, *,
+        bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
         """Report running averages of files that PyTorch wrote before 0.4, which always had them."""

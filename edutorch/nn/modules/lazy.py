@@ -75,7 +75,7 @@ class LazyModuleMixin(Module):
         super()._load_from_state_dict(state_dict, prefix, *others)
 
 
-def materialize_lazy(tensor: Any, shape: Sequence[int]) -> None:
+def materialize_lazy(tensor: object, shape: Sequence[int]) -> None:
     """Materialize a parameter or buffer that is still uninitialized."""
     if is_lazy(tensor):
         tensor.materialize(shape)

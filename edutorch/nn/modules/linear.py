@@ -9,6 +9,7 @@ from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...ops import empty
 from .. import init
+from ..common_types import DeviceLike, DTypeLike
 from ..functional import bilinear, linear
 from ..parameter import Parameter, UninitializedParameter
 from .lazy import FeatureError, LazyModuleMixin, materialize_lazy
@@ -39,8 +40,8 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True,
-        device: Any = None, dtype: Any = None,
+        self, in_features: int, out_features: int, bias: bool = True, device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
@@ -101,7 +102,7 @@ class Bilinear(Module):
 
     def __init__(
         self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
-        device: Any = None, dtype: Any = None,
+        device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.in1_features, self.in2_features = in1_features, in2_features
@@ -160,8 +161,9 @@ class LazyLinear(LazyModuleMixin, Linear):
     cls_to_become = Linear
 
     def __init__(
-        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
-    ) -> None:
+        self, out_features: int, bias: bool = True, device: DeviceLike = None,
+        dtype: DTypeLike = None,
+    ) -> None:  # fmt: skip
         super().__init__(0, 0, False)
         self.out_features = out_features
         self.weight = UninitializedParameter(device=device, dtype=dtype)

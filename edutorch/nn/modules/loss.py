@@ -12,6 +12,8 @@ from ... import dtypes
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError, ShapeError, ValueRangeError
 from .. import functional as F
+from ..common_types import DeviceLike, DTypeLike
+from ..functional.loss.ctc import Lengths
 from ..functional.loss.reduction import resolve_reduction
 from ..functional.op_decorators import SettingError
 from .distance import PairwiseDistance
@@ -78,8 +80,8 @@ class SmoothL1Loss(_Loss):
     """
 
     def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", beta: float = 1.0,
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+        beta: float = 1.0,
     ) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
@@ -111,8 +113,8 @@ class KLDivLoss(_Loss):
     """
 
     def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None,
-        reduction: str = "mean", log_target: bool = False,
+        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+        log_target: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
@@ -422,7 +424,7 @@ class CTCLoss(_Loss):
         self.blank, self.zero_infinity = blank, zero_infinity
 
     def forward(
-        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths
     ) -> Tensor:
         """Return the loss for log-probabilities (time, n, classes) and targets."""
         return F.ctc_loss(
@@ -512,8 +514,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
     def __init__(
         self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (),
-        bias: bool = False, device: Any = None, dtype: Any = None, reduction: str = "mean",
-        weight: Tensor | None = None, ignore_index: int | None = None,
+        bias: bool = False, device: DeviceLike = None, dtype: DTypeLike = None,
+        reduction: str = "mean", weight: Tensor | None = None, ignore_index: int | None = None,
         label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
     ) -> None:  # fmt: skip
         if weight is not None and tuple(weight.shape) != (num_classes,):

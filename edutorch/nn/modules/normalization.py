@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import InvalidValueError
 from ...ops import arange, narrow, ones, where, zeros
 from .. import functional as F
 from .. import init
+from ..common_types import DeviceLike, DTypeLike
 from ..functional.op_decorators import SettingError
 from ..parameter import Parameter
 from .module import Module
@@ -36,7 +36,8 @@ class LayerNorm(Module):
 
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float = 1e-5,
-        elementwise_affine: bool = True, bias: bool = True, device: Any = None, dtype: Any = None,
+        elementwise_affine: bool = True, bias: bool = True, device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         is_int = isinstance(normalized_shape, int)
@@ -79,7 +80,7 @@ class RMSNorm(Module):
 
     def __init__(
         self, normalized_shape: int | Sequence[int], eps: float | None = None,
-        elementwise_affine: bool = True, device: Any = None, dtype: Any = None,
+        elementwise_affine: bool = True, device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         is_int = isinstance(normalized_shape, int)
@@ -113,7 +114,7 @@ class GroupNorm(Module):
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
-        device: Any = None, dtype: Any = None, *, bias: bool = True,
+        device: DeviceLike = None, dtype: DTypeLike = None, *, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         if num_groups <= 0 or num_channels % num_groups:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ...core.tensor import Tensor
 from .. import functional as F
+from ..functional.adaptive import OutputSize
 from ..functional.op_decorators import SettingError
 from ..functional.sliding_window import expand_setting
 from .module import Module
@@ -165,7 +166,7 @@ class _AdaptiveAvgPoolNd(Module):
 
     function: ClassVar[Any]
 
-    def __init__(self, output_size: Any) -> None:
+    def __init__(self, output_size: OutputSize) -> None:
         super().__init__()
         self.output_size = output_size
 
@@ -211,7 +212,7 @@ class _AdaptiveMaxPoolNd(Module):
 
     function: ClassVar[Any]
 
-    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+    def __init__(self, output_size: OutputSize, return_indices: bool = False) -> None:
         super().__init__()
         self.output_size, self.return_indices = output_size, return_indices
 
@@ -380,8 +381,9 @@ class FractionalMaxPool(Module):
     function: ClassVar[Any]
 
     def __init__(
-        self, kernel_size: Size, output_size: Size | None = None, output_ratio: Any = None,
-        return_indices: bool = False, _random_samples: Tensor | None = None,
+        self, kernel_size: Size, output_size: Size | None = None,
+        output_ratio: float | Sequence[float] | None = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         name, rank = type(self).__name__, self.rank

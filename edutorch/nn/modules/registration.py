@@ -42,7 +42,7 @@ class ModuleTree:
             text += "; does its __init__ call super().__init__() first?"
         raise AttributeError(text, name=name, obj=self)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if "_parameters" not in self.__dict__:
             if isinstance(value, Parameter | Buffer | ModuleTree):
                 type_name = type(value).__name__
@@ -63,7 +63,7 @@ class ModuleTree:
         else:
             self._set_plain_attribute(name, value)
 
-    def _set_plain_attribute(self, name: str, value: Any) -> None:
+    def _set_plain_attribute(self, name: str, value: object) -> None:
         """Set an attribute; a registered name only accepts None (or, for a buffer, a tensor)."""
         for registry, member_type, type_name in (
             (self._parameters, "parameter", "torch.nn.Parameter"),

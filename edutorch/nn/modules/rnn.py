@@ -7,6 +7,7 @@ the parameters, the initial states, and the forms that its input may have.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...core.tensor import Tensor
@@ -14,8 +15,9 @@ from ...errors import ArgumentError, InvalidValueError, ShapeError, ValueRangeEr
 from ...ops import empty, index_select, reshape, transpose, zeros
 from .. import functional as F
 from .. import init
+from ..common_types import DeviceLike, DTypeLike
 from ..functional.op_decorators import SettingError
-from ..functional.rnn import Step, gru_step, lstm_step, relu_step, run_recurrent, tanh_step
+from ..functional.rnn import State, Step, gru_step, lstm_step, relu_step, run_recurrent, tanh_step
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module
@@ -23,6 +25,9 @@ from .module import Module
 __all__ = [
     "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase",
 ]  # fmt: skip
+
+Hidden = Tensor | Sequence[Tensor] | None
+"""The states that a user passes: h, or (h, c) for an LSTM; None are zeros."""
 
 STEPS: dict[str, tuple[Step, int]] = {
     "LSTM": (lstm_step, 4), "GRU": (gru_step, 3), "RNN_TANH": (tanh_step, 1),
@@ -54,9 +59,9 @@ class RNNBase(Module):
     """
 
     def __init__(
-        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1,
-        bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
-        bidirectional: bool = False, proj_size: int = 0, device: Any = None, dtype: Any = None,
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0, device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
@@ -116,7 +121,7 @@ class RNNBase(Module):
     def flatten_parameters(self) -> None:
         """Do nothing: in PyTorch this copies the weights into one buffer for cuDNN."""
 
-    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+    def forward(self, input: Tensor | PackedSequence, hx: Hidden = None) -> tuple[Any, Any]:
         """Return the outputs at each time step, and the last states.
 
         Args:
@@ -160,7 +165,7 @@ class RNNBase(Module):
             last_states = [state.squeeze(1) for state in last_states]
         return y, self.unpack_state(last_states)
 
-    def run_layers(self, x: Tensor, sizes: list[int], states: Any) -> tuple[Tensor, Any]:
+    def run_layers(self, x: Tensor, sizes: list[int], states: State) -> tuple[Tensor, Any]:
         """Run all steps of all layers."""
         return run_recurrent(
             STEPS[self.mode][0], x, sizes, states, self._flat_weights, self.bias, self.num_layers,
@@ -169,7 +174,7 @@ class RNNBase(Module):
 
     # States: always a tuple inside; for the user (h, c) or h ----------------------------------
 
-    def initial_states(self, hx: Any, input: Tensor, batch: int) -> tuple[Tensor, ...]:
+    def initial_states(self, hx: Hidden, input: Tensor, batch: int) -> tuple[Tensor, ...]:
         """Return the initial states as a tuple: those that were given, or zeros."""
         rows = self.num_layers * (2 if self.bidirectional else 1)
         sizes = (self.output_size, self.hidden_size) if self.mode == "LSTM" else (self.output_size,)
@@ -188,7 +193,7 @@ class RNNBase(Module):
                 )  # fmt: skip
         return states
 
-    def add_batch_axis(self, input: Tensor, hx: Any) -> tuple[Tensor, Any]:
+    def add_batch_axis(self, input: Tensor, hx: Hidden) -> tuple[Tensor, Any]:
         """Add a batch axis to a sequence and to its initial states."""
         input = input.unsqueeze(0 if self.batch_first else 1)
         if hx is None:
@@ -202,7 +207,7 @@ class RNNBase(Module):
             )
         return input, self.unpack_state([state.unsqueeze(1) for state in states])
 
-    def unpack_state(self, states: Any) -> Any:
+    def unpack_state(self, states: Sequence[Tensor]) -> Any:
         """Return the states in the user's form: (h, c) for an LSTM, else h."""
         return tuple(states) if self.mode == "LSTM" else states[0]
 
@@ -298,10 +303,10 @@ class RNN(RNNBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1,
-        nonlinearity: str = "tanh", bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, device: Any = None,
-        dtype: Any = None, **refused: Any,
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
+        bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, device: DeviceLike = None, dtype: DTypeLike = None,
+        **refused: Any,
     ) -> None:  # fmt: skip
         refuse_projection(refused)
         if nonlinearity not in ("tanh", "relu"):
@@ -340,7 +345,7 @@ class LSTM(RNNBase):
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        proj_size: int = 0, device: Any = None, dtype: Any = None,
+        proj_size: int = 0, device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(
             "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
@@ -371,7 +376,7 @@ class GRU(RNNBase):
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        device: Any = None, dtype: Any = None, **refused: Any,
+        device: DeviceLike = None, dtype: DTypeLike = None, **refused: Any,
     ) -> None:  # fmt: skip
         refuse_projection(refused)
         super().__init__(
@@ -405,7 +410,7 @@ class RNNCellBase(Module):
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool, num_chunks: int,
-        device: Any = None, dtype: Any = None,
+        device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
@@ -494,7 +499,7 @@ class RNNCell(RNNCellBase):
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
-        device: Any = None, dtype: Any = None,
+        device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
@@ -524,8 +529,8 @@ class LSTMCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
-        dtype: Any = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
@@ -548,8 +553,8 @@ class GRUCell(RNNCellBase):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
-        dtype: Any = None,
+        self, input_size: int, hidden_size: int, bias: bool = True, device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...core.tensor import Tensor
 from ...errors import EdutorchError
 from ...ops import empty
 from .. import functional as F
 from .. import init
+from ..common_types import DeviceLike, DTypeLike
 from ..parameter import Parameter
 from .module import Module
 
@@ -26,7 +25,7 @@ class _EmbeddingBase(Module):
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None,
-        _weight: Tensor | None, device: Any, dtype: Any,
+        _weight: Tensor | None, device: DeviceLike, dtype: DTypeLike,
     ) -> None:  # fmt: skip
         super().__init__()
         shape = (num_embeddings, embedding_dim)
@@ -88,7 +87,7 @@ class Embedding(_EmbeddingBase):
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
         max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
         sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False,
-        device: Any = None, dtype: Any = None,
+        device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(num_embeddings, embedding_dim, padding_idx, _weight, device, dtype)
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -155,7 +154,7 @@ class EmbeddingBag(_EmbeddingBase):
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None,
         norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
         sparse: bool = False, _weight: Tensor | None = None, include_last_offset: bool = False,
-        padding_idx: int | None = None, device: Any = None, dtype: Any = None,
+        padding_idx: int | None = None, device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(num_embeddings, embedding_dim, padding_idx, _weight, device, dtype)
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -163,9 +162,8 @@ class EmbeddingBag(_EmbeddingBase):
         self.include_last_offset = include_last_offset
 
     def forward(
-        self, input: Tensor, offsets: Tensor | None = None,
-        per_sample_weights: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
+    ) -> Tensor:
         """Look up bags of one size (n, size), or bags in one row, given their offsets."""
         return F.embedding_bag(
             input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,

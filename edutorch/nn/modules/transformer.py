@@ -9,13 +9,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from typing import Any
 
 from ...core.tensor import Tensor
 from ...errors import ShapeError, ValueRangeError
 from ...ops import full, triu
 from .. import functional as F
 from .. import init
+from ..common_types import DeviceLike, DTypeLike
 from .activation import MultiheadAttention
 from .container import ModuleList
 from .dropout import Dropout
@@ -39,7 +39,7 @@ class TransformerLayer(Module):
     def __init__(
         self, attentions: tuple[str, ...], d_model: int, nhead: int, dim_feedforward: int,
         dropout: float, activation: Activation, layer_norm_eps: float, batch_first: bool,
-        norm_first: bool, bias: bool, device: Any, dtype: Any,
+        norm_first: bool, bias: bool, device: DeviceLike, dtype: DTypeLike,
     ) -> None:  # fmt: skip
         super().__init__()
         factory_kwargs = {"device": device, "dtype": dtype}
@@ -110,9 +110,9 @@ class TransformerEncoderLayer(TransformerLayer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = F.relu, layer_norm_eps: float = 1e-5,
-        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
-        device: Any = None, dtype: Any = None,
+        activation: Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(
             ("self_attn",), d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
@@ -164,9 +164,9 @@ class TransformerDecoderLayer(TransformerLayer):
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = F.relu, layer_norm_eps: float = 1e-5,
-        batch_first: bool = False, norm_first: bool = False, bias: bool = True,
-        device: Any = None, dtype: Any = None,
+        activation: Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+        norm_first: bool = False, bias: bool = True, device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__(
             ("self_attn", "multihead_attn"), d_model, nhead, dim_feedforward, dropout, activation,
@@ -231,8 +231,8 @@ class TransformerEncoder(Module):
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
 
     def forward(
-        self, src: Tensor, mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None, is_causal: bool | None = None,
+        self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
     ) -> Tensor:  # fmt: skip
         """Apply all layers, with the same masks."""
         for layer in self.layers:
@@ -307,7 +307,7 @@ class Transformer(Module):
         activation: Activation = F.relu, custom_encoder: Module | None = None,
         custom_decoder: Module | None = None, layer_norm_eps: float = 1e-5,
         batch_first: bool = False, norm_first: bool = False, bias: bool = True,
-        device: Any = None, dtype: Any = None,
+        device: DeviceLike = None, dtype: DTypeLike = None,
     ) -> None:  # fmt: skip
         super().__init__()
         factory_kwargs = {"device": device, "dtype": dtype}
@@ -364,7 +364,9 @@ class Transformer(Module):
         )  # fmt: skip
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(
+        sz: int, device: DeviceLike = None, dtype: DTypeLike = None
+    ) -> Tensor:
         """Return the causal mask: 0 on and below the diagonal, -∞ above it.
 
         >>> nn.Transformer.generate_square_subsequent_mask(2)

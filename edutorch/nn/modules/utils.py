@@ -16,7 +16,7 @@ def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
     ((5, 5, 5), (1, 2, 3))
     """
 
-    def parse(x: Any) -> tuple[Any, ...]:
+    def parse(x: object) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
 
     parse.__name__ = name
@@ -38,7 +38,7 @@ def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
     return tuple(value for value in reversed(t) for _ in range(n))
 
 
-def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
+def _list_with_default(out_size: int | Sequence[int | None], defaults: Sequence[int]) -> Any:
     """Replace each None of an output size by the input's size.
 
     >>> _list_with_default((None, 3), (1, 8, 9))

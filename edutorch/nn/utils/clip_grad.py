@@ -83,8 +83,8 @@ def clip_grads_with_norm_(
 
 
 def clip_grad_norm_(
-    parameters: Tensors, max_norm: float, norm_type: float = 2.0,
-    error_if_nonfinite: bool = False, foreach: bool | None = None,
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """Clip the total norm of the gradients, in place, to `max_norm`.
 
@@ -113,8 +113,8 @@ def clip_grad_norm_(
 
 
 def clip_grad_norm(
-    parameters: Tensors, max_norm: float, norm_type: float = 2.0,
-    error_if_nonfinite: bool = False, foreach: bool | None = None,
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """The deprecated name of `clip_grad_norm_`."""
     warn("torch.nn.utils.clip_grad_norm is now deprecated; use torch.nn.utils.clip_grad_norm_")

@@ -12,6 +12,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import EdutorchError
 from ...ops import ones_like, reshape, rsqrt, unsqueeze, zeros_like
+from ..modules.module import Module
 from ..parameter import Parameter
 
 __all__ = [
@@ -25,14 +26,14 @@ class FusionError(EdutorchError, AssertionError):
     """Two layers cannot be fused (an AssertionError, as in PyTorch)."""
 
 
-def check_fusable(op: str, layer: Any, bn: Any) -> None:
+def check_fusable(op: str, layer: Module, bn: Module) -> None:
     if layer.training or bn.training:
         raise FusionError(op, "Fusion only for eval!", hint="call .eval() on both first")
     if bn.running_mean is None or bn.running_var is None:
         raise FusionError(op, "bn.running_mean and bn.running_var must not be None")
 
 
-def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+def fuse_conv_bn_eval(conv: Module, bn: Module, transpose: bool = False) -> Any:
     """Return a convolution that computes bn(conv(x)); `transpose` for a transposed one.
 
     Raises: AssertionError: not in evaluation mode, or no running averages.
@@ -78,7 +79,7 @@ def fuse_parameters(
     )
 
 
-def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+def fuse_linear_bn_eval(linear: Module, bn: Module) -> Any:
     """Return a linear layer that computes bn(linear(x)).
 
     Raises: AssertionError: not in evaluation mode, no running averages, or other features.

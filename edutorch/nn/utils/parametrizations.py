@@ -62,7 +62,7 @@ class _WeightNorm(Module):
         return norm_except_dim(weight, 2, self.dim), weight
 
 
-def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Any:
     """Separate the norm and the direction of a weight: weight = g · v / |v|.
 
     Args:
@@ -124,7 +124,7 @@ class _SpectralNorm(Module):
 
 
 def spectral_norm(
-    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
     """Divide a weight by its largest singular value, so that the layer has Lipschitz constant 1.
@@ -239,7 +239,7 @@ def is_orthogonal(Q: Tensor) -> bool:
 
 
 def orthogonal(
-    module: Any, name: str = "weight", orthogonal_map: str | None = None, *,
+    module: Module, name: str = "weight", orthogonal_map: str | None = None, *,
     use_trivialization: bool = True,
 ) -> Any:  # fmt: skip
     """Keep a weight orthogonal: with orthonormal columns (rows, if it is wide).

@@ -19,6 +19,7 @@ from typing import Any
 from ...core.tensor import Tensor
 from ...errors import EdutorchError
 from ...modes import no_grad
+from ..common_types import DTypeLike
 from ..modules.container import ModuleDict, ModuleList
 from ..modules.module import Module
 from ..parameter import Parameter
@@ -99,7 +100,7 @@ class ParametrizationList(ModuleList):
         if not unsafe:
             check_unchanged(self(), shape, dtype, "Registering a parametrization")
 
-    def register_part(self, index: int, part: Any, original: Tensor) -> None:
+    def register_part(self, index: int, part: object, original: Tensor) -> None:
         """Register one of several original tensors."""
         if not isinstance(part, Tensor):
             raise ParametrizationError(
@@ -153,7 +154,7 @@ class ParametrizationList(ModuleList):
         return value
 
 
-def apply_right_inverse(module: Module, value: Any) -> Any:
+def apply_right_inverse(module: Module, value: Tensor) -> Any:
     """Return `module.right_inverse(value)`, or `value` if it is not implemented."""
     try:
         return module.right_inverse(value)
@@ -161,7 +162,7 @@ def apply_right_inverse(module: Module, value: Any) -> Any:
         return value
 
 
-def check_unchanged(value: Any, shape: Any, dtype: Any, what: str) -> None:
+def check_unchanged(value: object, shape: Sequence[int], dtype: DTypeLike, what: str) -> None:
     """Raise ParametrizationError unless a computed tensor has the given shape and dtype."""
     if not isinstance(value, Tensor):
         raise ParametrizationError(

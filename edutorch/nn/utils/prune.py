@@ -37,7 +37,7 @@ class BasePruningMethod:
         """Return a mask of zeros and ones for the scores `t`, given the current mask."""
         raise NotImplementedError(f"{type(self).__name__} has no compute_mask")
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple[Any, ...]) -> None:
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     def apply_mask(self, module: Module) -> Tensor:
@@ -80,9 +80,8 @@ class BasePruningMethod:
         return method
 
     def prune(
-        self, t: Tensor, default_mask: Tensor | None = None,
-        importance_scores: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
+        self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None
+    ) -> Tensor:
         """Return a pruned tensor, without registering anything.
 
         >>> L1Unstructured(1).prune(tensor([3.0, -1.0]))
@@ -137,7 +136,7 @@ class PruningContainer(BasePruningMethod):
         self.add_pruning_method(method)
         return self
 
-    def add_pruning_method(self, method: Any) -> None:
+    def add_pruning_method(self, method: object) -> None:
         """Add a method. Raises: TypeError: not a method. ValueError: for another parameter."""
         if not isinstance(method, BasePruningMethod):
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
@@ -255,7 +254,7 @@ class Structured(Amount):
 class LnStructured(Structured):
     """Prune the channels along `dim` with the smallest Lₙ norms."""
 
-    def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
+    def __init__(self, amount: float, n: float | str, dim: int = -1) -> None:
         super().__init__(amount, dim)
         self.n = n
 
@@ -290,7 +289,7 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(default_mask.dtype)
 
 
-def check_amount(amount: Any) -> Any:
+def check_amount(amount: float) -> Any:
     """Return an amount: a count (int) or a fraction (float). Raise if it is neither."""
     if not isinstance(amount, int | float):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
@@ -324,7 +323,7 @@ def check_matrix(t: Tensor, dim: int) -> None:
         raise DimError("prune", f"Invalid index {dim} for tensor of size {t.shape}")
 
 
-def channel_norms(t: Tensor, n: Any, dim: int) -> Tensor:
+def channel_norms(t: Tensor, n: float | str, dim: int) -> Tensor:
     """Return the Lₙ norm of each channel along `dim`."""
     return norm(t, n, [index for index in range(t.ndim) if index != dim % t.ndim])
 
@@ -337,13 +336,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def identity(module: Any, name: str) -> Any:
+def identity(module: Module, name: str) -> Any:
     """Register a mask of ones: nothing is pruned."""
     Identity.apply(module, name)
     return module
 
 
-def random_unstructured(module: Any, name: str, amount: float) -> Any:
+def random_unstructured(module: Module, name: str, amount: float) -> Any:
     """Prune random elements of a parameter: a count (int) or a fraction (float).
 
     >>> layer = random_unstructured(nn.Linear(4, 2), "weight", amount=0.25)
@@ -355,7 +354,7 @@ def random_unstructured(module: Any, name: str, amount: float) -> Any:
 
 
 def l1_unstructured(
-    module: Any, name: str, amount: float, importance_scores: Tensor | None = None
+    module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Any:
     """Prune the elements with the smallest absolute values (or the lowest scores).
 
@@ -367,14 +366,14 @@ def l1_unstructured(
     return module
 
 
-def random_structured(module: Any, name: str, amount: float, dim: int) -> Any:
+def random_structured(module: Module, name: str, amount: float, dim: int) -> Any:
     """Prune random channels along `dim`."""
     RandomStructured.apply(module, name, amount=amount, dim=dim)
     return module
 
 
 def ln_structured(
-    module: Any, name: str, amount: float, n: Any, dim: int,
+    module: Module, name: str, amount: float, n: float | str, dim: int,
     importance_scores: Tensor | None = None,
 ) -> Any:  # fmt: skip
     """Prune the channels along `dim` with the smallest Lₙ norms."""
@@ -384,7 +383,7 @@ def ln_structured(
     return module
 
 
-def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
+def custom_from_mask(module: Module, name: str, mask: Tensor) -> Any:
     """Prune the elements where a mask is 0."""
     CustomFromMask.apply(module, name, mask=mask)
     return module
@@ -439,7 +438,7 @@ def global_unstructured(
         start += tensor.numel()
 
 
-def remove(module: Any, name: str) -> Any:
+def remove(module: Module, name: str) -> Any:
     """Turn a pruned parameter into an ordinary one; pruned elements stay 0.
 
     Raises: ValueError: it is not pruned.

@@ -63,7 +63,7 @@ class SpectralNorm:
         u, v = u.clone(), v.clone()  # the buffers may change before backward
         return weight / dot(u, mv(matrix, v))
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple[Any, ...]) -> None:
         setattr(module, self.name, self.compute_weight(module, module.training))
 
     def remove(self, module: Module) -> None:
@@ -76,7 +76,7 @@ class SpectralNorm:
 
 
 def spectral_norm(
-    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
+    module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12,
     dim: int | None = None,
 ) -> Any:  # fmt: skip
     """Divide a weight by its largest singular value, so that the layer has Lipschitz constant 1.
@@ -109,7 +109,7 @@ def spectral_norm(
     return module
 
 
-def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
+def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
     """Turn the weight into an ordinary parameter.
 
     Raises: ValueError: it has no spectral norm.

@@ -28,7 +28,7 @@ class WeightNorm:
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         return v * (g / norm_except_dim(v, 2, self.dim))
 
-    def __call__(self, module: Module, inputs: Any) -> None:
+    def __call__(self, module: Module, inputs: tuple[Any, ...]) -> None:
         setattr(module, self.name, self.compute_weight(module))
 
     def remove(self, module: Module) -> None:
@@ -53,7 +53,7 @@ def refuse_duplicate(module: Module, hook_class: type, what: str, name: str) -> 
         raise GradientError(None, f"Cannot register two {what} hooks on the same parameter {name}")
 
 
-def refuse_lazy(weight: Any, what: str) -> None:
+def refuse_lazy(weight: object, what: str) -> None:
     """Raise ValueError for an uninitialized (lazy) parameter."""
     if is_lazy(weight):
         raise ShapeValueError(
@@ -62,7 +62,7 @@ def refuse_lazy(weight: Any, what: str) -> None:
         )  # fmt: skip
 
 
-def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Any:
     """Separate the norm and the direction of a weight: weight = g · v / |v|.
 
     Args:
@@ -87,7 +87,7 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     return module
 
 
-def remove_weight_norm(module: Any, name: str = "weight") -> Any:
+def remove_weight_norm(module: Module, name: str = "weight") -> Any:
     """Turn the weight into an ordinary parameter.
 
     Raises: ValueError: it has no weight norm.

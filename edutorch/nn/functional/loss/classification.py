@@ -24,14 +24,9 @@ __all__ = ["cross_entropy", "linear_cross_entropy", "nll_loss"]
 
 
 def nll_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Negative log-likelihood: y = -wₜ · x[t], averaged over Σ wₜ.
 
     Args:
@@ -58,15 +53,10 @@ def nll_loss(
 
 
 def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    ignore_index: int = -100,
-    reduce: bool | None = None,
-    reduction: str = "mean",
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Cross entropy of logits and targets: -log softmax(input)[target].
 
     Args:
@@ -157,13 +147,9 @@ def class_weights(weight: Tensor | None, ndim: int, axis: int) -> Any:
 
 @composed_in_float32
 def uniform_loss(
-    scores: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    ignore_index: int,
-    reduction: str,
+    scores: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
     axis: int,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The cross entropy with a uniform target, over the samples that are not ignored."""
     losses = -sum(scores * class_weights(weight, scores.ndim, axis), axis)
     counts = target != ignore_index
@@ -178,13 +164,9 @@ def uniform_loss(
 
 @composed_in_float32
 def soft_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    axis: int,
-    reduction: str,
+    input: Tensor, target: Tensor, weight: Tensor | None, axis: int, reduction: str,
     smoothing: float,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Cross entropy with probabilities as targets: -Σ p · log q, averaged over the samples."""
     scores = log_softmax(input, axis)
     classes = scores._array.shape[axis]
@@ -196,17 +178,10 @@ def soft_cross_entropy(
 
 @composed_in_float32
 def linear_cross_entropy(
-    input: Tensor,
-    linear_weight: Tensor,
-    target: Tensor,
-    *,
-    linear_bias: Tensor | None = None,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    ignore_index: int | None = None,
-    label_smoothing: float = 0.0,
-    options: Any = None,
-) -> Tensor:
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: object = None,
+) -> Tensor:  # fmt: skip
     """The cross entropy of a linear layer's outputs: cross_entropy(x Wᵀ + b, target).
 
     Args:

@@ -47,12 +47,15 @@ from ....ops import (
     where,
     zeros_like,
 )  # fmt: skip
-from ..op_decorators import can_read, layer
+from ..op_decorators import ArrayOrTensor, can_read, layer
 from ..padding import constant_pad
 from .definitions import unwrap
 from .reduction import reduce_losses
 
 __all__ = ["ctc_loss"]
+
+Lengths = Tensor | Sequence[int] | int
+"""The length of each sample."""
 
 LOG_ZERO = -1e30
 """The logarithm of 0, kept finite: with -∞ some differences would be NaN."""
@@ -62,18 +65,18 @@ LOG_ZERO = -1e30
 # gradient and its second derivative. ---------------------------------------------------------
 
 
-def shift_states(x: Any, by: int) -> Any:
+def shift_states(x: ArrayOrTensor, by: int) -> Any:
     """Shift along the states, and fill the free end with log 0."""
     return constant_pad(x, ((0, 0), (by, -by)), LOG_ZERO)
 
 
-def add_transitions(x: Any, direction: int, can_skip: Any) -> Any:
+def add_transitions(x: ArrayOrTensor, direction: int, can_skip: Array) -> Any:
     """Add up the paths that stay, move on by one state (`direction` is ±1), and skip one."""
     total = logaddexp(x, shift_states(x, direction))
     return logaddexp(total, where(can_skip, shift_states(x, 2 * direction), LOG_ZERO))
 
 
-def compute_alphas(emissions: Any, can_skip: Array) -> Any:
+def compute_alphas(emissions: ArrayOrTensor, can_skip: Array) -> Any:
     """α[t, n, s]; a path starts at the first blank or the first label."""
     xp = backends.of(can_skip).xp
     first = xp.arange(can_skip.shape[1]) < 2
@@ -85,7 +88,7 @@ def compute_alphas(emissions: Any, can_skip: Array) -> Any:
     return stack(table)
 
 
-def compute_betas(emissions: Any, can_skip: Array, is_final: Array, times: Array) -> Any:
+def compute_betas(emissions: ArrayOrTensor, can_skip: Array, is_final: Array, times: Array) -> Any:
     """β[t, n, s]; a path ends, at its sample's last time, in one of the final states."""
     xp = backends.of(can_skip).xp
     can_skip_ahead = xp.zeros_like(can_skip)
@@ -109,7 +112,10 @@ class Alignments:
         times, counts: (n), the lengths of each sample and its target.
     """
 
-    def __init__(self, log_probs: Any, labels: Any, times: Any, counts: Any) -> None:
+    def __init__(
+        self, log_probs: ArrayOrTensor, labels: ArrayOrTensor, times: ArrayOrTensor,
+        counts: ArrayOrTensor,
+    ) -> None:  # fmt: skip
         labels, times, counts = unwrap(labels), unwrap(times), unwrap(counts)
         xp = backends.of(labels).xp
         self.log_probs, self.times = log_probs, times
@@ -157,7 +163,9 @@ class Alignments:
 
 
 @layer(dtypes="f", public="ctc_loss")
-def ctc_loss_forward(xp: Namespace, input: Array, labels: Any, times: Any, counts: Any) -> Array:
+def ctc_loss_forward(
+    xp: Namespace, input: Array, labels: ArrayOrTensor, times: ArrayOrTensor, counts: ArrayOrTensor
+) -> Array:
     """Minus the log-probability of each target: y = -log Σ α over the last states."""
     if input.dtype.itemsize < 4:
         raise DTypeError(
@@ -178,14 +186,9 @@ ctc_loss_forward.vjp(
 
 
 def ctc_loss(
-    log_probs: Tensor,
-    targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
-    blank: int = 0,
-    reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> Tensor:
+    log_probs: Tensor, targets: Tensor, input_lengths: Lengths, target_lengths: Lengths,
+    blank: int = 0, reduction: str = "mean", zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
     """CTC loss: minus the log-probability of a label sequence, over all its alignments.
 
     The gradient assumes log_probs whose exponentials sum to 1 at each time, as a log_softmax
@@ -234,7 +237,7 @@ def ctc_loss(
     return losses if batched or reduction != "none" else losses[0]
 
 
-def check_lengths(name: str, lengths: Any, batch: int, maximum: int) -> list[int]:
+def check_lengths(name: str, lengths: Lengths, batch: int, maximum: int) -> list[int]:
     """Return the lengths as a list of integers, one for each sample.
 
     Raises: ShapeError, DTypeError: a wrong number, a value out of range, or not integers.

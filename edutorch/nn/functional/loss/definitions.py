@@ -15,20 +15,15 @@ from ....modes import current
 from ....ops import clamp, conj_physical, log, sgn, sigmoid, sign
 from ....ops.complex import has_complex_dtype
 from ..activation import hardtanh_forward
-from ..op_decorators import compute_in_float32, layer
+from ..op_decorators import ArrayOrTensor, Shape, compute_in_float32, layer
 from .reduction import LOSSES, REDUCTIONS, TargetShapeError, reduction_error
 
 
 @layer(dtypes="f", accumulates=True)
 def nll_loss(
-    xp: Namespace,
-    input: Array,
-    target: Array,
-    weight: Array | None = None,
-    *,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> Array:
+    xp: Namespace, input: Array, target: Array, weight: Array | None = None, *,
+    ignore_index: int = -100, reduction: str = "mean",
+) -> Array:  # fmt: skip
     """Negative log-likelihood: see `classification.nll_loss`."""
     check_target(input, target, weight, reduction)
     target, factor = resolve_classes(xp, input.shape, target, weight, ignore_index)
@@ -45,14 +40,9 @@ def nll_loss(
 
 @layer(dtypes="f", public="nll_loss", accumulates=True, node="NllLossBackwardBackward0")
 def nll_grad(
-    xp: Namespace,
-    input: Array,
-    target: Any,
-    weight: Any,
-    shape: tuple[int, ...],
-    ignore_index: int,
-    reduction: str,
-) -> Array:
+    xp: Namespace, input: Array, target: ArrayOrTensor, weight: ArrayOrTensor | None,
+    shape: tuple[int, ...], ignore_index: int, reduction: str,
+) -> Array:  # fmt: skip
     """Zeros of `shape` with minus the (weighted, averaged) gradients at the target classes."""
     y = xp.zeros(shape, input.dtype)
     target_and_weight = unwrap(target), unwrap(weight)
@@ -80,8 +70,9 @@ ONE_HOT_MIN_SIZE = 256
 
 
 def nll_backward(
-    g: Any, shape: tuple[int, ...], target: Any, weight: Any, ignore_index: int, reduction: str
-) -> Any:
+    g: ArrayOrTensor, shape: tuple[int, ...], target: ArrayOrTensor, weight: ArrayOrTensor | None,
+    ignore_index: int, reduction: str,
+) -> Any:  # fmt: skip
     """`nll_grad`; for 2-d inputs as a one-hot gradient, which `log_softmax` can use directly."""
     small = len(shape) != 2 or shape[0] * shape[1] < ONE_HOT_MIN_SIZE
     if small or g.__class__ is not ndarray or current().op_recorder is not None:
@@ -107,7 +98,7 @@ nll_grad.vjp(
 )
 
 
-def unwrap(value: Any) -> Any:
+def unwrap(value: ArrayOrTensor) -> Any:
     return value._array if isinstance(value, Tensor) else value
 
 
@@ -185,7 +176,7 @@ def check_target(input: Array, target: Array, weight: Array | None, reduction: s
         )  # fmt: skip
 
 
-def target_shape_error(shape: Any, target: Any, expected: Any) -> TargetShapeError:
+def target_shape_error(shape: Shape, target: Shape, expected: Shape) -> TargetShapeError:
     hint = None
     if target == (*expected, 1):
         hint = "the target has an axis too many: target.squeeze(-1)"
@@ -205,7 +196,7 @@ def target_shape_error(shape: Any, target: Any, expected: Any) -> TargetShapeErr
     )
 
 
-def class_error(target: Any, shape: Any, classes: int) -> DimError:
+def class_error(target: int, shape: Shape, classes: int) -> DimError:
     hint = f"the classes are 0 to {classes - 1}, one for each column of the input"
     if int(target) == classes:
         hint += "; if yours begin at 1, use target - 1"
@@ -228,7 +219,9 @@ mse_loss.vjp(
 )
 
 
-def mse_backward(g: Any, input: Any, target: Any, reduction: str) -> Any:
+def mse_backward(
+    g: ArrayOrTensor, input: ArrayOrTensor, target: ArrayOrTensor, reduction: str
+) -> Any:
     difference = input - target
     return g * (difference * (2 / mean_divisor(difference, reduction)))
 
@@ -249,7 +242,9 @@ l1_loss.vjp(
 )
 
 
-def l1_backward(g: Any, input: Any, target: Any, reduction: str) -> Any:
+def l1_backward(
+    g: ArrayOrTensor, input: ArrayOrTensor, target: ArrayOrTensor, reduction: str
+) -> Any:
     difference = input - target
     difference = (
         conj_physical(sgn(difference)) if has_complex_dtype(difference) else sign(difference)
@@ -277,7 +272,9 @@ def smooth_l1_loss(
     return reduce_array(xp, near / beta * (distance - 0.5 * near), reduction)
 
 
-def huber_backward(g: Any, input: Any, target: Any, reduction: str, limit: float) -> Any:
+def huber_backward(
+    g: ArrayOrTensor, input: ArrayOrTensor, target: ArrayOrTensor, reduction: str, limit: float
+) -> Any:
     """The gradient of the Huber loss: the difference, clamped to ±limit."""
     difference = hardtanh_forward(input - target, -limit, limit)
     return g * (difference * (1 / mean_divisor(difference, reduction)))
@@ -323,7 +320,7 @@ def reduce_array(xp: Namespace, losses: Array, reduction: str) -> Array:
     return total.astype(losses.dtype) if is_half else total
 
 
-def mean_divisor(losses: Any, reduction: str) -> int:
+def mean_divisor(losses: ArrayOrTensor, reduction: str) -> int:
     """Return the divisor of a mean, 1 for other reductions."""
     total = 1
     for size in losses.shape if reduction == "mean" else ():

@@ -42,12 +42,9 @@ __all__ = [
 
 @recorded_as("SoftMarginLossBackward0")
 def soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Soft margin loss of binary targets ±1: y = log(1 + exp(-t · x)), averaged.
 
     >>> nn.functional.soft_margin_loss(tensor([0.0, 2.0]), tensor([1.0, 1.0]), reduction="none")
@@ -64,15 +61,9 @@ def soft_margin_loss(
 
 @recorded_as("MultiMarginLossBackward0")
 def multi_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    p: float = 1,
-    margin: float = 1.0,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+    input: Tensor, target: Tensor, p: float = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Multi-class hinge loss with margin m: Σ max(0, m - x[t] + x[i])ᵖ / c over i ≠ t.
 
     Args:
@@ -119,12 +110,9 @@ def multi_margin_loss(
 @composed_in_float32
 @recorded_as("MultilabelMarginLossBackward0")
 def multilabel_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Multi-label hinge loss: Σ max(0, 1 - x[i] + x[j]) / c over labels i and other classes j.
 
     Args:
@@ -155,13 +143,9 @@ def multilabel_margin_loss(
 
 @composed_in_float32
 def multilabel_soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Multi-label binary cross entropy of logits: -t · log σ(x) - (1 - t) · log σ(-x), averaged.
 
     Args:
@@ -199,14 +183,9 @@ def hinge(x: Tensor) -> Tensor:
 
 
 def margin_ranking_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Margin ranking loss: x1 should be larger (t = 1) or smaller (t = -1) than x2 by m.
 
     y = max(0, m - t · (x1 - x2)), averaged.
@@ -230,13 +209,9 @@ def margin_ranking_loss(
 
 
 def hinge_embedding_loss(
-    input: Tensor,
-    target: Tensor,
-    margin: float = 1.0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Hinge embedding loss of distances: small for pairs (t = 1), above m for others (t = -1).
 
     y = x, or max(0, m - x), averaged.
@@ -254,14 +229,9 @@ def hinge_embedding_loss(
 
 
 def cosine_embedding_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
+    size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Cosine embedding loss: vectors should be parallel (t = 1), or not (t = -1).
 
     y = 1 - cos(x1, x2), or max(0, cos(x1, x2) - m), averaged.
@@ -306,17 +276,10 @@ def safe_cosine(x1: Tensor, x2: Tensor) -> Tensor:
 
 
 def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
+    eps: float = 1e-6, swap: bool = False, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Triplet loss: the anchor should be closer to the positive than to the negative by m.
 
     y = max(0, d(anchor, positive) - d(anchor, negative) + m), averaged.
@@ -342,15 +305,10 @@ def triplet_margin_loss(
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    *,
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-    margin: float = 1.0,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
+    anchor: Tensor, positive: Tensor, negative: Tensor, *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
+    swap: bool = False, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Triplet loss with any function of two tensors as the distance.
 
     >>> a, b = tensor([[0.0]]), tensor([[3.0]])
@@ -367,14 +325,9 @@ def triplet_margin_with_distance_loss(
 
 
 def triplet_losses(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    distance: Callable[[Tensor, Tensor], Tensor],
-    margin: float,
-    swap: bool,
-    reduction: str,
-) -> Tensor:
+    anchor: Tensor, positive: Tensor, negative: Tensor,
+    distance: Callable[[Tensor, Tensor], Tensor], margin: float, swap: bool, reduction: str,
+) -> Tensor:  # fmt: skip
     """max(0, near - far + m); `swap` uses the positive as anchor where that is closer."""
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ShapeError(

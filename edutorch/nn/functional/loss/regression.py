@@ -49,13 +49,9 @@ __all__ = [
 
 
 def mse_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    weight: Tensor | None = None,
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Mean squared error: y = (x - t)², averaged.
 
     Args:
@@ -75,13 +71,9 @@ def mse_loss(
 
 
 def l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    weight: Tensor | None = None,
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Mean absolute error: y = |x - t|, averaged.
 
     Args: as for `mse_loss`.
@@ -140,13 +132,9 @@ def check_weight(op: str, losses: Tensor, weight: Tensor) -> None:
 
 
 def smooth_l1_loss(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    beta: float = 1.0,
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
     """Smooth L1 loss of the difference d: ½d²/β for |d| < β, else |d| - ½β.
 
     The second derivative is 1/β at d = 0, and 0 from |d| = β on.
@@ -164,12 +152,9 @@ def smooth_l1_loss(
 
 
 def huber_loss(
-    input: Tensor,
-    target: Tensor,
-    reduction: str = "mean",
-    delta: float = 1.0,
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
     weight: Tensor | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Huber loss of the difference d: ½d² for |d| < δ, else δ · (|d| - ½δ).
 
     The second derivative is 1 at d = 0, and 0 from |d| = δ on.
@@ -201,13 +186,9 @@ KL_MEAN = (
 
 
 def kl_div(
-    input: Tensor,
-    target: Tensor,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    log_target: bool = False,
-) -> Tensor:
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
     """Kullback–Leibler divergence: Σ t · (log t - x), with x already logarithms.
 
     "batchmean" divides by the number of samples, which is the mathematical definition.
@@ -244,13 +225,9 @@ def pointwise_kl_div(input: Tensor, target: Tensor, log_target: bool) -> Tensor:
 
 @recorded_as("BinaryCrossEntropyBackward0")
 def binary_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
     """Binary cross entropy of probabilities: -t · log x - (1 - t) · log(1 - x), logs ≥ -100.
 
     Raises: ShapeError: different shapes. ValueRangeError: on the CPU, not probabilities.
@@ -289,14 +266,9 @@ def check_probabilities(name: str, tensor: Tensor, hint: str) -> None:
 
 @recorded_as("BinaryCrossEntropyWithLogitsBackward0")
 def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    size_average: bool | None = None,
-    reduce: bool | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
+    reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
     """Binary cross entropy of logits: the sigmoid is part of the loss, for accuracy.
 
     `pos_weight` is the weight of positive targets. A logit of ∞ for the target 1 and of -∞ for 0
@@ -347,13 +319,9 @@ class VarianceError(EdutorchError, ValueError):
 
 @composed_in_float32
 def gaussian_nll_loss(
-    input: Tensor,
-    target: Tensor,
-    var: Tensor | float,
-    full: bool = False,
-    eps: float = 1e-6,
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Gaussian negative log-likelihood: y = ½ · (log σ² + (x - t)² / σ²), averaged.
 
     Args:
@@ -402,15 +370,10 @@ def differs_in_one_axis(shape: Sequence[int], other: Sequence[int]) -> bool:
 
 
 def poisson_nll_loss(
-    input: Tensor,
-    target: Tensor,
-    log_input: bool = True,
-    full: bool = False,
-    size_average: bool | None = None,
-    eps: float = 1e-8,
-    reduce: bool | None = None,
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+    size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
     reduction: str = "mean",
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Poisson negative log-likelihood: exp(x) - t · x, or x - t · log(x + ε).
 
     Args:
