@@ -45,7 +45,7 @@ class SafeGlobal:
     """A class or function that the user has added to the safe globals: called as in PyTorch."""
 
     def __init__(self, value: object) -> None:
-        self.value = value
+        self.value: Any = value
 
 
 def set_state(target: Any, state: object) -> None:
@@ -215,7 +215,7 @@ def make_array(array_type: object, shape: object = (0,), code: object = b"b") ->
     return np.empty((0,), np.int8)
 
 
-def set_array_state(array: np.ndarray, state: object) -> None:
+def set_array_state(array: np.ndarray, state: Any) -> None:
     """Set an array's dtype, shape and data, after checking that their sizes agree."""
     _, shape, dtype, fortran, data = state
     check_array_data(shape, dtype, data)
@@ -230,7 +230,7 @@ def check_array_data(shape: object, dtype: object, data: object) -> None:
         raise ValueError(f"{len(data)} bytes do not make an array {tuple(sizes)} of {dtype}")
 
 
-def from_buffer(data: object, dtype: object, shape: object, order: object = "C") -> np.ndarray:
+def from_buffer(data: Any, dtype: Any, shape: Any, order: object = "C") -> np.ndarray:
     check_array_data(shape, dtype, data)
     return np.frombuffer(bytearray(data), dtype).reshape(shape, order="F" if order == "F" else "C")
 

@@ -117,10 +117,10 @@ class RestrictedUnpickler:
     def memoize(self, arg: object) -> None:
         self.memo[len(self.memo)] = self.stack[-1]
 
-    def put(self, arg: object) -> None:
+    def put(self, arg: int) -> None:
         self.memo[int(arg)] = self.stack[-1]
 
-    def get(self, arg: object) -> None:
+    def get(self, arg: int) -> None:
         self.stack.append(self.memo[int(arg)])
 
     # Containers -----------------------------------------------------------------------------
@@ -276,7 +276,7 @@ CONSTANTS: dict[str, Callable[[], Any]] = {
     "EMPTY_TUPLE": tuple, "EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set,
 }  # fmt: skip
 Machine = RestrictedUnpickler
-OPCODES: dict[str, Callable[[RestrictedUnpickler, object], None]] = {
+OPCODES: dict[str, Callable[[RestrictedUnpickler, Any], None]] = {
     "MARK": Machine.mark, "POP": Machine.pop, "POP_MARK": Machine.pop_mark,
     "MEMOIZE": Machine.memoize,
     "PUT": Machine.put, "BINPUT": Machine.put, "LONG_BINPUT": Machine.put,

@@ -55,7 +55,7 @@ class Storage:
         return array if array.dtype == dtype.numpy else array.view(dtype.numpy)
 
     def tensor(
-        self, dtype: dtypes.dtype, offset: int, size: Sequence[object], stride: Sequence[object]
+        self, dtype: dtypes.dtype, offset: object, size: Sequence[object], stride: Sequence[object]
     ) -> Tensor:
         """Return a tensor in this memory.
 
@@ -69,7 +69,8 @@ class Storage:
                 f"a tensor of {len(sizes)} sizes, {len(steps)} strides, {count} numbers"
             )
         extent = sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
-        end = check_size(offset, "an offset") + extent + 1
+        start = check_size(offset, "an offset")
+        end = start + extent + 1
         if count and end * dtype.itemsize > self.memory.nbytes:
             raise ValueError(f"a tensor that ends behind its storage of {self.memory.nbytes} bytes")
         if dtype is dtypes.bool and self.memory.max(initial=0) > 1:
@@ -78,7 +79,7 @@ class Storage:
         if not count:
             return wrap(base[:0].reshape(sizes))
         byte_strides = [step * dtype.itemsize for step in steps]
-        array = backends.of(base).as_strided(base, sizes, byte_strides, offset * dtype.itemsize)
+        array = backends.of(base).as_strided(base, sizes, byte_strides, start * dtype.itemsize)
         result = wrap(array)
         if self.first is None:
             self.first = result
@@ -131,7 +132,7 @@ def make_buffer(data: object, requires_grad: object = False, persistent: object 
     return Buffer(data.detach(), persistent=persistent is True)
 
 
-def rebuild_from_type(function: object, cls: object, args: object, state: object) -> Any:
+def rebuild_from_type(function: object, cls: object, args: Any, state: object) -> Any:
     """Return a tensor that was saved with Python attributes, without them."""
     if isinstance(function, RefusedGlobal) or isinstance(cls, RefusedGlobal):
         return function if isinstance(function, RefusedGlobal) else cls

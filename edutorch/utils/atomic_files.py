@@ -24,7 +24,7 @@ _writing: set[str] = set()
 """The temporary files that this process is currently writing."""
 
 
-def read_bytes(f: File) -> bytes:
+def read_bytes(f: Any) -> bytes:
     """Return all bytes of a path, of a URL that fsspec knows, or of an open file."""
     if hasattr(f, "read"):
         return f.read()
@@ -45,7 +45,7 @@ def name_file_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
 
 
-def write_atomically(f: File, data: bytes) -> None:
+def write_atomically(f: Any, data: bytes) -> None:
     """Write to a path so that a crash leaves either the old file or the new one.
 
     The bytes are written to a temporary file in the same folder, flushed to disk, and renamed in

@@ -17,8 +17,9 @@ from typing import Any
 
 from .. import backends
 from ..autograd.graph import saved_tensors_hooks
-from ..core.autograd.graph import LEAF, VersionCounter
+from ..core.autograd.graph import LEAF
 from ..core.autograd.saved_tensors import PackedTensor
+from ..core.autograd.versions import VersionCounter
 from ..core.source_location import read_line
 from ..core.tensor import Tensor
 from ..errors import EdutorchError, StaleValueError

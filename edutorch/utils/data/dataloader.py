@@ -149,7 +149,7 @@ class DataLoader(Generic[Sample]):
         self.batch_size, self.drop_last = batch_size, drop_last
         self.sampler, self.batch_sampler = sampler, batch_sampler
 
-    def __setattr__(self, name: str, value: object) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:
         if self._is_initialized and name in IMMUTABLE_ATTRIBUTES:
             raise ValueError(
                 f"{name} attribute should not be set after DataLoader is initialized; "
@@ -303,7 +303,7 @@ class BatchIterator:
         )
 
 
-def pin_batch(batch: object) -> Any:
+def pin_batch(batch: Any) -> Any:
     """Move a batch to pinned memory, which a GPU can copy from directly; also in containers."""
     if hasattr(batch, "pin_memory"):
         return batch.pin_memory()

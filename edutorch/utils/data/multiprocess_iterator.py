@@ -237,7 +237,7 @@ class MultiProcessIterator(BatchIterator):
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
         self._in_order, self._persistent = loader.in_order, loader.persistent_workers
-        self._prefetch, self._is_iterable = loader.prefetch_factor, loader._is_iterable
+        self._prefetch, self._is_iterable = loader.prefetch_factor or 2, loader._is_iterable
         configs = [
             make_worker_config(loader, index, self._base_seed)
             for index in range(loader.num_workers)

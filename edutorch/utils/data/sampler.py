@@ -72,6 +72,8 @@ class RandomSampler(Sampler):
     [0, 1, 2]
     """
 
+    data_source: Sized
+
     def __init__(
         self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
         generator: Generator | None = None,

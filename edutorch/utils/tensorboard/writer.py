@@ -119,7 +119,7 @@ class SummaryWriter:
         self._writer.add_histogram(tag, values, global_step, bins, walltime, max_bins)
 
     def add_histogram_raw(
-        self, tag: str, min: Values, max: Values, num: Values, sum: Values, sum_squares: Values,
+        self, tag: str, min: float, max: float, num: float, sum: float, sum_squares: float,
         bucket_limits: Values, bucket_counts: Values, global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
