@@ -13,6 +13,7 @@ from edutorch.core.tensor import Tensor
 from edutorch.errors import ShapeError
 from edutorch.nn import functional as F
 from edutorch.nn.functional.rnn import (
+    LayerSettings,
     State,
     Step,
     gru_step,
@@ -95,9 +96,11 @@ def run_sequences(
 ) -> tuple[Tensor, State]:
     """Read either of PyTorch's two argument lists, and run the network."""
     if packed:
-        data, batch_sizes, hx, *settings = arguments
-        return run_recurrent(step, data, batch_sizes.tolist(), to_states(hx), *settings)
-    input, hx, *settings, batch_first = arguments
+        data, sizes, hx, params, *settings = arguments
+        return run_recurrent(
+            step, data, sizes.tolist(), to_states(hx), params, LayerSettings(*settings)
+        )
+    input, hx, params, *settings, batch_first = arguments
     x = transpose(input, 0, 1) if batch_first else input
     if x.ndim != 3:
         raise ShapeError("rnn", "expected (time, n, k)", {"input": tuple(input.shape)})
@@ -105,7 +108,9 @@ def run_sequences(
     if not steps:
         raise ShapeError("rnn", "Expected sequence length to be larger than 0 in RNN")
     flat = reshape(x, (steps * batch, features))
-    y, last = run_recurrent(step, flat, [batch] * steps, to_states(hx), *settings)
+    y, last = run_recurrent(
+        step, flat, [batch] * steps, to_states(hx), params, LayerSettings(*settings)
+    )
     y = reshape(y, (steps, batch, y.shape[-1]))
     return (transpose(y, 0, 1) if batch_first else y), last
 

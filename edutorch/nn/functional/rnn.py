@@ -1,21 +1,27 @@
-"""Recurrent networks: one step of each cell, and the loops over time.
+"""Recurrent networks: each cell's formula, once, and the loops over time.
 
-A step computes a new state from the old one and the input. The part that depends on the input
-alone is computed for the whole sequence at once, as one matrix product (`linear`).
+`lstm_gates`, `gru_gates` and `elman_cell` are the cells. Everything else calls them: a step of
+`nn.LSTMCell` or `torch.lstm_cell`, and the sequences of `nn.LSTM`, `nn.GRU`, `nn.RNN` and
+`torch.lstm`, … (torch_level). The kernels that do the same in one pass are tested against them.
+
+The cells of LSTM and GRU are ops, and so are whole sequences: composed of elementary ops, a step
+records about twenty nodes, and a sequence of a hundred steps two thousand. The gradient of a
+sequence is backpropagation through time, written as a loop from the last step to the first that
+passes the gradient of the state on. The gradient of the weights is one product over all times,
+after the loop.
+
+`x` is always the contribution of the input, W_ih input + b: it does not depend on the state, so
+it is computed for all times by one product beforehand (`linear`).
 
 Sequences of different lengths are packed time by time, the longest first: at each time the
 active samples are the first ones (see `nn.utils.rnn`). A batch of equal lengths is the special
-case in which all stay active. So one pair of loops serves both; for equal lengths a single op
-of `rnn_ops.py` does the same.
-
-The modules `nn.LSTM`, `nn.GRU`, `nn.RNN` and the functions `torch.lstm`, … (torch_level) call
-the functions here.
+case in which all stay active: for it a single op does what the loops do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...backends.numpy import Array, Namespace
 from ...core.argument_checks import with_argument_checks
@@ -26,6 +32,11 @@ from ...ops import cat, chunk, relu, reshape, sigmoid, split, stack, tanh, unsqu
 from .dropout import dropout as drop
 from .linear import flatten_batch, linear
 from .op_decorators import ArrayOrTensor, layer
+
+GATES_LATEX = r"\text{through the gates}"
+
+
+# Cells --------------------------------------------------------------------------------------------
 
 
 @layer("n p, n k -> s n k", dtypes="f", public="lstm_cell")
@@ -48,7 +59,7 @@ def lstm_gates_backward(g: ArrayOrTensor, x: ArrayOrTensor, c: ArrayOrTensor) ->
     """The gradients of x and c; c gets the gradient of h and that of the next step."""
     i, f, u, o = chunk(x, 4, -1)
     i, f, u, o = sigmoid(i), sigmoid(f), tanh(u), sigmoid(o)
-    tanh_c = tanh(f * c + i * u)
+    tanh_c = tanh(f * c + i * u)  # cheaper to compute again than to save
     grad_h, grad_c = g[0], g[1]
     grad_c = grad_c + grad_h * o * (1 - tanh_c * tanh_c)
     gates = [
@@ -60,10 +71,7 @@ def lstm_gates_backward(g: ArrayOrTensor, x: ArrayOrTensor, c: ArrayOrTensor) ->
 
 lstm_gates.vjp(
     joint_vjp=lstm_gates_backward,
-    latex={
-        "x": r"\text{through the gates}",
-        "c": r"\text{as far as it was not forgotten}",
-    },
+    latex={"x": GATES_LATEX, "c": r"\text{as far as it was not forgotten}"},
 )
 
 
@@ -97,12 +105,55 @@ def gru_gates_backward(
 
 gru_gates.vjp(
     joint_vjp=gru_gates_backward,
-    latex={
-        "x": r"\text{through the gates}",
-        "hidden": r"\text{through the gates}",
-        "h": r"\text{as far as it was kept}",
-    },
+    latex={"x": GATES_LATEX, "hidden": GATES_LATEX, "h": r"\text{as far as it was kept}"},
 )
+
+
+def elman_cell(x: ArrayOrTensor, hidden: ArrayOrTensor, nonlinearity: str) -> Any:
+    """The state after a step of an Elman RNN: h ← tanh(x + hidden), or max(0, x + hidden).
+
+    Args:
+        x, hidden: the contributions of the input and of the old state, W h (+ b).
+    """
+    return (tanh if nonlinearity == "tanh" else relu)(x + hidden)
+
+
+# The steps of the networks: (x, the states, the weights of the state) to the new states ---------
+
+State = tuple[Tensor, ...]
+"""The recurrent state: (h), or (h, c) for an LSTM."""
+
+Step = Callable[..., State]
+
+
+def lstm_step(
+    x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None, w_hr: Tensor | None = None
+) -> State:
+    """A step of an LSTM; with `w_hr` the new h is projected."""
+    h, c = state
+    y = lstm_gates(x + linear(h, w_hh, b_hh), c)
+    h, c = y[0], y[1]
+    return (h if w_hr is None else linear(h, w_hr)), c
+
+
+def gru_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
+    """A step of a GRU."""
+    (h,) = state
+    # The bias cannot be added to x: the reset gate multiplies W h + b, but not x.
+    return (gru_gates(x, linear(h, w_hh, b_hh), h),)
+
+
+def tanh_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
+    """A step of an Elman RNN with tanh."""
+    return (elman_cell(x, linear(state[0], w_hh, b_hh), "tanh"),)
+
+
+def relu_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
+    """A step of an Elman RNN with ReLU."""
+    return (elman_cell(x, linear(state[0], w_hh, b_hh), "relu"),)
+
+
+# Whole sequences as ops ---------------------------------------------------------------------------
 
 
 def time_order(times: int, reverse: bool) -> Sequence[int]:
@@ -152,7 +203,7 @@ def lstm_sequence_backward(
     h, c = previous_states(h, y[0], reverse), previous_states(c, y[1], reverse)
     if isinstance(g, Tensor):  # recompute, to record the gates for a second derivative
         gates = x + h @ weight.T
-    grad_h = grad_c = 0
+    grad_h = grad_c = 0  # nothing reads the last state but `g`
     gate_grads = []
     for t in time_order(x.shape[0], not reverse):
         grad_gates, grad_c = lstm_gates_backward(
@@ -164,20 +215,13 @@ def lstm_sequence_backward(
     return grad_x, grad_h, grad_c, flatten_batch(grad_x).T @ flatten_batch(h)
 
 
-WEIGHT_LATEX = r"\text{one product over all times}"
-
-
-STATE_LATEX = r"\text{through the first step}"
-
-
+SEQUENCE_LATEX = {
+    "x": r"\text{back through time}",
+    "h": r"\text{through the first step}",
+    "weight": r"\text{one product over all times}",
+}
 lstm_sequence.vjp(
-    joint_vjp=lstm_sequence_backward,
-    latex={
-        "x": r"\text{back through time}",
-        "h": STATE_LATEX,
-        "c": STATE_LATEX,
-        "weight": WEIGHT_LATEX,
-    },
+    joint_vjp=lstm_sequence_backward, latex=SEQUENCE_LATEX | {"c": SEQUENCE_LATEX["h"]}
 )
 
 
@@ -219,12 +263,7 @@ def gru_sequence_backward(
 
 gru_sequence.vjp(
     joint_vjp=gru_sequence_backward,
-    latex={
-        "x": r"\text{back through time}",
-        "h": STATE_LATEX,
-        "weight": WEIGHT_LATEX,
-        "bias": r"\text{the sum over all times}",
-    },
+    latex=SEQUENCE_LATEX | {"bias": r"\text{the sum over all times}"},
 )
 
 
@@ -240,10 +279,9 @@ def rnn_sequence(
 
     Args: as for `lstm_sequence`, with k for 4 k; `nonlinearity` is "tanh" or "relu".
     """
-    activation = tanh if nonlinearity == "tanh" else relu
     states = []
     for t in time_order(x.shape[0], reverse):
-        h = activation(x[t] + h @ weight.T)
+        h = elman_cell(x[t], h @ weight.T, nonlinearity)
         states.append(h)
     return stack_in_time(states, reverse)
 
@@ -264,51 +302,26 @@ def rnn_sequence_backward(
     return grad_x, grad_h, flatten_batch(grad_x).T @ flatten_batch(previous_states(h, y, reverse))
 
 
-rnn_sequence.vjp(
-    joint_vjp=rnn_sequence_backward,
-    latex={
-        "x": r"\text{back through time}",
-        "h": STATE_LATEX,
-        "weight": WEIGHT_LATEX,
-    },
-)
+rnn_sequence.vjp(joint_vjp=rnn_sequence_backward, latex=SEQUENCE_LATEX)
 
 
-State = tuple[Tensor, ...]
-"""The recurrent state: (h) or (h, c)."""
-Step = Callable[..., State]
+# Layers -----------------------------------------------------------------------------------------
 
 
-# The steps, in which `x` is W_ih input + b_ih ------------------------------------------------
+class LayerSettings(NamedTuple):
+    """The settings of a stack of layers, in the order of PyTorch's functions.
 
+    Attributes:
+        has_biases: whether b_ih and b_hh are among the weights.
+        dropout: the probability of zeroing outputs between layers, if `train`.
+        bidirectional: whether each layer runs in both directions.
+    """
 
-def lstm_step(
-    x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None, w_hr: Tensor | None = None
-) -> State:
-    """LSTM: c ← σ(f) · c + σ(i) · tanh(g);  h = σ(o) · tanh(c), optionally projected by w_hr."""
-    h, c = state
-    y = lstm_gates(x + linear(h, w_hh, b_hh), c)
-    h, c = y[0], y[1]
-    return (h if w_hr is None else linear(h, w_hr)), c
-
-
-def gru_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
-    """GRU: n = tanh(xₙ + σ(r) · hₙ);  h ← n + σ(z) · (h - n)."""
-    (h,) = state
-    return (gru_gates(x, linear(h, w_hh, b_hh), h),)
-
-
-def tanh_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
-    """Elman RNN with tanh: h ← tanh(x + W h + b)."""
-    return (tanh(x + linear(state[0], w_hh, b_hh)),)
-
-
-def relu_step(x: Tensor, state: State, w_hh: Tensor, b_hh: Tensor | None = None) -> State:
-    """Elman RNN with ReLU: h ← max(0, x + W h + b)."""
-    return (relu(x + linear(state[0], w_hh, b_hh)),)
-
-
-# Sequences -----------------------------------------------------------------------------------
+    has_biases: bool
+    num_layers: int
+    dropout: float
+    train: bool
+    bidirectional: bool
 
 
 def run_layer(
@@ -320,7 +333,7 @@ def run_layer(
         weights: w_ih, w_hh, b_ih, b_hh and w_hr, or None where absent.
     """
     if can_use_sequence_op(x, sizes, state, weights):
-        outputs, end = run_sequence_op(step, reverse, x, len(sizes), state, *weights)
+        outputs, end = run_sequence_op(step, reverse, x, len(sizes), state, weights)
         return reshape(outputs, (len(x), outputs.shape[-1])), end
     w_ih, w_hh, b_ih, b_hh, *projection = weights
     parts = split(linear(x, w_ih, b_ih), sizes)
@@ -340,12 +353,12 @@ def can_use_sequence_op(x: Tensor, sizes: list[int], state: State, weights: Sequ
 
 
 def run_sequence_op(
-    step: Step, reverse: bool, x: Tensor, steps: int, state: State, w_ih: Tensor, w_hh: Tensor,
-    b_ih: Tensor | None, b_hh: Tensor | None,
-) -> tuple[Tensor, State]:  # fmt: skip
+    step: Step, reverse: bool, x: Tensor, steps: int, state: State, weights: Sequence[Any]
+) -> tuple[Tensor, State]:
     """Run sequences of equal length by a single op. Returns the outputs and the last states."""
+    w_ih, w_hh, b_ih, b_hh = weights
     last = 0 if reverse else -1
-    if step is not gru_step and b_ih is not None:  # the biases are only added
+    if step is not gru_step and b_ih is not None:  # both biases are only added to the gates
         b_ih, b_hh = b_ih + b_hh, None
     gates = reshape(linear(x, w_ih, b_ih), (steps, -1, w_hh.shape[0]))
     if step is lstm_step:
@@ -390,7 +403,7 @@ def run_reverse(step: Step, parts: Sequence[Tensor], start: State, *weights: Any
 @with_argument_checks
 def run_recurrent(
     step: Step, x: Tensor, sizes: list[int], states: State, params: Sequence[Tensor],
-    has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool,
+    settings: LayerSettings,
 ) -> tuple[Tensor, State]:  # fmt: skip
     """Run all layers, in one direction or both.
 
@@ -399,24 +412,24 @@ def run_recurrent(
         states: the initial states, each (layers · directions, n, k).
         params: for each layer and direction w_ih, w_hh, b_ih, b_hh (and w_hr).
     """
-    directions = (False, True) if bidirectional else (False,)
-    count = num_layers * len(directions)
+    directions = (False, True) if settings.bidirectional else (False,)
+    count = settings.num_layers * len(directions)
     check_states(states, params, count, sizes)
     per_run = len(params) // count
     last = []
-    for level in range(num_layers):
+    for level in range(settings.num_layers):
         layer_outputs = []
         for run, reverse in enumerate(directions, level * len(directions)):
             weights = params[run * per_run : (run + 1) * per_run]
-            if not has_biases:
+            if not settings.has_biases:
                 weights = (*weights[:2], None, None, *weights[2:])
             start = tuple(state[run] for state in states)
             outputs, end = run_layer(step, reverse, x, sizes, start, weights)
             layer_outputs.append(outputs)
             last.append(end)
         x = layer_outputs[0] if len(layer_outputs) == 1 else cat(layer_outputs, -1)
-        if level < num_layers - 1:
-            x = drop(x, dropout, train)
+        if level < settings.num_layers - 1:  # not after the last: its outputs are the result
+            x = drop(x, settings.dropout, settings.train)
     return x, tuple(stack(tensors) for tensors in zip(*last, strict=True))
 
 

@@ -17,7 +17,16 @@ from .. import functional as F
 from .. import init
 from ..common_types import DeviceLike, DTypeLike
 from ..functional.op_decorators import SettingError
-from ..functional.rnn import State, Step, gru_step, lstm_step, relu_step, run_recurrent, tanh_step
+from ..functional.rnn import (
+    LayerSettings,
+    State,
+    Step,
+    gru_step,
+    lstm_step,
+    relu_step,
+    run_recurrent,
+    tanh_step,
+)
 from ..parameter import Parameter
 from ..utils.rnn import PackedSequence
 from .module import Module
@@ -167,10 +176,10 @@ class RNNBase(Module):
 
     def run_layers(self, x: Tensor, sizes: list[int], states: State) -> tuple[Tensor, Any]:
         """Run all steps of all layers."""
-        return run_recurrent(
-            STEPS[self.mode][0], x, sizes, states, self._flat_weights, self.bias, self.num_layers,
-            self.dropout, self.training, self.bidirectional,
-        )  # fmt: skip
+        settings = LayerSettings(
+            self.bias, self.num_layers, self.dropout, self.training, self.bidirectional
+        )
+        return run_recurrent(STEPS[self.mode][0], x, sizes, states, self._flat_weights, settings)
 
     # States: always a tuple inside; for the user (h, c) or h ----------------------------------
 
