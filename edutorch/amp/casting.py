@@ -12,7 +12,7 @@ from typing import Any
 from weakref import ref
 
 from .. import backends, dtypes
-from ..backends.aliased_array import Shared
+from ..backends.numpy import Shared
 from ..core.autograd.graph import LEAF
 from ..core.tensor import Tensor
 from ..errors import DTypeError

@@ -74,6 +74,9 @@ def register_type(array_type: type) -> None:
 
 
 CPU = register(_numpy.NumpyBackend())
+for _shared in (_numpy.Shared, _numpy.Exported):
+    _shared.backend = CPU
+    register_type(_shared)
 
 
 def get(name: str) -> Backend:

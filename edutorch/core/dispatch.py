@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.aliased_array import Shared
-from ..backends.numpy import Backend
+from ..backends.numpy import Backend, Shared
 from ..events import OpApplied, emit, work
 from ..modes import ObservedModes, current, pause_listeners
 from .autograd import graph

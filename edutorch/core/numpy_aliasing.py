@@ -21,7 +21,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.aliased_array import Exported, Shared, as_plain_array, has_same_layout, mark_shared
+from ..backends.numpy import Exported, Shared, as_plain_array, has_same_layout, mark_shared
 from ..modes import current
 from .autograd.forward_mode import with_tangents
 from .autograd.graph import LEAF, record

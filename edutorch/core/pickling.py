@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.aliased_array import Exported, Shared, as_plain_array
-from ..backends.numpy import owner
+from ..backends.numpy import Exported, Shared, as_plain_array, owner
 from ..errors import GradientError, warn
 from .autograd.graph import LEAF
 from .operator_types import OperatorTypes

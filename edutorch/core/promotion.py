@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.aliased_array import as_plain_array
-from ..backends.numpy import Backend
+from ..backends.numpy import Backend, as_plain_array
 from ..errors import DeviceError, DTypeError, NotForTypesError, TooLargeError
 from ..modes import current
 from .autograd.graph import array_of

@@ -9,8 +9,8 @@ from weakref import ref
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.aliased_array import Shared
 from ..backends.device import Device
+from ..backends.numpy import Shared
 from ..errors import GradientError, ShapeError
 from ..events import TensorAliased, TensorWritten, emit
 from ..modes import current

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.aliased_array import as_plain_array
+from ..backends.numpy import as_plain_array
 from ..errors import ArgumentError, GradientError, ShapeError, ShapeValueError, ValueRangeError
 from .autograd.graph import LEAF
 from .pickling import Pickling

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.aliased_array import as_plain_array, mark_shared
 from ..backends.device import backend_for
+from ..backends.numpy import as_plain_array, mark_shared
 from ..core.tensor import Tensor
 from ..core.tensor_methods import as_method
 from ..errors import (

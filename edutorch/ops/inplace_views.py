@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.aliased_array import Shared
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, Namespace, Shared
 from ..core.argument_checks import call_as
 from ..core.autograd.forward_mode import with_tangents
 from ..core.autograd.view_tracking import alias_with_history, notify_write

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ... import backends, dtypes
-from ...backends.aliased_array import Shared
+from ...backends.numpy import Shared
 from ...errors import GradientError
 from ...events import OpApplied, emit
 from ...modes import current, override_modes

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.aliased_array import as_plain_array
+from ...backends.numpy import as_plain_array
 from ...core.pickling import rebuild, rebuild_part
 from ...core.tensor import Tensor
 from ..process import defer_interrupts
