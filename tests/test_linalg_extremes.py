@@ -18,7 +18,7 @@ import pytest
 
 import edutorch
 from edutorch import linalg
-from edutorch.backends import interruptible as interruptible_file
+from edutorch.backends import blas
 from edutorch.errors import EdutorchError, LinAlgError
 from edutorch.ops import linalg as products_file
 from edutorch.ops import linalg_common as lapack_file
@@ -362,7 +362,7 @@ def test_what_takes_long_is_computed_by_a_helper(name, monkeypatch):
 
     def noted(function, *arguments, **settings):
         calls.append(function)
-        return interruptible_file.interruptible(function, *arguments, **settings)
+        return blas.interruptible(function, *arguments, **settings)
 
     for file in (lapack_file, products_file, sys.modules["edutorch.ops.einsum"]):
         for constant in {"LONG", "LONG_SIDE"} & set(vars(file)):
@@ -389,9 +389,9 @@ def test_a_helper_hands_on_errors_and_numpys_settings():
         return np.array(x) / by
 
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
-        interruptible_file.interruptible(divide, 1.0, 0.0)
+        blas.interruptible(divide, 1.0, 0.0)
     with np.errstate(divide="ignore"):
-        assert interruptible_file.interruptible(divide, 1.0, by=0.0) == np.inf
+        assert blas.interruptible(divide, 1.0, by=0.0) == np.inf
 
 
 INTERRUPTED = """

@@ -11,7 +11,7 @@ import pytest
 
 import edutorch
 from edutorch import func, nn
-from edutorch.backends.vmap_errors import LOOPED
+from edutorch.backends.batching_rules import LOOPED
 from edutorch.func import vmap
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import edutorch
 from edutorch import Tensor
-from edutorch.backends.vmap_errors import LOOPED
+from edutorch.backends.batching_rules import LOOPED
 from edutorch.func import grad, vmap
 from tests.trials import tried
 from tests.vmap_calls import CALLS

@@ -12,26 +12,24 @@ thread too; `with backends.blas.all_threads():` restores all of them inside the 
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache
 from pathlib import Path
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
 import numpy
 
 __all__ = [
-    "Blas",
-    "all_threads",
-    "blas",
-    "limit_threads",
-    "release_threads",
-    "one_thread",
-    "use_threads",
-]
+    "Blas", "LONG", "LONG_SIDE", "all_threads", "blas", "interruptible", "limit_threads",
+    "one_thread", "release_threads", "use_threads",
+]  # fmt: skip
 
 NAMES = (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", ""))
 """Prefixes and suffixes of the C names in different builds: NumPy's wheels use the first pair."""
@@ -185,3 +183,63 @@ def address_of(function: Any) -> int:
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
     return address
+
+
+# Long calls that Ctrl-C can interrupt ---------------------------------------------------------
+
+# Python handles a signal between two instructions of the main thread, and none while that is inside
+# LAPACK or BLAS. So long computations run in a helper thread, and the main thread waits for it in
+# Python. An interrupt is then raised there; the result of the helper is dropped when it is done.
+# (Until then it keeps its inputs in memory and its cores busy.)
+
+LONG = 2_000_000_000
+"""So many multiplications may take a second on a slow machine; on a fast one they take 20 ms,
+of which the helper thread is a hundredth."""
+
+LONG_SIDE = 250_000
+"""A factor of such a product has more elements, unless the result alone needs gigabytes."""
+
+EXIT_LIMIT = 20.0
+"""Seconds to wait at exit for a dropped call, while its libraries must stay loaded."""
+
+
+_running: set[Thread] = set()
+
+
+@atexit.register
+def wait_for_dropped() -> None:
+    """Wait until dropped calls have returned."""
+    for thread in tuple(_running):
+        thread.join(EXIT_LIMIT)
+
+
+def interruptible(function: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+    """Call a long-running function such that Ctrl-C is raised here at once.
+
+    The function must return new arrays: one that writes into an array of the caller would continue
+    after an interrupt. In threads other than the main one, which receive no signals, it is called
+    directly.
+    """
+    if current_thread() is not main_thread():
+        return function(*arguments, **settings)
+    done, outcome = Event(), []
+    context = copy_context()  # with NumPy's settings for floating-point errors
+
+    def compute() -> None:
+        try:
+            outcome.append((context.run(function, *arguments, **settings), None))
+        except BaseException as error:  # noqa: BLE001  (passed on)
+            outcome.append((None, error))
+        finally:
+            done.set()
+            _running.discard(current_thread())
+
+    thread = Thread(target=compute, name="edutorch long call", daemon=True)
+    _running.add(thread)
+    thread.start()
+    while not done.wait(0.1):  # on Windows signals are handled between two waits
+        pass
+    result, error = outcome[0]
+    if error is not None:
+        raise error
+    return result

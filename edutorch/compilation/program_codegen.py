@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.interruptible import LONG
+from ..backends.blas import LONG
 from ..ops import mm
 from .fusion_groups import Group, Unit
 from .kernel_codegen import kernel_text
@@ -52,6 +52,7 @@ class ProgramWriter:
     def __init__(self, program: Program, units: list[Unit], plan: Plan) -> None:
         self.program, self.units, self.plan = program, units, plan
         everything = [*program.inputs, *program.values]
+        # Names of values are fixed; functions get other names.
         taken = {value_.name for value_ in everything}
         self.names = Names(taken | {f"fused_{i}" for i in range(len(units))})
         self.numpy = NumpyWriter(self.names)
@@ -72,7 +73,7 @@ class ProgramWriter:
     def write(self) -> ProgramText:
         for value in self.program.values:
             if value.kind == "constant" and value in self.kernel_operands:
-                value.function = contiguous(value.function)
+                value.function = contiguous(value.function)  # once, instead of in each call
         head = self.head()
         last_used = self.last_used()
         for number, unit in enumerate(self.units):
@@ -81,10 +82,12 @@ class ProgramWriter:
             else:
                 self.write_single(unit.values[0])
             if last_used.get(number):
+                # NumPy can give the memory to the next array.
                 self.lines.append(f"del {', '.join(value.name for value in last_used[number])}")
         outputs = self.results()
         if self.spaces:
             names = "".join(f"{space}, " for space in self.spaces)
+            # A list as a stack: `pop` is atomic, so concurrent calls have their own.
             head.append("workspace = spaces.pop() if spaces else new_workspace()")
             head.append(f"{names.rstrip() if len(self.spaces) > 1 else names} = workspace")
             self.lines.append("spaces.append(workspace)")
@@ -141,7 +144,7 @@ class ProgramWriter:
         """Return the name of the existing array into which a result is written."""
         if value in self.plan.written:
             name = self.plan.written[value].name
-            self.numpy.names_of[value] = name
+            self.numpy.names_of[value] = name  # from now on the input holds the new value
             return name
         if value in self.plan.inside:
             stack, first = self.plan.inside[value]
@@ -156,6 +159,7 @@ class ProgramWriter:
 
     def before_gradients(self, value: Value) -> None:
         """Generate the release of the last call's gradients before the first new one."""
+        # The old gradients are released as late as possible, and before the first new one.
         late = value.node is not None and value.node.meta.get("phase") == "backward"
         if late and "before_gradients()" not in self.lines:
             self.lines.append("before_gradients()")
@@ -174,13 +178,15 @@ class ProgramWriter:
         if value.kind == "constant":
             return
         has_buffer = self.has_buffer(value)
-        if has_buffer and value.kind == "call":
+        if has_buffer and value.kind == "call":  # the only calls that write into planned memory
             self.write_concatenation(value)
             return
         if value.kind == "product" and (has_buffer or value in self.plan.fresh):
+            # For its side effect as well: the array is allocated in this line.
             out = self.output_name(value)
             left, right, *bias = (self.numpy.operand_text(operand) for operand in value.operands)
             work = value.operands[0].size * value.shape[1]
+            # The kernel of `mm` adds the bias while the result is in the cache.
             if bias or work >= MIN_KERNEL_PRODUCTS:
                 name = self.names.name(product, "product")
                 self.lines.append(f"{name}({', '.join([left, right, out, *bias])})")
@@ -197,7 +203,7 @@ class ProgramWriter:
             and not value.shape
             and (value in self.kernel_operands or value.base in self.outputs)
         ):
-            text = f"np.asarray({text})"
+            text = f"np.asarray({text})"  # NumPy returns a scalar, and kernels take arrays
         self.lines.append(f"{value.name} = {text}")
         if value in self.kernel_operands and value.shape:
             self.lines.append(self.contiguous_line(value.name))
@@ -208,12 +214,14 @@ class ProgramWriter:
         if is_cat(value):
             parts = ", ".join(map(self.numpy.operand_text, value.operands[0]))
             settings = value.operands[-1]
+            # By keyword or by position.
             dim = settings["dim"] if "dim" in settings else value.operands[1]
             self.lines.append(f"np.concatenate([{parts}], {dim}, {out})")
             return
         first = 0
         for part in value.operands[0]:
             last = first + part.shape[0]
+            # The others have been computed in place.
             if self.plan.inside.get(part, (None,))[0] is not value:
                 self.lines.append(f"{out}[{first}:{last}] = {self.numpy.operand_text(part)}")
             first = last
@@ -247,11 +255,11 @@ class ProgramWriter:
             is_full_sum = len(value.settings["axes"]) == len(group.domain)
             parts = f"{value.name}_parts"
             if text.partial[value][0] == 1:
-                total = f"{parts}[0]"
+                total = f"{parts}[0]"  # one part: nothing to add
             else:
                 total = f"np.add.reduce({parts})" if is_full_sum else f"np.add.reduce({parts}, 0)"
             total += f".reshape({value.shape})" if not is_full_sum and len(value.shape) != 1 else ""
-            self.lines.append(f"{out}[...] = {total}")
+            self.lines.append(f"{out}[...] = {total}")  # float64 parts, rounded once
         fallback = self.fallback(group, text, results, shared)
         self.fused.append(Fused(name, group, text, fallback, results))
 
@@ -278,9 +286,11 @@ class ProgramWriter:
             array.name if array not in text.outputs else f"{array.name}_out" for array in arrays
         ]
         names += [f"{partial.name}_parts" for partial in text.partial]
+        # One NumPy call for each value, until the kernel is compiled.
         lines = [f"{value.name} = {writer.expression(value)}" for value in group.values]
         for value in results:
             if value in text.partial:
+                # The rest of the parts stays 0, so that the sum below is right.
                 lines.append(f"{value.name}_parts[...] = 0")
                 buffer = f"0, :] = {value.name}.reshape(-1)"
                 is_full_sum = len(value.settings["axes"]) == len(group.domain)
@@ -306,6 +316,7 @@ class ProgramWriter:
                 outputs.append(f"np.asarray({self.numpy.operand_text(value)})")
                 continue
             text = self.numpy.operand_text(value)
+            # Two results of the function are two tensors, also if they are equal.
             is_repeated = value in seen and seen[value] is not node and value.kind != "view"
             seen.setdefault(value, node)
             outputs.append(f"{text}.copy()" if is_repeated or value.kind == "constant" else text)
@@ -324,6 +335,7 @@ def describe_kernel(group: Group, results: list[Value], shared: dict[Value, Valu
 def contiguous(x: np.ndarray) -> np.ndarray:
     """Return an array, or a copy if it is not contiguous, aligned and writeable."""
     y = np.ascontiguousarray(x).reshape(np.shape(x))
+    # Also if it is read-only: numba compiles for writeable arrays.
     return y if y.flags.carray else y.copy()
 
 

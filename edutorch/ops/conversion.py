@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import backends, dtypes
-from ..backends.batching_random import batched_generator
+from ..backends.batching import batched_generator
+from ..backends.batching_rules import VmapError
 from ..backends.device import Device, backend_for
 from ..backends.numpy import Array, Namespace
-from ..backends.vmap_errors import VmapError
 from ..core.memory_format import (
     contiguous_format,
     make_in_order,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.interruptible import LONG, LONG_SIDE, interruptible
+from ..backends.blas import LONG, LONG_SIDE, interruptible
 from ..backends.numpy import Array, Namespace
 from ..core.op import op
 from ..core.precision import add_up

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.aliased_array import as_plain_array
-from ..backends.numpy import Array, Namespace
-from ..backends.vmap_errors import in_place_error
+from ..backends.batching_rules import in_place_error
+from ..backends.numpy import Array, Namespace, as_plain_array
 from ..core.autograd.forward_mode import propagate, update_tangents
 from ..core.autograd.graph import Node, record
 from ..core.autograd.view_tracking import notify_recorded, notify_write

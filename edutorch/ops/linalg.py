@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from .. import dtypes
-from ..backends.interruptible import LONG, LONG_SIDE, interruptible
+from ..backends.blas import LONG, LONG_SIDE, interruptible
 from ..backends.numpy import Array, Namespace
 from ..core.autograd.node_names import recorded_as
 from ..core.op import op

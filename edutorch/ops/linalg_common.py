@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..backends.interruptible import LONG, interruptible
+from ..backends.blas import LONG, interruptible
 from ..backends.numpy import Array, Namespace
 from ..core.error_messages import need_tensor
 from ..core.tensor import Tensor, array_of
@@ -26,7 +26,7 @@ from .views import narrow, reshape, transpose, unsqueeze
 #
 # LAPACK expects finite input. With NaN or infinity some of its algorithms never terminate, and
 # others return plausible but wrong results; so such inputs are refused here. LAPACK cannot be
-# interrupted either: long computations run in another thread (see `backends/interruptible.py`).
+# interrupted either: long computations run in another thread (see `backends/blas.py`).
 
 
 MULTIPLICATIONS = {

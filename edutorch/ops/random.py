@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends import Backend
-from ..backends.batching_random import batched_generator
+from ..backends.batching import batched_generator
 from ..backends.device import backend_for
 from ..core.allocation import check_memory
 from ..core.autograd.node_names import recorded_as

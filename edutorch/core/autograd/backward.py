@@ -11,7 +11,7 @@ import numpy
 
 from ... import backends, dtypes
 from ...backends.batching import BatchedBackend
-from ...backends.vmap_errors import VmapError
+from ...backends.batching_rules import VmapError
 from ...errors import GradientError, ShapeError
 from ...events import BackwardEnded, backward_event, step_event, work
 from ...modes import current, override_modes

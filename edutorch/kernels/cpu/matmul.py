@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit, types
 
 from ... import ops
-from ...backends.interruptible import LONG, interruptible
+from ...backends.blas import LONG, interruptible
 from ...core.fast.lazy_gradients import DeferredMatmulGradient
 from ...nn import functional
 from .blas import gemm, gemm_address
