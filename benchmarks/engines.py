@@ -14,7 +14,8 @@ SIZES = (20, 100, 500, 2000)
 def chain(nodes: int) -> str:
     """Return, as DOT, the graph of a deep network of about `nodes` boxes."""
     from edutorch.viz.graph.model import Vertex, arrange
-    from edutorch.viz.live.layout_queue import blank_snapshot
+    from edutorch.viz.live.page import blank_snapshot
+
     from edutorch.viz.render.dot import dot_text
 
     vertices = {"x": Vertex("leaf", "x", shape=(64, 8), differentiable=False)}

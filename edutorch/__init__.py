@@ -19,7 +19,13 @@ from . import (
     special, utils,
 )  # fmt: skip
 from .amp import autocast
-from .amp.state import *
+from .amp.autocast_mode import (
+    autocast_decrement_nesting, autocast_increment_nesting, clear_autocast_cache,
+    get_autocast_cpu_dtype, get_autocast_dtype, get_autocast_gpu_dtype, is_autocast_cache_enabled,
+    is_autocast_cpu_enabled, is_autocast_enabled, set_autocast_cache_enabled,
+    set_autocast_cpu_dtype, set_autocast_cpu_enabled, set_autocast_dtype, set_autocast_enabled,
+    set_autocast_gpu_dtype,
+)  # fmt: skip
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -45,17 +51,14 @@ from .dtypes import bool as bool
 from .dtypes import result_type
 from .func import vmap
 from .errors import OutOfMemory as OutOfMemoryError
-from .core.memory_format import (
-    channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format,
-    strided,
-)  # fmt: skip
+from .core.storage import (channels_last, channels_last_3d, contiguous_format, layout, memory_format, preserve_format, strided)  # fmt: skip
 from .torch_level import *  # before ops: a name of both is the op
 from .ops import *
 from .old_types import *
 from .serialization import load, save
 from .settings import *
 from .signal.spectrogram import istft, stft
-from .amp.methods import wrap_methods as _wrap_methods  # isort: skip
+from .amp.lists import (wrap_methods as _wrap_methods)  # isort: skip
 
 _wrap_methods()  # now that all methods are there
 

@@ -10,8 +10,8 @@ import pytest
 
 import edutorch
 from edutorch import ones, zeros
-from edutorch.core import allocation
-from edutorch.core.allocation import format_bytes
+from edutorch.core import error_messages
+from edutorch.core.error_messages import format_bytes
 from edutorch.errors import OutOfMemory
 
 N = 10**12
@@ -116,7 +116,7 @@ def test_its_names_and_classes():
 
 
 def test_a_system_that_grants_what_it_does_not_have(monkeypatch):
-    monkeypatch.setattr(allocation, "TOTAL_MEMORY", 2**30)
+    monkeypatch.setattr(error_messages, "TOTAL_MEMORY", 2**30)
     with pytest.raises(OutOfMemory, match=r"memory\s+= 1.0 GiB"):
         zeros(2**28, 2)
     assert zeros(3).tolist() == [0, 0, 0]

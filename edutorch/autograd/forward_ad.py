@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from ..core.autograd.forward_mode import Level, set_tangent, tangent_of, with_tangents
+from ..core.autograd.tangents import Level, set_tangent, tangent_of, with_tangents
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
 from ..modes import ModeContext, current, override_modes, switch

@@ -9,8 +9,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd.forward_mode import match_output, set_tangent, tangent_of, zeros_as
 from ..core.autograd.graph import edge_of
+from ..core.autograd.tangents import match_output, set_tangent, tangent_of, zeros_as
 from ..core.autograd.view_tracking import notify_write
 from ..core.tensor import Tensor
 from ..core.tensor_methods import refuse_leaf

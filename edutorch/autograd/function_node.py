@@ -16,10 +16,9 @@ from ..core.autograd.graph import Node
 from ..core.autograd.multi_output import Description, make_output_node
 from ..core.autograd.versions import clock
 from ..core.fast.lazy_gradients import OutputGradients, materialize_pending
-from ..core.source_location import user_location
 from ..core.tensor import Tensor, wrap
 from ..core.tensor_methods import set_history
-from ..errors import GradientError
+from ..errors import GradientError, user_location
 from ..events import OpApplied, emit
 from ..modes import current, enable_grad, is_grad_enabled, no_grad
 from .function_context import Context, identities

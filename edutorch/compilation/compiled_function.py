@@ -15,9 +15,8 @@ from weakref import WeakSet
 
 from .. import events
 from ..core.op import ARRAY_ERRORS
-from ..core.source_location import user_location
 from ..core.tensor import PLAIN_TENSORS, Tensor
-from ..errors import EdutorchError, warn
+from ..errors import EdutorchError, user_location, warn
 from ..fx.capture import CaptureSession
 from ..fx.capture_patches import current_tracer
 from ..fx.captured_graph import argument_names
@@ -45,9 +44,9 @@ accepted."""
 
 
 def compile(
-    model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor", mode: str | None = None,
-    options: dict[str, Any] | None = None, disable: bool = False,
+    model: Callable[..., Any] | None = None, *, fullgraph: bool = False,
+    dynamic: bool | None = None, backend: str | Callable[..., Any] = "inductor",
+    mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False,
 ) -> Any:  # fmt: skip
     """See `edutorch.compile`: this is its body, imported at the first call."""
     settings = {

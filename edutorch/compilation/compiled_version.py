@@ -9,8 +9,7 @@ import numpy as np
 
 from ..autograd.function_node import output_node
 from ..backends import CPU
-from ..backends.aliased_array import as_plain_array
-from ..backends.numpy import Array
+from ..backends.numpy import Array, as_plain_array
 from ..core.autograd.graph import LEAF, Node, edge_of
 from ..core.autograd.multi_output import Description
 from ..core.autograd.versions import (
@@ -20,9 +19,8 @@ from ..core.autograd.versions import (
     stale_value,
 )  # fmt: skip
 from ..core.fast.lazy_gradients import OutputGradients
-from ..core.source_location import CodeLocation
 from ..core.tensor import Tensor, attach_view, share_version, wrap, writes_of
-from ..errors import GradientError
+from ..errors import CodeLocation, GradientError
 from ..fx.captured_graph import Captured
 from ..fx.graph import Graph
 from ..utils._pytree import tree_unflatten
@@ -46,6 +44,7 @@ class CompiledVersion:
     ) -> None:
         self.title, self.captured, self.guards = title, captured, guards
         self.reasons = captured.reasons
+        # No graph represents the function: only its guards are kept, to know that the next time.
         if self.reasons:
             self.release_first_call()
             return
@@ -53,6 +52,7 @@ class CompiledVersion:
         self.forward: Run = make(captured.graph)
         backward = captured.backward
         self.backward: Run | None = None if backward is None else make(backward.graph)
+        # (output, input) in the order of the outputs.
         self.writes = sorted(captured.graph.writes.items())
         self.results = [
             (position, output) for position, output in enumerate(captured.outputs)
@@ -76,6 +76,7 @@ class CompiledVersion:
         )
         self.plan_gradients()
         self.plan_inputs()
+        # A gradient that accumulates is an input as well.
         kept_grads = {id(input_.tensor) for input_ in self.inputs if input_.kind == "grad"}
         self.replaced_grads = [tensor for _, tensor in self.grads if id(tensor) not in kept_grads]
         if self.replaced_grads and hasattr(self.forward, "call_before_gradients"):
@@ -85,7 +86,7 @@ class CompiledVersion:
     def release_first_call(self) -> None:
         """Release the tensors of the first call."""
         captured = self.captured
-        captured.result = None
+        captured.result = None  # else the first batch would stay in memory as long as the version
         for output in captured.outputs:
             if output.kind == "result":
                 output.tensor = None
@@ -101,9 +102,10 @@ class CompiledVersion:
         if back is None:
             return
         for number, input_ in enumerate(self.inputs):
-            if number in back.targets:
+            if number in back.targets:  # an input that requires a gradient, and gets one
                 self.wanting.append(number)
                 self.positions.append(back.targets.index(number))
+            # One that requires a gradient, and does not influence the results.
             elif input_.kind in ("argument", "tensor") and self.guards.needs_gradient(number):
                 self.wanting.append(number)
                 self.positions.append(None)
@@ -139,7 +141,7 @@ class CompiledVersion:
 
     def gather(self, leaves: list[Any]) -> tuple[list[Any], list[Any]]:
         """Return the tensors of the inputs (None for numbers), and their arrays."""
-        tensors = self.constant_tensors.copy()
+        tensors = self.constant_tensors.copy()  # parameters: most inputs of a training step
         for position, index in self.argument_positions:
             tensors[position] = leaves[index]
         arrays: list[Any] = [None if tensor is None else tensor._array for tensor in tensors]
@@ -150,6 +152,7 @@ class CompiledVersion:
                 grad: Any = input_.tensor._grad
                 tensors[position], arrays[position] = grad, grad._array
         for position, array in enumerate(arrays):
+            # Kernels know no subclass of ndarray.
             if array.__class__ is not np.ndarray and isinstance(array, np.ndarray):
                 arrays[position] = as_plain_array(array)
         return tensors, arrays
@@ -157,10 +160,12 @@ class CompiledVersion:
     def run(self, leaves: list[Any], place: CodeLocation) -> Any:
         """Compute, write back in-place results, and return what the function returns."""
         tensors, arrays = self.gather(leaves)
+        # Ctrl-C between two writes would leave half a step.
         token = hold_interrupts() if self.writes or self.grads else None
         try:
             outputs = self.forward(arrays)
             for position, number in self.writes:
+                # The program writes most of them in place (`memory_planning.py`).
                 if outputs[position] is not arrays[number]:
                     arrays[number][...] = outputs[position]
                 written = tensors[number]  # its `_bump`, without the calls
@@ -168,12 +173,13 @@ class CompiledVersion:
             if self.grads:
                 self.set_gradients(outputs, arrays)
             for tensor in self.captured.dropped:
-                tensor._grad = None
+                tensor._grad = None  # here the function set it to None, as `zero_grad` does
         finally:
             if token is not None:
                 release_interrupts(token)
         if self.simple and self.backward is None:
-            ((_, output),) = self.results
+            ((_, output),) = self.results  # the usual case: one tensor, without the lists
+            # The result is a view of an input, as it was in the captured call.
             if output.shares >= 0:
                 result = view_of_input(tensors[output.shares], output.view)
             else:
@@ -192,11 +198,12 @@ class CompiledVersion:
 
     def set_gradients(self, outputs: list[Any], arrays: list[Any]) -> None:
         """Set the tensors' new gradients, each in its own memory."""
-        seen = set(map(id, arrays))
+        seen = set(map(id, arrays))  # an array that something else has already
         seen.update([id(outputs[position]) for position in self.non_gradient_outputs])
         for position, tensor in self.grads:
             array = outputs[position]
             if id(array) in seen or array.base is not None:
+                # A gradient owns its memory: users change it in place, as clipping does.
                 array = array.copy()
             seen.add(id(array))
             tensor._grad = wrap(array)
@@ -219,9 +226,10 @@ class CompiledVersion:
                 tensor = self.wrap_result(outputs[position])
                 if output.shares <= -2:
                     earlier = results[-2 - output.shares]
+                    # The version of a memory counts the writes through all of its views.
                     if np.may_share_memory(earlier._array, tensor._array):
                         share_version(tensor, earlier)
-            if output.index in self.leaf_results:
+            if output.index in self.leaf_results:  # `detach().requires_grad_()` inside the function
                 tensor._node = LEAF
             results.append(tensor)
         if captured.backward is not None:
@@ -271,7 +279,7 @@ class SpentNode(Node):
     """The `grad_fn` of a result whose graph was run backward inside the compiled function."""
 
     __slots__ = ("op",)
-    holds = True
+    holds = True  # backward may run once: then its saved arrays are released
 
     @classmethod
     def node(cls) -> SpentNode:

@@ -13,16 +13,26 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, DimError, EdutorchError, InvalidValueError, unknown_keyword
 from ..modes import current
-from .allocation import is_too_large
-from .argument_classes import ANY, arguments_by_name, classes_of, refuse_unusual
-from .error_messages import is_library_message, matches_annotation, no_tensor, wrong_argument
+from .error_messages import (
+    is_flag,
+    is_library_message,
+    is_too_large,
+    matches_annotation,
+    no_tensor,
+    wrong_argument,
+)
+from .shapes import Size
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .op import Op
 
 TENSOR = ("Tensor", "Tensor | None")
 FAILURES = (
@@ -207,3 +217,131 @@ def wrap_functions(face: dict[str, Any]) -> None:
         takes_tensor = any(str(parameter.annotation) in TENSOR for parameter in parameters)
         face[name] = with_argument_checks(value, autocasts=takes_tensor)
         face[name].__module__ = face["__name__"]  # where pickle finds it again
+
+
+# Classes of arguments -----------------------------------------------------------------
+
+# An op computes with its arguments and fails on those that it cannot take. A function that only
+# passes an argument on, or tests its truth, accepts anything. So the classes of the arguments are
+# compared with those that the signature names, before the call. Usually they are among the
+# ordinary classes, and nothing more is done; a value of another class may be valid, too (a NumPy
+# integer for an int).
+
+Classes = frozenset[type] | None
+"""The ordinary classes of a parameter; None: it takes any value."""
+
+
+class AnyClass:
+    """The classes of a parameter that takes any value."""
+
+    def __contains__(self, cls: type) -> bool:
+        return True
+
+
+ANY = AnyClass()
+
+
+def classes_of(
+    parameters: Sequence[inspect.Parameter],
+) -> tuple[tuple[Classes, ...], dict[str, frozenset[type]]]:
+    """Return the ordinary classes of the arguments by position and by name."""
+    positional = itertools.takewhile(lambda parameter: parameter.kind in POSITIONAL, parameters)
+    named = {parameter.name: ordinary_classes(parameter) for parameter in parameters}
+    return (
+        tuple(named[parameter.name] for parameter in positional),
+        {name: classes for name, classes in named.items() if classes is not None},
+    )
+
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def ordinary_classes(parameter: inspect.Parameter) -> Classes:
+    """Return the classes of which a parameter accepts every value; None: any class.
+
+    A value of another class may be valid, too: a NumPy integer for an int.
+    """
+    words = set(re.findall(r"\w+", str(parameter.annotation)))
+    if parameter.kind is parameter.VAR_POSITIONAL:  # `size=(2, 3)` stands for `2, 3`
+        return None
+    if not words <= CLASSES.keys() or ("bool" in words and not is_flag(parameter)):
+        return None
+    classes = {cls for word in words for cls in CLASSES[word]}
+    if parameter.default is not parameter.empty:
+        classes.add(type(parameter.default))
+    return frozenset(classes)
+
+
+SEVERAL = (int, tuple, list, Size)
+
+
+CLASSES: dict[str, tuple[type, ...]] = {
+    "int": (int,), "float": (float, int, bool), "bool": (bool,), "None": (type(None),),
+    "Size": SEVERAL, "Dims": SEVERAL,
+}  # fmt: skip
+"""The ordinary classes by a word of an annotation. Tensors are checked by the op they go to."""
+
+
+def check_unusual(name: str, parameter: inspect.Parameter, value: Any) -> None:
+    """Raise ArgumentError for a value that is not what a parameter's annotation names."""
+    wanted = str(parameter.annotation)
+    if is_flag(parameter):
+        if value.__class__ is not bool and not (value is None and "None" in wanted):
+            raise wrong_argument(name, parameter.name, value, "bool")
+    elif not (
+        matches_annotation(value, wanted)
+        or is_factor(parameter, value)
+        or has_torch_function(value)
+    ):
+        raise wrong_argument(name, parameter.name, value, wanted)
+
+
+def is_factor(parameter: inspect.Parameter, value: Any) -> bool:
+    """Return True for a complex number where PyTorch takes a number of any type."""
+    return value.__class__ is complex and parameter.name in FACTORS
+
+
+FACTORS = {"alpha", "beta", "value", "fill_value", "other", "input", "self", "exponent"}
+
+
+def has_torch_function(value: Any) -> bool:
+    """Return True for an object that overrides calls: a proxy during tracing."""
+    return hasattr(type(value), "__torch_function__")
+
+
+def refuse_unusual(
+    name: str, parameters: Sequence[inspect.Parameter], args: Any, named: Mapping[str, Any]
+) -> None:
+    """Raise ArgumentError for the first argument that is not what its annotation names."""
+    passed = arguments_by_name(parameters, args, named)
+    for parameter in parameters:
+        if parameter.name in passed and ordinary_classes(parameter) is not None:
+            value = passed[parameter.name]
+            if value is not parameter.default:
+                check_unusual(name, parameter, value)
+
+
+def arguments_by_name(
+    parameters: Sequence[inspect.Parameter], args: Any, named: Any
+) -> dict[str, Any]:
+    """Return the arguments of a call by name, without those that go to `*args`."""
+    ordinary = itertools.takewhile(
+        lambda parameter: parameter.kind is not parameter.VAR_POSITIONAL, parameters
+    )
+    return dict(zip((parameter.name for parameter in ordinary), args, strict=False)) | dict(named)
+
+
+# Arguments of an op, bound by name ----------------------------------------------------
+
+
+ALIASES = {"axis": "dim", "keepdims": "keepdim"}
+"""NumPy's names for two settings, which PyTorch accepts as well."""
+
+
+def missing(op: Op, name: str) -> ArgumentError:
+    return ArgumentError(op.title, f"missing 1 required positional argument: '{name}'")
+
+
+def unknown_setting(op: Op, unknown: dict[str, object]) -> ArgumentError:
+    known = [*op.signature.parameters, *(["out"] if op.has_out else [])]
+    return unknown_keyword(op.title, next(iter(unknown)), known)

@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends.numpy import Backend, Shared
+from ..errors import user_location
 from ..events import OpApplied, emit, work
 from ..modes import ObservedModes, current, pause_listeners
 from .autograd import graph
@@ -31,7 +32,6 @@ from .numpy_aliasing import copy_mutable, copy_saved_shared
 from .promotion import choose_backend, convert_operands, is_operand, round_result
 from .registry import op_function
 from .shapes import reduced_dims
-from .source_location import user_location
 from .subclasses import call_op_override, cast_to_class, find_overrides, result_class
 from .tensor import PLAIN_TENSORS, Tensor, attach_view, wrap, writes_of
 from .tensor_methods import write_out

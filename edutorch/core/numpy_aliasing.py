@@ -23,11 +23,11 @@ import numpy as np
 
 from ..backends.numpy import Exported, Shared, as_plain_array, has_same_layout, mark_shared
 from ..modes import current
-from .autograd.forward_mode import with_tangents
 from .autograd.graph import LEAF, record
+from .autograd.tangents import with_tangents
 from .autograd.versions import VersionCounter, clock
 from .registry import REGISTRY
-from .tensor import Tensor, fill, writes_of
+from .tensor import Tensor, fill, wrap, writes_of
 
 # Arrays from outside without other references -------------------------------------------
 
@@ -274,3 +274,14 @@ def export_array(tensor: Any) -> np.ndarray:
     writes.watched[id(holder)] = array, checksum(array)
     exported = np.asarray(holder)
     return exported.view(array.dtype) if is_extension_dtype(array) else exported
+
+
+def array_wrap(
+    tensor: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False
+) -> Tensor:
+    """Return the result of a NumPy function as a tensor: `np.sin(x)`."""
+    return wrap(np.asarray(array))
+
+
+Tensor._export_array = export_array  # type: ignore[method-assign]
+Tensor.__array_wrap__ = array_wrap  # type: ignore[attr-defined]

@@ -33,6 +33,8 @@ from .. import dtypes, modes
 from ..backends import kernel_registry
 from ..backends.kernel_registry import Slot, as_ndarray, attach, slot_of
 from ..errors import running_function
+from . import pickling as pickling  # attaches `__copy__` and others
+from .argument_checks import missing, unknown_setting
 from .autograd import backward as starting
 from .autograd import graph, versions
 from .autograd.engine import Engine
@@ -44,7 +46,7 @@ from .dispatch import apply, apply_operator, call
 from .error_messages import ARRAY_ERRORS, check_flag, explain
 from .fast import call_codegen
 from .fast.backward_codegen import backward_source
-from .fast.inlining import expression_of, free_names
+from .fast.call_codegen import expression_of, free_names
 from .numpy_aliasing import copy_mutable
 from .precision import accumulate_in_float32, widen
 from .registry import REGISTRY
@@ -227,7 +229,7 @@ class Op:
         self._name_nodes(chosen.node)
         self.function = self._add_metadata(FunctionType(_first_call.__code__, {}))
         self.operator = self._add_metadata(FunctionType(_first_call.__code__, {}))  # for `x * y`
-        self.expression: ast.expr | None = None  # see `inlining.py`
+        self.expression: ast.expr | None = None  # see `call_codegen.py`
         self.slot = slot_of(self.name)  # of the kernel that may stand in for `forward`
         self._defer_build()
         REGISTRY[self.name] = self
@@ -384,8 +386,8 @@ class Op:
             "new": partial(object.__new__, Tensor), "clock": versions.clock,
             "ARRAY_ERRORS": ARRAY_ERRORS, "explain": explain, "reduced_dims": reduced_dims,
             "keepdim_shape": keepdim_shape, "attach_view": attach_view, "check_flag": check_flag,
-            "as_int": as_int, "missing": call_codegen.missing,
-            "unknown_keyword": call_codegen.unknown_keyword, "restore_result": restore_result,
+            "as_int": as_int, "missing": missing,
+            "unknown_keyword": unknown_setting, "restore_result": restore_result,
             "second_backward": versions.second_backward, "stale_value": versions.stale_value,
             "copy_mutable": copy_mutable, "capture_rule": capture_rule, "KERNEL": self.slot,
             "wrap_views": wrap_views, "as_ndarray": as_ndarray, "widen": widen,

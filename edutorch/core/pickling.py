@@ -15,65 +15,54 @@ from .. import backends
 from ..backends.numpy import Exported, Shared, as_plain_array, owner
 from ..errors import GradientError, warn
 from .autograd.graph import LEAF
-from .operator_types import OperatorTypes
+from .tensor import Tensor, fill, share_version
 
 
-class Pickling(OperatorTypes):
-    """The members of `Tensor` for copies, in this process or for another one."""
+def copy_tensor(self: Tensor) -> Any:
+    """Return a second tensor of the same memory, with the same attributes: a leaf."""
+    copied = share_version(fill(object.__new__(type(self)), self._array), self)
+    copied._node = None if self._node is None else LEAF
+    copied.__dict__.update(attributes(self))
+    return copied
 
-    __slots__ = ()
 
-    _array: Any
-    _node: Any
-    _grad: Any
-    _hooks: Any
+def deepcopy_tensor(self: Tensor, memo: dict[int, Any]) -> Any:
+    """Return a tensor with its own copy of the elements and attributes.
 
-    def __copy__(self) -> Any:
-        """Return a second tensor of the same memory, with the same attributes: a leaf."""
-        from .tensor import Tensor, fill, share_version
+    Raises: GradientError: it was computed, and its history cannot be copied.
+    """
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise GradientError(
+            "deepcopy",
+            "Only Tensors created explicitly by the user (graph leaves) support the "
+            "deepcopy protocol at the moment",
+            hint="use x.clone(), which stays in the graph, or x.detach().clone()",
+        )
+    array = copy_with_storage(self, memo)
+    copied = memo[id(self)] = rebuild(type(self), array, self._node is LEAF, None)
+    copied._grad = copy.deepcopy(self._grad, memo)
+    copied.__dict__.update(copy.deepcopy(attributes(self), memo))
+    return copied
 
-        assert isinstance(self, Tensor)
-        copied = share_version(fill(object.__new__(type(self)), self._array), self)
-        copied._node = None if self._node is None else LEAF
-        copied.__dict__.update(attributes(self))
-        return copied
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Return a tensor with its own copy of the elements and attributes.
-
-        Raises: GradientError: it was computed, and its history cannot be copied.
-        """
-        if id(self) in memo:
-            return memo[id(self)]
-        if not self.is_leaf:
-            raise GradientError(
-                "deepcopy",
-                "Only Tensors created explicitly by the user (graph leaves) support the "
-                "deepcopy protocol at the moment",
-                hint="use x.clone(), which stays in the graph, or x.detach().clone()",
-            )
-        array = copy_with_storage(self, memo)
-        copied = memo[id(self)] = rebuild(type(self), array, self._node is LEAF, None)
-        copied._grad = copy.deepcopy(self._grad, memo)
-        copied.__dict__.update(copy.deepcopy(attributes(self), memo))
-        return copied
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Return how to rebuild the tensor: as a leaf, without hooks."""
-        if self._hooks is not None and any(
-            getattr(self._hooks, slot) for slot in self._hooks.__slots__
-        ):
-            warn("a hook on a tensor is not pickled with it")
-        wanted, state = self._node is not None, attributes(self) or None
-        backend = backends.of(self._array)
-        if backend is not backends.CPU:
-            array = np.asarray(backend.to_numpy(self._array), order="C")
-            return rebuild, (type(self), array, wanted, backend.name), state
-        whole, array = storage_of(self), as_plain_array(self._array)
-        if whole is not self._array and whole.flags.c_contiguous and lies_within(array, whole):
-            region = array.shape, array.strides, array.ctypes.data - whole.ctypes.data
-            return rebuild_part, (type(self), whole, array.dtype, region, wanted), state
-        return rebuild, (type(self), np.asarray(array, order="C"), wanted, "cpu"), state
+def reduce_tensor(self: Tensor, protocol: Any) -> Any:
+    """Return how to rebuild the tensor: as a leaf, without hooks."""
+    if self._hooks is not None and any(
+        getattr(self._hooks, slot) for slot in self._hooks.__slots__
+    ):
+        warn("a hook on a tensor is not pickled with it")
+    wanted, state = self._node is not None, attributes(self) or None
+    backend = backends.of(self._array)
+    if backend is not backends.CPU:
+        array = np.asarray(backend.to_numpy(self._array), order="C")
+        return rebuild, (type(self), array, wanted, backend.name), state
+    whole, array = storage_of(self), as_plain_array(self._array)
+    if whole is not self._array and whole.flags.c_contiguous and lies_within(array, whole):
+        region = array.shape, array.strides, array.ctypes.data - whole.ctypes.data
+        return rebuild_part, (type(self), whole, array.dtype, region, wanted), state
+    return rebuild, (type(self), np.asarray(array, order="C"), wanted, "cpu"), state
 
 
 def attributes(tensor: Any) -> dict[str, Any]:
@@ -142,10 +131,13 @@ def rebuild_part(cls: type, whole: Any, dtype: Any, region: Any, requires_grad: 
 
 def rebuild(cls: type, array: Any, requires_grad: bool, device: str | None) -> Any:
     """Rebuild a tensor of class `cls` from what `copy` and `pickle` keep of it."""
-    from .tensor import fill
-
     if device is not None:
         array = backends.get(device).from_numpy(array)
     tensor = fill(object.__new__(cls), array)
     tensor._node = LEAF if requires_grad else None
     return tensor
+
+
+Tensor.__copy__ = copy_tensor  # type: ignore[attr-defined]
+Tensor.__deepcopy__ = deepcopy_tensor  # type: ignore[attr-defined]
+Tensor.__reduce_ex__ = reduce_tensor  # type: ignore[method-assign,assignment]

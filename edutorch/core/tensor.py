@@ -11,15 +11,14 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.device import Device
 from ..backends.numpy import Shared
-from ..errors import GradientError, ShapeError
+from ..errors import CodeLocation, GradientError, ShapeError
 from ..events import TensorAliased, TensorWritten, emit
 from ..modes import current
-from .allocation import check_memory
 from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, fill
 from .autograd.graph import array_of as array_of
 from .autograd.versions import VersionCounter
+from .error_messages import check_memory
 from .shapes import Size, missing_dim
-from .source_location import CodeLocation
 from .storage import MemoryMembers
 from .tensor_interop import TensorInterop
 

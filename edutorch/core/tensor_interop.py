@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +12,78 @@ from .. import backends, dtypes
 from ..backends.numpy import as_plain_array
 from ..errors import ArgumentError, GradientError, ShapeError, ShapeValueError, ValueRangeError
 from .autograd.graph import LEAF
-from .pickling import Pickling
+from .formatting import tensor_text, visible_part
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..backends.device import Device
+    from ..dtypes import dtype as DType
+    from .tensor import Tensor
 
 
-class TensorInterop(Pickling):
+class OperatorTypes:
+    """Types for checkers and editors: of `x + y`, `x[0]`, … and what other classes define.
+
+    Operators and methods are attached when the ops are defined (`tensor_methods.py`), where a
+    checker cannot see them. At run time this class is empty.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        @property
+        def dtype(self) -> DType: ...
+        @property
+        def device(self) -> Device: ...
+        @property
+        def is_leaf(self) -> bool: ...
+        def backward(
+            self,
+            gradient: Tensor | None = None,
+            retain_graph: bool | None = None,
+            create_graph: bool = False,
+            inputs: Sequence[Tensor] | Tensor | None = None,
+        ) -> None: ...
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __iadd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __isub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __imul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __itruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __lshift__(self, other: Any) -> Tensor: ...
+        def __rshift__(self, other: Any) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+
+
+class TensorInterop(OperatorTypes):
     """The members of `Tensor` that convert it for the rest of Python."""
 
     __slots__ = ()
@@ -22,6 +91,7 @@ class TensorInterop(Pickling):
     _array: Any
     _node: Any
     _grad: Any
+    _export_array: Callable[[], np.ndarray]  # attached by `numpy_aliasing.py`
 
     def item(self) -> Any:
         """Return the only element as a Python number.
@@ -49,10 +119,8 @@ class TensorInterop(Pickling):
 
         Raises: GradientError: it needs a gradient. TypeError: it is on a GPU.
         """
-        from .numpy_aliasing import export_array
-
         array = self._readable(force)
-        return export_array(self) if array is self._array else array
+        return self._export_array() if array is self._array else array
 
     def _readable(self, force: bool = False) -> np.ndarray:
         """Return the elements as a NumPy array to read.
@@ -81,14 +149,6 @@ class TensorInterop(Pickling):
                 raise ValueError("Unable to avoid copy while creating an array as requested.")
             return np.array(as_plain_array(self._readable()), dtype)
         return self.numpy()
-
-    def __array_wrap__(
-        self, array: np.ndarray, context: Any = None, return_scalar: bool = False
-    ) -> Any:
-        """Return the result of a NumPy function as a tensor: `np.sin(x)`."""
-        from .tensor import wrap
-
-        return wrap(np.asarray(array))
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
@@ -156,20 +216,26 @@ class TensorInterop(Pickling):
         return bool((self == value).any())  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
-        from .formatting import tensor_text, visible_part
+        grad_fn_name = None if self.is_leaf else self._node.name()
+        return array_text(self._array, self._node is LEAF, grad_fn_name)
 
-        backend = backends.of(self._array)
-        if backend.level and backend.depth:  # type: ignore[attr-defined]  (inside of vmap)
-            return batched_text(self._array)
-        return tensor_text(
-            backend.to_numpy(visible_part(self._array, backend.xp)),
-            shape=tuple(self._array.shape),
-            dtype_name=self.dtype.name,
-            default_dtype_name=dtypes.get_default_dtype().name,
-            device_name=backend.device_name,
-            requires_grad=self._node is LEAF,
-            grad_fn_name=None if self.is_leaf else self._node.name(),
-        )
+
+def array_text(array: Any, requires_grad: bool = False, grad_fn_name: str | None = None) -> str:
+    """Format a tensor; inside of `vmap` its own shape, and the elements of all examples."""
+    backend = backends.of(array)
+    if backend.level and backend.depth:  # type: ignore[attr-defined]
+        values_text = array_text(array._values).replace("\n", "\n    ")
+        level, shape = backend.depth, list(array.shape)  # type: ignore[attr-defined]
+        return f"BatchedTensor(lvl={level}, bdim=0, shape={shape}, value=\n    {values_text}\n)"
+    return tensor_text(
+        backend.to_numpy(visible_part(array, backend.xp)),
+        shape=tuple(array.shape),
+        dtype_name=dtypes.of(array.dtype).name,
+        default_dtype_name=dtypes.get_default_dtype().name,
+        device_name=backend.device_name,
+        requires_grad=requires_grad,
+        grad_fn_name=grad_fn_name,
+    )
 
 
 def real_part(value: complex) -> float:
@@ -180,12 +246,3 @@ def real_part(value: complex) -> float:
             "take x.real, x.imag or x.abs()",
         )  # fmt: skip
     return value.real
-
-
-def batched_text(array: Any) -> str:
-    """Format a tensor inside of `vmap`: its own shape, and the elements of all examples."""
-    from .tensor import wrap
-
-    values_text = repr(wrap(array._values)).replace("\n", "\n    ")
-    level, shape = array.backend.depth, list(array.shape)
-    return f"BatchedTensor(lvl={level}, bdim=0, shape={shape}, value=\n    {values_text}\n)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,12 @@ from numpy import ndarray
 from .. import backends, dtypes
 from ..errors import DTypeError, GradientError, ShapeError
 from ..modes import DEFAULT, NO_GRAD, current, override_modes
-from .argument_checks import with_argument_checks
 from .autograd.forward_mode import update_tangents
 from .autograd.graph import LEAF
 from .autograd.multi_output import refuse_write_into_view
 from .autograd.versions import region_index, write_stretched
 from .autograd.view_tracking import alias_with_history, notify_write, set_history
 from .error_messages import has_overlap, no_tensor, overlap_error
-from .fast.call_codegen import ALIASES
 from .precision import SCALING, is_half
 from .promotion import is_operand
 from .registry import op_function
@@ -140,33 +137,6 @@ def accept_varargs(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(self, size, **named) if named else function(self, size)
 
     return method
-
-
-def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function composed of ops a Tensor method too."""
-    name = function.__name__
-    function = with_aliases(function)
-    method = with_argument_checks(function, autocasts=False)
-    setattr(Tensor, name, accept_varargs(method) if name in VARARG_METHODS else method)
-    return function
-
-
-def with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a composed function accept NumPy's names for `dim` and `keepdim`, as an op does."""
-    parameters = inspect.signature(function).parameters
-    added = {alias: name for alias, name in ALIASES.items() if name in parameters}
-    if not added:
-        return function
-
-    @functools.wraps(function)
-    def aliased(*args: Any, **named: Any) -> Any:
-        if named:
-            for alias, name in added.items():
-                if alias in named:
-                    named[name] = named.pop(alias)
-        return function(*args, **named)
-
-    return aliased
 
 
 # In-place writes -----------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd.forward_mode import detach_with_tangents, differentiation_input, tangents_of
 from ..core.autograd.graph import reachable
+from ..core.autograd.tangents import detach_with_tangents, differentiation_input, tangents_of
 from ..core.tensor import LEAF, Tensor
 from ..errors import GradientError
 from ..modes import current, enable_grad

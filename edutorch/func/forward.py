@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd.forward_mode import Level, set_tangent, tangent_of, with_tangents, zeros_as
+from ..core.autograd.tangents import Level, set_tangent, tangent_of, with_tangents, zeros_as
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
 from ..modes import current, override_modes

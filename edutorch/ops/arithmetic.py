@@ -16,12 +16,10 @@ from numpy import ndarray
 
 from .. import backends, dtypes
 from ..backends.numpy import Array, Namespace
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.op import elementwise
-from ..core.out_variants import takes_out, with_twin
 from ..core.precision import accumulate_in_float32, is_half, widen
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DTypeError, ZeroDivisorError
 from .comparison import logical_or, refuse_bools, where
 from .complex import has_complex_dtype

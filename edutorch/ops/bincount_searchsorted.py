@@ -9,10 +9,9 @@ from typing import Any
 from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
-from ..core.out_variants import takes_out
+from ..core.composed import as_method, takes_out
 from ..core.precision import to_float32
 from ..core.tensor import Tensor, wrap
-from ..core.tensor_methods import as_method
 from ..errors import DTypeError, InvalidValueError, ShapeError, refuse_complex
 from .gather_scatter import gather
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..core.out_variants import takes_out
+from ..core.composed import as_method, takes_out, with_aliases
 from ..core.precision import composed_in_float32
 from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method, with_aliases
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from .comparison import refuse_bools
 from .conversion import to

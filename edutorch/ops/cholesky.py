@@ -9,9 +9,8 @@ from typing import Any
 from .. import backends, dtypes
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import recorded_as, takes_out
 from ..core.op import op
-from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..errors import LinAlgError
 from .linalg import matmul

@@ -6,10 +6,10 @@ import operator
 from typing import Any
 
 from ..backends.numpy import Array, Namespace
+from ..core.composed import as_method
 from ..core.error_messages import need_tensor
 from ..core.op import comparison, elementwise
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError
 
 __all__ = [

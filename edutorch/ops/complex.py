@@ -11,9 +11,9 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array, Namespace
+from ..core.composed import as_method
 from ..core.op import elementwise, movement, op
 from ..core.tensor import Tensor, array_of
-from ..core.tensor_methods import as_method
 from ..errors import DTypeError
 from .creation import ones_like, zeros_like
 from .elementwise import add_curvature, sign

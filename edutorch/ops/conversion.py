@@ -10,23 +10,17 @@ from ..backends.batching import batched_generator
 from ..backends.batching_rules import VmapError
 from ..backends.device import Device, backend_for
 from ..backends.numpy import Array, Namespace
-from ..core.memory_format import (
+from ..core.composed import as_method
+from ..core.op import op
+from ..core.storage import (
     contiguous_format,
     make_in_order,
     memory_format,
     memory_order,
     preserve_format,
 )
-from ..core.op import op
 from ..core.tensor import PLAIN_TENSORS, Tensor, array_of
-from ..core.tensor_methods import (
-    alias_with_history,
-    as_method,
-    is_plain_write,
-    overwrite,
-    refuse_leaf,
-    write,
-)
+from ..core.tensor_methods import alias_with_history, is_plain_write, overwrite, refuse_leaf, write
 from ..errors import ArgumentError, DTypeError, ShapeError
 from ..modes import current, override_modes
 from .creation import zeros_like

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .. import dtypes
+from ..core.composed import as_method
 from ..core.precision import composed_in_float32
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 from .complex import complex, conj, has_complex_dtype
 from .elementwise import sqrt

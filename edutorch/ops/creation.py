@@ -20,13 +20,12 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.device import backend_for
 from ..backends.numpy import Array, Namespace
-from ..core.allocation import check_memory, is_too_large, memory_error
 from ..core.autograd.versions import InferenceVersionCounter
-from ..core.memory_format import make_in_order, memory_order, preserve_format, strided
-from ..core.out_variants import write_into
+from ..core.composed import as_method, write_into
+from ..core.error_messages import check_memory, is_too_large, memory_error
+from ..core.storage import make_in_order, memory_order, preserve_format, strided
 from ..core.subclasses import cast_to_class, result_class
 from ..core.tensor import PLAIN_TENSORS, Tensor, wrap
-from ..core.tensor_methods import as_method
 from ..errors import (
     ArgumentError,
     DTypeError,

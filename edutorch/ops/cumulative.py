@@ -9,12 +9,11 @@ import numpy as np
 
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
+from ..core.composed import as_method, takes_out
 from ..core.op import op, reduction
-from ..core.out_variants import takes_out
 from ..core.precision import is_half, to_float32
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from .arithmetic import logaddexp
 from .comparison import where
 from .creation import ones_like, zeros_like

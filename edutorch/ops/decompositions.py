@@ -11,9 +11,8 @@ from typing import Any
 
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import recorded_as, takes_out
 from ..core.op import op
-from ..core.out_variants import takes_out
 from ..core.tensor import Tensor
 from ..errors import GradientError, InvalidValueError
 from .complex import has_complex_dtype, imag

@@ -7,12 +7,10 @@ import math
 from .. import dtypes
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.error_messages import need_tensor
 from ..core.op import elementwise, op
-from ..core.out_variants import takes_out, with_twin
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..dtypes import finfo, of
 from .arithmetic import pow
 from .comparison import isfinite, where

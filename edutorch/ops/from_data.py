@@ -10,8 +10,8 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.device import backend_for
 from ..backends.numpy import as_plain_array, mark_shared
+from ..core.composed import as_method
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import (
     ArgumentError,
     DTypeError,

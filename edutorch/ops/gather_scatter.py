@@ -7,12 +7,10 @@ from typing import Any
 
 from .. import backends, dtypes
 from ..backends.numpy import Array, Namespace
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
-from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DimError, DTypeError, ShapeError
 from .conversion import scalar_array
 from .creation import ones_like, zeros_like

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..core.argument_checks import call_as
-from ..core.autograd.node_names import recorded_as
 from ..core.autograd.view_tracking import alias_with_history
-from ..core.out_variants import takes_out
+from ..core.composed import as_method, recorded_as, takes_out
 from ..core.shapes import broadcast_shapes, normal_dim
 from ..core.tensor import Tensor, wrap
-from ..core.tensor_methods import as_method, overwrite, refuse_leaf
+from ..core.tensor_methods import overwrite, refuse_leaf
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError
 from .conversion import clone
 from .from_data import scalar_like

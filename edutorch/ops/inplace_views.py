@@ -16,14 +16,21 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.numpy import Array, Namespace, Shared
 from ..core.argument_checks import call_as
-from ..core.autograd.forward_mode import with_tangents
+from ..core.autograd.tangents import with_tangents
 from ..core.autograd.view_tracking import alias_with_history, notify_write
+from ..core.composed import as_method
 from ..core.error_messages import need_tensor, no_tensor
-from ..core.memory_format import contiguous_format, make_in_order, memory_format, preserve_format
 from ..core.op import movement
-from ..core.storage import TypedStorage, UntypedStorage
+from ..core.storage import (
+    TypedStorage,
+    UntypedStorage,
+    contiguous_format,
+    make_in_order,
+    memory_format,
+    preserve_format,
+)
 from ..core.tensor import Tensor, move_retain_hooks, share_version, wrap
-from ..core.tensor_methods import accept_varargs, as_method, refuse_leaf
+from ..core.tensor_methods import accept_varargs, refuse_leaf
 from ..errors import ArgumentError, GradientError, ShapeError
 from .conversion import to
 from .creation import parse_size as sizes_of

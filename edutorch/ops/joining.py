@@ -7,12 +7,10 @@ from typing import Any
 from weakref import ref
 
 from ..backends.numpy import Array, Namespace
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import multi_view, op
-from ..core.out_variants import takes_out
 from ..core.shapes import as_int, normal_dim
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, ShapeError, ShapeValueError
 from .shape import atleast_1d, atleast_3d
 from .views import narrow, reshape, select

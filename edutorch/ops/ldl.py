@@ -15,8 +15,8 @@ from typing import Any
 
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
+from ..core.composed import takes_out
 from ..core.op import op
-from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 from ..errors import LinAlgError, ShapeError

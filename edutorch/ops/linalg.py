@@ -9,13 +9,11 @@ from typing import Any
 from .. import dtypes
 from ..backends.blas import LONG, LONG_SIDE, interruptible
 from ..backends.numpy import Array, Namespace
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.op import op
-from ..core.out_variants import takes_out, with_twin
 from ..core.precision import composed_in_float32
 from ..core.shapes import distinct_dims
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import ArgumentError, DTypeError, InvalidValueError, ShapeError, warn
 from .arithmetic import add
 from .elementwise import safe_sqrt

@@ -6,12 +6,10 @@ from typing import Any
 
 from .. import backends
 from ..backends.numpy import Array, Namespace
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
-from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
-from ..core.tensor_methods import as_method
 from ..errors import DTypeError, InvalidValueError, refuse_complex
 from .comparison import logical_not
 from .comparison import where as choose

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..backends.numpy import Array, Namespace
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.op import elementwise
-from ..core.out_variants import takes_out, with_twin
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from .comparison import logical_not, logical_or, where
 from .creation import zeros_like
 

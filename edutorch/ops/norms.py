@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import dtypes
-from ..core.out_variants import takes_out
+from ..core.composed import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
 from ..errors import DTypeError, ShapeError, ValueRangeError

@@ -6,13 +6,11 @@ import builtins
 
 from .. import dtypes
 from ..backends.numpy import Array, Namespace
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.op import op
-from ..core.out_variants import takes_out, with_twin
 from ..core.precision import composed_in_float32, widen
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError
 from .complex import conj
 from .creation import empty

@@ -7,12 +7,10 @@ from typing import Any
 from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
-from ..core.out_variants import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..dtypes import bfloat16, iinfo, of
 from ..errors import DTypeError, InvalidValueError, ShapeError
 from .arithmetic import lerp

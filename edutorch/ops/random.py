@@ -19,12 +19,10 @@ from .. import backends, dtypes
 from ..backends import Backend
 from ..backends.batching import batched_generator
 from ..backends.device import backend_for
-from ..core.allocation import check_memory
-from ..core.autograd.node_names import recorded_as
-from ..core.out_variants import takes_out, write_into
+from ..core.composed import as_method, recorded_as, takes_out, write_into
+from ..core.error_messages import check_memory
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor, wrap
-from ..core.tensor_methods import as_method
 from ..errors import (
     ArgumentError,
     DTypeError,

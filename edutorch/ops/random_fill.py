@@ -9,8 +9,9 @@ from typing import Any
 
 from .. import dtypes
 from ..core.autograd.view_tracking import notify_write
+from ..core.composed import as_method
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method, write
+from ..core.tensor_methods import write
 from ..errors import DTypeError, ValueRangeError, refuse_complex
 from ..modes import current
 from .conversion import replace_values

@@ -11,13 +11,11 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends.device import backend_for
 from ..backends.numpy import Array, Namespace
-from ..core.allocation import check_memory
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out
+from ..core.error_messages import check_memory
 from ..core.op import op
-from ..core.out_variants import takes_out
 from ..core.shapes import broadcast_shapes, distinct_dims, normal_dim
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import InvalidValueError, ShapeError
 from .creation import require_strided, wrap_new
 from .from_data import tensor

@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.composed import as_method
 from ..core.error_messages import no_tensor
 from ..core.shapes import distinct_dims, normal_dim
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import DimError, ShapeError, warn
 from .views import expand, permute, reshape, transpose, unsqueeze, view
 

@@ -9,14 +9,12 @@ from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
 from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
-from ..core.autograd.node_names import name_node, recorded_as
+from ..core.composed import as_method, name_node, recorded_as, takes_out, write_into
 from ..core.op import op
-from ..core.out_variants import takes_out, write_into
 from ..core.precision import to_float32
 from ..core.return_types import ValuesIndices
 from ..core.shapes import normal_dim
 from ..core.tensor import LEAF, Tensor, wrap
-from ..core.tensor_methods import as_method
 from ..dtypes import bfloat16
 from ..errors import ShapeError, refuse_complex
 from .comparison import refuse_bools

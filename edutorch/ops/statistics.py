@@ -11,12 +11,10 @@ from typing import Any
 
 from ..backends.numpy import Array, Namespace
 from ..core import return_types
-from ..core.autograd.node_names import recorded_as
+from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import reduction
-from ..core.out_variants import takes_out
 from ..core.precision import add_up, widen
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import DTypeError
 from .comparison import isnan, where
 from .complex import abs, conj, sgn

@@ -12,10 +12,8 @@ from typing import Any, NoReturn
 
 from .. import dtypes
 from ..core import return_types
-from ..core.autograd.node_names import recorded_as
-from ..core.out_variants import takes_out, write_into
+from ..core.composed import as_method, recorded_as, takes_out, write_into
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import InvalidValueError, ShapeError
 from . import cholesky as cholesky_factor
 from . import decompositions, matrix_functions

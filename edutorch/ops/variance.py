@@ -9,11 +9,9 @@ import numpy
 
 from .. import dtypes
 from ..backends.numpy import Array
-from ..core.autograd.node_names import recorded_as
-from ..core.out_variants import takes_out
+from ..core.composed import as_method, recorded_as, takes_out, with_aliases
 from ..core.precision import is_half, widen
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method, with_aliases
 from ..errors import ArgumentError
 from . import statistics
 from .elementwise import safe_sqrt

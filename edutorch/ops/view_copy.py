@@ -10,12 +10,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..core.autograd.node_names import recorded_as
-from ..core.memory_format import contiguous_format
-from ..core.out_variants import takes_out
+from ..core.composed import as_method, recorded_as, takes_out
 from ..core.shapes import normal_dim
+from ..core.storage import contiguous_format
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import ShapeError
 from .complex import view_as_complex, view_as_real
 from .conversion import clone

@@ -1,5 +1,11 @@
 """Fused optimizer steps: one kernel call for all parameters of a group, with identical results.
 
+The kernel is generated from the optimizer's own rule. This runs once with an `Element` in place of
+each array, which writes down what is computed with it; `if` has been decided by the settings then.
+So each combination of settings has a kernel of its own. The scalars of a trace, such as the factor
+of the bias correction, differ from step to step: the rule is traced in each, which takes a few µs,
+and its scalars are passed to the kernel.
+
 The kernel gets a table of pointers. Parameters and state stay in place from step to step, so the
 table is cached, and each step only checks that the arrays are still the same objects. Gradients are
 new in each step; small ones are concatenated, which is faster than reading each one's address.
@@ -7,20 +13,27 @@ new in each step; small ones are concatenated, which is faster than reading each
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
 from itertools import pairwise
 from operator import is_
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..backends.kernel_registry import slot
+from ..backends.kernel_registry import Slot, slot
 from ..backends.numpy import Array
-from ..core.source_location import CodeLocation
-from ..core.tensor import Tensor
+from ..errors import CodeLocation
+from ..core.tensor import Tensor, array_of
+from ..ops import ones
+from .update_rule import Group, State
 
-__all__ = ["FusedKernel"]
+if TYPE_CHECKING:
+    from .optimizer import Optimizer
+
+__all__ = ["FusedKernel", "KernelSource"]
 
 MIN_FUSED_SIZE = 8192
 """Groups with fewer elements are not fused: the plain `update` is as fast."""
@@ -31,37 +44,217 @@ SMALL_GRADIENT_SIZE = 4096
 TABLE_COLUMNS = 5
 STEP_COUNT = slot("STEP_COUNT")
 
+# The trace of a rule ---------------------------------------------------------------------------
 
-class FusedKernel:
-    """The fused kernel of an optimizer, with its pointer tables.
+EXPRESSIONS = {
+    "add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "div": "{} / {}", "neg": "-{}",
+    "less": "{} < {}", "greater": "{} > {}", "abs": "abs({})", "sqrt": "np.sqrt({})",
+    "sign": "np.sign({})", "where": "{1} if {0} else {2}",
+    # A NaN is kept, as by NumPy: it is not equal to itself, and no comparison with it holds.
+    "maximum": "{0} if {0} >= {1} or {0} != {0} else {1}",
+    "clip": "{1} if {0} < {1} else {2} if {0} > {2} else {0}",
+}  # fmt: skip
+"""The operations that a traced rule may use, as expressions of a kernel."""
 
-    Args:
-        settings: (group, step number, state of each parameter) → the scalars for the kernel;
-            None if this step cannot be fused.
-        counted: whether the optimizer counts its steps.
-        columns: the names of the state's arrays, each with the setting of the group that
-            enables it (None: always there).
+
+SCALAR, FIRST_ARRAY = -1, -2
+"""Operands that are not the results of operations: see `Trace`."""
+
+
+class KernelSource(NamedTuple):
+    """What a kernel does with one element.
+
+    Attributes:
+        columns: the names of the state's arrays.
+        scalars: the number of scalars, which it calls s0, s1 …
+        lines: the computation; the element of an array `m` is `m[i]`.
     """
 
-    def __init__(
-        self, settings: Callable[..., tuple[float, ...] | None], *, counted: bool = True,
-        **columns: str | None,
-    ) -> None:  # fmt: skip
-        self.settings, self.counted, self.columns = settings, counted, columns
+    columns: tuple[str, ...]
+    scalars: int
+    lines: tuple[str, ...]
+
+
+class Trace:
+    """What a rule computes: a list of operations on the arrays, scalars and earlier results.
+
+    Attributes:
+        operations: (name, operand …); an operand is the index of an earlier operation, SCALAR for
+            the next scalar, or the index of an array, counted down from FIRST_ARRAY.
+        scalars: the numbers in the order of their use.
+        results: what has become of `param` and of the state's arrays.
+    """
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.operations: list[tuple[Any, ...]] = []
+        self.scalars: list[float] = []
+        self.names = ("param", "grad", *columns)
+        self.arrays = [Element(self, FIRST_ARRAY - index) for index in range(len(self.names))]
+
+    def record(self, name: str, *operands: Any) -> Element:
+        """Record an operation, and return its result."""
+        self.operations.append((name, *[self.index_of(operand) for operand in operands]))
+        return Element(self, len(self.operations) - 1)
+
+    def index_of(self, operand: Any) -> int:
+        """Return the index of an operand, and add it to the scalars if it is one."""
+        if operand.__class__ is Element:
+            return operand.index
+        self.scalars.append(operand)
+        return SCALAR
+
+    def run(self, optimizer: Optimizer, group: Group, host_state: State) -> None:
+        """Trace the rule of an optimizer, which changes the scalars in `host_state`."""
+        param, grad, *arrays = self.arrays
+        columns = self.names[2:]
+        state = {**host_state, **dict(zip(columns, arrays, strict=True))}
+        optimizer.update(ElementNamespace, group, param, grad, state)
+        self.results = [param, *[state[name] for name in columns]]
+
+    def program(self) -> tuple[Any, ...]:
+        """Return the operations, and the values that the arrays have at the end."""
+        return (self.names, *self.operations, *[element.index for element in self.results])
+
+    def source(self) -> KernelSource:
+        """Return the source of the kernel."""
+        texts = {FIRST_ARRAY - index: name for index, name in enumerate(self.names)}
+        lines, used, scalars = [], set(), 0
+        for index, (name, *operands) in enumerate(self.operations):
+            words = []
+            for operand in operands:
+                words.append(texts.get(operand, f"s{scalars}"))
+                scalars += operand == SCALAR
+            used.update(operands)
+            texts[index] = f"x{index}"
+            lines.append(f"x{index} = {EXPRESSIONS[name].format(*words)}")
+        # All results are stored at the end: a load right after a store to the same cache line
+        # would defeat store forwarding, and make a step take twice as long.
+        stores, array_indices = [], [index for index in texts if index <= FIRST_ARRAY]
+        array_indices.remove(FIRST_ARRAY - 1)  # the gradient is not changed
+        for element, array in zip(self.results, array_indices, strict=True):
+            if element.index != array:
+                used.add(element.index)
+                stores.append(f"{texts[array]}s[i] = {texts[element.index]}")
+        loads = [f"{texts[array]} = {texts[array]}s[i]" for array in sorted(used) if array < SCALAR]
+        return KernelSource(self.names[2:], scalars, (*loads, *lines, *stores))
+
+
+def operation(name: str) -> Callable[..., Element]:
+    """Return a method that records an operation."""
+
+    def method(self: Element, *others: Any) -> Element:
+        return self.trace.record(name, self, *others)
+
+    return method
+
+
+def operators(name: str) -> Any:
+    """Return the methods of a binary operator, as in x + y, 1 + x and x += y.
+
+    They do what `Trace.record` does, in few bytecodes: a rule is traced in every step.
+    """
+
+    def forward(self: Element, other: Any) -> Element:
+        trace = self.trace
+        if other.__class__ is Element:
+            operand = other.index
+        else:
+            trace.scalars.append(other)
+            operand = SCALAR
+        operations = trace.operations
+        operations.append((name, self.index, operand))
+        return Element(trace, len(operations) - 1)
+
+    def swapped(self: Element, other: Any) -> Element:
+        trace = self.trace
+        trace.scalars.append(other)
+        operations = trace.operations
+        operations.append((name, SCALAR, self.index))
+        return Element(trace, len(operations) - 1)
+
+    def in_place(self: Element, other: Any) -> Element:
+        self.index = forward(self, other).index
+        return self
+
+    return forward, swapped, in_place
+
+
+class Element:
+    """The element of an array at some index, whichever: computing with it is recorded."""
+
+    __slots__ = ("index", "trace")
+    __array_ufunc__ = None  # so that NumPy's scalars leave their operators to this class
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, trace: Trace, index: int) -> None:
+        self.trace, self.index = trace, index
+
+    __add__, __radd__, __iadd__ = operators("add")
+    __sub__, __rsub__, __isub__ = operators("sub")
+    __mul__, __rmul__, __imul__ = operators("mul")
+    __truediv__, __rtruediv__, __itruediv__ = operators("div")
+    __neg__ = operation("neg")
+    __lt__, __gt__ = operation("less"), operation("greater")
+
+    def __setitem__(self, key: Any, value: Element) -> None:
+        """Replace the element: `x[...] = y`."""
+        self.index = value.index
+
+    def __bool__(self) -> bool:
+        raise TypeError("a rule with a kernel cannot depend on the values of an array: use where()")
+
+
+class ElementNamespace:
+    """NumPy's functions for the elements of a trace."""
+
+    @staticmethod
+    def where(condition: Element, x: Any, y: Any) -> Element:
+        return condition.trace.record("where", condition, x, y)
+
+    abs, sqrt, sign = (staticmethod(operation(name)) for name in ("abs", "sqrt", "sign"))
+    maximum, clip = staticmethod(operation("maximum")), staticmethod(operation("clip"))
+
+
+# The kernel ------------------------------------------------------------------------------------
+
+Maker = Callable[[KernelSource], Callable[..., None]]
+
+
+class FusedKernel:
+    """The kernels of an optimizer's rule, one for each combination of settings in use.
+
+    Args:
+        scalars: the names of scalars in the state besides "step". They are the same for all
+            parameters, and the rule may change them.
+
+    Attributes:
+        slot: the slot of the kernel for the default settings.
+    """
+
+    def __init__(self, *, scalars: tuple[str, ...] = ()) -> None:
+        self.scalars = scalars
+        self.slots: dict[tuple[Any, ...], Slot] = {}
         self.tables: WeakKeyDictionary[Any, dict[Any, PointerTable]] = WeakKeyDictionary()
 
-    def __set_name__(self, optimizer: type, attribute: str) -> None:
-        self.slot = slot(f"{optimizer.__name__}.{attribute}")
+    def __set_name__(self, owner: type[Optimizer], name: str) -> None:
+        self.owner = owner
+        self.slot = slot(f"{owner.__name__}.{name}")
 
-    def kernel(self, device: str) -> Callable[..., Any]:
-        """Attach the kernel that makes a whole step: `@optim.Adam.fused_kernel.kernel("cpu")`."""
-        return self.slot.kernel(device)
+    def kernel(self, device: str) -> Callable[[Maker], Maker]:
+        """Attach what makes a kernel of its source: `@optim.Adam.fused_kernel.kernel("cpu")`."""
+
+        def attach(maker: Maker) -> Maker:
+            self.maker = maker
+            self.slot.kernel(device)(functools.wraps(maker)(lambda: maker(self.default_source())))
+            return maker
+
+        return attach
 
     def step(
         self,
-        optimizer: Any,
+        optimizer: Optimizer,
         key: Any,
-        group: dict[str, Any],
+        group: Group,
         params: list[Tensor],
         location: CodeLocation,
     ) -> bool:
@@ -74,43 +267,97 @@ class FusedKernel:
             "differentiable"
         ):
             return False
-        run = self.slot.run
-        if run is None or STEP_COUNT.run is None:
-            self.slot.request()
-            STEP_COUNT.request()
-            run = self.slot.run  # set by now where kernels are compiled synchronously
-            if run is None or STEP_COUNT.run is None:
-                return False
-        tables = self.tables.setdefault(optimizer, {})
-        table = tables.get(key)
-        columns = [
-            name for name, setting in self.columns.items() if setting is None or group[setting]
-        ]
-        if table is None or not table.is_current(params, optimizer.state, columns):
-            table = tables[key] = PointerTable(self, params, optimizer.state, columns)
-        if not table.can_fuse:
+        table = self.current_table(optimizer, key, group, params)
+        if not table.can_fuse or not is_ready(STEP_COUNT):
             return False
-        grads = table.gradients(params, group.get("maximize", False))
-        if grads is None:
-            return False
-        steps = STEP_COUNT.run(table.steps, 0.0, table.one) if self.counted else 0.0
+        steps = STEP_COUNT.run(table.steps, 0.0, table.one) if table.counted else 0.0
         if steps < 0:  # the step counts differ
             return self._step_by_count(optimizer, key, group, params, location)
-        settings = self.settings(group, steps + 1, table.states)
-        if settings is None:
+        host_state = table.host_scalars(self.scalars)
+        if host_state is None:
             return False
-        if self.counted:
+        host_state["step"] = steps + 1
+        try:
+            slot, scalars = self.trace(optimizer, group, table.columns, host_state)
+        except KeyError:  # a changed setting needs more state than there is
+            return False
+        grads = table.gradients(params, group.get("maximize", False)) if is_ready(slot) else None
+        if grads is None:
+            return False
+        if table.counted:
             STEP_COUNT.run(table.steps, 1.0, table.one)
-        run(table.count, table.ends, table.addresses, np.array(settings, table.dtype))
+        for name in self.scalars:
+            for state in table.states:
+                state[name]._array[...] = host_state[name]
+        slot.run(table.count, table.ends, table.addresses, np.array(scalars, table.dtype))
         for param in params:
             param._bump(location)
         return True
 
+    def current_table(
+        self, optimizer: Optimizer, key: Any, group: Group, params: list[Tensor]
+    ) -> PointerTable:
+        """Return the table of a group: that of the last step, if it still holds."""
+        tables = self.tables.setdefault(optimizer, {})
+        table = tables.get(key)
+        if table is None or not table.is_current(params, optimizer.state):
+            columns, host_state = self.first_state(optimizer, group, params[0])
+            table = tables[key] = PointerTable(columns, params, optimizer.state)
+            if not optimizer.state.get(params[0]):  # the first step: have it ready for the second
+                self.trace(optimizer, group, columns, host_state)[0].request()
+                STEP_COUNT.request()
+        return table
+
+    def trace(
+        self, optimizer: Optimizer, group: Group, columns: tuple[str, ...], host_state: State
+    ) -> tuple[Slot, list[float]]:
+        """Trace the rule; return the slot of its kernel, and the scalars of this step.
+
+        Args:
+            host_state: the scalars of the state, which the rule changes.
+        """
+        trace = Trace(columns)
+        trace.run(optimizer, group, host_state)
+        program = trace.program()
+        found = self.slots.get(program)
+        if found is None:
+            source = trace.source()
+            found = self.slots[program] = (
+                self.slot if source == self.default_source() else self.slot_of(source)
+            )
+        return found, trace.scalars
+
+    def slot_of(self, source: KernelSource) -> Slot:
+        """Return the slot of a kernel for other settings, named by a hash of its source."""
+        digest = hashlib.sha256(repr(source).encode()).hexdigest()[:12]
+        other = slot(f"{self.slot.name}.{digest}")
+        # `self.maker` is set when this file is imported, before `other.maker` is called.
+        other.file, other.maker = self.slot.file, lambda: self.maker(source)
+        return other
+
+    def default_source(self) -> KernelSource:
+        """Return the source of the kernel for the default settings."""
+        optimizer = self.owner([ones(1, requires_grad=True)])  # type: ignore[call-arg]
+        group = optimizer.param_groups[0]
+        columns, host_state = self.first_state(optimizer, group, group["params"][0])
+        trace = Trace(columns)
+        trace.run(optimizer, group, host_state)
+        return trace.source()
+
+    def first_state(
+        self, optimizer: Optimizer, group: Group, param: Tensor
+    ) -> tuple[tuple[str, ...], State]:
+        """Return the names of the arrays in a state, and the scalars that it begins with."""
+        state = optimizer.state.get(param) or optimizer.init_state(group, param)
+        return tuple(sorted(state.keys() - {"step", *self.scalars})), {
+            "step": 1.0, **{name: array_of(state[name]) for name in self.scalars}
+        }  # fmt: skip
+
     def _step_by_count(
         self,
-        optimizer: Any,
+        optimizer: Optimizer,
         key: Any,
-        group: dict[str, Any],
+        group: Group,
         params: list[Tensor],
         location: CodeLocation,
     ) -> bool:
@@ -124,6 +371,13 @@ class FusedKernel:
         return True
 
 
+def is_ready(slot: Slot) -> bool:
+    """Whether a kernel is compiled; if not, it is requested."""
+    if slot.run is None:
+        slot.request()
+    return slot.run is not None  # it may be, where kernels are compiled synchronously
+
+
 class PointerTable:
     """The addresses of parameters, gradients and state for one group.
 
@@ -133,14 +387,16 @@ class PointerTable:
     """
 
     def __init__(
-        self, kernel: FusedKernel, params: list[Tensor], state: Any, columns: list[str]
+        self, columns: tuple[str, ...], params: list[Tensor], state: dict[Tensor, State]
     ) -> None:
         self.params, self.arrays = params, [param._array for param in params]
         self.states = [state.get(param, {}) for param in params]
-        self.columns = columns
-        self.names = (*columns, "step") if kernel.counted else tuple(columns)
+        self.columns, self.state_size = columns, len(self.states[0])
+        self.counted = "step" in self.states[0]
+        self.names = (*columns, "step") if self.counted else columns
         self.state_arrays = [
-            [array_of(state, name) for state in self.states] for name in self.names
+            [getattr(state.get(name), "_array", None) for state in self.states]
+            for name in self.names
         ]
         self.count = sum(array.size for array in self.arrays)
         self.dtype = self.arrays[0].dtype
@@ -150,10 +406,9 @@ class PointerTable:
         self.one = np.ones(1)
         self.addresses = np.zeros((len(params), TABLE_COLUMNS), np.int64)
         self.addresses[:, 0] = [address(array) for array in self.arrays]
-        for name, arrays in zip(columns, self.state_arrays, strict=False):
-            column = 2 + list(kernel.columns).index(name)
-            self.addresses[:, column] = [address(array) for array in arrays]
-        if kernel.counted:
+        for column in range(len(columns)):
+            self.addresses[:, 2 + column] = [address(array) for array in self.state_arrays[column]]
+        if self.counted:
             self.one = np.ones(1, self.state_arrays[-1][0].dtype)
             self.steps = np.array([address(step) for step in self.state_arrays[-1]])
         sizes = [array.size for array in self.arrays]
@@ -178,6 +433,11 @@ class PointerTable:
             and array.flags.writeable for array in arrays
         ):  # fmt: skip
             return False
+        if any(
+            [array.size for array in column] != [array.size for array in self.arrays]
+            for column in self.state_arrays[:column_count]
+        ):
+            return False
         steps = self.state_arrays[column_count] if len(self.state_arrays) > column_count else []
         if not all(
             step.__class__ is np.ndarray
@@ -191,22 +451,34 @@ class PointerTable:
         ranges = sorted((address(array), array.nbytes) for array in (*arrays, *steps))
         return all(a + size <= b for (a, size), (b, _) in pairwise(ranges))
 
-    def is_current(self, params: list[Tensor], state: Any, columns: list[str]) -> bool:
+    def is_current(self, params: list[Tensor], state: dict[Tensor, State]) -> bool:
         """Whether the parameters and their arrays are those of the last step."""
         if len(params) != len(self.params) or not all(map(is_, params, self.params)):
-            return False
-        if columns != self.columns:
             return False
         if not all(map(is_, [param._array for param in params], self.arrays)):
             return False
         try:
-            self.states = [state.get(param) for param in params] if self.names else []
+            if not self.state_size and not state:
+                return True
+            self.states = [state.get(param, {}) for param in params]
+            if any([len(state) != self.state_size for state in self.states]):
+                return False
             for name, arrays in zip(self.names, self.state_arrays, strict=True):
                 if not all(map(is_, [state[name]._array for state in self.states], arrays)):
                     return False
-        except (KeyError, TypeError, AttributeError):  # there is no state yet
+        except (KeyError, AttributeError):  # a state without this array
             return not self.can_fuse
         return True
+
+    def host_scalars(self, names: tuple[str, ...]) -> State | None:
+        """Return copies of scalars of the state; None where the parameters' differ."""
+        if not names:
+            return {}
+        copies = {name: self.states[0][name]._array.copy() for name in names}
+        for state in self.states[1:]:
+            if any(state[name]._array != copy for name, copy in copies.items()):
+                return None
+        return copies
 
     def gradients(self, params: list[Tensor], maximize: bool) -> list[Array] | None:
         """Fill in the addresses of the gradients; return the arrays, to keep alive for the step."""
@@ -224,11 +496,6 @@ class PointerTable:
         grads = [np.ascontiguousarray(-grad if maximize else grad) for grad in grads]
         self.addresses[:, 1] = [address(grad) for grad in grads]
         return grads
-
-
-def array_of(state: dict[str, Any], name: str) -> Any:
-    """Return the array of this name in a parameter's state, or None where absent."""
-    return getattr(state.get(name), "_array", None)
 
 
 def address(array: Array) -> int:

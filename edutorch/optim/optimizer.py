@@ -1,25 +1,30 @@
 """`Optimizer`, the base class: parameter groups, state, hooks, saving and loading.
 
-A subclass defines two methods: `init_state` returns the initial state of a parameter, `update`
-changes the parameter's array.
+A subclass defines two methods: `init_state` returns the initial state of a parameter, `update` is
+its formula (see `update_rule.py`).
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 
-from .. import backends
 from ..backends.numpy import Array, Namespace
 from ..core.argument_checks import check_settings
-from ..core.precision import is_half, to_float32
-from ..core.source_location import CodeLocation, user_location
-from ..core.tensor import Tensor, array_of, wrap
-from ..errors import ArgumentError, GradientError, refuse_unknown_keywords, warn
+from ..core.autograd.graph import RemovableHandle
+from ..core.tensor import Tensor
+from ..errors import (
+    ArgumentError,
+    CodeLocation,
+    GradientError,
+    refuse_unknown_keywords,
+    user_location,
+    warn,
+)
 from ..events import Stepped, emit, step_event, work
 from ..modes import current, enable_grad, no_grad
 from ..utils.process import (
@@ -29,15 +34,74 @@ from ..utils.process import (
     release_interrupts,
 )
 from .fused import FusedKernel
-from .hooks import (
-    OptimizerHooks,
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)  # fmt: skip
+from .update_rule import Group, State, Values, update_arrays, update_recorded
 
 __all__ = [
-    "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
+    "Optimizer", "OptimizerHooks", "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook", "swap_in_optimizer_params_and_state",
 ]  # fmt: skip
+
+
+Hook = Callable[..., Any]
+
+GLOBAL_HOOKS: dict[str, dict[int, Hook]] = {"step_pre": {}, "step_post": {}}
+
+
+class OptimizerHooks:
+    """The part of `Optimizer` that holds hooks, by the time at which they are called."""
+
+    def __init__(self) -> None:
+        self._hooks: dict[str, OrderedDict[int, Hook]] = {}
+
+    def add_hook(self, when: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Add a hook after the others, or before them."""
+        hooks = self._hooks.setdefault(when, OrderedDict())
+        handle = RemovableHandle(hooks, hook)
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)
+        return handle
+
+    def hooks_for(self, when: str) -> Iterator[Hook]:
+        """Yield the hooks to call. The global ones are the outermost."""
+        own, global_ = self._hooks.get(when, ()), GLOBAL_HOOKS.get(when, ())
+        layers = (own, global_) if when == "step_post" else (global_, own)
+        for hooks in layers:
+            yield from tuple(hooks.values()) if hooks else ()
+
+    def run_state_dict_hooks(self, when: str, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """Return a state_dict as the hooks have left it; each may replace it."""
+        for hook in self.hooks_for(when):
+            replacement = hook(self, state_dict)
+            state_dict = state_dict if replacement is None else replacement
+        return state_dict
+
+    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new ones."""
+        return self.add_hook("step_pre", hook)
+
+    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return self.add_hook("step_post", hook)
+
+    def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict` (before the other hooks: prepend)."""
+        return self.add_hook("save_pre", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` with what `state_dict` made; it may return another."""
+        return self.add_hook("save_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Hook, prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before `load_state_dict`; it may return another."""
+        return self.add_hook("load_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Hook, prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer)` after `load_state_dict` (before the other hooks: prepend)."""
+        return self.add_hook("load_post", hook, prepend)
 
 
 class Optimizer(OptimizerHooks):
@@ -70,7 +134,6 @@ class Optimizer(OptimizerHooks):
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         self._inside_step = False
-        self._scratch: dict[Any, Array] = {}
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts; "
@@ -141,14 +204,22 @@ class Optimizer(OptimizerHooks):
 
     # Stepping -------------------------------------------------------------------------
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
-        """Return the initial state of a parameter."""
+    def init_state(self, group: Group, param: Tensor) -> State:
+        """Return the initial state of a parameter: tensors, under PyTorch's names."""
         return {}
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
-        """Change the array `param` in place, given its gradient. Every optimizer overrides it."""
+        """Change `param` in place, given its gradient: the formula of the optimizer.
+
+        Args:
+            xp: NumPy, its like for another device, or the ops where the step is recorded.
+            group: the settings.
+            grad: the gradient; it stays as it is.
+            state: what `init_state` has returned, as arrays, to be changed in place or replaced;
+                "step", if present, is a number that already counts this step.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no update()")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -168,13 +239,9 @@ class Optimizer(OptimizerHooks):
                 kernel = self.fused_kernel
                 if kernel is None or not kernel.step(self, index, group, params, location):
                     self.step_params(group, params, location)
-                elif self._scratch:
-                    self._scratch.clear()  # used by the first steps, until the kernel was compiled
         return loss
 
-    def step_params(
-        self, group: dict[str, Any], params: list[Tensor], location: CodeLocation
-    ) -> None:
+    def step_params(self, group: Group, params: list[Tensor], location: CodeLocation) -> None:
         """Update the parameters of a group one by one."""
         maximize = group.get("maximize", False)
         for param in params:
@@ -182,49 +249,23 @@ class Optimizer(OptimizerHooks):
             assert grad is not None
             self.step_param(group, param, -grad._array if maximize else grad._array, location)
 
-    def step_param(
-        self, group: dict[str, Any], param: Tensor, grad: Array, location: CodeLocation
-    ) -> None:
+    def step_param(self, group: Group, param: Tensor, grad: Array, location: CodeLocation) -> None:
         """Update one parameter, and record the write with the user's code location."""
         state = self.state.get(param)
         if not state:
+            if group.get("capturable") and param.device.type == "cpu":
+                raise AssertionError(
+                    "If capturable=True, params and state_steps must be on supported devices: "
+                    "['cuda']. A CPU has no graphs to capture: leave capturable out."
+                )
             state = self.init_state(group, param)
-            if state:  # an empty state is left out of the state_dict
-                self.state[param] = state
-        self.run_update(group, param._array, grad, state)
-        param._bump(location)
-
-    def run_update(self, group: dict[str, Any], param: Array, grad: Array, state: Any) -> None:
-        """Call `update`; 16-bit floats are updated as float32 copies, and rounded back.
-
-        In float16 an ε of 1e-8 is 0, and for a gradient of 0 the step would be 0 / 0. (In PyTorch
-        it is, and such a parameter becomes NaN.)
-        """
-        xp, dtype = backends.of(param).xp, param.dtype
-        if dtype.itemsize > 2 or not is_half(dtype):
-            self.update(xp, group, param, grad, state)
-            return
-        param32 = to_float32(param)
-        state32 = {key: float32_copy(value) for key, value in state.items()}
-        self.update(xp, {**group, "rounded_to": dtype}, param32, to_float32(grad), state32)
-        param[...] = param32
-        for key, value in state32.items():
-            original = state[key]
-            if original is None and value is not None:  # a buffer created in this step
-                state[key] = wrap(value._array.astype(dtype))
-            elif value is not original:
-                array_of(original)[...] = array_of(value)
-
-    def scratch(self, xp: Namespace, like: Array, number: int = 0) -> Array:
-        """Return an uninitialized buffer in the shape of a parameter, for intermediate results.
-
-        All parameters share its memory, which saves allocations in each step.
-        """
-        size = like.size
-        buffer = self._scratch.get((like.dtype, number))
-        if buffer is None or buffer.size < size or buffer.__class__ is not like.__class__:
-            buffer = self._scratch[like.dtype, number] = xp.empty(size, like.dtype)
-        return buffer[:size].reshape(like.shape)
+        if group.get("differentiable"):
+            update_recorded(self.update, group, param, state)
+        else:
+            update_arrays(self.update, group, param._array, grad, state)
+            param._bump(location)
+        if state:  # an empty state is left out of the state_dict
+            self.state[param] = state
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset all gradients to None, or to zeros: backward accumulates into them."""
@@ -289,13 +330,9 @@ class Optimizer(OptimizerHooks):
         for hook in self.hooks_for("load_post"):
             hook(self)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle or copy: everything but the scratch buffers."""
-        return {**self.__dict__, "_scratch": {}}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled optimizer; PyTorch pickles settings, state and groups alone."""
-        self.__dict__.update({"_inside_step": False, "_scratch": {}, "_hooks": {}, **state})
+        self.__dict__.update({"_inside_step": False, "_hooks": {}, **state})
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -352,6 +389,32 @@ def wrap_step(step: Callable[..., Any]) -> Callable[..., Any]:
 Optimizer.step = wrap_step(Optimizer.step)  # type: ignore[method-assign]
 
 
+def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)])
+    >>> calls = []
+    >>> with optim.optimizer.register_optimizer_step_pre_hook(lambda *args: calls.append("step")):
+    ...     optimizer.step()
+    >>> calls
+    ['step']
+    """
+    return RemovableHandle(GLOBAL_HOOKS["step_pre"], hook)
+
+
+def register_optimizer_step_post_hook(hook: Hook) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)])
+    >>> calls = []
+    >>> with optim.optimizer.register_optimizer_step_post_hook(lambda *args: calls.append("step")):
+    ...     optimizer.step()
+    >>> calls
+    ['step']
+    """
+    return RemovableHandle(GLOBAL_HOOKS["step_post"], hook)
+
+
 class NotALeafError(GradientError, ValueError):
     """A non-leaf tensor cannot be optimized."""
 
@@ -366,15 +429,6 @@ def check_param(param: Any, differentiable: bool = False) -> None:
             "optimizer", "can't optimize a non-leaf Tensor", {"param": tuple(param.shape)},
             "give it the tensor that was made with requires_grad=True, not one computed from it",
         )  # fmt: skip
-
-
-def float32_copy(value: Any) -> Any:
-    """Return a float32 copy of a tensor or array of 16-bit floats; other values unchanged."""
-    array = array_of(value)
-    if not hasattr(array, "dtype") or not is_half(array.dtype):
-        return value
-    copy = to_float32(array)
-    return wrap(copy) if isinstance(value, Tensor) else copy
 
 
 def param_names_of(group: dict[str, Any]) -> dict[str, Any]:
@@ -396,7 +450,73 @@ def convert_state(key: str, value: Any, param: Tensor) -> Any:
     )
 
 
-def check(condition: bool, text: str) -> None:
-    """Raise ValueError unless a condition holds."""
-    if not condition:
-        raise ValueError(text)
+@contextmanager
+def swap_in_optimizer_params_and_state(
+    optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
+) -> Iterator[None]:
+    """Swap parameters, state and settings of an optimizer inside a `with` block.
+
+    Args:
+        optimizer: an optimizer that has made a step.
+        swapin_parameters: other parameters by name, in the order of the optimizer's own.
+        swapin_optim_state: a state_dict for them. Its tensors are changed in place by a step.
+
+    Raises: RuntimeError: they do not fit the optimizer.
+
+    >>> x = tensor(1.0, requires_grad=True)
+    >>> x.square().backward()
+    >>> optimizer = optim.Adam([x], lr=0.1)
+    >>> optimizer.step()
+    >>> other = tensor(5.0, requires_grad=True)
+    >>> other.square().backward()
+    >>> state = optimizer.state_dict()
+    >>> with optim.swap_in_optimizer_params_and_state(optimizer, {"other": other}, state):
+    ...     optimizer.step()
+    >>> x, other
+    (tensor(0.9000, requires_grad=True), tensor(4.9139, requires_grad=True))
+    """
+    groups = check_fits(optimizer, swapin_parameters, swapin_optim_state)
+    original_groups = [dict(group) for group in optimizer.param_groups]
+    original_state = optimizer.state
+    params = iter(swapin_parameters.values())
+    state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+    try:
+        for live, group in zip(optimizer.param_groups, groups, strict=True):
+            group_params = [next(params) for _ in group["params"]]
+            live.update({**group, "params": group_params})
+            for param, number in zip(group_params, group["params"], strict=True):
+                state[param] = dict(swapin_optim_state["state"].get(number, {}))
+        optimizer.state = state
+        yield
+    finally:
+        for live, original in zip(optimizer.param_groups, original_groups, strict=True):
+            live.clear()
+            live.update(original)
+        optimizer.state = original_state
+
+
+def check_fits(optimizer: Optimizer, params: dict[str, Tensor], state: Any) -> list[dict[str, Any]]:
+    """Return the groups of a state_dict, after checking that it fits the optimizer."""
+
+    def require(condition: bool, text: str) -> None:
+        if not condition:
+            raise RuntimeError(f"swap_in_optimizer_params_and_state requires {text}")
+
+    require(bool(optimizer.state), "initialized optimizer state: make a step first")
+    require(
+        isinstance(state, dict) and {"state", "param_groups"} <= set(state),
+        "an optimizer state_dict: a dict with 'state' and 'param_groups'",
+    )
+    groups, live = state["param_groups"], optimizer.param_groups
+    require(len(groups) == len(live), f"{len(live)} parameter groups, got {len(groups)}")
+    for number, (group, own) in enumerate(zip(groups, live, strict=True)):
+        require(set(group) == set(own), f"the live optimizer's settings in group {number}")
+        require(
+            len(group["params"]) == len(own["params"]),
+            f"{len(own['params'])} params in group {number}, got {len(group['params'])}",
+        )
+    indices = {number for group in groups for number in group["params"]}
+    require(len(params) >= len(indices), f"{len(indices)} parameters, got {len(params)}")
+    extra = sorted(set(state["state"]) - indices, key=str)
+    require(not extra, f"a state keyed only by the numbers of parameters, got {extra}")
+    return groups

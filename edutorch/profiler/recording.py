@@ -8,17 +8,19 @@ measures it on this machine.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from .. import dtypes
+from .. import backends, cuda, dtypes
 from ..core.autograd.graph import LEAF, Node
-from ..core.source_location import user_frame
 from ..core.tensor import Tensor
+from ..errors import user_frame
 from ..events import (
     GradientAccumulated,
     ModuleEntered,
@@ -28,10 +30,32 @@ from ..events import (
     WorkStarted,
 )
 from ..modes import current, listening, switch
-from .flops import flops_of, is_product_op
 from .memory import Memory
-from .module_names import ModuleNames
-from .spans import Span
+from .tree import Span
+
+
+class CudaClock:
+    """Records events in CuPy's current stream, and measures the time between them."""
+
+    def __init__(self) -> None:
+        self._cuda = backends.get(backends.ACCELERATOR).xp.cuda
+
+    def record_event(self) -> Any:
+        """Record an event in the stream: it completes when all work before it is done."""
+        event = self._cuda.Event()
+        event.record()
+        return event
+
+    def elapsed_ns(self, start: Any, end: Any) -> int:
+        """Wait for two events, and return the nanoseconds between them."""
+        end.synchronize()
+        return round(self._cuda.get_elapsed_time(start, end) * 1e6)
+
+
+def device_clock() -> CudaClock | None:
+    """Return the GPU's clock, or None if there is no GPU."""
+    return CudaClock() if cuda.is_available() else None
+
 
 now = time.perf_counter_ns
 
@@ -364,3 +388,61 @@ def cost_per_span(repeat: int = 200) -> float:
                     pass
             best = min(best, now() - began)
     return best / repeat / 1e9
+
+
+class ModuleNames:
+    """Names of modules, computed when one is first entered. No module is kept alive."""
+
+    def __init__(self) -> None:
+        self._paths: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+    def name(self, module: Any) -> str:
+        """Return a name such as 'features.0 (Conv2d)', or 'Net' for the outermost."""
+        path = self._paths.get(module)
+        if path is None:
+            for below, submodule in module.named_modules():
+                if not self._paths.get(submodule):
+                    self._paths[submodule] = below
+            path = self._paths[module]
+        class_name = type(module).__name__
+        return f"{path} ({class_name})" if path else class_name
+
+
+Shapes = Sequence[Sequence[int]]
+
+
+PRODUCTS = {"matmul", "mm", "bmm", "mv", "dot", "addmm", "linear", "baddbmm", "addmv", "vdot"}
+"""Matrix products: sums over the last axis of the first matrix."""
+
+
+CONVOLUTIONS = {"conv1d", "conv2d", "conv3d", "conv_nd"}
+
+
+def flops_of(op: Any, shapes: Shapes, output: Sequence[int]) -> int:
+    """Return the FLOPs of an op's forward (see above).
+
+    Args:
+        shapes: the shapes of its inputs; () for a number.
+        output: the shape of its result.
+    """
+    name, family = getattr(op, "name", ""), getattr(op, "family", None)
+    if name in PRODUCTS and shapes:
+        matrices = shapes[1:] if name.startswith(("addm", "badd")) else shapes
+        return 2 * math.prod(output) * (matrices[0][-1] if matrices and matrices[0] else 1)
+    if (
+        name == "conv_transpose_nd"
+    ):  # each element of the input is multiplied by each weight of its filter
+        return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
+    if name in CONVOLUTIONS:
+        return 2 * math.prod(output) * math.prod(shapes[1][1:])
+    if family is None:
+        return 0
+    if family.reduces:
+        return math.prod(shapes[0]) if shapes else 0
+    return math.prod(output) if family.broadcasts else 0
+
+
+def is_product_op(op: Any) -> bool:
+    """Return True for products, each of whose gradients costs as much as the forward."""
+    name = getattr(op, "name", "")
+    return name in PRODUCTS or name in CONVOLUTIONS or name == "conv_transpose_nd"

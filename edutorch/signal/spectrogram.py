@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from .. import fft
 from ..core.argument_checks import with_argument_checks
+from ..core.composed import as_method
 from ..core.tensor import Tensor
-from ..core.tensor_methods import as_method
 from ..errors import DTypeError, ShapeError, ValueRangeError, warn
 from ..nn.functional import pad
 from ..ops import arange, ones, view_as_real, zeros

@@ -20,9 +20,8 @@ from ..autograd.graph import saved_tensors_hooks
 from ..core.autograd.graph import LEAF
 from ..core.autograd.saved_tensors import PackedTensor
 from ..core.autograd.versions import VersionCounter
-from ..core.source_location import read_line
 from ..core.tensor import Tensor
-from ..errors import EdutorchError, StaleValueError
+from ..errors import EdutorchError, StaleValueError, read_line
 from ..modes import current, is_grad_enabled, override_modes
 from ..ops.random import default_generator, fork_rng
 from ._pytree import tree_flatten, tree_unflatten

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edutorch.core.autograd.node_names import recorded_as
-from edutorch.core.out_variants import takes_out
+from edutorch.core.composed import recorded_as, takes_out
 from edutorch.core.tensor import Tensor
 from edutorch.errors import ShapeError
 from edutorch.modes import no_grad

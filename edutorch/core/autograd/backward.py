@@ -12,12 +12,11 @@ import numpy
 from ... import backends, dtypes
 from ...backends.batching import BatchedBackend
 from ...backends.batching_rules import VmapError
-from ...errors import GradientError, ShapeError
+from ...errors import CodeLocation, GradientError, ShapeError, user_location
 from ...events import BackwardEnded, backward_event, step_event, work
 from ...modes import current, override_modes
 from ..fast.lazy_gradients import materialize_pending
 from ..registry import op_function
-from ..source_location import CodeLocation, user_location
 from ..tensor import Tensor, wrap
 from .engine import (
     Engine,
@@ -29,8 +28,8 @@ from .engine import (
     stop_reporting,
     warn_of,
 )  # fmt: skip
-from .forward_mode import detach_with_tangents
 from .graph import accumulate, edge_of, edges_leading_to, reachable
+from .tangents import detach_with_tangents
 
 Tensors = Tensor | Sequence[Tensor]
 T = TypeVar("T")

@@ -17,11 +17,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...errors import CodeLocation, Source, read_line
 from ...events import GradientAccumulated, emit
 from ...modes import current
 from ..precision import widen_for_rules
 from ..shapes import keepdim_shape
-from ..source_location import CodeLocation, Source, read_line
 from .versions import VersionCounter, clock, second_backward, stale_value
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Node:
     )  # fmt: skip
 
     op: Op
-    origin: type[Node]  # its type, before a composed function gave it a name (`node_names.py`)
+    origin: type[Node]  # its type, before a composed function gave it a name (`composed.py`)
     holds = False
     gathers = False  # several outputs' gradients arrive together, as `OutputGradients`
     _order: int
@@ -120,6 +120,7 @@ class Node:
     writes: VersionCounter | None  # the output's, once it has some: see `tensor.writes_of`
     _notes: dict[str, Any]  # what only some nodes have; unset until `notes` is asked for
     restore_result: Callable[[Any], Tensor]  # attached by `tensor.py`
+    saved_value: Callable[[str], Any]  # attached by `saved_tensors.py`
 
     def __init_subclass__(cls) -> None:
         cls.origin = cls.__dict__.get("origin", cls)
@@ -225,9 +226,7 @@ class Node:
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_saved_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        from .saved_tensors import saved_value
-
-        return saved_value(self, name.removeprefix("_saved_"))
+        return self.saved_value(name.removeprefix("_saved_"))
 
     def add_hook(self, slot: str, hook: Callable[..., Any]) -> RemovableHandle:
         """Add a hook to one of the slots of `Hooks`."""

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from ... import backends, dtypes
 from ...backends.numpy import Shared
-from ...errors import GradientError
+from ...errors import GradientError, user_location
 from ...events import OpApplied, emit
 from ...modes import current, override_modes
 from ..fast.lazy_gradients import OutputGradients
-from ..source_location import user_location
 from ..tensor import Tensor, attach_views, fill, wrap
-from .forward_mode import call_op, set_tangent, tangent_of
+from .forward_mode import call_op
 from .graph import LEAF, Node
+from .tangents import set_tangent, tangent_of
 from .versions import clock
 
 if TYPE_CHECKING:

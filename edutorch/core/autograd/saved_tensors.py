@@ -136,3 +136,6 @@ def saved_value(node: Node, name: str) -> Any:
     label = "the result" if is_result else name
     node.refuse_stale(label, writes, getattr(value, "_array", value))
     return restore_result(node, value) if is_result else value
+
+
+Node.saved_value = saved_value  # type: ignore[method-assign]

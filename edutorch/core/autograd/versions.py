@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import backends
-from ...errors import GradientError, ShapeError, StaleValueError
+from ...errors import CodeLocation, GradientError, ShapeError, StaleValueError, read_line
 from ..error_messages import has_overlap, overlap_error
-from ..source_location import CodeLocation, read_line
 
 if TYPE_CHECKING:
     from .graph import Node

@@ -14,14 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ...errors import GradientError
+from ...errors import GradientError, user_location
 from ...events import OpApplied, TensorAliased, TensorWritten, ViewRebased, emit
 from ...modes import current
 from ..registry import REGISTRY, op_function
-from ..source_location import user_location
 from ..tensor import Tensor, fill, move_retain_hooks, wrap
-from .forward_mode import with_tangents
 from .graph import record
+from .tangents import with_tangents
 from .versions import VersionCounter, clock
 
 Layout = tuple[tuple[int, ...], int] | None

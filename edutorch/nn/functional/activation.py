@@ -9,11 +9,10 @@ from typing import Any
 
 from ... import ops
 from ...backends.numpy import Array, Namespace
-from ...core.autograd.node_names import recorded_as
-from ...core.out_variants import takes_out
+from ...core.composed import as_method, recorded_as, takes_out
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
-from ...core.tensor_methods import as_method, overwrite, refuse_leaf
+from ...core.tensor_methods import overwrite, refuse_leaf
 from ...errors import InvalidValueError, ShapeError, ZeroDivisorError, warn
 from ...modes import no_grad
 from ...ops import (

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy
 from numpy import isnan
 
-from ...core.allocation import check_memory
-from ...core.autograd.node_names import recorded_as
+from ...core.composed import recorded_as
+from ...core.error_messages import check_memory
 from ...core.shapes import as_int
 from ...core.tensor import Tensor
 from ...errors import ShapeError

@@ -23,7 +23,7 @@ from typing import Any
 
 from ... import backends
 from ...backends.numpy import Array, Namespace
-from ...core.autograd.node_names import recorded_as
+from ...core.composed import recorded_as
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import narrow, permute, reshape, squeeze, unsqueeze

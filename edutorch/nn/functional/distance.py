@@ -6,7 +6,7 @@ import functools
 
 from numpy import finfo
 
-from ...core.autograd.node_names import recorded_as
+from ...core.composed import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...dtypes import promote_types

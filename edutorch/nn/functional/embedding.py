@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import dtypes
-from ...core.autograd.node_names import recorded_as
+from ...core.composed import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DimError, DTypeError, EdutorchError, ShapeError

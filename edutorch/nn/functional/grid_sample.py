@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy import isfinite, ndarray, vdot
 
-from ...core.autograd.node_names import recorded_as
+from ...core.composed import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...errors import DTypeError, ShapeError

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from ...core.autograd.node_names import recorded_as
+from ...core.composed import recorded_as
 from ...core.precision import composed_in_float32
 from ...core.tensor import Tensor
 from ...dtypes import uint8

@@ -10,9 +10,8 @@ from typing import Any
 import numpy
 
 from ...backends.numpy import Array, Namespace
-from ...core.autograd.node_names import recorded_as
+from ...core.composed import recorded_as, takes_out
 from ...core.error_messages import wrong_argument
-from ...core.out_variants import takes_out
 from ...core.precision import composed_in_float32, widen
 from ...core.tensor import Tensor
 from ...errors import DTypeError, InvalidValueError, ShapeError, ShapeValueError

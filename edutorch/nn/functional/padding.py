@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...backends.numpy import Array, Namespace
-from ...core.autograd.node_names import recorded_as
+from ...core.composed import recorded_as
 from ...core.tensor import Tensor
 from ...errors import NotHereError, ShapeError, ShapeValueError
 from ...ops import index_select, narrow, tensor

@@ -10,7 +10,7 @@ from numpy import dtype as array_dtype
 from numpy import ndarray
 
 from ...backends.numpy import Array, Namespace
-from ...core.out_variants import takes_out
+from ...core.composed import takes_out
 from ...core.tensor import Tensor
 from ...ops import arange, reshape, trunc, where
 from .op_decorators import ArrayOrTensor, SettingError, layer

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.autograd.node_names import recorded_as
+from ...core.composed import recorded_as
 from ...core.tensor import Tensor
 from ...errors import ShapeError
 from ...ops import abs as abs_

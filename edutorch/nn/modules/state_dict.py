@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from ... import dtypes
 from ...backends.device import Device, accelerator_device
 from ...core.autograd.graph import RemovableHandle
-from ...core.memory_format import memory_format as MemoryFormat
+from ...core.storage import memory_format as MemoryFormat
 from ...core.tensor import Tensor
 from ...errors import EdutorchError, warn
 from ...modes import no_grad

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.fast.lazy_gradients import as_array
-from ...core.source_location import user_location
 from ...core.tensor import LEAF, Tensor
+from ...errors import user_location
 from ...events import GradientAccumulated, OpApplied, WorkEnded, WorkStarted
 from ..graph.graph_reader import input_names, line_of, line_text
 from ..graph.model import qualified_name

@@ -17,8 +17,8 @@ from numpy import ndarray
 from ... import dtypes
 from ...core.autograd.engine import unbroadcast
 from ...core.autograd.graph import Node, reachable
-from ...core.source_location import CodeLocation, read_line, user_location
 from ...core.tensor import LEAF, Tensor
+from ...errors import CodeLocation, read_line, user_location
 from ..tensors.summaries import Stats, summarize
 from .model import Key, Mark, Snapshot, Vertex, arrange
 from .names import Names, common_path, variables

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ....core.autograd.node_names import recorded_as
+from ....core.composed import recorded_as
 from ....core.precision import composed_in_float32
 from ....core.tensor import Tensor
 from ....dtypes import result_type

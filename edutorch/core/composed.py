@@ -1,4 +1,10 @@
-"""The `out=` and in-place forms of functions composed of ops; an op has its own."""
+"""Functions composed of ops: what an op has by itself, given to them by decorators.
+
+as_method           the method of Tensor
+takes_out           the out= form
+with_twin           the in-place form
+recorded_as         PyTorch's name of `grad_fn`, where one op there is several here
+"""
 
 from __future__ import annotations
 
@@ -10,9 +16,50 @@ from typing import Any, TypeVar
 
 from ..errors import ArgumentError
 from ..modes import current, override_modes
-from .argument_checks import call_as
-from .tensor import Tensor
-from .tensor_methods import alias_with_history, overwrite, refuse_leaf, write_out
+from .argument_checks import ALIASES, call_as, with_argument_checks
+from .autograd.multi_output import OutputNode
+from .autograd.versions import clock
+from .tensor import LEAF, Tensor
+from .tensor_methods import (
+    VARARG_METHODS,
+    accept_varargs,
+    alias_with_history,
+    overwrite,
+    refuse_leaf,
+    write_out,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def as_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function composed of ops a Tensor method too."""
+    name = function.__name__
+    function = with_aliases(function)
+    method = with_argument_checks(function, autocasts=False)
+    setattr(Tensor, name, accept_varargs(method) if name in VARARG_METHODS else method)
+    return function
+
+
+def with_aliases(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a composed function accept NumPy's names for `dim` and `keepdim`, as an op does."""
+    parameters = inspect.signature(function).parameters
+    added = {alias: name for alias, name in ALIASES.items() if name in parameters}
+    if not added:
+        return function
+
+    @functools.wraps(function)
+    def aliased(*args: Any, **named: Any) -> Any:
+        if named:
+            for alias, name in added.items():
+                if alias in named:
+                    named[name] = named.pop(alias)
+        return function(*args, **named)
+
+    return aliased
+
+
+# The out= and the in-place form -------------------------------------------------------
 
 CASTING = set(
     """arange linspace logspace clamp_max clamp_min max min addr diff ldexp float_power
@@ -22,8 +69,6 @@ CASTING = set(
     matrix_rank pinv tensorinv tensorsolve""".split()
 )
 """The composed functions that cast their result to the dtype of `out`, as in PyTorch."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def takes_out(function: F) -> F:
@@ -80,3 +125,42 @@ def with_twin(function: F) -> F:
     setattr(Tensor, name, twin)
     function.in_place = twin  # type: ignore[attr-defined]
     return function
+
+
+# The name of the node -----------------------------------------------------------------
+
+
+def recorded_as(name: str | Callable[..., str]) -> Callable[[F], F]:
+    """Give PyTorch's name to the last node that a composed function records.
+
+    Args:
+        name: PyTorch's name for it, or a function of the call's arguments that returns it ("": keep
+            its own).
+    """
+
+    def decorator(function: F) -> F:
+        @functools.wraps(function)
+        def recorded(*args: Any, **settings: Any) -> Any:
+            start = clock()
+            result = function(*args, **settings)
+            for tensor in (result,) if result.__class__ is Tensor else results_of(result):
+                node = tensor._node
+                if node is not None and node is not LEAF and node._order > start:
+                    name_node(node, name if name.__class__ is str else name(*args, **settings))
+            return result
+
+        return recorded  # type: ignore[return-value]
+
+    return decorator
+
+
+def results_of(result: Any) -> tuple[Tensor, ...]:
+    """Return the tensors that a function has returned."""
+    parts = result if isinstance(result, tuple) else (result,)
+    return tuple(part for part in parts if isinstance(part, Tensor))
+
+
+def name_node(node: Any, name: Any) -> None:
+    """Name a node; an `OutputNode` keeps the name of its op."""
+    if name and node.__class__ is not OutputNode:
+        node.__class__ = node.op.node_types.get(name) or node.op.node_type_named(name)
