@@ -1,11 +1,11 @@
 // What is shown beside the graph, each by a panel of its own: a part of Python's live view
 // (edutorch/viz/live/panel.py) fills it through `Patch.parts`, under its name.
-import { WalkPanel } from "./walk.js";
 import { GaugesPanel } from "./gauges.js";
 import { HistoryPanel } from "./history.js";
 import { TroublePanel } from "./diagnostics.js";
 import { TouchPanel } from "./tensor_editor.js";
 import { ToyPanel } from "./playground.js";
+import { WalkPanel } from "./walk.js";
 
 /** @typedef {import("./protocol.js").Patch} Patch */
 /** @typedef {import("./protocol.js").Command} Command */

@@ -136,8 +136,9 @@ export interface Thumbnail {
   pixels?: string;
 }
 
-/** The data of each panel, where there is something new. */
+/** The data of each panel, where there is something new. A panel may describe its own beside its class. */
 export interface Parts {
+  [panel: string]: unknown;
   walk?: WalkData;
   gauges?: GaugesData;
   trouble?: TroubleData;

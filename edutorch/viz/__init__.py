@@ -7,6 +7,7 @@ flame(profile)                 # where did the time go?
 touch(f, a=2.0, b=3.0)         # what if an input had another value?
 walk(loss)                     # what does backward do, one node at a time?
 toy("line")                    # how does an optimizer move over a loss surface?
+settings.enabled = False       # what a live view changes in Python and Jupyter: nothing
 """
 
 from .history.difference import Comparison
@@ -16,6 +17,7 @@ from .history.recording import History
 from .tensors.images import attention, filters, image
 from .tensors.landscape import Landscape, landscape
 from .live.view import View, live
+from .live.interpreter import settings
 from .render.plots import Plot
 from .magic import register
 from .live.recorder import Recorder
@@ -23,7 +25,7 @@ from .render.graphviz import engines
 from .tensors.show import Deeper, Shown, deeper, show, show_in_notebooks
 from .render.static import Drawing
 from .diagnostics.checks import Trouble, check, post_mortem, trouble
-from .diagnostics.report import Report
+from .diagnostics.messages import Report
 from .explore.touch import touch
 from .explore.playground import toy
 from .backward_walk.walk import Walk, walk
@@ -31,8 +33,8 @@ from .backward_walk.walk import Walk, walk
 __all__ = [
     "Comparison", "Deeper", "Drawing", "Flame", "History", "Landscape", "Plot", "Recorder",
     "Report", "Shown", "Trouble", "View", "Walk", "attention", "check", "deeper", "draw",
-    "engines", "filters", "flame", "image", "landscape", "live", "post_mortem", "show", "touch",
-    "toy", "trouble", "walk",
+    "engines", "filters", "flame", "image", "landscape", "live", "post_mortem", "settings", "show",
+    "touch", "toy", "trouble", "walk",
 ]  # fmt: skip
 
 register()  # the magic `%%live`, if this is a notebook

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from edutorch.viz import Drawing, touch
-from edutorch.viz.explore.clickable import Explorer
+from edutorch.viz.explore.touch import Explorer
 from tests.browser.bench import Bench
 from tests.browser.lab import Lab, appear, run_all, write_notebook
 from tests.viz.golden import NASTY, nasty

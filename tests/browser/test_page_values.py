@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import edutorch
-from edutorch.viz.explore.clickable import Explorer
+from edutorch.viz.explore.touch import Explorer
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.graph.graph_reader import input_names
 from edutorch.viz.render.dot import FAINT

@@ -10,7 +10,7 @@ import pytest
 
 import edutorch
 from edutorch.viz import draw
-from edutorch.viz.explore.clickable import Explorer
+from edutorch.viz.explore.touch import Explorer
 from edutorch.viz.graph.fold import Choice
 from edutorch.viz.graph.model import Tab
 from tests.browser.bench import Bench

@@ -9,7 +9,7 @@ import edutorch
 from edutorch import nn, optim
 from edutorch.nn import functional as F
 from edutorch.viz import draw, live, touch, toy, walk
-from edutorch.viz.explore.clickable import Explorer
+from edutorch.viz.explore.touch import Explorer
 from edutorch.viz.live.page import LIMIT
 
 STEPS = 40

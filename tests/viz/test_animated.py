@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from edutorch.viz.render.animated_svg import (
+from edutorch.viz.history.export import (
     HOLD,
     MARGIN,
     SECONDS,

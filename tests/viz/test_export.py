@@ -12,11 +12,10 @@ import pytest
 import edutorch
 from edutorch import nn
 from edutorch.viz import draw, live
-from edutorch.viz.history.export import ExportError, code, page
+from edutorch.viz.history.export import Clock, ExportError, animated_svg, code, page
 from edutorch.viz.live.messages import pack_values
 from edutorch.viz.live.page import LayoutQueue
 from edutorch.viz.live.view import NothingRecordedError
-from edutorch.viz.render.animated_svg import Clock, animated_svg
 from edutorch.viz.render.static import FormatError
 from tests.viz.golden import NASTY
 from tests.viz.test_live import descend, start

@@ -12,13 +12,13 @@ from edutorch.viz.render.arrangement import (
     Arrangement,
     Sketch,
     box_sizes,
+    fit_page,
     legibility,
+    order_factor,
     picture_size,
 )
-from edutorch.viz.render.dot import dot_text
-from edutorch.viz.render.dot_rows import straight_edges
+from edutorch.viz.render.dot import dot_text, straight_edges
 from edutorch.viz.render.graphviz import render
-from edutorch.viz.render.page_fit import fit_page, order_factor
 from tests.programs import lstm_cell_loop
 from tests.viz.networks import NETWORKS
 

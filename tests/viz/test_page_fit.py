@@ -19,11 +19,14 @@ from edutorch.viz.render.arrangement import (
     Size,
     Sketch,
     box_sizes,
+    candidate_arrangements,
+    fit_page,
+    has_overlap,
+    order_factor,
     picture_size,
 )
 from edutorch.viz.render.dot import dot_text
 from edutorch.viz.render.graphviz import render
-from edutorch.viz.render.page_fit import candidate_arrangements, fit_page, has_overlap, order_factor
 from tests.viz.networks import NETWORKS
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -158,7 +158,7 @@ def test_two_pictures_do_not_wait_for_each_other(monkeypatch):
     with view:
         w.sin().sum().backward()
         w.cos().exp().sum().backward()
-    assert time.monotonic() < start + page.LIMIT / 2
+    assert time.monotonic() < start + page_module.LIMIT / 2
     assert page.pictures[-1]["nodes"][1]["label"] == "cos"
 
 

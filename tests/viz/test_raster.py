@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from edutorch.viz.render import raster
-from edutorch.viz.render.raster import (
+from edutorch.viz.render import svg as svg_module
+from edutorch.viz.render.svg import (
     LONGEST_SIDE,
+    SVG,
     Image,
     Shape,
     Text,
@@ -24,7 +25,6 @@ from edutorch.viz.render.raster import (
     rectangle_outline,
     rgb_of,
 )
-from edutorch.viz.render.svg import SVG
 from edutorch.viz.tensors.thumbnails import encode_png
 
 HEAD = f'<svg xmlns="{SVG}" viewBox="0 0 100 60">'
@@ -202,7 +202,7 @@ def test_a_png_has_two_pixels_a_point_unless_it_is_too_large(monkeypatch):
     assert size(2 * LONGEST_SIDE, 400) == (LONGEST_SIDE, 200)
     assert size(100, LONGEST_SIDE) == (100, LONGEST_SIDE)
     whole = len(png_of(f"{HEAD}<text x='9' y='20'>words to be painted</text></svg>"))
-    monkeypatch.setattr(raster, "MOST_BYTES", whole // 2)
+    monkeypatch.setattr(svg_module, "MOST_BYTES", whole // 2)
     smaller = png_of(f"{HEAD}<text x='9' y='20'>words to be painted</text></svg>")
     assert len(smaller) <= whole // 2
     assert pillow.open(io.BytesIO(smaller)).width < 200

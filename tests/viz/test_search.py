@@ -9,7 +9,7 @@ import pytest
 import edutorch
 from edutorch import nn
 from edutorch.viz import draw
-from edutorch.viz.explore.clickable import Explorer
+from edutorch.viz.explore.touch import Explorer
 from edutorch.viz.graph.fold import Choice, make_plan
 from edutorch.viz.graph.model import Graph, Snapshot, Tab
 from edutorch.viz.graph.search import LONGEST_QUERY, MOST_HITS, search, search_data

@@ -12,15 +12,9 @@ import edutorch
 from edutorch.viz.graph.model import GraphNode, Vertex, arrange
 from edutorch.viz.live.messages import Curve, pack, thumbs_of, unpack
 from edutorch.viz.live.page import PageState, blank_snapshot
-from edutorch.viz.render.raster import (
-    LONGEST_SIDE,
-    MOST_BYTES,
-    dash_segments,
-    figures_of,
-    path_lines,
-)
 from edutorch.viz.render.static import Drawing
 from edutorch.viz.render.style import WORDS
+from edutorch.viz.render.svg import LONGEST_SIDE, MOST_BYTES, dash_segments, figures_of, path_lines
 from edutorch.viz.tensors.summaries import summarize
 from edutorch.viz.tensors.thumbnails import (
     LARGEST,

@@ -9,7 +9,7 @@ pytest.importorskip("anywidget")
 nbclient = pytest.importorskip("nbclient")
 nbformat = pytest.importorskip("nbformat")
 
-from edutorch.viz.live.widget import MODULES, LiveWidget, folder, script, style  # noqa: E402
+from edutorch.viz.live.widget import LiveWidget, folder, modules, script, style  # noqa: E402
 
 
 def test_the_page_gets_one_module_without_imports():
@@ -47,7 +47,16 @@ def test_nothing_is_looked_for_by_id_in_the_page():
 
 def test_every_file_of_the_browser_code_is_in_it():
     files = {path.stem for path in folder().glob("*.js") if not path.stem.endswith(".config")}
-    assert files - {"flame", "replay"} == set(MODULES)  # those are in pages of their own
+    assert files - {"flame", "replay"} == set(modules())  # those are in pages of their own
+
+
+def test_each_module_stands_behind_what_it_imports():
+    order = modules()
+    for name in order:
+        imported = re.findall(r'from "\./(\w+)\.js"', (folder() / f"{name}.js").read_text("utf-8"))
+        before = order[: order.index(name)]
+        assert set(imported) <= set(before), name
+    assert len(order) == len(set(order)) and order[-1] == "live"
 
 
 def test_names_are_unique_over_all_files():

@@ -5,13 +5,23 @@ import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
 
 const WIDGETS = join(dirname(fileURLToPath(import.meta.url)), "..");
-const python = readFileSync(join(WIDGETS, "..", "edutorch", "viz", "live", "widget.py"), "utf8");
-const order = [...(python.match(/MODULES = \(([^)]*)\)/s)?.[1] ?? "").matchAll(/"(\w+)"/g)].map((match) => match[1]);
-const texts = order.map((name) => readFileSync(join(WIDGETS, `${name}.js`), "utf8"));
+const source = (name) => readFileSync(join(WIDGETS, `${name}.js`), "utf8");
+const importsOf = (name) => [...source(name).matchAll(/^import .* from "\.\/(\w+)\.js";$/gm)].map((match) => match[1]);
+/** As Python does: what a module imports stands before it. */
+const after = (name) => [...new Set([...importsOf(name).flatMap(after), name])];
+const order = after("live");
+const texts = order.map(source);
 
 it("has each top-level name once", () => {
   const names = texts.flatMap((text) => [...text.matchAll(/^(?:export )?(?:const|let|class|function) (\w+)/gm)].map((match) => match[1]));
   expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
+});
+
+it("is what Python joins", () => {
+  const python = readFileSync(join(WIDGETS, "..", "edutorch", "viz", "live", "widget.py"), "utf8");
+  expect(python).toContain('ENTRY = "live"');
+  expect(order).toHaveLength(new Set(order).size);
+  expect(order).toEqual(expect.arrayContaining(["dom", "panels", "gauges", "graphviz"]));
 });
 
 it("imports only what stands before, on one line each", () => {

@@ -38,8 +38,7 @@ from ..live.panel import Panel
 from ..live.recorder import Recorder
 from .gradient_flow import GradientFlow
 from .graph_leaks import GraphGrowth, find_kept_graphs
-from .loss_guard import LossGuard
-from .messages import Finding, finding
+from .messages import Finding, Report, finding
 from .non_finite import NonFiniteTracker
 from .post_mortem import (
     Failure,
@@ -49,12 +48,12 @@ from .post_mortem import (
     from_traceback,
     last_error,
 )
-from .report import Report
-from .saved_values import find_bad_gradients, find_bad_values, find_stale
+from .saved_values import LossGuard, find_bad_gradients, find_bad_values, find_stale
 from .training_loop import LoopChecks
 
 if TYPE_CHECKING:
     from ..live.page import PageState
+    from ..live.view import View
 
 MOST_SHOWN = 6
 """How many findings the page shows at one time: the newest."""
@@ -103,6 +102,10 @@ class Trouble(Panel):
                 for work in check.work_kinds if has_work else ("",):
                     self._handlers.setdefault((event_type, work), []).append(check.take)
         self.event_types = frozenset(event_type for event_type, _ in self._handlers)
+
+    @classmethod
+    def of(cls, view: View) -> Trouble:
+        return cls(view._names, view._recorder, view._page_state)
 
     def __enter__(self) -> Trouble:
         """Begin to check each loss before backward runs on it."""

@@ -3,6 +3,11 @@
 The graph does not know what was taken out of it: a detached tensor looks like any data. But it
 shares the memory of a result, and an op that records nothing though its operands do is visible.
 Only what leaves the framework (`.item()`, `.tolist()`, a NumPy copy) is out of sight.
+
+A module knows the modules and parameters that are its attributes. It does not know what is in a
+plain list, tuple or dict, or a tensor that is no `nn.Parameter`: no optimizer gets them, and
+`state_dict` leaves them out. Hiding a module like this may be intended (a teacher). So only those
+are reported that the loss depends on, and that no optimizer has.
 """
 
 from __future__ import annotations
@@ -301,6 +306,8 @@ class GradientFlow:
                 module = f"`{key}`" if key else "the model's forward()"
                 yield finding(reason_kind, names=names, module=module, line=line, subject=subject)
 
+
+# Parameters that a module holds where `parameters()` does not look -----------------------
 
 MOST_ITEMS = 1000
 """How many items of a container are searched at most."""

@@ -21,7 +21,7 @@ from ...core.autograd.graph import Node
 from ...core.autograd.versions import clock
 from ...core.tensor import LEAF, Tensor
 from ...events import OpApplied
-from ...profiler.table import bytes_text
+from ...profiler.tree import bytes_text
 from ..graph.graph_reader import line_of, saved_bytes
 from ..graph.names import Names, variables
 from .messages import Finding, finding

@@ -338,6 +338,13 @@ def parameter_ids(optimizers: Iterable[Any]) -> set[int]:
     return {id(parameter) for group in groups for parameter in group["params"]}
 
 
+# Gradients that are not cleared -----------------------------------------------------------
+#
+# Accumulation is what `backward` is for: over parts of a batch, over several losses, over the
+# networks of a GAN. So it is no mistake that a gradient is added to another one, but that the same
+# `.grad` survives from one update of its parameter to the next. A few parameters are watched for
+# that: one of each optimizer.
+
 UNCLEARED = 3
 """After this many updates in a row with the gradient of the one before, there is a finding."""
 

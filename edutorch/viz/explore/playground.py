@@ -30,8 +30,8 @@ from ..live.page import LIMIT
 from ..live.panel import Panel
 from ..live.recorder import Recorder
 from ..render.plots import RISING, Plot, new_figure
-from .clickable import Explorer
 from .tensor_editor import number_or_text
+from .touch import Explorer
 
 Kind = Literal["line", "moons"]
 Optimizers = Callable[[list[Tensor]], Optimizer]

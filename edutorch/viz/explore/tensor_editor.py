@@ -24,6 +24,7 @@ from ..live.panel import Panel
 
 if TYPE_CHECKING:
     from ..live.recorder import Recorder
+    from ..live.view import View
 
 MOST_NUMBERS = 16
 """A tensor with at most so many elements has a slider for each."""
@@ -242,6 +243,10 @@ class ParameterEditor(TouchPart):
         self._asked: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._open = False
         self._safe = True  # whether the loop is at a point where a tensor may be written
+
+    @classmethod
+    def of(cls, view: View) -> ParameterEditor:
+        return cls(view._names, lambda: view._gate.paused)
 
     def take(self, event: Any) -> None:
         if isinstance(event, WorkEnded) and event.kind == "backward" and not self._safe:

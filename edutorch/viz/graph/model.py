@@ -87,7 +87,7 @@ class GraphEdge:
     """One arrow, from an input to the op that uses it as its argument `input`.
 
     A "cut" arrow leads from a tensor with a gradient to an op that passes none back: `detach`, or
-    any op under `no_grad`. In the graph of backward (`backward_graph.py`) the arrows of gradients
+    any op under `no_grad`. In the graph of backward (`backward_steps.py`) the arrows of gradients
     are "backward", and those of saved values "kept".
     """
 

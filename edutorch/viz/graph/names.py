@@ -1,16 +1,25 @@
-"""Names of tensors: parameters by their module, other tensors by their variable."""
+"""Names: of tensors, of the losses of a step, and of the calls in which an op runs.
+
+A parameter is named by its module, any other tensor by the variable that holds it. A student wrote
+`cross_entropy(scores, classes)` and knows that word; the recorder receives the ops inside it. So
+the calls between the user's line and an op are read from Python's stack of frames, in the steps
+that are sampled in full.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import sys
 import weakref
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from ...errors import EdutorchError
-from .model import TIED, NodeKind, qualified_name
+from .model import TIED, NodeKind, Scope, qualified_name
 
 if TYPE_CHECKING:
     from ...nn import Module
@@ -255,3 +264,195 @@ def find_models(candidates: Variables) -> list[Module]:
     }
     outer_models = (module for key, module in modules.items() if key not in inner)
     return [module for module in outer_models if any(True for _ in module.parameters())]
+
+
+INNER = ("edutorch.core", "edutorch.viz", "edutorch.events", "edutorch.autograd", "edutorch.amp",
+         "edutorch.modes", "contextlib", "functools")  # fmt: skip
+
+
+FRAMES = 6
+"""The number of frames searched for a variable, outwards from the call of backward."""
+
+
+MOST = 12
+"""The largest number of named losses: an unrolled loop has no more curves."""
+
+
+@functools.lru_cache(1000)
+def is_inner(module: str) -> bool:
+    """Whether functions of a module, given by name, may lie between backward and its caller."""
+    return module.startswith(INNER)
+
+
+class LossNames:
+    """Names the losses by the code locations where backward runs on them.
+
+    Attributes:
+        several: whether backward runs at several locations, so that each loss has a curve.
+        values: the last value of each loss, by name.
+        passes: name and value of each loss of the running step.
+        sequence: the names of the losses of the last recorded step, in order.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+        self.passes: list[tuple[str, float]] = []
+        self.sequence: list[str] = []
+        self._recent: deque[list[tuple[str, float]]] = deque(maxlen=MOST)
+        self._names: dict[tuple[CodeType, int], str] = {}
+        self._ended: dict[str, float] = {}  # `values` when the last step ended
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one loss."""
+        return len(self._names) > 1
+
+    def record(self, root: Any, value: float, frame: FrameType | None) -> None:
+        """Record a loss on which backward ran, called from `frame`."""
+        while frame is not None and is_inner(frame.f_globals.get("__name__", "")):
+            frame = frame.f_back
+        if frame is None:
+            return
+        location = frame.f_code, frame.f_lasti
+        name = self._names.get(location)
+        if name is None:
+            if len(self._names) == MOST:
+                return
+            name = self._names[location] = self._unused_name(variable_of(root, frame) or "loss")
+        self.values[name] = value
+        self.passes.append((name, value))
+
+    def _unused_name(self, name: str) -> str:
+        """Return an unused name: backward on `loss` at a second location is `loss 2`."""
+        taken = self._names.values()
+        numbered = (f"{name} {suffix}" for suffix in itertools.count(2))
+        candidates = (name, *itertools.islice(numbered, MOST))
+        return next(candidate for candidate in candidates if candidate not in taken)
+
+    def drop_passes(self) -> None:
+        """Drop the losses since the last step: they belong to a step of another model."""
+        self.values, self.passes = dict(self._ended), []
+        names = self._names.items()
+        self._names = {location: name for location, name in names if name in self._ended}
+
+    def join(self, steps: int) -> None:
+        """Merge the losses of the last `steps` steps into the running step."""
+        parts = list(self._recent)[-steps:] if steps > 0 else []
+        self.passes[:0] = itertools.chain.from_iterable(parts)
+
+    def end_step(self, silent_values: list[float]) -> dict[str, float]:
+        """Return the losses of the step that ends, by name.
+
+        Args:
+            silent_values: losses of which only the values were recorded.
+        """
+        if silent_values and not self.passes:
+            self.values |= self.name_values(silent_values)
+            self._ended = dict(self.values)
+            return self.name_values(silent_values)
+        self.sequence = [name for name, _ in self.passes] or self.sequence
+        self._recent.append(self.passes)
+        losses, self.passes = dict(self.passes), []
+        self._ended |= losses
+        return losses
+
+    def name_values(self, values: list[float]) -> dict[str, float]:
+        """Return losses by name, assuming the order of the last recorded step."""
+        if len(values) != len(self.sequence):  # only the name of the last loss is certain
+            return dict(zip(self.sequence[-1:], values[-1:], strict=False))
+        return dict(zip(self.sequence, values, strict=True))
+
+
+def variable_of(root: Any, frame: FrameType | None) -> str:
+    """Return the name of the variable that holds a tensor, or ""."""
+    for _ in range(FRAMES):
+        if frame is None:
+            return ""
+        for name, value in frame.f_locals.items():
+            if value is root and not name.startswith("_") and name != "self":
+                return name
+        frame = frame.f_back
+    return ""
+
+
+@functools.cache
+def public_functions() -> dict[CodeType, str]:
+    """Return the names of the public functions that are not ops themselves, by code object."""
+    import edutorch
+    from edutorch.nn import functional
+
+    table: dict[CodeType, str] = {}
+    shared: set[CodeType] = set()  # code of several functions, such as wrappers: no name fits
+    for namespace in (edutorch.Tensor, edutorch, edutorch.special, edutorch.linalg, functional):
+        for name, value in list(vars(namespace).items()):
+            if name.startswith("_") or inspect.isclass(value) or hasattr(value, "op"):
+                continue
+            code = getattr(inspect.unwrap(value) if callable(value) else None, "__code__", None)
+            if code is not None and table.setdefault(code, name) != name:
+                shared.add(code)
+    return {code: name for code, name in table.items() if code not in shared}
+
+
+class CallScopes:
+    """The stack of running calls, and the number of calls of each name in this step."""
+
+    def __init__(self) -> None:
+        self.stack: list[Scope] = []
+        self._in_library: list[bool] = []  # for each module on the stack: is it one of ours?
+        self._calls: Counter[str] = Counter()
+        # The frame of the function that ran last; kept alive, so that no other frame gets its id.
+        self._frame: FrameType | None = None
+        self._function: Scope | None = None
+
+    def clear(self) -> None:
+        """Forget the running calls: the end of some may not have been recorded."""
+        self.stack.clear()
+        self._in_library.clear()
+
+    def begin_step(self) -> None:
+        """Restart the counting of calls from 1."""
+        self._calls.clear()
+        self._frame = self._function = None
+
+    def enter_module(self, module: Any, path: str) -> None:
+        """Push the call of a module whose forward begins."""
+        self.stack.append(self._count_call("module", path))
+        self._in_library.append(type(module).__module__.startswith(LIBRARY))
+
+    def leave_module(self) -> None:
+        """Pop the innermost module call."""
+        if self.stack:
+            self.stack.pop()
+            self._in_library.pop()
+
+    @property
+    def module(self) -> str:
+        """The path of the innermost module; "" outside any module."""
+        return self.stack[-1].name if self.stack else ""
+
+    def current(self) -> tuple[Scope, ...]:
+        """Return the calls around the op that has just run, the outermost first."""
+        scopes = tuple(self.stack)
+        if self._in_library and self._in_library[-1]:
+            return scopes  # the name of a layer says more than the functions inside it
+        frame = outermost_function(sys._getframe(2))
+        if frame is None:
+            return scopes
+        if frame is not self._frame or self._function is None:
+            name = public_functions()[frame.f_code]
+            self._frame, self._function = frame, self._count_call("function", name)
+        return (*scopes, self._function)
+
+    def _count_call(self, scope_kind: Any, name: str) -> Scope:
+        self._calls[name] += 1
+        return Scope(scope_kind, name, self._calls[name])
+
+
+def outermost_function(frame: FrameType | None) -> FrameType | None:
+    """Return the frame of the public function called by the user's code or a module."""
+    names, outermost = public_functions(), None
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(LIBRARY):
+        if frame.f_code in names:
+            outermost = frame
+        frame = frame.f_back
+    return outermost

@@ -18,14 +18,13 @@ from typing import Any, Literal
 from ...errors import MissingExtraError
 from ..graph.fold import fold_snapshot
 from ..graph.model import Graph, GraphEdge, GraphNode, Snapshot, qualified_name
-from ..render.arrangement import better_direction, box_sizes
+from ..render.arrangement import better_direction, box_sizes, chosen_direction
 from ..render.dot import LABELLED_EDGES, flow_style, name_text, printable, quote_lines, shape_text
 from ..render.graphviz import LayoutError, render
 from ..render.legend import Footer
-from ..render.page_fit import chosen_direction
-from ..render.raster import pdf_of, png_of
+from ..render.static import add_footer, format_writer, polish_tree, write_file
 from ..render.style import INK, NEUTRAL, PALE_INK
-from ..render.svg import as_text
+from ..render.svg import as_text, pdf_of, png_of
 from ..tensors.summaries import UNKNOWN, Stats, magnitude_text, number_text
 
 What = Literal["value", "gradient", "added", "removed"]
@@ -103,8 +102,6 @@ class Comparison:
     def svg(self) -> str:
         """The picture as SVG text, laid out on first access."""
         if self._svg is None:
-            from ..render.static import add_footer, polish_tree
-
             root = polish_tree(render(self._dot()).decode(), merge_graphs(*self._folded())[0])
             arrows = ("arrow",) if any(self.after.flows) else ()
             before, after = self.steps
@@ -146,8 +143,6 @@ class Comparison:
 
         Raises: FormatError: the name has another ending.
         """
-        from ..render.static import format_writer, write_file
-
         path = Path(path)
         contents = {
             ".svg": lambda: self.svg.encode(),

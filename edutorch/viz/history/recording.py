@@ -30,6 +30,7 @@ from .difference import Comparison, find_changes
 
 if TYPE_CHECKING:
     from ..live.recorder import Recorder
+    from ..live.view import View
 
 LIMIT = 32_000_000
 """Bytes that all kept steps may take."""
@@ -105,6 +106,10 @@ class History(Panel):
         self._stride = 0.0
         self._last: Snapshot | None = None
         self._lock = threading.RLock()  # the page's commands come on another thread than the loop's
+
+    @classmethod
+    def of(cls, view: View) -> History:
+        return cls(view._page_state)
 
     # Public -----------------------------------------------------------------------------
 

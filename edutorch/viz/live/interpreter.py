@@ -9,11 +9,11 @@ place can be turned off by itself, or all of them at once:
 | setting | what changes | for how long | what it is for |
 |---|---|---|---|
 | `pause_collector` | `gc.disable()` | a sampled step | a third of a large full sample |
-| `switch_interval` | `sys.setswitchinterval` | a watched loop | values arrive 20 ms earlier |
-| `pin_sender` | the CPU affinity of one thread (Linux) | a watched loop | 0.4 ms of each message |
-| `direct_sender` | the queue of ipykernel's sending thread | each message | 0.1 ms of each message |
-| `fetch_commands` | the shell queue of ipykernel 6 | a watched loop | clicks arrive in a running cell |
-| `own_cell` | the cell to which a thread's output goes | each output | it appears below its own cell |
+| `switch_interval` | `sys.setswitchinterval` | a watched loop | values come 20 ms earlier |
+| `pin_sender` | the CPU affinity of a thread (Linux) | a watched loop | 0.4 ms a message |
+| `direct_sender` | the queue of the sending thread | each message | 0.1 ms a message |
+| `fetch_commands` | the shell queue of ipykernel 6 | a watched loop | clicks reach a running loop |
+| `own_cell` | the cell of what a thread shows | each output | it appears below its own cell |
 
 A setting counts from the next loop, message or output on. Everything is put back as it was.
 """

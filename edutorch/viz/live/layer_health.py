@@ -29,6 +29,7 @@ from .throttle import upper_median
 if TYPE_CHECKING:
     from .recorder import Recorder
     from .step_trace import Call
+    from .view import View
 
 
 FAR = 1e3
@@ -236,6 +237,10 @@ class Gauges(Panel):
         self._is_finished = False  # the loss is 0: there is nothing left to learn
         self._was_sampled_fast = False  # by a fast sampler
         self._spent = 0.0  # seconds, on the last fast sample
+
+    @classmethod
+    def of(cls, view: View) -> Gauges:
+        return cls(view._names, lambda: view._state != "running")
 
     # While a step runs --------------------------------------------------------------------
 

@@ -21,11 +21,9 @@ from ...errors import warn
 from ..graph.fold import Choice, Plan
 from ..graph.model import Graph, Snapshot
 from ..graph.search import search_data
-from ..render.arrangement import Arrangement
-from ..render.dot import BASELINE, LINE_HEIGHT, MARGIN_Y, SPACE, dot_text, node_lines
-from ..render.graphviz import LayoutError, LayoutTimeout, has_page_layout, render
-from ..render.page_fit import (
+from ..render.arrangement import (
     FEWEST,
+    Arrangement,
     candidate_arrangements,
     chosen_direction,
     fit_page,
@@ -33,6 +31,8 @@ from ..render.page_fit import (
     fold_further,
     is_automatic,
 )
+from ..render.dot import BASELINE, LINE_HEIGHT, MARGIN_Y, SPACE, dot_text, node_lines
+from ..render.graphviz import LayoutError, LayoutTimeout, has_page_layout, render
 from .messages import pack_values, texts_of, thumbs_of
 
 PATIENCE = 0.03

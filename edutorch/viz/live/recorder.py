@@ -32,15 +32,13 @@ from ...events import (
     WorkEnded,
     WorkStarted,
 )
-from ..graph.call_scopes import CallScopes
 from ..graph.fold import VisibleSet
-from ..graph.loss_names import LossNames
 from ..graph.model import Graph, Snapshot, Vertex
-from ..graph.names import Names
+from ..graph.names import CallScopes, LossNames, Names
 from ..graph.tensor_keys import LivingLeaves
 from .light_sampler import LightSampler
 from .messages import StepValues
-from .panel import Panel
+from .panel import Panels
 from .step_boundary import SAME_END, StepBoundary, path_to
 from .step_graph import Pass, StepGraph
 from .step_trace import StepTrace, UnrecordedOp
@@ -132,8 +130,7 @@ class Recorder:
         idle: StepCounts | None = None,
     ) -> None:
         self.names, self.detailed = names, detailed
-        self.parts: list[Panel] = []
-        self._panel_handlers: dict[type, list[Callable[[Any], None]]] = {}  # by event type
+        self.parts = Panels()
         self._visible: VisibleSet | None = None
         self.on_step, self.on_graph = on_step, on_graph
         self.idle = StepCounts() if idle is None else idle
@@ -141,7 +138,7 @@ class Recorder:
         self.callers: frozenset[CodeType] = frozenset()  # functions that called the watched one
         self.leaves, self.recounted = LivingLeaves(), False
         self.step_losses: dict[str, float] = {}
-        self._recorded_steps = self._known_parts = 0
+        self._recorded_steps = 0
         self._own_loss: float | None = None  # of the last step
         self.sampling = self.sampled = True
         self.snapshot: Snapshot | None = None
@@ -192,15 +189,8 @@ class Recorder:
                 handler(event)
             return
         start, end_seconds = perf_counter(), self.end_seconds
-        if len(self.parts) != self._known_parts:
-            self._known_parts = len(self.parts)
-            self._panel_handlers.clear()
-        panel_handlers = self._panel_handlers.get(event_type)
-        if panel_handlers is None:
-            panel_handlers = self._panel_handlers[event_type] = [
-                part.take for part in self.parts if part.wants_event(event_type)
-            ]
-        for take in panel_handlers:
+        takers = self.parts.by_type.get(event_type)
+        for take in self.parts.handlers(event_type) if takers is None else takers:
             take(event)
         if handler is not None:
             handler(event)
@@ -452,10 +442,7 @@ class Recorder:
         self._recorded_steps += 1
         self._own_loss = self.idle.loss
         self.step_losses = self.loss_names.end_step(self.idle.passes)
-        for part in self.parts:
-            if self.idle.losses:
-                part.record_idle(self.idle.losses)
-            part.step_ended(self)
+        self.parts.step_ended(self)
         self._begin_step()
         if self.on_step is not None:
             self.on_step(self)

@@ -3,8 +3,8 @@
 | state | what listens | cost of a step | what is known afterwards |
 |---|---|---|---|
 | IDLE | `IdleSteps`, to two events per step | some ten lines of Python | the loss, when it ended |
-| LIGHT | `LightSampler`, to what is recorded | a tenth of a full sample | the values on the screen |
-| FULL | `Recorder`, to every op | several times the step | graph, values, gradients, pictures |
+| LIGHT | `LightSampler`, to recorded ops | a tenth of a full sample | the values on the screen |
+| FULL | `Recorder`, to every op | several times the step | graph, values, gradients |
 
 A step is sampled when the `Throttle` says that it is time. A light sample needs the trace of a full
 one, and is enough as long as the loop repeats that step; else the next step is sampled in full:
@@ -396,11 +396,6 @@ class Sampler:
         """Whether the gauges have measured the last step, in a light sample."""
         light = self.recorder.light
         return light is not None and light.gauges is not None
-
-    def record_idle(self) -> None:
-        """Take account of the steps that were only counted."""
-        if self.idle.ends:
-            self.meter.record_idle(self.idle.ends)
 
     def end_step(self) -> None:
         """Keep what was sampled of the step that has just ended, and what that has cost."""

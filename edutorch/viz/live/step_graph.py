@@ -17,7 +17,6 @@ from ... import dtypes
 from ...core.autograd.graph import LEAF
 from ...core.tensor import Tensor
 from ...events import GradientFlowed, TensorAliased, TensorWritten
-from ..graph.call_scopes import CallScopes
 from ..graph.fold import VisibleSet
 from ..graph.graph_reader import (
     argument_names,
@@ -37,7 +36,7 @@ from ..graph.model import (
     arrange_graph,
     gradient_label,
 )
-from ..graph.names import Names, variables
+from ..graph.names import CallScopes, Names, variables
 from ..graph.tensor_keys import TensorKeys, has_node
 from ..tensors.summaries import Stats, summarize
 from .step_trace import Call, Constant, StepTrace, UnrecordedOp

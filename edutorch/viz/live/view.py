@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
@@ -14,9 +16,11 @@ from ...errors import EdutorchError, missing_extra, warn
 from ...nn import Module
 from ..diagnostics.checks import Trouble
 from ..explore.tensor_editor import ParameterEditor
+from ..graph.model import Graph, Snapshot
 from ..graph.names import Names
 from ..graph.tensor_keys import with_losses
-from ..history.history_panel import HistoryMixin
+from ..history.difference import Comparison
+from ..history.export import export
 from ..history.recording import History, step_caption
 from ..render.graphviz import engines, warm_up
 from ..render.static import Drawing
@@ -25,6 +29,7 @@ from .interpreter import comm_queue_of, display_in_cell, in_notebook
 from .layer_health import Gauges
 from .messages import Curve, State, patch_of
 from .page import LIMIT, PATIENCE, PageState
+from .panel import Panel
 from .recorder import Recorder
 from .sampler import Sampler
 from .throttle import Gate, check_pace
@@ -32,6 +37,10 @@ from .throttle import Gate, check_pace
 CURVES_EVERY, PARTS_EVERY = 2.0, 0.2
 """Seconds after which whole curves are sent again (in between, each grows by its latest point), and
 the data of the panels."""
+
+
+PANELS: tuple[type[Panel], ...] = (Gauges, History, Trouble, ParameterEditor)
+"""The panels of every view, in the order in which events reach them."""
 
 
 class NothingRecordedError(EdutorchError, RuntimeError):
@@ -68,7 +77,7 @@ def live(
     return View(models, sys._getframe(1), steps_per_second, keep, rankdir)
 
 
-class View(HistoryMixin):
+class View:
     """What `live` returns. Use it in a `with` statement around the loop.
 
     `view.parts` are the panels beside the graph (see `panel.py`).
@@ -98,13 +107,10 @@ class View(HistoryMixin):
         self._curves_due = self._parts_due = 0.0
         self._curves: dict[str, Curve] = {}
         self._logged: set[str] = set()
-        self._sampler.gauges = gauges = Gauges(self._names, lambda: self._state != "running")
-        self.parts.append(gauges)
-        self.history = History(self._page_state)
-        self.parts.append(self.history)
-        self.trouble = Trouble(self._names, self._recorder, self._page_state)
-        self.parts.append(self.trouble)
-        self.parts.append(ParameterEditor(self._names, lambda: self._gate.paused))
+        for panel_class in PANELS:
+            self.parts.append(panel_class.of(self))
+        self._sampler.gauges = self.parts.find(Gauges)
+        self.history, self.trouble = self.parts.find(History), self.parts.find(Trouble)
         self._state: State = "running"
         self._display: Any = None
         self._fallback: FallbackPicture | None = None
@@ -171,6 +177,66 @@ class View(HistoryMixin):
         rankdir, choice = self._page_state.layouts.rankdir, self._page_state.choice
         return Drawing(latest, rankdir, choice, curves=self._curves, caption="; ".join(parts))
 
+    @property
+    def curves(self) -> Mapping[str, Curve]:
+        """The points of the loss and of each scalar that was logged."""
+        return dict(self._curves)
+
+    def compare(self, before: int, after: int) -> Comparison:
+        """Return what changed between two steps, the largest relative change first.
+
+        Args:
+            before: the number of one step; -1 is the latest, -2 the one before it …
+            after: that of another. `view.history.steps` lists the ones that are kept.
+
+        Raises: StepError: one of them is not kept.
+
+        >>> w = tensor(1.0, requires_grad=True)
+        >>> with edutorch.viz.live() as view:
+        ...     for factor in (1.0, 3.0):
+        ...         (w * factor).backward()
+        >>> print(view.compare(1, 2).table(1))
+        change  what      node  step 1  step 2
+        ▲ 75 %  gradient  w     1       4
+        … and 2 more
+        """
+        return self.history.compare(before, after)
+
+    def export(self, path: str | os.PathLike[str], frames: int | None = None) -> Path:
+        """Write the run as one file that needs no kernel and no network; return its path.
+
+        It contains steps that `view.history` has kept. Where a loop is fast these are few: with
+        `view.history.every = 10`, set before it runs, every tenth is kept.
+
+        Args:
+            path: "run.html" is a page with a scrubber through the steps and with what is known
+                of each node; "run.svg" a moving picture for a README. Groups are open and
+                closed in it as they are now.
+            frames: how many steps it may hold at most, chosen in equal strides; by default 400
+                in a page and 60 in a picture.
+
+        Raises: FormatError: the name ends otherwise. NothingRecordedError: nothing was recorded.
+        """
+        return export(self, path, frames)
+
+    @property
+    def step(self) -> int:
+        """How many steps have ended."""
+        return self._recorder.step
+
+    @property
+    def loss(self) -> float | None:
+        """The value of the scalar on which `backward` last ran."""
+        return self._recorder.loss
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """The last value of each loss, by the name of the variable that holds it."""
+        values = dict(self._recorder.loss_names.values)
+        if len(values) > 1 or self.loss is None:
+            return values
+        return {next(iter(values), "loss"): self.loss}  # also of idle steps
+
     # The with block ---------------------------------------------------------------------
 
     def __enter__(self) -> View:
@@ -193,7 +259,7 @@ class View(HistoryMixin):
         self._gate.resume()  # a loop that is over is not held
         failed = self.trouble.record_failure(error)
         self._recorder.finish()
-        self._record_idle(self.step)
+        self._draw_idle(self.step)
         self._recorder.idle.clear()
         stopped = failed is not None and failed is not self._recorder.snapshot
         self._see_last_step()
@@ -275,13 +341,15 @@ class View(HistoryMixin):
 
     def _on_step_end(self, recorder: Recorder) -> None:
         """Record the loss, send what is due, wait if paused, and choose the next sample."""
-        sampler = self._sampler
-        self._record_idle(self.step - 1)
+        sampler, step = self._sampler, recorder.step
+        if recorder.idle.ends:
+            sampler.meter.record_idle(recorder.idle.ends)
+        self._draw_idle(step - 1)
         sampler.end_step()
-        self._draw_losses()
+        self._draw_losses(step)
         if recorder.sampled or sampler.measured:
-            for name, value in (pair for part in self.parts for pair in part.scalars().items()):
-                self._curve(name).add(self.step, value)
+            for name, value in self.parts.scalars().items():
+                self._curve(name).add(step, value)
         if self._page_state.page is None:
             sampler.choose_unseen(self.history.wants(recorder), self.history.every is None)
         elif self._awaits:  # `tick` holds the loop
@@ -296,10 +364,9 @@ class View(HistoryMixin):
         held = self._awaits or self._gate.is_held or self.history.every is not None
         sampler.begin_step(held, self._gate.fetch is not None)
 
-    def _record_idle(self, last: int) -> None:
+    def _draw_idle(self, last: int) -> None:
         """Add the losses of the idle steps up to `last` to the curves."""
         idle = self._recorder.idle
-        self._sampler.record_idle()
         if idle.several:
             steps = [self._recorder.loss_names.name_values(values) for values in idle.rounds]
             for name in dict.fromkeys(self._recorder.loss_names.sequence):
@@ -309,22 +376,22 @@ class View(HistoryMixin):
         elif idle.losses and "loss" not in self._logged:
             self._curve("loss").extend(last - len(idle.losses) + 1, idle.losses)
 
-    def _draw_losses(self) -> None:
+    def _draw_losses(self, ended: int) -> None:
         """Add the losses of the step that has ended, each to the curve of its name."""
         recorder, names = self._recorder, self._recorder.loss_names
         if not names.several:
             if recorder.loss is not None and "loss" not in self._logged:
                 if recorder.recounted:
-                    self._curve("loss").cut(self.step)
-                self._curve("loss").add(self.step, recorder.loss)
+                    self._curve("loss").cut(ended)
+                self._curve("loss").add(ended, recorder.loss)
             return
         if "loss" not in names.values and "loss" not in self._logged:
             self._curves.pop("loss", None)  # drawn before the second loss came
         for name, value in recorder.step_losses.items():
             if name not in self._logged:
                 curve = self._curve(name)
-                curve.cut(self.step)
-                curve.add(self.step, value)
+                curve.cut(ended)
+                curve.add(ended, value)
 
     async def tick(self) -> None:
         """Wait here while the loop is paused, or faster than wanted: `await view.tick()`.
@@ -384,7 +451,7 @@ class View(HistoryMixin):
         """Handle a message of the page, while a loop runs on another thread than the loop's."""
         self._recorder.idle.until = 0.0
         self._gate.command(content)
-        if any(part.command(content) for part in self.parts):
+        if self.parts.command(content):
             self._page_state.needs_update = True
         self._page_state.command(content)
         if self._page_state.needs_update and self._state in ("finished", "failed", "interrupted"):
@@ -396,6 +463,36 @@ class View(HistoryMixin):
         """Send the current step again if the page requested it in another form."""
         if self._page_state.needs_update:
             self._send()
+
+    def _curve(self, name: str) -> Curve:
+        return self._curves.setdefault(name, Curve())
+
+    def _displayed(self, snapshot: Snapshot | None) -> Snapshot | None:
+        """Return what the page shows: an earlier step, or else this one."""
+        looking = self.history.looking
+        return looking.snapshot if looking is not None else snapshot
+
+    def _send_past(self) -> None:
+        """Answer a page that looks back, at once: the loop's next step may be far."""
+        self._sampler.throttle.delay_next()
+        speed = self._gate.steps_per_second
+        patch = patch_of(self._recorder.step, self._state, {}, [self.history], speed)
+        self._page_state.show(self._displayed(self._recorder.snapshot), patch)
+
+    def _on_graph(self, graph: Graph) -> None:
+        """Have the first picture laid out, and sent, while backward still runs."""
+        if self._page_state.page is not None and not self._page_state.layouts.requests:
+            speed = self._gate.steps_per_second
+            patch = patch_of(self._recorder.step, self._state, {}, (), speed)
+            self._recorder.end_seconds += self._page_state.prepare(graph, patch)
+
+    def _on_late_picture(self, seconds: float) -> None:
+        """Record that a picture was sent beside the loop, and how long that took."""
+        self.spent += seconds
+        if self._recorder.step:
+            self._sampler.throttle.delay_next()
+        else:
+            self._sampler.throttle.delay_after_next()
 
     def _send(
         self, patience: float | None = PATIENCE, again: bool = False, since: float | None = None

@@ -21,16 +21,23 @@ from .interpreter import (
     sending_thread,
 )
 
-MODULES = (
-    "dom", "numbers", "colours", "formula", "picture", "thumbnails", "legend", "folds",
-    "curve", "controls", "details",
-    "minimap", "viewport", "toolbar", "connection",
-    "history", "diagnostics", "tensor_editor", "playground", "gauges", "walk", "panels",
-    "graphviz", "live",
-)  # fmt: skip
-"""The browser code, in the order in which it is joined."""
+ENTRY = "live"
+"""The module that the page calls. What it imports, directly or not, is all that is joined."""
 
-STYLES = ("live", "toolbar", "gauges", "history", "diagnostics", "tensor_editor", "walk")
+IMPORT = re.compile(r'^import .* from "\./(\w+)\.js";\n', re.MULTILINE)
+
+
+def modules(name: str = ENTRY) -> list[str]:
+    """Return the names of a module and of those that it imports, each after its own imports."""
+    order: dict[str, None] = {}
+    for imported in IMPORT.findall(text_of(name)):
+        order |= dict.fromkeys(modules(imported))
+    return [*order, *([] if name in order else [name])]
+
+
+@functools.cache
+def text_of(name: str) -> str:
+    return (folder() / f"{name}.js").read_text(encoding="utf-8")
 
 
 @functools.cache
@@ -39,8 +46,7 @@ def script() -> str:
 
     Imports are removed, since all names are then in one scope; they are unique.
     """
-    texts = [(folder() / f"{name}.js").read_text(encoding="utf-8") for name in MODULES]
-    text = re.sub(r"^import .*\n", "", "\n".join(texts), flags=re.MULTILINE)
+    text = IMPORT.sub("", "\n".join(map(text_of, modules())))
     return re.sub(r"^export (?!default)", "", text, flags=re.MULTILINE)
 
 
@@ -57,8 +63,9 @@ def own_graphviz() -> str:
 
 @functools.cache
 def style() -> str:
-    """Return the widget's style sheet: that of the view, and those of its panels."""
-    return "\n".join((folder() / f"{name}.css").read_text(encoding="utf-8") for name in STYLES)
+    """Return the widget's style sheet: that of the view, then those beside its modules."""
+    sheets = (folder() / f"{name}.css" for name in (ENTRY, *modules()[:-1]))
+    return "\n".join(sheet.read_text(encoding="utf-8") for sheet in sheets if sheet.exists())
 
 
 class LiveWidget(anywidget.AnyWidget):

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from ...profiler.table import bytes_text, time_text
-from ...profiler.tree import Frame, describe, format_tree
+from ...profiler.tree import Frame, bytes_text, describe, format_tree, time_text
 from .graphviz import folder
 from .static import SVG, FormatError, write_file
 

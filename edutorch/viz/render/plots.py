@@ -13,7 +13,7 @@ import numpy as np
 from ... import backends
 from ...core.tensor import Tensor
 from ...errors import EdutorchError, missing_extra
-from ..diagnostics.report import escape_text
+from ..diagnostics.messages import escape_text
 from .static import write_file
 
 LARGEST = 512

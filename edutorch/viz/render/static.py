@@ -13,7 +13,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 from ...errors import EdutorchError, MissingExtraError
@@ -24,7 +24,15 @@ from ..live.messages import Curve
 from ..tensors.summaries import Stats, magnitude_text, number_text
 from ..tensors.thumbnails import draw as draw_thumbnail
 from ..tensors.thumbnails import drawn_style
-from .arrangement import Arrangement
+from .arrangement import (
+    Arrangement,
+    candidate_arrangements,
+    chosen_direction,
+    fit_page,
+    fit_plan,
+    fold_further,
+    is_automatic,
+)
 from .dot import (
     BASELINE,
     LINE_HEIGHT,
@@ -39,17 +47,8 @@ from .dot import (
 )
 from .graphviz import LayoutError, render
 from .legend import EDGE, NARROWEST, Footer, draw_footer, draw_mark
-from .page_fit import (
-    candidate_arrangements,
-    chosen_direction,
-    fit_page,
-    fit_plan,
-    fold_further,
-    is_automatic,
-)
-from .raster import pdf_of, png_of
 from .style import PAGE, PALE_INK, legend_keys
-from .svg import MONO, SVG, element, iter_elements
+from .svg import MONO, SVG, element, iter_elements, pdf_of, png_of
 
 PAGE_WIDTH = 600.0  # in points
 CLEAR = 4.0  # margin around a thumbnail in its box
@@ -60,6 +59,9 @@ MOST_BYTES = 150_000
 
 SHOWN_ROWS = 200
 """The largest number of rows of a table in a notebook."""
+
+
+Exporter = TypeVar("Exporter", bound=Callable[["Drawing"], Any])
 
 
 class FormatError(EdutorchError, ValueError):
@@ -175,9 +177,7 @@ class Drawing:
 
         A widget needs a running kernel; display the drawing too, to keep it in a saved notebook.
         """
-        from ..explore.clickable import Explorer
-
-        return Explorer(self.whole, self.rankdir, self.choice).open_page()
+        return EXPORTERS["widget"](self)
 
     def png(self) -> bytes:
         """Return the picture as PNG, at most 2,000 pixels wide or high.
@@ -235,19 +235,12 @@ class Drawing:
         """
         path = Path(path)
         contents = {
-            ".svg": lambda: self.svg.encode(),
-            ".png": self.png,
-            ".pdf": self.pdf,
-            ".dot": self.dot.encode,
-            ".html": self._page,
+            suffix: functools.partial(export, self)
+            for suffix, export in EXPORTERS.items()
+            if suffix.startswith(".")
         }
         write_file(path, format_writer("save", path, contents)())
         return path
-
-    def _page(self) -> bytes:
-        from ..history.export import drawing_page
-
-        return drawing_page(self).encode()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return the picture in every format that a notebook may support.
@@ -266,6 +259,28 @@ class Drawing:
     def __repr__(self) -> str:
         graph = self.snapshot.graph
         return f"<Drawing of {len(graph.nodes)} nodes and {len(graph.edges)} edges>"
+
+
+EXPORTERS: dict[str, Callable[[Drawing], Any]] = {
+    ".svg": lambda drawing: drawing.svg.encode(),
+    ".png": Drawing.png,
+    ".pdf": Drawing.pdf,
+    ".dot": lambda drawing: drawing.dot.encode(),
+}
+"""What a drawing can become: the bytes of a file by its suffix, and a "widget"."""
+
+
+def exporter(suffix: str) -> Callable[[Exporter], Exporter]:
+    """Register a function that makes something of a drawing.
+
+    So a drawing needs none of the files that know drawings.
+    """
+
+    def register(export: Exporter) -> Exporter:
+        EXPORTERS[suffix] = export
+        return export
+
+    return register
 
 
 def format_writer(

@@ -14,9 +14,9 @@ from typing import Any
 from ... import backends
 from ...core.tensor import LEAF, Tensor
 from ...errors import EdutorchError
-from ...profiler.table import bytes_text
+from ...profiler.tree import bytes_text
+from ..diagnostics.messages import escape_text
 from ..diagnostics.non_finite_causes import as_plain_array, count_non_finite
-from ..diagnostics.report import escape_text
 from .summaries import Stats, bar_text, histogram, number_text, summarize
 
 MOST_CELLS = 64
