@@ -39,7 +39,7 @@ def infix(function: str, is_reflected: bool = False) -> Callable[..., Any]:
     """Return the method of an operator such as `x + y`, with NumPy's function for it.
 
     Args:
-        is_reflected: it is that of `y + x`, which Python calls if `y` does not know the class of `x`.
+        is_reflected: it is that of `y + x`, which Python calls if `y` does not know `x`.
     """
 
     def operator(self: ArraySurface, other: object) -> Any:

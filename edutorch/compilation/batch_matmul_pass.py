@@ -34,7 +34,7 @@ MAX_STACK_BYTES = 2**25
 LAST_POSITION = 1 << 60
 
 Stack = tuple[dict[Any, int], Value]
-"""Matrices one above the other: the row in which each begins, by its `memory_key`, and the stack."""
+"""A stack of matrices: the row in which each begins, by its `memory_key`, and the stack itself."""
 
 
 def stack_products(program: Program) -> bool:
@@ -52,19 +52,21 @@ class ProductStacker:
     def __init__(self, program: Program) -> None:
         self.values = list(program.values)
         positions = enumerate((*program.inputs, *program.values))
+        # A new value comes just before the one that it is made for: (its place, a number below 0).
         self.position: dict[Value, tuple[int, int]] = {value: (i, 0) for i, value in positions}
-        self.outputs = set(operands_of(program.outputs))
+        self.outputs = set(operands_of(program.outputs))  # an output must stay an array of its own
         self.stacks: dict[frozenset[Any], tuple[list[Any], Value]] = {}
         self.like: Any = None  # what new values are made for
         self.changed = False
 
     def make_value(
-        self, kind: str, function: Callable[..., Any] | str, operands: tuple[Any, ...], shape: tuple[int, ...],
-        dtype: np.dtype | None, settings: dict[str, Any] | None = None,
+        self, kind: str, function: Callable[..., Any] | str, operands: tuple[Any, ...],
+        shape: tuple[int, ...], dtype: np.dtype | None, settings: dict[str, Any] | None = None,
     ) -> Value:  # fmt: skip
         """Add a value, positioned just before the one that it is made for."""
         node = self.like.node
         value = Value(kind, function, tuple(operands), tuple(shape), dtype, settings or {}, node)
+        # Negative, and growing: in the order of creation, all of them before (place, 0).
         self.position[value] = self.position[self.like][0], len(self.values) - LAST_POSITION
         self.values.append(value)
         return value
@@ -76,8 +78,10 @@ class ProductStacker:
         groups: dict[Any, list[Value]] = {}
         for value in self.values:
             if value.kind == "product" and value.shape[0] <= MAX_ROWS:
+                # The same view of the same memory, even if it was made twice.
                 groups.setdefault(memory_key(value.operands[1]), []).append(value)
         for group in groups.values():
+            # In h = tanh(x W + h U), all x W are independent; each h U needs the h before it.
             free = self.independent_products(group) if len(group) >= MIN_PRODUCTS else []
             if len(free) >= MIN_PRODUCTS:
                 self.merge_products(free)
@@ -88,6 +92,7 @@ class ProductStacker:
         dependent: set[Value] = set()
         for value in self.values:
             if any(operand in inside or operand in dependent for operand in operands_of(value)):
+                # Values are in topological order, so one pass finds all that depend on the group.
                 dependent.add(value)
         return [operand for operand in group if operand.operands[0] not in dependent | inside]
 
@@ -95,6 +100,7 @@ class ProductStacker:
         """Compute products with the same right factor as one; each becomes a part of its rows."""
         _, right = products[0].operands
         columns, dtype = right.shape[1], right.dtype
+        # The order of the rows is free here; in that of the program, existing stacks are met again.
         parts = sorted((product.operands[0] for product in products), key=self.position.__getitem__)
         self.like = products[0]
         stack = (
@@ -106,6 +112,7 @@ class ProductStacker:
             return
         rows, whole = stack
         y = self.make_value("product", "matmul", (whole, right), (whole.shape[0], columns), dtype)
+        # x W + b for all steps: then the bias is added once, to the large product.
         bias, sums_with_bias = self.common_bias(products)
         if bias is not None:
             y = self.make_value("element", "add", (y, bias), y.shape, dtype)
@@ -114,6 +121,7 @@ class ProductStacker:
         ):
             first = rows[memory_key(product.operands[0])]
             last = first + value.shape[0]
+            # Turned in place: its readers keep their operand.
             value.kind, value.function, value.operands = "view", None, (y,)
             value.settings = {
                 "base": y, "offset": first * columns, "steps": contiguous_steps(value.shape),
@@ -126,6 +134,7 @@ class ProductStacker:
     def common_bias(self, products: list[Value]) -> tuple[Value | None, list[Value]]:
         """Return the bias that is added to all products, and the sums; None if there is none."""
         sums = [value.users[0] for value in products if self.is_private(value)]
+        # All of them, or none: a half-stacked layer would need both forms.
         fitting = [sum_ for sum_ in sums if sum_.function == "add" and sum_.kind == "element"]
         if len(fitting) < len(products):
             return None, []
@@ -134,6 +143,7 @@ class ProductStacker:
             for operand in value.operands if operand is not product and value.shape == product.shape
         }  # fmt: skip
         bias = candidates.pop() if len(candidates) == 1 else None
+        # A bias that is computed might need one of the products.
         flat = isinstance(bias, Value) and bias.kind == "input" and len(bias.shape) == 1
         return (bias, sums) if flat else (None, [])
 
@@ -146,6 +156,7 @@ class ProductStacker:
     def rebase(self) -> None:
         """Rebase views of values that have become views themselves."""
         for value in self.values:
+            # A view refers to the owner of its memory, never to another view.
             if value.kind != "view" or value.base.kind != "view":
                 continue
             base = value.base
@@ -157,10 +168,13 @@ class ProductStacker:
 
     def join_sums(self) -> None:
         """Combine the terms of each long sum: matrix products, and sums over rows."""
+        # Of g₁ + g₂ + g₃ only the last `+` is a sum of its own.
         inner = {part for value in self.values if is_add(value) for part in self.inner_sums(value)}
+        # The others are inside of one of these.
         sums = [value for value in self.values if is_add(value) and value not in inner]
         long_sums = [(sum_, self.terms(sum_)) for sum_ in sums]
-        long_sums.sort(key=lambda pair: pair[1][-1].kind != "product")  # their order counts: first
+        # Products first: their stacks are used again for the sums over rows of the bias.
+        long_sums.sort(key=lambda pair: pair[1][-1].kind != "product")
         for value, terms in long_sums:
             if len(terms) >= MIN_PRODUCTS:
                 self.join_terms(value, terms)
@@ -186,7 +200,7 @@ class ProductStacker:
             if term is value or (
                 is_add(term) and term.shape == value.shape and self.is_private(term)
             ):
-                pending += reversed(term.operands)
+                pending += reversed(term.operands)  # the stack pops the left operand first
             else:
                 terms_.append(term)
         return terms_
@@ -199,12 +213,12 @@ class ProductStacker:
             fitting, result = joined(terms)
             if result is not None:
                 terms = [result, *(term for term in terms if term not in fitting)]
-        if known.issuperset(terms):
+        if known.issuperset(terms):  # nothing could be combined
             return
         self.changed = True
         *others, last = terms
         if not others:
-            self.values.remove(last)
+            self.values.remove(last)  # the sum becomes what its only term is
             total.kind, total.function, total.operands = last.kind, last.function, last.operands
             total.settings = last.settings
             return
@@ -221,11 +235,14 @@ class ProductStacker:
             or max(product.operands[1].shape[0] for product in fitting) > MAX_ROWS
         ):
             return [], None
+        # Both stacks have to list the steps in one order.
         fitting.sort(key=lambda product: self.position[product.operands[1]])
+        # It may be a stack that the forward pass has made: then its order counts.
         right = self.make_stack([product.operands[1] for product in fitting])
         left = self.make_stack(
             [self.transpose_of(product.operands[0]) for product in fitting], ordered=True
         )
+        # Σ aᵢᵀ bᵢ pairs row i of one stack with row i of the other.
         if right is None or left is None or not self.has_same_order(left, right, fitting):
             return [], None
         like = fitting[0]
@@ -250,6 +267,7 @@ class ProductStacker:
         ]  # fmt: skip
         if len(fitting) < MIN_PRODUCTS:
             return [], None
+        # Often that of the products: both are sums over the same gradients.
         stack = self.make_stack([row_sum.operands[0] for row_sum in fitting])
         if stack is None:
             return [], None
@@ -281,9 +299,11 @@ class ProductStacker:
         Args:
             ordered: whether the order matters; else an existing stack in another order is reused.
         """
+        # Views are made anew by each reader, so identity would not do.
         names = [memory_key(part) for part in parts]
         key = frozenset(names)
         size = sum(part.bytes for part in parts)
+        # The same part twice cannot be found again by its key.
         if len(key) < len(names) or size > MAX_STACK_BYTES:
             return None
         existing = self.stacks.get(key)

@@ -52,9 +52,11 @@ def evaluate_symbolically(
         y = function(*arguments, **settings)
     except UnsupportedDefinitionError:
         raise
+    # A definition cannot know that it gets a symbol: any of its errors means "not suitable".
     except SYMBOLIC_ERRORS as error:
         raise UnsupportedDefinitionError(f"its definition cannot be decomposed ({error})") from None
     parts = y if isinstance(y, tuple) else (y,)
+    # A definition may return a number, or an array that it made itself.
     if not all(isinstance(part, SymbolicArray) for part in parts):
         raise UnsupportedDefinitionError("its result is not an array")
     values = tuple(part.value for part in parts)
@@ -109,11 +111,13 @@ def require_float(make_value: ValueMaker, x: Argument) -> SymbolicArray:
 
 
 def nll_loss(
-    make_value: ValueMaker, x: Argument, target: Argument, weight: Argument, ignore_index: int, reduction: str
+    make_value: ValueMaker, x: Argument, target: Argument, weight: Argument, ignore_index: int,
+    reduction: str,
 ) -> SymbolicArray:  # fmt: skip
     """Add the negative sum of the elements selected by comparison with the target class."""
     x = require_float(make_value, x)
     hit, count = target_mask(make_value, target, weight, x.shape, ignore_index)
+    # All columns are compared, and one is added: the row is in the cache anyway.
     picked = np.where(hit, -x, 0.0)
     if reduction == "none":
         return picked.sum(axis=1)
@@ -122,20 +126,21 @@ def nll_loss(
 
 
 def nll_grad(
-    make_value: ValueMaker, g: Argument, target: Argument, weight: Argument, shape: tuple[int, ...], ignore_index: int,
-    reduction: str,
+    make_value: ValueMaker, g: Argument, target: Argument, weight: Argument, shape: tuple[int, ...],
+    ignore_index: int, reduction: str,
 ) -> SymbolicArray:  # fmt: skip
     """Add -g (divided by the number of samples for a mean) at the target class, 0 elsewhere."""
     g = require_float(make_value, g)
     hit, count = target_mask(make_value, target, weight, shape, ignore_index)
     share = -g / count if reduction == "mean" else -g
-    if share.ndim == 1:
+    if share.ndim == 1:  # reduction="none": a gradient for each row
         share = np.expand_dims(share, 1)
     return np.where(hit, share, 0.0)
 
 
 def target_mask(
-    make_value: ValueMaker, target: Argument, weight: Argument, shape: tuple[int, ...], ignore_index: int
+    make_value: ValueMaker, target: Argument, weight: Argument, shape: tuple[int, ...],
+    ignore_index: int,
 ) -> tuple[SymbolicArray, SymbolicNumber]:  # fmt: skip
     """Add the mask of each row's target class, and the number of rows that are not ignored."""
     if weight is not None or len(shape) != 2 or not isinstance(target, Value) or not shape[0]:
@@ -144,13 +149,13 @@ def target_mask(
         )
     if target.dtype != np.int64 or target.shape != shape[:1]:
         raise UnsupportedDefinitionError("these classes are left to the definition")
-    count = make_value(
+    count = make_value(  # a number: the kernel divides by an argument
         "number", count_valid_rows, (target, tuple(shape), ignore_index, {}), (), None
     )
     classes = make_value("constant", class_indices(shape[1]), (), (shape[1],), np.dtype("int64"))
     column = np.expand_dims(SymbolicArray(target, make_value), 1)
     hit = SymbolicArray(classes, make_value) == column
-    if 0 <= ignore_index < shape[1]:
+    if 0 <= ignore_index < shape[1]:  # -100, the usual one, matches no class anyway
         hit = hit & (column != ignore_index)
     return hit, SymbolicNumber(count, make_value)
 
@@ -158,13 +163,14 @@ def target_mask(
 @functools.cache
 def class_indices(count: int) -> np.ndarray:
     """Return 0, 1, 2, …"""
-    return np.arange(count)
+    return np.arange(count)  # the same array each time, so that the program has one constant
 
 
 def count_valid_rows(target: np.ndarray, shape: tuple[int, ...], ignore_index: int) -> float:
     """Return how many targets are not ignored; raise the definition's error for invalid ones."""
     if not 0 <= ignore_index < shape[1] and are_classes(np.ascontiguousarray(target), shape[1]):
         return float(target.size)
+    # It raises the error that the definition would.
     resolve_classes(np, shape, target, None, ignore_index)
     return float(np.count_nonzero(target != ignore_index))
 

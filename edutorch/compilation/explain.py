@@ -115,6 +115,7 @@ def count_traffic(value: Value) -> int:
     """Return how many bytes NumPy reads and writes for a value."""
     if value.kind in ("view", "constant", "number", "part", "input"):
         return 0
+    # One NumPy call reads its operands from memory, and writes its result.
     return value.bytes + sum(operand.bytes for operand in operands_of(value))
 
 
@@ -135,7 +136,7 @@ def explain_steps(steps: Steps) -> Explanation:
     before = after = 0
     fused_of = {fused.group: fused for fused in steps.fused}
     for unit in steps.units:
-        op_bytes = sum(count_traffic(value) for value in unit.values)
+        op_bytes = sum(count_traffic(value) for value in unit.values)  # as if each op were a call
         before += op_bytes
         if not isinstance(unit, Group):
             after += op_bytes
@@ -177,6 +178,7 @@ def unfused_steps(steps: Steps) -> list[tuple[str, str]]:
             if value.kind in ("constant", "part", "number"):
                 continue
             name = node_name(value)
+            # The reason of the lowering, or else that of the fusion.
             reason = steps.program.reasons.get(name) or steps.reasons.get(value)
             if value.kind == "product":
                 reason = "a product of matrices is the library's own work"
@@ -194,7 +196,7 @@ def peak_memory(program: Program, units: list[Unit], plan: Plan) -> tuple[int, i
     for unit in units:
         values = unit.results(outputs) if isinstance(unit, Group) else unit.values
         steps.append([
-            value for value in values
+            value for value in values  # planned memory is counted once, in `plan.bytes`
             if value.kind not in ("constant",) and value not in plan.buffer
             and value not in plan.written and value not in plan.inside
         ])  # fmt: skip
@@ -255,6 +257,7 @@ def instrument(
     """
     timing = Timing(title)
     head, *lines = source.splitlines()
+    # The program is straight-line code: a clock between any two lines.
     text = [head, "    _before = _clock()"]
     for line in lines:
         text.append(line)
@@ -265,7 +268,7 @@ def instrument(
             step += " "  # the same line once more
         text += [f"    _notes[{len(timing.steps)}](_clock() - _before)", "    _before = _clock()"]
         timing.steps[step] = []
-    notes = [step.append for step in timing.steps.values()]
+    notes = [step.append for step in timing.steps.values()]  # bound methods: a note is one call
     names = {**scope, "_clock": time.perf_counter, "_notes": notes}
     exec(compile("\n".join(text), "<edutorch.compile, timed>", "exec"), names)
     return names["run"], timing

@@ -46,15 +46,18 @@ def fusion_obstacle(value: Value) -> str | None:
     if value.kind not in ("element", "reduce"):
         return f"a {value.kind}"
     dtypes = [operand.dtype for operand in operands_of(value)] + [value.dtype]
+    # float16, complex, int32: numba would promote in another way than NumPy.
     unsupported = [dtype for dtype in dtypes if dtype is not None and dtype not in KERNEL_DTYPES]
     if unsupported:
         return f"the dtype {unsupported[0]} is left to NumPy"
     if value.kind == "element":
         function = FUNCTIONS[value.function]
+        # x ** 2 is x * x, so the slow `pow` is not called.
         if value.function == "power" and is_simple_power(value):
             return None
         if not function.vector and value.size >= MIN_VECTOR_SIZE:
             return f"{value.function} is not vectorized in kernels: NumPy is faster"
+        # An empty array is not worth a kernel.
         return "no elements" if not value.size else None
     if not value.operands[0].size:
         return "no elements"
@@ -83,6 +86,7 @@ class Fusion:
     def run(self) -> list[Unit]:
         """Return the units, in the order of their creation."""
         for value in self.program.values:
+            # A view is no work: it is part of how its reader finds the elements.
             if value.kind == "view":
                 continue
             if self.is_deferred(value):
@@ -99,14 +103,16 @@ class Fusion:
         """
         if value.kind != "element" or len(value.users) != 1 or fusion_obstacle(value) is not None:
             return False
-        (reader,) = value.users
+        (reader,) = value.users  # with two readers, deferring would compute it twice
         if fusion_obstacle(reader) is not None or value in self.outputs:
             return False
         depth = 1 + max((self.depth.get(operand, 0) for operand in operands_of(value)), default=0)
+        # 0 means that the next value of the chain may be deferred again.
         self.depth[value] = depth if depth <= MAX_DEFERRED_DEPTH else 0
         if value.function in CHEAP_FUNCTIONS:
             return depth <= 2 * MAX_DEFERRED_DEPTH
         is_backward = value.node is not None and value.node.meta.get("phase") == "backward"
+        # An exp costs more than to load its result.
         is_cheap = FUNCTIONS[value.function].costs < 10 and value.shape != ()
         return is_backward and is_cheap and self.depth[value] > 0
 
@@ -115,11 +121,13 @@ class Fusion:
         reason = fusion_obstacle(value)
         if reason is None and self.join_group(value):
             return
+        # A unit of one value is a kernel only if others join.
         unit = (Group if reason is None else Unit)(value, self.positions[value])
         waiting = [operand for operand in operands_of(value) if operand in self.deferred]
         if isinstance(unit, Group):
             self.set_first_level(unit, value)
             for operand in waiting:
+                # It may have been placed by the operand before.
                 if operand in self.deferred and self.place_with_deferred(unit, operand):
                     unit.values = [*self.take_deferred(operand), *unit.values]
         else:
@@ -142,6 +150,7 @@ class Fusion:
 
     def place_with_deferred(self, group: Group, value: Value) -> bool:
         """Set the levels of a value and its deferred operands in a kernel; False if impossible."""
+        # Restored if it fails: the levels of the operands are set on the way.
         before = dict(group.level), group.split
         for operand in operands_of(value):
             if operand in self.deferred and not self.place_with_deferred(group, operand):
@@ -167,6 +176,7 @@ class Fusion:
         for value in unit.values:
             self.unit_of[value] = unit
         for value in unit.values:
+            # After all values are known to be inside.
             unit.needs |= self.needed_units(value) - {unit}
 
     def needed_units(self, value: Value) -> set[Unit]:
@@ -183,15 +193,18 @@ class Fusion:
         """Add a value to a kernel that it reads from, or that reads the same array."""
         needs = self.needed_units(value)
         candidates = [unit for unit in needs if isinstance(unit, Group)]
+        # The newest first: there is the least between it and this value.
         candidates.sort(key=lambda unit: -unit.last)
-        candidates += [
+        candidates += [  # siblings, such as the three gates of a cell that read the same x
             neighbour for neighbour in self.neighbor_groups(value) if neighbour not in candidates
         ]
         joined_group: Group | None = None
         for group in candidates:
             if joined_group is not None:
+                # The value reads from both, so they can be one kernel.
                 self.merge(joined_group, group)
                 continue
+            # A kernel runs as a whole, so nothing that it needs may wait for it.
             if any(self.depends_on(need, group) for need in needs - {group}):
                 continue
             if not self.place_with_deferred(group, value):
@@ -220,7 +233,7 @@ class Fusion:
                     value
                 ):  # else they would depend on each other
                     groups.append(unit)
-        return groups[-3:]
+        return groups[-3:]  # the newest only: else the search would be quadratic
 
     def depends_on(self, unit: Unit, group: Unit) -> bool:
         """Whether `unit` depends on `group`, directly or indirectly."""
@@ -229,7 +242,7 @@ class Fusion:
             current = stack.pop()
             if current is group:
                 return True
-            if current.last < group.first:
+            if current.last < group.first:  # it was finished before the kernel began
                 continue
             for need in current.needs:
                 if need not in seen:
@@ -242,10 +255,12 @@ class Fusion:
         if len(group.values) >= MAX_VALUES:
             return None
         inside = [inner for inner in operands_of(value) if inner.base in group.level]
+        # Such a result is complete only after the kernel.
         if any(group.level[inner.base] in ("last", "alone") for inner in inside):
             return None
         if value.kind == "reduce":
             (operand,) = value.operands
+            # A reduction inside runs over the kernel's own rows.
             if operand.shape != group.domain or not self.is_readable(group, operand, "full"):
                 return None
             level, split = reduction_level(group, value)
@@ -256,7 +271,7 @@ class Fusion:
             return None
         if group.split is None or not is_row_shape(value.shape, group):
             return None
-        if not inside and value not in self.deferred:
+        if not inside and value not in self.deferred:  # it would not save a pass over memory
             return None
         if all(self.is_readable(group, inner, "row", value.shape) for inner in inside):
             return "row", group.split
@@ -267,11 +282,11 @@ class Fusion:
     ) -> bool:
         """Whether an operand is available where a value of the given level needs it."""
         own = group.level.get(operand.base)
-        if own is None:
+        if own is None:  # from outside: it has to broadcast to the domain
             return steps_along(operand, group.domain if shape is None else shape) is not None
         if own == "full":
             return level == "full" and is_aligned(operand, group.domain)
-        if level == "row":
+        if level == "row":  # both are one number for each row
             return is_aligned(operand, shape or operand.shape)
         return group.split is not None and is_one_per_row(operand, group.domain, group.split)
 
@@ -279,6 +294,7 @@ class Fusion:
         """Merge a kernel into another one that has just got a value which reads from both."""
         if other is home or other.domain != home.domain or "alone" in other.level.values():
             return
+        # Rows of one length only.
         splits = {needed for needed in (home.split, other.split) if needed is not None}
         if len(splits) > 1 or len(home.values) + len(other.values) > MAX_VALUES:
             return
@@ -286,6 +302,7 @@ class Fusion:
             self.is_compatible(home, other, splits) and self.is_compatible(other, home, splits)
         ):
             return
+        # No unit may have to run between the two.
         between = (home.needs | other.needs) - {home, other}
         if any(
             self.depends_on(needed, home) or self.depends_on(needed, other) for needed in between
@@ -299,7 +316,7 @@ class Fusion:
         for value in other.values:
             self.unit_of[value] = home
         self.units.remove(other)
-        for unit in self.units:
+        for unit in self.units:  # who waited for the other kernel waits for this one
             if other in unit.needs:
                 unit.needs.discard(other)
                 if unit is not home:
@@ -348,6 +365,7 @@ def group_values(program: Program, fuse: bool = True) -> tuple[list[Unit], dict[
             fusion.unit_of[value] = alone
             fusion.reasons[value] = reason
             units.append(alone)
+    # After the grouping: a bias may have a better place in a kernel.
     units = [unit for unit in units if not fold_bias_into_product(unit, program, outputs)]
     for unit in units:
         unit.needs = set().union(*(fusion.needed_units(value) for value in unit.values)) - {unit}
@@ -369,10 +387,11 @@ def fold_bias_into_product(unit: Unit, program: Program, outputs: set[Value]) ->
         is_plain_product = (
             y.kind == "product" and len(y.operands) == 2 and is_aligned(whole, value.shape)
         )
+        # The product without the bias is not needed by anybody.
         is_private = y not in outputs and list(readers(y)) == [value]
         if is_plain_product and is_private and bias.shape == y.shape[1:] == value.shape[-1:]:
             y.operands = (*y.operands, bias)
-            bias.users.append(y)
+            bias.users.append(y)  # it is read by the product now
             turn_into_view(value, y, program)
             return True
     return False
@@ -387,7 +406,7 @@ def turn_into_view(value: Value, y: Value, program: Program) -> None:
     value.kind, value.function, value.operands = "view", None, (y,)
     value.settings = {"base": y, "offset": 0, "steps": contiguous_steps(value.shape), "text": text}
     y.users.append(value)
-    for other_value in program.values:
+    for other_value in program.values:  # a view refers to the owner of the memory
         if other_value.kind == "view" and other_value.settings["base"] is value:
             other_value.settings = other_value.settings | {"base": y}
 
@@ -397,11 +416,13 @@ def is_expensive(value: Value) -> bool:
     if value.kind != "element" or value.size < MIN_VECTOR_SIZE:
         return False
     function = FUNCTIONS[value.function]
+    # Our vectorized exp is faster than NumPy's even alone.
     return function.vector and function.costs >= 10
 
 
 def reason_against_kernel(group: Group, outputs: set[Value]) -> str | None:
     """Return why no kernel is generated for a group, or None if one is."""
+    # One NumPy call and one kernel would read and write the same.
     if len(group.values) < 2 and not is_expensive(group.values[0]):
         return "nothing next to it to fuse with"
     if "alone" in group.level.values():
@@ -409,6 +430,7 @@ def reason_against_kernel(group: Group, outputs: set[Value]) -> str | None:
     arrays = len({operand.base for operand in group.external_operands()}) + len(
         group.results(outputs)
     )
+    # Each array is an argument of the kernel, and the time to compile it grows with them.
     if arrays > MAX_ARRAYS and group.domain != ():
         return f"{arrays} arrays are too many for one kernel"
     return None

@@ -47,7 +47,7 @@ class Group(Unit):
     def __init__(self, value: Value, order: int) -> None:
         super().__init__(value, order)
         self.domain = value.shape if value.kind == "element" else value.operands[0].shape
-        self.split: int | None = None
+        self.split: int | None = None  # a reduction decides it
         self.level: dict[Value, str] = {}
 
     @property
@@ -56,6 +56,7 @@ class Group(Unit):
 
     def external_operands(self) -> list[Value]:
         """Return the distinct arrays and numbers that it reads from other units."""
+        # A value that only the kernel itself reads is never written to memory.
         inside = set(self.values)
         operands = (operand for value in self.values for operand in operands_of(value))
         return list(dict.fromkeys(operand for operand in operands if operand.base not in inside))
@@ -81,14 +82,14 @@ def readers(value: Value) -> Iterator[Value]:
 def steps_along(value: Value, domain: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return the strides of an operand along the domain's axes (0 where it broadcasts)."""
     _, steps = value.layout
-    missing_axes = len(domain) - len(value.shape)
+    missing_axes = len(domain) - len(value.shape)  # broadcasting adds axes in front
     if missing_axes < 0:
         return None
     result = [0] * missing_axes
     for size, step, whole in zip(value.shape, steps, domain[missing_axes:], strict=True):
         if size != whole and size != 1:
             return None
-        result.append(0 if size == 1 else step)
+        result.append(0 if size == 1 else step)  # a stride of 0 repeats the one element
     return tuple(result)
 
 
@@ -100,6 +101,7 @@ def is_aligned(value: Value, domain: tuple[int, ...]) -> bool:
         for size, step in zip(domain, contiguous_steps(domain), strict=True)
     )
     return (
+        # The size, too: a view of a part would be aligned by its strides alone.
         value.layout[0] == 0 and steps == tuple(expected) and value.base.size == math.prod(domain)
     )
 
@@ -107,7 +109,7 @@ def is_aligned(value: Value, domain: tuple[int, ...]) -> bool:
 def is_one_per_row(value: Value, domain: tuple[int, ...], split: int) -> bool:
     """Whether an operand has one element for each row of the domain."""
     steps = steps_along(value, domain)
-    rows = domain[:split]
+    rows = domain[:split]  # x / x.sum(1, keepdims=True): the sum has the shape (rows, 1)
     expected = tuple(
         0 if size == 1 else step for size, step in zip(rows, contiguous_steps(rows), strict=True)
     )
@@ -119,7 +121,7 @@ def is_row_shape(shape: tuple[int, ...], group: Group) -> bool:
     """Whether a shape has one element for each row."""
     assert group.split is not None
     rows = group.domain[: group.split]
-    ones = (1,) * (len(group.domain) - group.split)
+    ones = (1,) * (len(group.domain) - group.split)  # with keepdims
     return shape in (rows, rows + ones)
 
 
@@ -132,12 +134,15 @@ def reduction_level(group: Group, value: Value) -> tuple[str | None, int | None]
     are_trailing = axes == tuple(range(rank - len(axes), rank))
     split = rank - len(axes)
     columns = math.prod(group.domain[split:])
+    # One thread reduces the row, in a buffer that fits in its cache.
     if are_trailing and group.split in (None, split) and columns <= MAX_ROW_SIZE:
         return "row", split
+    # Only sums are combined from parts, by `np.add.reduce` in the program.
     if value.function != "sum":
         return None, group.split
-    if len(axes) == rank:
+    if len(axes) == rank:  # over everything: each thread sums a part
         return "last", group.split
+    # The gradient of a bias: blocks of rows are summed, and then the blocks.
     if are_leading and group.split in (None, len(axes)):
         return "last", len(axes)
     return None, group.split
@@ -150,6 +155,7 @@ def compute_stages(group: Group) -> dict[Value, int]:
         operand_stages = [
             stage[operand.base] for operand in operands_of(value) if operand.base in group.level
         ]
+        # A row's sum is known after the loop that reads the row.
         after = value.kind == "reduce" and group.level[value] == "row"
         stage[value] = max(operand_stages, default=0) + after
     return stage
@@ -170,7 +176,7 @@ def merge_axes(sizes: tuple[int, ...], steps: tuple[int, ...]) -> list[tuple[int
     for size, step in zip(sizes, steps, strict=True):
         if size == 1:
             continue
-        if pairs and pairs[-1][1] == step * size:
+        if pairs and pairs[-1][1] == step * size:  # the two axes are one run in memory
             pairs[-1] = (pairs[-1][0] * size, step)
         else:
             pairs.append((size, step))

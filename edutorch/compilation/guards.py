@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
-from ..backends.aliased_array import Exported, Shared, as_plain_array
 from ..backends.device import get_default_device
+from ..backends.numpy import Exported, Shared, as_plain_array
 from ..core.autograd.graph import LEAF
 from ..core.tensor import PLAIN_TENSORS, Tensor
-from ..fx.array_utils import base_array, same_view
 from ..fx.captured_graph import Captured
-from ..fx.captured_state import describe_value
+from ..fx.captured_state import describe_value, is_same_number
+from ..fx.traced_array import base_array, same_view
 from ..modes import Modes, current
 from ..utils._pytree import TreeSpec
 
@@ -51,12 +51,13 @@ class Guards:
         self.mode: Modes = current()
         self.flags = current_flags()
         self.leaves = described
-        self.fixed_tensors: list[
+        self.fixed_tensors: list[  # parameters, buffers: tensors that are no arguments
             list[Any]
         ] = []  # name, tensor, what it was like, its array, its node
         self.captured = captured
         argument_ids = {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)}
         reachable = captured.reach.tensors if captured.reach is not None else {}
+        # The function owns this argument, too: another tensor would be another graph.
         self.identities = [
             (index, leaf) for index, leaf in enumerate(leaves)
             if isinstance(leaf, Tensor) and id(leaf) in reachable
@@ -67,7 +68,9 @@ class Guards:
                 self.fixed_tensors.append(
                     [input_.name, tensor, describe(tensor), tensor._array, tensor._node]
                 )
+        # With or without accumulated gradients, the graph differs.
         self.absent = [(tensor, before) for tensor, before in captured.grads]
+        # A write through one argument is seen through the other.
         self.overlaps = overlapping_arguments(leaves)
         writes = [captured.inputs[number] for number in captured.graph.writes.values()]
         self.pairs = bool(self.overlaps) or any(write.kind == "argument" for write in writes)
@@ -89,8 +92,9 @@ class Guards:
     def mismatch(self, leaves: list[Any], spec: TreeSpec) -> str | None:
         """Return what differs from the captured call, or None if nothing does."""
         mode = current()
-        if mode is not self.mode and mode != self.mode:
+        if mode is not self.mode and mode != self.mode:  # nearly always the same object
             return describe_mode_difference(self.mode, mode)
+        # Cheap comparisons first: every call makes them.
         if len(leaves) != len(self.leaves) or (spec is not self.spec and spec != self.spec):
             return "the arguments are put together in another way"
         for index, (leaf, expected) in enumerate(zip(leaves, self.leaves, strict=True)):
@@ -105,7 +109,7 @@ class Guards:
             if not matches_description(tensor, fixed[2]):
                 return f"{fixed[0]}: {describe_difference(fixed[2], describe(tensor))}"
             fixed[3], fixed[4] = tensor._array, tensor._node
-        if current_flags() != self.flags:
+        if current_flags() != self.flags:  # `zeros(3)` in the function depends on them
             return f"the default type or device was {self.flags}, now it is {current_flags()}"
         for tensor, before in self.absent:
             grad = tensor._grad
@@ -115,12 +119,13 @@ class Guards:
         for index, tensor in self.identities:
             if leaves[index] is not tensor:
                 return f"argument {self.names[index]}: another tensor than one the function owns"
+        # Quadratic, so only where a write makes it matter.
         if self.pairs and len(leaves) > 1 and overlapping_arguments(leaves) != self.overlaps:
             return "other arguments share their memory than before"
         if self.owners and any(id(fixed) in self.owners for fixed in memory_owners(leaves)):
             return "an argument shows memory that the function writes"
         if self.reach is not None:
-            return self.reach.changed()
+            return self.reach.changed()  # the most expensive comparison comes last
         return None
 
 
@@ -128,7 +133,7 @@ def describe(value: object) -> tuple[Any, ...]:
     """Return the properties of an argument that are compared."""
     if isinstance(value, Tensor):
         array = value._array
-        node = value._node
+        node = value._node  # None, LEAF, or the node that computed it
         needs = None if node is None else ("leaf" if node is LEAF else "computed")
         return (value.__class__, array.shape, array.dtype, array.strides, needs)
     return (value.__class__, value)
@@ -136,7 +141,7 @@ def describe(value: object) -> tuple[Any, ...]:
 
 def matches_description(value: Any, known: tuple[Any, ...]) -> bool:
     """Whether an argument has the properties of the captured call's."""
-    if value.__class__ is not known[0]:
+    if value.__class__ is not known[0]:  # True is not 1: they promote in other ways
         return False
     if value.__class__ in PLAIN_TENSORS:
         array = value._array
@@ -147,7 +152,7 @@ def matches_description(value: Any, known: tuple[Any, ...]) -> bool:
             return known[4] is None
         return known[4] == ("leaf" if node is LEAF else "computed")
     if value.__class__ in VALUES:
-        return value == known[1] or value != value
+        return is_same_number(value, known[1])
     return value is known[1]
 
 

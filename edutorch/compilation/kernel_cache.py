@@ -7,17 +7,13 @@ numba caches the compiled kernel next to that file, so that the next process onl
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
-import os
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 from ..errors import warn
-from ..kernels.disk_cache import user_cache_folder
+from ..kernels.disk_cache import import_source
 from ..utils.process import compiler
 from .kernel_layout import KernelText
 
@@ -72,7 +68,7 @@ class Kernel:
         try:
             if compiler.broken:
                 raise RuntimeError("this process was forked while a compiler was at work")
-            self.run = import_source(self.source).kernel
+            self.run = import_source(self.source, toolchain_bytes()).kernel
         except (ImportError, OSError, RuntimeError, TypeError, ValueError, LookupError) as error:
             self.failed = f"{type(error).__name__}: {error}".splitlines()[0]
             warn(f"compile: a kernel cannot be made ({self.failed}): slower, the same results")
@@ -118,25 +114,6 @@ def file_text(text: KernelText) -> str:
     ]
     head = HEAD + "".join(lines) + ("\n" if lines else "")
     return f"{head}\n@njit({text.signature!r}, {OPTIONS})\n{text.anonymous_body}"
-
-
-def import_source(source: str) -> ModuleType:
-    """Import the file with this source, which is written first if it does not exist."""
-    key = hashlib.sha256(source.encode() + toolchain_bytes() + sys.version.encode()).hexdigest()[
-        :24
-    ]
-    name = f"edutorch_kernel_{key}"
-    path = user_cache_folder("compiled") / f"{name}.py"
-    if not path.exists():
-        part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
-        part.write_text(source, encoding="utf-8")
-        part.replace(path)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where numba looks up a kernel loaded from its cache
-    spec.loader.exec_module(module)
-    return module
 
 
 _kernels: dict[str, Kernel] = {}

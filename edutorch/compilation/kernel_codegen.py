@@ -37,6 +37,7 @@ def kernel_text(group: Group, results: list[Value], shared: dict[Value, Value]) 
         results: the values that are read outside.
         shared: results that are written over an array that the kernel reads.
     """
+    # twice: the names are part of the text, and the text is the key of the cache.
     kernel = KernelWriter(group, results, shared).write()
     values = dict.fromkeys(
         array
@@ -51,7 +52,7 @@ def kernel_text(group: Group, results: list[Value], shared: dict[Value, Value]) 
         kernel.anonymous_body = KernelWriter(group, results, shared).write().body
     finally:
         for value, name in names.items():
-            value.name = name
+            value.name = name  # later kernels read the same values by their own names
     return kernel
 
 
@@ -64,9 +65,10 @@ class KernelWriter(KernelLayout):
         else:
             lines = self.write_flat() if self.mode == "flat" else RowWriter(self).write()
         kernel = self.kernel
+        # It is written over an input, which is an argument already.
         kernel.outputs = [output for output in kernel.outputs if output not in self.shared]
         arrays = [*kernel.inputs, *kernel.outputs, *kernel.partial]
-        prologue = [
+        prologue = [  # one index for all axes: loops over rows need only sizes
             f"{name} = {name}.reshape({name}.size)"
             for name in (self.array_name(array) for array in arrays if self.needs_reshape(array))
         ]
@@ -77,10 +79,11 @@ class KernelWriter(KernelLayout):
         ]
         head = f"def kernel({', '.join(['start', 'stop', *names])}):"
         if kernel.needs & VECTOR_FUNCTIONS and self.mode != "single":
+            # Not for other functions: memory limits those.
             kernel.needs.add("use_wide_vectors")
             prologue = ["use_wide_vectors()", *prologue]
         if kernel.count > 1:
-            kernel.needs.add("claim_range")
+            kernel.needs.add("claim_range")  # idle threads take over the parts of slow ones
             prologue = ["start, stop = claim_range(start, stop)", *prologue]
         body = [*prologue, *self.scratch_lines(), *lines]
         kernel.body = head + "\n" + textwrap.indent("\n".join(body), "    ") + "\n"
@@ -95,14 +98,16 @@ class KernelWriter(KernelLayout):
         return kernel
 
     def needs_reshape(self, value: Value) -> bool:
-        if value in self.kernel.partial:
+        if value in self.kernel.partial:  # partial sums have the shape that the loop uses
             return False
         return len(value.base.shape) > 1
 
     def array_type(self, value: Value) -> str:
         if value in self.kernel.partial:
+            # Partial sums in float64: thousands of them are added.
             return "float64[:, ::1]" if not self.is_full_sum(value) else "float64[::1]"
         value = value.base
+        # The signature is explicit, so numba compiles at once, in the background.
         rank = len(value.shape)
         axes = ", ".join([":"] * (rank - 1) + ["::1"]) if rank else ""
         dtype_name = "boolean" if value.dtype == bool else str(value.dtype)
@@ -116,6 +121,7 @@ class KernelWriter(KernelLayout):
         return names_
 
     def scratch_lines(self) -> list[str]:
+        # A chunk has a fixed size, a row that of the call.
         length = "columns" if self.mode in ("rows", "blocks") else str(CHUNK)
         return [
             f"{value.name}_row = np.empty({length}, np.{value.dtype})" for value in self.scratch()
@@ -129,6 +135,7 @@ class KernelWriter(KernelLayout):
         for value in self.group.values:
             for operand in operands_of(value):
                 if operand in at or operand.base in self.inside:
+                    # A view of a value inside is aligned with it.
                     at.setdefault(operand, at.get(operand.base, ""))
                     continue
                 name = self.add_parameter(operand)
@@ -147,7 +154,7 @@ class KernelWriter(KernelLayout):
 
     def write_flat(self) -> list[str]:
         """Generate one loop over all elements in memory order."""
-        self.kernel.count = self.rows * self.columns
+        self.kernel.count = self.rows * self.columns  # any cut will do: no element needs another
         before, loop = self.loop_lines(self.group.values, "start", "stop")
         return [*before, "for j in range(stop - start):", *indent(loop)]
 
@@ -166,6 +173,7 @@ class KernelWriter(KernelLayout):
             if value in self.results:
                 self.kernel.outputs.append(value)
                 row = self.row_name(value)
+                # A slice of each array: then one index j is right for all of them.
                 before.append(f"{row} = {self.array_name(value)}[{first}:{last}]")
                 loop.append(f"{row}[j] = {value.name}_j")
         return list(dict.fromkeys(before)), loop
@@ -184,7 +192,7 @@ class KernelWriter(KernelLayout):
         pairs = merge_axes(self.domain, steps)
         step = pairs[0][1] if pairs else 0
         tag = f"{name}_{offset}_{step}" if value.base is not value else name
-        if not step:
+        if not step:  # the same element at all positions: loaded once, before the loop
             before.append(f"{tag}_0 = {name}{f'[{offset}]' if value.base.shape else '[()]'}")
             at[operand] = f"{tag}_0"
             return
@@ -205,12 +213,14 @@ class RowWriter:
         self.writer = writer
         self.group, self.inside = writer.group, writer.inside
         self.level, self.stage = writer.group.level, writer.stage
+        # Lines may repeat: an operand is asked for by each of its readers.
         self.before_loop: list[str] = []  # before all rows
         self.row_prologue: list[str] = []  # at the start of each row
         self.row_body: list[str] = []
         self.row_scalars: dict[Value, str] = {}  # values with one element for each row, or for all
         self.rows: dict[Value, str] = {}  # external rows
         self.scratch = set(writer.scratch())
+        # Values that a later loop or another unit reads.
         self.stored = self.scratch | set(writer.results)
 
     def write(self) -> list[str]:
@@ -219,7 +229,7 @@ class RowWriter:
         for value in writer.results:
             if self.level[value] == "last":
                 continue
-            writer.kernel.outputs.append(value)
+            writer.kernel.outputs.append(value)  # the order of the arguments
             if self.level[value] == "full":
                 self.row_prologue.append(
                     f"{writer.row_name(value)} = {self.row_slice(writer.array_name(value))}"
@@ -253,6 +263,7 @@ class RowWriter:
         initialization = []
         for value in writer.lasts:
             if writer.is_full_sum(value):
+                # The workspace has the sums of the last call.
                 initialization.append(f"{value.name}[c] = 0")
             else:
                 initialization += [
@@ -275,12 +286,14 @@ class RowWriter:
         for value in self.group.values:
             if self.level[value] == "row" and self.stage[value] == stage:
                 self.write_row_scalar(value)
+        # One loop computes all values of the stage, so each row is read once.
         loop = ElementLoop(self, stage)
         for value in self.group.values:
             if self.stage[value] != stage:
                 continue
             if self.level[value] == "full":
                 loop.compute(value)
+            # Column sums are updated in the loop, while the row is in the cache.
             elif self.level[value] == "last" and not self.writer.is_full_sum(value):
                 loop.add_to_columns(value)
         for value in self.group.values:
@@ -305,7 +318,7 @@ class RowWriter:
             text = self.reduction(value)
             if value.function == "sum":
                 self.writer.kernel.needs.add(str(value.dtype))
-                text = f"{value.dtype}({text})"
+                text = f"{value.dtype}({text})"  # `total` sums in float64
             self.row_body.append(f"{name} = {text}")
         else:
             at = {operand: self.scalar_operand(operand, value) for operand in operands_of(value)}
@@ -325,6 +338,7 @@ class RowWriter:
             row = f"{operand.name}_row"
         else:
             row = self.external_row(operand)
+        # The last chunk is shorter than its buffer.
         cut = "[:columns]" if self.writer.mode == "chunks" and self.is_scratch(operand) else ""
         return f"{function}({row}{cut})"
 
@@ -353,7 +367,7 @@ class RowWriter:
         if not operand.base.shape:
             offset_text = "()"
         text = f"{name}[{offset_text}]"
-        if "r" not in offset_text:
+        if "r" not in offset_text:  # it does not depend on the row
             self.before_loop.append(f"{name}_at{offset} = {text}")
             return f"{name}_at{offset}"
         return text
@@ -369,6 +383,7 @@ class RowWriter:
             above = writer.rows // below
             count = count if size == above else f"{count} % {size}"
             if step:
+                # r // 3 * 4 would be right by luck only.
                 count = f"({count})" if " " in count else count
                 parts.append(count if step == 1 else f"{count} * {self.size_text(step)}")
             below *= size
@@ -377,6 +392,7 @@ class RowWriter:
         return " + ".join(parts)
 
     def size_text(self, step: int) -> str:
+        # Sizes that are arguments keep the text the same for other shapes.
         return "columns" if step == self.writer.columns and step > 1 else str(step)
 
     def external_row(self, value: Value) -> str:
@@ -400,10 +416,11 @@ class RowWriter:
             begin = self.row_offset(offset, steps[:split])
             length = "columns" if step == 1 else f"(columns - 1) * {step} + 1"
             end = f"{begin} + {length}"
-            if begin == "r * columns":
+            if begin == "r * columns":  # shorter to read; the same number
                 end = "(r + 1) * columns"
             begin, end = ("", "columns") if begin == "0" and step == 1 else (begin, end)
         cut = f"{begin}:{end}" + (f":{step}" if step != 1 else "")
+        # A slice that is the same for all rows is taken once.
         destination = self.row_prologue if "r" in cut or "first" in cut else self.before_loop
         destination.append(f"{tag}_row = {name}[{cut}]")
         self.rows[operand] = f"{tag}_row"
@@ -432,13 +449,13 @@ class ElementLoop:
         if base in rows.inside:
             if rows.level[base] == "row":
                 return rows.row_scalars[base]
-            if base not in self.at:
+            if base not in self.at:  # an earlier stage has computed it: it lies in the row buffer
                 self.at[base] = f"{base.name}_j"
                 self.text.append(f"{base.name}_j = {rows.row_buffer(base)}[j]")
             return self.at[base]
         if value.dtype is None:
             return writer.add_parameter(value)
-        if writer.row_level(value) != "row":
+        if writer.row_level(value) != "row":  # constant along the row: one scalar
             return rows.read_row_scalar(value, writer.domain)
         row = rows.external_row(value)
         self.at[value] = f"{row.removesuffix('_row')}_j"

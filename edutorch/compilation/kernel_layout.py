@@ -68,7 +68,7 @@ class KernelLayout:
         self.copies: dict[Value, Value] = {}  # of operands that have no one stride along a row
         self.split = group.split
         self.lasts = [value for value in group.values if group.level[value] == "last"]
-        self.stage = compute_stages(group)
+        self.stage = compute_stages(group)  # the loop of a row in which each value is known
         self.choose_rows()
 
     def choose_rows(self) -> None:
@@ -80,9 +80,10 @@ class KernelLayout:
                 (
                     b
                     for b in range(rank)
+                    # The longest rows: fewer turns of the outer loop.
                     if all(self.has_even_steps(operand, b) for operand in operands)
                 ),
-                rank - 1,
+                rank - 1,  # no split is even for all: then the last axis, and the others are copied
             )
         if rank:
             self.copies = {
@@ -92,6 +93,7 @@ class KernelLayout:
             }
         self.rows = math.prod(self.domain[: self.split]) if rank else 1
         self.columns = math.prod(self.domain[self.split :]) if rank else 1
+        # Nothing has to be known of a whole row before it is used.
         has_no_row_level = all(self.group.level[value] != "row" for value in self.group.values)
         by_column = any(not self.is_full_sum(last) for last in self.lasts)
         if not rank:
@@ -110,7 +112,7 @@ class KernelLayout:
         operands = []
         for value in self.group.values:
             if self.group.level[value] == "full" or value.kind == "reduce":
-                operands += [
+                operands += [  # numbers are arguments, not arrays
                     operand
                     for operand in operands_of(value)
                     if operand.base not in self.inside and operand.dtype is not None
@@ -119,6 +121,7 @@ class KernelLayout:
 
     def copy_to_domain(self, value: Value) -> Value:
         """Return a full-size copy, made beforehand, of an operand without one stride in a row."""
+        # One copy before the loop, instead of two strides inside of it.
         text = f"np.broadcast_to({{}}, {self.domain})"
         copy = Value("view", text, (value,), self.domain, value.dtype, node=value.node)
         copy.settings = {
@@ -160,19 +163,24 @@ class KernelLayout:
         values: dict[Value, None] = {}
         for value in self.group.values:
             for operand in operands_of(value):
+                # A reduction reads a row; an external one is read where it lies, if it moves along
+                # the row.
                 if value.kind == "reduce" and operand.base not in self.inside:
                     if self.mode == "chunks" or self.row_level(operand) != "row":
                         values[operand] = None  # it is constant along the row
                     continue
                 if operand.base not in self.inside or self.group.level[operand.base] != "full":
                     continue
+                # A sum over the rows adds each element where it is computed.
                 by_column = value in self.lasts and not self.is_full_sum(value)
+                # In the same loop it is a variable.
                 is_needed_later = self.stage[value] > self.stage[operand.base]
                 if (value.kind == "reduce" or is_needed_later) and not by_column:
                     values[operand.base] = None
         return [
             operand
             for operand in values
+            # A result has a row already: that of the array.
             if operand not in self.results and not self.is_read_directly(operand)
         ]
 
@@ -193,6 +201,7 @@ class KernelLayout:
     def add_parameter(self, value: Value) -> str:
         """Make an external operand a parameter, and return its name."""
         if value.dtype is None:
+            # The order of the first use, as everywhere: the signature is made of it.
             if value not in self.kernel.scalars:
                 self.kernel.scalars.append(value)
             return value.name
@@ -206,9 +215,10 @@ class KernelLayout:
         dtype = np.dtype(dtype if dtype is not None else x.dtype)
         if dtype.kind == "b":
             return str(bool(x))
-        number = x.item() if isinstance(x, np.generic) else x
+        number = x.item() if isinstance(x, np.generic) else x  # the code has Python literals
         if isinstance(number, float) and not math.isfinite(number):
             self.kernel.needs.add("nan" if math.isnan(number) else "inf")
+        # A plain literal is a float64 for numba.
         if dtype == np.float64 and isinstance(number, float) and math.isfinite(number):
             return repr(number)
         self.kernel.needs.add(str(dtype))
@@ -220,12 +230,14 @@ class KernelLayout:
         dtypes = [
             operand.dtype for operand in operands if getattr(operand, "dtype", None) is not None
         ]
+        # A comparison computes in the dtype of its operands.
         dtype = value.dtype if value.dtype != bool or not dtypes else dtypes[0]
         texts = []
         for operand in operands:
             if isinstance(operand, Value):
                 text = at[operand]
                 if operand.dtype is None:
+                    # A Python number promotes weakly: float32 + number is float32.
                     text = f"{dtype}({text})"
                     self.kernel.needs.add(str(dtype))
                 texts.append(text)
@@ -233,9 +245,10 @@ class KernelLayout:
                 texts.append(self.literal(operand, getattr(operand, "dtype", dtype)))
         text = function.kernel
         if value.function == "power" and not isinstance(operands[1], Value):
+            # NumPy computes these without `pow` as well: the last bits agree.
             text = POWERS.get(float(operands[1]), text)
         if value.function == "cast":
-            if value.dtype == bool:
+            if value.dtype == bool:  # as in NumPy: all but 0 is True, nan as well
                 return f"{texts[0]} != 0"
             self.kernel.needs.add(str(value.dtype))
             return f"{value.dtype}({texts[0]})"

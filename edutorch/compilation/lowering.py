@@ -67,10 +67,11 @@ class ProgramBuilder:
             else:
                 self.value_of_node[node] = self.lower_call(node)
         self.program.writes = dict(getattr(self.graph, "writes", None) or {})
+        # Users are known afterwards, which the next passes need.
         self.program.remove_unused_values()
         if stack_products(self.program):
             self.program.remove_unused_values()
-        self.program.duplicate_cheap_values()
+        self.program.duplicate_cheap_values()  # after the stacking, which looks for shared operands
         self.program.remove_unused_values()
         self.program.assign_names()
         return self.program
@@ -82,8 +83,9 @@ class ProgramBuilder:
 
     def constant(self, node: Node) -> Any:
         array = self.graph.constants[node.target]
-        if not isinstance(array, np.ndarray):
+        if not isinstance(array, np.ndarray):  # a constant that is no array is passed on as it is
             return array
+        # A number: part of the kernel's text, not an array.
         if not array.ndim and array.dtype in KERNEL_DTYPES:
             return self.make_value("element", "fill", (array[()],), (), array.dtype)
         value = Value("constant", array, (), array.shape, array.dtype, node=node)
@@ -92,6 +94,7 @@ class ProgramBuilder:
 
     def operands(self, args: Any) -> Any:
         """Return arguments with values in place of nodes, at any depth."""
+        # `in` would hash a list.
         if args in self.value_of_node if hasattr(args, "all_input_nodes") else False:
             return self.value_of_node[args]
         if isinstance(args, tuple | list):
@@ -103,19 +106,19 @@ class ProgramBuilder:
         return args
 
     def make_value(
-        self, kind: str, function: Callable[..., Any] | str, operands: tuple[Any, ...], shape: tuple[int, ...],
-        dtype: np.dtype | None, settings: dict[str, Any] | None = None,
+        self, kind: str, function: Callable[..., Any] | str, operands: tuple[Any, ...],
+        shape: tuple[int, ...], dtype: np.dtype | None, settings: dict[str, Any] | None = None,
     ) -> Value:  # fmt: skip
         """Add a value; return the same one for the same operands (common subexpressions)."""
         operands = tuple(operands)
         settings = settings or {}
-        key = None
+        key = None  # calls are never merged: they may draw random numbers, or return their argument
         if kind in ("element", "reduce", "view", "product") or function is count_valid_rows:
             key_settings = settings.get("axes"), settings.get("keepdims"), settings.get("text")
             key = (kind, function, tuple(map(operand_key, operands)), shape, dtype, key_settings)
             if key in self.known_values:
                 return self.known_values[key]
-        if kind == "constant":
+        if kind == "constant":  # decompositions add the same cached array each time
             key = kind, id(function)
             if key in self.known_values:
                 return self.known_values[key]
@@ -128,6 +131,7 @@ class ProgramBuilder:
     def lower_call(self, node: Node) -> Any:
         """Add the values of a node."""
         args, kwargs = self.operands(node.args), self.operands(node.kwargs)
+        # A definition with several results was decomposed.
         if node.target is operator.getitem and isinstance(args[0], tuple):
             return args[0][args[1]]
         definition = getattr(node.target, "op", None)
@@ -135,10 +139,12 @@ class ProgramBuilder:
             node.target in DECOMPOSABLE or getattr(node.target, "rule", "") in DECOMPOSITIONS
         ):
             definition = node.target
+        # What draws numbers, and what computes with Python numbers, is called as it is.
         is_fixed = (
             node.meta.get("random") or node.meta.get("number") or node.target is operator.getitem
         )
         if definition is not None and not is_fixed:
+            # A definition that fails half-way has added values already.
             before = len(self.program.values)
             try:
                 result = self.decompose(node, definition, args, kwargs)
@@ -146,7 +152,7 @@ class ProgramBuilder:
                 self.discard_after(before)
                 self.program.reasons[node.name] = str(reason)
             else:
-                if matches_meta(result, node):
+                if matches_meta(result, node):  # the captured run says what NumPy really returned
                     return result
                 self.discard_after(before)
                 self.program.reasons[node.name] = "its definition gives another dtype or shape"
@@ -155,7 +161,7 @@ class ProgramBuilder:
             self.program.reasons[node.name] = (
                 "one kernel computes all its gradients" if is_rule else "it is no op of ours"
             )
-        if node.target is np.matmul:
+        if node.target is np.matmul:  # by the op: it knows the kernel, and threads
             return self.make_value("call", matmul, (*args, kwargs), *shape_and_dtype(node))
         kind = "number" if node.meta.get("number") else "call"
         if node.target is operator.getitem:
@@ -166,7 +172,7 @@ class ProgramBuilder:
         """Discard the values of a node whose decomposition failed."""
         discarded = {id(value) for value in self.program.values[count:]}
         del self.program.values[count:]
-        self.known_values = {
+        self.known_values = {  # else a later node would be given a value that is gone
             key: known_value
             for key, known_value in self.known_values.items()
             if id(known_value) not in discarded
@@ -187,8 +193,9 @@ class ProgramBuilder:
         if op.name in NEVER_DECOMPOSED:
             raise UnsupportedDefinitionError("a copy is wanted for its own sake")
         if op.name in ("sum", "mean") and kwargs.get("dtype") is None:
-            if first.size == 0:
+            if first.size == 0:  # of nothing: the definition warns as NumPy does
                 raise UnsupportedDefinitionError("there are no elements")
+            # Their definitions take care of the precision of sums, and kernels do so by themselves.
             lower = lower_reduction if op.name == "sum" else lower_mean
             settings = {"axis": kwargs.get("dim"), "keepdims": kwargs.get("keepdim", False)}
             y = SymbolicArray(first, self.make_value)
@@ -203,7 +210,7 @@ class ProgramBuilder:
             ]
             try:
                 return DECOMPOSITIONS[op.name](self.make_value, *values).value
-            except UnsupportedDefinitionError:
+            except UnsupportedDefinitionError:  # then perhaps its own definition is suitable
                 self.discard_after(before)
         return evaluate_symbolically(partial(op.forward, np), args, kwargs, self.make_value)
 
@@ -243,9 +250,9 @@ def operand_key(operand: object) -> Any:
     """Return the key by which equal operands are recognized."""
     if isinstance(operand, Value):
         return id(operand)
-    if isinstance(operand, np.generic):
+    if isinstance(operand, np.generic):  # bits, because nan != nan, and 0.0 == -0.0
         return operand.dtype.char, operand.tobytes()
-    return type(operand), repr(operand)
+    return type(operand), repr(operand)  # 1, 1.0 and True are equal in Python
 
 
 def build_program(graph: Graph) -> Program:

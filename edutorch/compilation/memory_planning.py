@@ -68,12 +68,13 @@ class Planner:
         self.plan.last = self.last_uses()
 
     def run(self) -> Plan:
-        self.find_in_place_outputs()
+        self.find_in_place_outputs()  # before buffers are given away: an update in place needs none
         self.find_stacks()
         for position, unit in enumerate(self.units):
             for value in self.stack_parts(unit):
                 stack, _ = self.plan.inside[value]
                 if stack not in self.plan.buffer:
+                    # At the first part: from now on the whole must be there.
                     self.plan.buffer[stack] = self.allocate_buffer(stack.bytes)
             for value in self.results(unit):
                 if value in self.plan.fresh or value in self.plan.written:
@@ -83,7 +84,7 @@ class Planner:
                 self.plan.buffer[value] = self.choose_buffer(unit, value, position)
             if isinstance(unit, Group):
                 self.allocate_partial_sums(unit)
-            done = [
+            done = [  # free only now: the unit itself may read what it has used last
                 finished for finished in self.plan.buffer if self.plan.last[finished] == position
             ]
             self.free |= {self.plan.buffer[finished] for finished in done}
@@ -93,6 +94,7 @@ class Planner:
         """Return the last unit that reads a value, or anything that may alias it."""
         last: dict[Value, int] = {}
         values = [*self.program.inputs, *self.program.values]
+        # From the end: of a reader, its own last use has to be known.
         for value in reversed(values):
             if value.kind == "view":
                 continue
@@ -100,7 +102,7 @@ class Planner:
             uses += [FOREVER] * (value in self.outputs)
             for reader in self.readers(value):
                 uses.append(self.position[self.unit_of[reader]])
-                if may_alias_input(reader):
+                if may_alias_input(reader):  # `reshape` of a value may be the value's own memory
                     uses.append(last[reader])
             last[value] = max(uses)
         self.plan.fresh = {
@@ -120,6 +122,7 @@ class Planner:
             return unit.results(set(self.outputs))
         (value,) = unit.values
         is_large = value.bytes >= MIN_BUFFER_BYTES
+        # Ufuncs take `out=`, so they can write into a buffer.
         is_ufunc = value.kind == "element" and isinstance(
             getattr(np, value.function, None), np.ufunc
         )
@@ -135,18 +138,20 @@ class Planner:
             if not isinstance(value, Value) or value not in self.unit_of or into in taken:
                 continue
             unit = self.unit_of[value]
+            # Returned as well, it would change with the next call.
             is_single = self.outputs.count(value) == 1 and into not in self.outputs
             is_same_type = value.shape == into.shape and value.dtype == into.dtype
             if not (is_single and is_same_type and value in self.results(unit)):
                 continue
             reads = [reader for reader in self.readers(into) if self.unit_of[reader] is unit]
-            if self.plan.last[into] > self.position[unit]:
+            if self.plan.last[into] > self.position[unit]:  # somebody reads the old value later
                 continue
             if reads and not (isinstance(unit, Group) and can_write_over(unit, value, into)):
                 continue
+            # A view of it would be a view of the parameter.
             if self.readers(value) and self.may_leak(unit, value):
                 continue
-            taken.add(into)
+            taken.add(into)  # one new value for each input
             self.plan.written[value] = into
             self.plan.fresh.discard(value)
             if reads:
@@ -163,6 +168,7 @@ class Planner:
                 if self.can_be_inside(part):
                     self.plan.inside[part] = stack, first
                     last = self.plan.last
+                    # Whoever reads the part reads the memory of the whole.
                     last[stack] = max(last[stack], last[part])
                 first += part.bytes
 
@@ -172,6 +178,7 @@ class Planner:
         if unit is None or part in plan.inside or part in plan.written or part in self.outputs:
             return False
         if isinstance(unit, Group):
+            # A row's scalar is written elsewhere.
             return part in self.results(unit) and unit.level[part] == "full"
         return part.kind == "product" or is_cat(part)
 
@@ -202,10 +209,11 @@ class Planner:
 
     def allocate_buffer(self, size: int) -> int:
         """Return the smallest free buffer that is large enough, or else a new one."""
-        size = -(-size // ALIGNMENT) * ALIGNMENT
+        size = -(-size // ALIGNMENT) * ALIGNMENT  # a multiple of the cache line
         candidates = [
             candidate
             for candidate in self.free
+            # A large buffer is kept for large results.
             if size <= self.plan.buffers[candidate] <= 8 * size + 4096
         ]
         if candidates:
@@ -219,6 +227,7 @@ class Planner:
         """Allocate buffers for the partial sums of a kernel, which are free after it has run."""
         if "last" not in unit.level.values():
             return
+        # Only the text knows how many parts there are.
         text = kernel_text(unit, self.results(unit), self.plan.shared.get(unit, {}))
         buffers = []
         for value, shape in text.partial.items():
@@ -261,7 +270,7 @@ def is_cat(value: Value) -> bool:
 
 def may_alias_input(value: Value) -> bool:
     """Whether a call may return one of its arguments, or a view of it."""
-    if value.kind == "part":
+    if value.kind == "part":  # an op such as `chunk` returns views
         return True
     if value.kind != "call":
         return False
@@ -278,6 +287,7 @@ def can_write_over(group: Group, value: Value, read: Value) -> bool:
 
     Each element must have been read, at its own position only, before the result is written there.
     """
+    # A shorter result would be written over elements that are still to be read.
     if group.level[value] != "full" or read.shape != group.domain:
         return False
     stage = compute_stages(group)
@@ -286,12 +296,14 @@ def can_write_over(group: Group, value: Value, read: Value) -> bool:
         for operand in operands_of(user):
             if operand.base is not read:
                 continue
-            if operand is not read:
+            if operand is not read:  # a view reads at other positions
                 return False
             if user.kind == "reduce":
+                # A sum has read the whole row before.
                 reduction_stage = stage[user] - (group.level[user] == "row")
                 if reduction_stage >= stage[value]:
                     return False
+            # Within a loop, an element is read before it is written, if its reader comes first.
             elif (stage[user], order[user]) > (stage[value], order[value]):
                 return False
     return True
@@ -314,7 +326,7 @@ def peak_bytes(program: Program, made: list[list[Value]]) -> int:
     for value in step_of:
         stack: list[Any] = list(value.users)
         seen: set[Value] = set()
-        last = FOREVER if value in outputs else step_of[value]
+        last = FOREVER if value in outputs else step_of[value]  # what is returned stays
         while stack:
             user = stack.pop()
             if user in seen:

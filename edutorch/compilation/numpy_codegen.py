@@ -35,7 +35,7 @@ class Names:
     def __init__(self, taken: set[str]) -> None:
         self.taken = taken
         self.scope: dict[str, Any] = {"np": np, "inf": math.inf, "nan": math.nan, "math": math}
-        self.known_names: dict[int, str] = {}
+        self.known_names: dict[int, str] = {}  # by the id of the thing, which the scope keeps alive
 
     def name(self, thing: object, wanted: str) -> str:
         """Return the name of a function or setting, which is assigned at the first call."""
@@ -67,7 +67,7 @@ class NumpyWriter:
     def operand_text(self, operand: object) -> str:
         """Return the code of an operand: a value's name, a view, a number, a list of these."""
         if isinstance(operand, Value):
-            if operand in self.names_of:
+            if operand in self.names_of:  # inside a fallback: the parameter's name
                 return self.names_of[operand]
             if operand.kind == "view":
                 return self.view(operand)
@@ -77,7 +77,7 @@ class NumpyWriter:
         if isinstance(operand, np.generic):
             return literal_text(operand)
         if operand is None or operand is ... or isinstance(operand, bool | int | float | str):
-            return repr(operand)
+            return repr(operand)  # repr of a float is exact
         if type(operand) is tuple:
             return "(" + "".join(f"{self.operand_text(item)}, " for item in operand) + ")"
         if type(operand) is list:
@@ -94,9 +94,10 @@ class NumpyWriter:
         (operand,) = value.operands
         inner, text = self.operand_text(operand), value.settings["text"]
         head = text.partition("(")[0]
-        if text.endswith("({})") and head.isidentifier():
+        if text.endswith("({})") and head.isidentifier():  # a view that an op's definition takes
             op = getattr(getattr(value.node, "target", None), "op", None)
             if op is not None and op.name in RESHAPES:
+                # Shorter than the call of the definition, and as fast as NumPy can.
                 return f"{inner}.reshape({value.shape})"
             if op is not None and op.name == "expand":
                 return f"np.broadcast_to({inner}, {value.shape})"
@@ -115,16 +116,18 @@ class NumpyWriter:
             return self.call(value)
         name, texts = value.function, [self.operand_text(operand) for operand in value.operands]
         if not any(isinstance(operand, Value) and operand.dtype for operand in value.operands):
+            # 0-d arrays and numbers.
             texts[0] = f"np.{value.dtype}({texts[0]})"  # Python numbers alone would become float64
         if name == "cast":
             return f"{texts[0]}.astype(np.{value.dtype})"
         if name == "fill":
+            # Once in each call, where a kernel would have a literal.
             return f"np.full({value.shape}, {texts[0]})"
         if name in FUNCTION_DEFINITIONS:
             return f"{self.names.name(FUNCTION_DEFINITIONS[name], name)}({texts[0]})"
         if out is not None:
             return f"np.{name}({', '.join(texts)}, out={out})"
-        if name in INFIX:
+        if name in INFIX:  # readable code; the same ufunc
             return f"{texts[0]} {INFIX[name]} {texts[1]}"
         return f"-{texts[0]}" if name == "negative" else f"np.{name}({', '.join(texts)})"
 
@@ -150,6 +153,7 @@ class NumpyWriter:
             name = self.names.name(function, getattr(function, "__name__", "function"))
             pairs = [f"{key}={self.operand_text(argument)}" for key, argument in kwargs.items()]
             return f"{name}({', '.join([*map(self.operand_text, args), *pairs])})"
+        # Definitions are called by position, in the order of their signature.
         arguments = dict(zip(op.inputs, args, strict=False)) | kwargs
         texts = []
         for name, parameter in op.signature.parameters.items():
@@ -188,10 +192,11 @@ def definition_of(op: Op) -> Callable[..., Any]:
 def with_kernel(op: Op) -> Callable[..., Any]:
     """Return a function that tries an op's kernel, if it may have one, before its definition."""
     forward, slot = as_positional(op.forward), op.slot
-    if slot is None or op.variadic:
+    if slot is None or op.variadic:  # a kernel takes a fixed number of arrays
         return lambda *arguments: forward(np, *arguments)
 
     def definition(first: Array, *others: Any) -> Any:
+        # Small arrays: the call of the kernel would take longer.
         if first.size >= slot.min_size and first.__class__ is np.ndarray:
             y = slot(first, *others)
             if y is not None:

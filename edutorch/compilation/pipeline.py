@@ -59,6 +59,7 @@ class Lowered:
         self._arrays = text.arrays
         self._kernels: dict[str, kernel_cache.Kernel] = {}
         scope = text.scope
+        # The generated code finds its helpers here; a compiled kernel is put here as well.
         scope |= {
             "spaces": [], "new_workspace": self._new_workspace, "before_gradients": lambda: None,
         }  # fmt: skip
@@ -74,7 +75,7 @@ class Lowered:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Compute the outputs, each a separate array."""
-        return self._run(inputs)
+        return self._run(inputs)  # looked up in each call: `timed` exchanges it
 
     def call_before_gradients(self, function: Callable[[], None]) -> None:
         """Register a function that each run calls before it allocates gradients."""
@@ -91,6 +92,7 @@ class Lowered:
         arrays = []
         for buffer, shape, dtype, first in self._arrays:
             memory = buffers[buffer]
+            # The first multiple of the alignment.
             start = first + -memory.__array_interface__["data"][0] % ALIGNMENT
             arrays.append(np.ndarray(shape, dtype, memory, start))
         return tuple(arrays)
@@ -116,11 +118,13 @@ class Lowered:
         from ..kernels.cpu.parallel import MIN_WORK_PER_THREAD, parallel_for
 
         work = fused.text.work
+        # Each part has to be worth waking a thread.
         if work >= 2 * MIN_WORK_PER_THREAD and fused.text.count > 1:
 
             def run_parallel(start: int, stop: int, *arguments: Any) -> None:
                 parallel_for(run, stop, *arguments, work=work)
 
+            # The program looks the name up in each call, so it finds the new one.
             self._scope[fused.name] = run_parallel
         else:
             self._scope[fused.name] = run
@@ -193,6 +197,7 @@ def lower(graph: Graph, wait: bool | None = None, fuse: bool | None = None) -> L
             and not kernel_registry.is_reference_only()
         )
     if wait is None:
+        # Kernel and NumPy may differ in the last bit: then from the first call on.
         wait = mode == "wait" or are_deterministic_algorithms_enabled()
     return Lowered(graph, wait, fuse)
 
@@ -266,6 +271,7 @@ class CapturedModule(GraphModule):
 
 def compile_by_user_backend(backend: Callable[..., Any], graph: Graph) -> Run:
     """Compile by the user's backend: `backend(graph_module, example_inputs)`."""
+    # A backend may change the graph, and return the module itself.
     module = CapturedModule({}, graph)
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     examples = [example_input(node) for node in inputs]
@@ -278,6 +284,7 @@ def compile_by_user_backend(backend: Callable[..., Any], graph: Graph) -> Run:
     def run(arrays: list[Any]) -> list[Any]:
         inputs_ = [wrap(array) if hasattr(array, "dtype") else array for array in arrays]
         results = compiled(*inputs_)
+        # A graph with one output may return it alone.
         results = results if isinstance(results, tuple | list) else (results,)
         return [result._array if isinstance(result, Tensor) else result for result in results]
 

@@ -198,6 +198,7 @@ def lower_elementwise(
     name = ufunc.__name__
     if name not in FUNCTIONS:
         raise UnsupportedDefinitionError(f"np.{name} has no place in a kernel")
+    # A constant array is a number here, which promotes as NumPy says.
     operands = [lower_operand(input_) for input_ in inputs]
     # NumPy itself says in which dtype it would compute, so that a kernel rounds as NumPy does.
     *wanted, result = ufunc.resolve_dtypes((*map(dtype_of, operands), None))
@@ -223,7 +224,7 @@ def lower_cast(x: SymbolicArray, dtype: np.dtype[Any]) -> SymbolicArray:
         return x
     check_dtype(dtype)
     check_dtype(x.dtype)
-    if x.dtype.kind == "f" and dtype.kind != "f":
+    if x.dtype.kind == "f" and dtype.kind != "f":  # out of range, C and NumPy differ
         raise UnsupportedDefinitionError("rounding to integers is left to NumPy")
     number = lower_operand(x)
     if not isinstance(number, Value):
@@ -286,8 +287,8 @@ def lower_reduction(
     if any(setting is not None for setting in more.values()):
         raise UnsupportedDefinitionError(f"a reduction with {', '.join(more)} is left to NumPy")
     if not x.ndim:
-        return x.copy()
-    if x.dtype not in FLOAT_DTYPES:
+        return x.copy()  # nothing to reduce; a copy, because a sum is never a view
+    if x.dtype not in FLOAT_DTYPES:  # NumPy sums bool and int32 in int64
         raise UnsupportedDefinitionError(f"reductions of {x.dtype} are left to NumPy")
     axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     axes = tuple(sorted(axis % x.ndim for axis in axes))
@@ -417,10 +418,12 @@ def make_view(
         value.shape, value.dtype, memory, offset * width, tuple(step * width for step in steps)
     )
     y = make(whole)
+    # A scalar, another dtype or a copy.
     if not isinstance(y, np.ndarray) or y.dtype != value.dtype or y.base is None:
         return None
     if y.size and not np.may_share_memory(y, memory):
         return None
+    # The address says where the view begins.
     first = y.__array_interface__["data"][0] - memory.__array_interface__["data"][0]
     settings = {
         "base": base,

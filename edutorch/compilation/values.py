@@ -49,7 +49,7 @@ class Value:
     settings: dict[str, Any] = field(default_factory=dict)
     node: Any = None
     name: str = ""
-    users: list[Value] = field(default_factory=list)
+    users: list[Value] = field(default_factory=list)  # set by `remove_unused_values`
 
     @property
     def size(self) -> int:
@@ -64,6 +64,7 @@ class Value:
     @property
     def base(self) -> Value:
         """The value that owns the memory: itself unless it is a view."""
+        # Never a view itself: a view of a view refers to its owner.
         return self.settings["base"] if self.kind == "view" else self
 
     @property
@@ -147,20 +148,21 @@ class Program:
     def remove_unused_values(self) -> None:
         """Drop values that no output needs, and set the users of each value."""
         needed: set[int] = set()
-        stack = list(operands_of(self.outputs))
+        stack = list(operands_of(self.outputs))  # backwards from the outputs
         while stack:
             value = stack.pop()
             if id(value) not in needed:
                 needed.add(id(value))
                 stack += operands_of(value)
         self.values = [
+            # A draw moves the generator, even if nobody uses the numbers.
             value for value in self.values
             if id(value) in needed or (value.node is not None and value.node.meta.get("random"))
         ]  # fmt: skip
         for input_ in (*self.inputs, *self.values):
             input_.users = []
         for reader in self.values:
-            for operand in dict.fromkeys(operands_of(reader)):
+            for operand in dict.fromkeys(operands_of(reader)):  # x * x reads x once
                 operand.users.append(reader)
 
     def duplicate_cheap_values(self) -> None:
@@ -200,7 +202,7 @@ class Program:
         self, value: Value, reader: Value, values: list[Value], copies: dict[tuple[int, int], Value]
     ) -> Value:  # fmt: skip
         """Return a reader's own copy of a value, with copies of its cheap operands."""
-        key = id(value), id(reader)
+        key = id(value), id(reader)  # x < 0 and its uses in one reader: one copy
         if key not in copies:
             operands = tuple(
                 self.copy_chain(operand, reader, values, copies)
@@ -218,10 +220,11 @@ class Program:
 
     def assign_names(self) -> None:
         """Give each value a unique identifier: its node's name, with a suffix if needed."""
-        taken: set[str] = set(RESERVED)
+        taken: set[str] = set(RESERVED)  # names are variables of the generated code
         for value in (*self.inputs, *self.values):
             stem = value.node.name if value.node is not None else "value"
             stem = "".join(character if character.isalnum() else "_" for character in stem)
+            # layers.0 becomes layers_0, and 0.weight v0_weight.
             stem = f"v{stem}" if not stem or stem[0].isdigit() else stem
             name, suffix = stem, 0
             while name in taken:
@@ -331,7 +334,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 REDUCTIONS = {"sum": "total", "max": "largest", "min": "smallest"}
-"""By reduction, the function of `row_reduce.py` or `scalar_functions.py` in `kernels/cpu` that does it."""
+"""By reduction, the function in `kernels/cpu` that does it."""
 
 
 POWERS = {2: "{0} * {0}", 3: "{0} * {0} * {0}", 0.5: "np.sqrt({0})", 1: "{0}", -1: "one / {0}"}

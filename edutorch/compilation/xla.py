@@ -70,7 +70,9 @@ class Cell:
 
     def __setitem__(self, index: object, values: object) -> None:
         if self.is_view:
+            # JAX's `x[i]` is a copy: the write would be lost.
             raise XlaError("compile", "a definition writes into a part of an array")
+        # The cell gets a new array; whoever shares the cell sees it.
         self.array = self.array.at[unwrap(index)].set(unwrap(values))
 
     def __len__(self) -> int:
@@ -109,6 +111,7 @@ def unwrap(x: Any) -> Any:
 
 def rebuild_container(like: Any, parts: Any) -> Any:
     """Return parts in a container like `like`: a list, a tuple, or a named tuple."""
+    # qr and eigh return named tuples.
     return like._make(parts) if hasattr(like, "_make") else type(like)(parts)
 
 
@@ -158,7 +161,7 @@ class Xla:
     def __init__(self, graph: Graph) -> None:
         self.jax = import_jax()
         self.graph = graph
-        for node in graph.nodes:
+        for node in graph.nodes:  # refused now, not at the first call
             if node.meta.get("random"):
                 raise XlaError(
                     "compile",
@@ -167,7 +170,7 @@ class Xla:
                     'draw them outside of the function, or use backend="edutorch"',
                 )
         self._xp = Functions(self.jax.numpy)
-        self._compiled = self.jax.jit(self._traced)
+        self._compiled = self.jax.jit(self._traced)  # traced at the first call
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         """Compute the outputs, as NumPy arrays."""
@@ -216,8 +219,10 @@ class Xla:
         args, kwargs = self._at(values, node.args), self._at(values, node.kwargs)
         op = getattr(node.target, "op", None)
         try:
+            # The index may hold cells.
             if op is not None and op.name == "getitem":
                 return Cell(args[0].array[unwrap(kwargs["index"])])
+            # Definitions ask for strides, and a tracer has none.
             if op is not None and op.name in SHAPE_OPS:
                 return Cell(
                     SHAPE_OPS[op.name](self.jax.numpy, args[0].array, tuple(node.meta["shape"]))
@@ -239,7 +244,7 @@ class Xla:
         replacement = JAX_PRIMITIVES.get(target)
         if replacement is not None:
             return replacement
-        if hasattr(target, "rule"):
+        if hasattr(target, "rule"):  # a derivative rule: the definition, not our kernel
             return target.definition
         if target is operator.getitem or target.__module__ in ("_operator", "operator"):
             return lambda *args: wrap_cells(target(*unwrap(args)))
@@ -280,6 +285,7 @@ JAX_PRIMITIVES: dict[Any, Callable[..., Any]] = {
     primitives.take: lambda x, index: Cell(x.array[unwrap(index)]),
     primitives.copy: lambda x: Cell(x.array),
     primitives.cast: lambda x, dtype: Cell(x.array.astype(dtype)),
+    # 0 * x has the shape and the dtype.
     primitives.fill_like: lambda x, values: Cell(0 * x.array + unwrap(values)),
     primitives.item: lambda x: x.array.reshape(()),
     primitives.as_array: lambda number, dtype: Cell(0 * np.zeros((), dtype) + unwrap(number)),

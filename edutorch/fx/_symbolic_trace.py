@@ -156,6 +156,7 @@ class ProxyPatches:
         self.undo: list[Callable[[], None]] = []
 
     def __enter__(self) -> None:
+        # Every module is called through the tracer, which decides.
         tracer, calling = self.tracer, Module.__call__
 
         def call(module: Module, *args: Any, **kwargs: Any) -> Any:
@@ -177,7 +178,7 @@ class ProxyPatches:
             )
             if path is None:
                 return value
-            if path not in proxies:
+            if path not in proxies:  # one `get_attr` for each parameter
                 proxies[path] = tracer.create_proxy("get_attr", path, (), {})
             return proxies[path]
 
@@ -273,7 +274,7 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
     """
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
     frame = sys._getframe(1)
-    if frame.f_code.co_name != "<module>":
+    if frame.f_code.co_name != "<module>":  # the name is patched in the globals of this module
         raise NotImplementedError("wrap must be called at the top level of a module")
     WRAPPED_FUNCTIONS.append((frame.f_globals, name))
     return fn_or_name

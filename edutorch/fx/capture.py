@@ -106,15 +106,15 @@ class CaptureSession:
         captured, tracer = self.captured, self.tracer
         captured.reasons = tracer.reasons
         self.check_state()
-        mode = current()
+        mode = current()  # compared at the end: a function may leave `no_grad` in force
         states, randomness = (
             [len(optimizer.state) for optimizer in self.reach.optimizers],
             python_random_state(),
         )
         for optimizer in self.reach.optimizers:
-            optimizer._scratch = {}
             optimizer.fused_kernel = None  # kernels do not take traced arrays
         for index, value in enumerate(tree_flatten((self.args, self.kwargs))[0]):
+            # An argument with a history: backward inside has to stop at it.
             past = isinstance(value, Tensor) and value._node is not None
             if past and value._node is not LEAF and current().grad:
                 self.history_steps[index] = add_identity_step(value)
@@ -123,16 +123,16 @@ class CaptureSession:
                 args, kwargs = self.lift_arguments()
                 self.lift_learning_rates()
                 self.started = True
+                # The real run: what it returns goes to the caller.
                 captured.result = capture_run(self.function, args, kwargs)
             except BaseException:
-                tracer.done = True
+                tracer.done = True  # from here on, arrays compute without recording
                 tracer.restore()
                 self.restore()
                 raise
             finally:
                 self.restore_learning_rates()
                 for optimizer in self.reach.optimizers:
-                    optimizer._scratch = {}
                     vars(optimizer).pop("fused_kernel", None)
             leaves, captured.spec = tree_flatten(captured.result)
             self.finish(leaves)
@@ -187,7 +187,7 @@ class CaptureSession:
         before = self.patches.input_name
         self.patches.input_name = lambda _: name
         try:
-            traced: Any = tensor._array
+            traced: Any = tensor._array  # this read makes it an input (`CapturePatches.read_array`)
         finally:
             self.patches.input_name = before
         if not isinstance(traced, TracedArray):
@@ -205,6 +205,7 @@ class CaptureSession:
                     traced = self.tracer.number(name, group["lr"])
                     self.lifted_numbers.append((group, "lr", (group["lr"], traced)))
                     self.sources[traced.node] = Input("number", name, holder=group, key="lr")
+                    # Schedulers change it, and no graph should be made anew for that.
                     group["lr"] = traced
 
     def restore_learning_rates(self) -> None:
@@ -219,6 +220,7 @@ class CaptureSession:
     def restore(self) -> None:
         """Restore gradients and generators after an error."""
         for generator, state in self.patches.generators.values():
+            # So that the function, run again, draws the same numbers.
             generator.__dict__["random"].set_state(state)
         for tensor, before, _ in self.patches.grads.values():
             GRAD.__set__(tensor, before)
@@ -245,7 +247,7 @@ class CaptureSession:
                 if not is_plain_value(value):
                     tracer.poison(f"it returns a {type(value).__name__}")
                 captured.leaves.append(("value", value))
-            elif id(value) in seen:
+            elif id(value) in seen:  # the same tensor twice is the same tensor twice in every call
                 captured.leaves.append(("same", seen[id(value)]))
             elif id(value) in inputs:
                 captured.leaves.append(("input", inputs[id(value)]))
@@ -294,6 +296,7 @@ class CaptureSession:
         node, root = traced.node, traced.memory.root
         if root.node.op != "get_attr":
             return node
+        # Users may write into a result, and the constant must stay.
         copied = self.tracer.record(primitives.copy, (traced,), {})
         copied.meta.update(array_meta(traced.held))
         return copied
@@ -320,6 +323,7 @@ class CaptureSession:
             else:
                 for earlier in range(position):
                     if arrays[earlier].memory is array.memory:
+                        # -1 means none, so earlier outputs count from -2 downwards.
                         output.shares = -2 - earlier
                         break
 
@@ -328,6 +332,7 @@ class CaptureSession:
         captured, tracer = self.captured, self.tracer
         for number, (placeholder, traced) in enumerate(list(tracer.inputs)):
             if traced is not None and traced.node is not placeholder:
+                # In place in the function, an output in the graph.
                 tracer.graph.writes[len(nodes)] = number
                 captured.outputs.append(Output("write", number))
                 nodes.append(traced.node)
@@ -355,6 +360,7 @@ class CaptureSession:
         lifted = {id(traced): tensor for tensor, traced in reversed(self.patches.lifted)}
         known = dict(tracer.inputs)
         order = [n for n in tracer.graph.nodes if n.op == "placeholder" and n in known]
+        # A learning rate that nothing reads.
         for node in [n for n in order if n.meta.get("number") and not n.users]:
             order.remove(node)
             tracer.graph.erase_node(node)
@@ -392,9 +398,11 @@ class CaptureSession:
         if captured.reasons or captured.backward is not None or captured.spent:
             return
         results = flat_tensors(captured.result)
+        # What may be alive: results, their bases, inputs, gradients.
         outside = {id(result) for result in results} | {id(result._base) for result in results}
         outside |= {id(tensor) for tensor, _ in self.patches.lifted}
         outside |= {id(GRAD.__get__(t)) for t, _, _ in self.patches.grads.values()}
+        # Collecting takes milliseconds, so only if something is left.
         for attempt in ("first", "after collecting what only refers to itself"):
             alive = [reference() for reference in self.patches.tensors]
             escaped = [array for array in alive if array is not None and id(array) not in outside]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.aliased_array import as_plain_array
+from ..backends.numpy import as_plain_array
 from ..core.autograd.engine import Engine
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
@@ -46,6 +46,7 @@ class Tracer:
         self.thread = threading.get_ident()
         self.done = False
         self.reasons: list[tuple[str, str]] = []  # (what happened, at which line)
+        # Two views of one array from outside share it.
         self.memories: dict[int, TracedMemory] = {}  # by the id of the base array
         self.keep_alive: list[Any] = []  # so that no id is reused
         self.module_names: dict[int, str] = {}
@@ -58,6 +59,7 @@ class Tracer:
 
     def is_running(self) -> bool:
         """Return True if this thread is capturing, outside of an op's forward."""
+        # Other threads see ordinary arrays.
         return not self.done and not self.forward_depth and threading.get_ident() == self.thread
 
     def poison(self, what: str) -> None:
@@ -83,7 +85,7 @@ class Tracer:
         if isinstance(value, Tensor):
             value = value._array
         if isinstance(value, TracedArray | TracedNumber):
-            if value.backend is not self.backend:
+            if value.backend is not self.backend:  # a tensor that outlived its capture
                 self.poison("an array is used that is left from an earlier capture")
                 return to_held(value)
             return value.node
@@ -102,12 +104,14 @@ class Tracer:
     def constant(self, array: TracedArray) -> Node:
         """Add an array that depends on no input."""
         with self.graph.inserting_after(self.last_constant or self.last_input):
+            # A copy: the array may be written later.
             node = self.graph.constant(np.array(array.held, order="K"))
         self.last_constant = node
         return node
 
     def add_input(self, name: str, **meta: Any) -> Node:
         """Add a placeholder behind the existing ones."""
+        # Inputs come first, in the order in which they are read.
         with self.graph.inserting_after(self.last_input):
             node = self.graph.placeholder(name)
         node.meta.update(line=None, module="", phase="forward", **meta)
@@ -145,13 +149,13 @@ class Tracer:
     ) -> TracedArray:
         """Return a result as a traced array; a view of a source shares its memory."""
         for source in sources:
-            if held is source.held:
+            if held is source.held:  # NumPy returned its argument
                 return source
         if node is not None:
             node.meta.update(array_meta(held))
         traced = TracedArray(self.backend, held, node)
         if held.base is not None or any(source.held.base is held for source in sources):
-            whole = base_array(held)
+            whole = base_array(held)  # NumPy keeps the owner of the memory as the base of each view
             for source in sources:
                 if base_array(source.held) is whole:
                     traced.memory, traced.seen_version = source.memory, source.memory.version
@@ -171,7 +175,7 @@ class Tracer:
             entry.memory is not memory and np.may_share_memory(entry.held, held) for entry in others
         ):
             self.poison("two inputs show the same memory, and one of them is written")
-        if memory.has_moving_views:
+        if memory.has_moving_views:  # which elements are written is decided by a value
             self.poison("memory is written that x[i] shows, where i is a tensor")
         if target is root:
             root._node = value
@@ -190,7 +194,7 @@ class Tracer:
                 )  # fmt: skip
             node.meta.update(array_meta(laid))
             root._node = node
-        memory.version += 1
+        memory.version += 1  # every other view asks for its node again
         root.seen_version = memory.version
         if target is not root:
             target._node, target.seen_version = value, memory.version
@@ -236,7 +240,7 @@ PHASES = {Engine.run.__code__: "backward", Optimizer.step_param.__code__: "optim
 
 def find_provenance(tracer: Tracer) -> tuple[str, str, str]:
     """Return the user's line as "file.py:12", the path of the module, and the phase."""
-    frame: Any = sys._getframe(2)
+    frame: Any = sys._getframe(2)  # the caller of `record`
     line, module, phase = "", None, ""
     while frame is not None:
         code = frame.f_code

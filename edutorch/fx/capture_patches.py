@@ -18,9 +18,8 @@ from weakref import ref
 
 import numpy as np
 
-from ..backends.aliased_array import Exported, Shared
 from ..backends.batching import BatchedArray
-from ..backends.numpy import Array
+from ..backends.numpy import Array, Exported, Shared
 from ..core.tensor import Tensor
 from ..ops import tensor
 from ..ops.random import Generator
@@ -68,7 +67,7 @@ class CapturePatches:
         self._undo: list[Callable[[], None]] = []
 
     def __enter__(self) -> CapturePatches:
-        CAPTURE_LOCK.acquire()
+        CAPTURE_LOCK.acquire()  # classes are patched: one capture at a time
         _RUNNING.append(self.tracer)
         self.replace_slot(Tensor, "_array", property(self.read_array, self.store_array))
         self.replace_slot(Tensor, "_grad", property(self.read_grad, self.store_grad))
@@ -104,7 +103,7 @@ class CapturePatches:
 
     def __exit__(self, *exception: object) -> None:
         self.tracer.done = True
-        for undo in reversed(self._undo):
+        for undo in reversed(self._undo):  # a name that was patched twice gets its first value back
             undo()
         for reference in self.tensors:
             tensor = reference()
@@ -148,7 +147,7 @@ class CapturePatches:
             if not isinstance(array, BatchedArray):
                 self.tracer.poison("a tensor is used that is not an ordinary one on the CPU")
             return array
-        if id(tensor) in self.fresh:
+        if id(tensor) in self.fresh:  # made by the function: a constant, unless it was computed
             if isinstance(array, Shared):
                 self.tracer.poison("a tensor shows the memory of a NumPy array")
             traced = self.tracer.backend.lift(array)

@@ -186,6 +186,7 @@ def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> Ba
     for tensor, traced in capturing.patches.lifted:
         if tensor._node is LEAF:
             targets[tensor] = traced._node or traced.node
+        # It has got a history inside of the function.
         elif tensor._node is not None and tensor._node._order > capturing.start:
             targets[tensor._node] = traced._node or traced.node
     placeholders = {id(traced): node for node, traced in tracer.inputs if traced is not None}
@@ -199,6 +200,7 @@ def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> Ba
         if node is None or node is LEAF:
             continue
         nodes = reachable_nodes(node, capturing.start, targets)
+        # The function has run backward from here.
         if any(node.holds and node.saved is None for node in nodes):
             captured.spent.append(position)
             continue
@@ -208,6 +210,7 @@ def build_backward_nodes(capturing: CaptureSession, tensors: list[Tensor]) -> Ba
         if tensor._array.dtype.kind == "c":
             tracer.poison("gradients of complex results are wanted")
             return None
+        # Any values: the rules are linear, and only what they do is recorded.
         held = np.ones(tensor._array.shape, tensor._array.dtype)
         start = tracer.graph.placeholder(f"grad_{len(roots)}")
         start.meta.update(array_meta(held), line=None, module="", phase="backward")
@@ -244,7 +247,8 @@ def run_rules(
 ) -> dict[Any, Any]:
     """Run the engine from the roots to the targets; return the gradient of each target."""
     nodes = {node for edge in edges for node in reachable_nodes(edge, capturing.start, targets)}
-    wanted: set[Any] = set(targets)
+    wanted: set[Any] = set(targets)  # only these paths: a gradient that nobody asked for is work
+    # Inputs before what is computed from them.
     for node in sorted(nodes, key=lambda node: node._order):
         if any(edge in wanted for edge in node.edges if edge is not None):
             wanted.add(node)
@@ -267,11 +271,13 @@ def split_graph(
 ) -> tuple[Graph, Backward]:
     """Split the captured graph into a forward and a backward graph."""
     graph = capturing.tracer.graph
+    # What the function computes; later nodes belong to the gradients.
     before = nodes_up_to(graph, boundary) | ancestors(results)
     gradients = [node for _, node in nodes.gradients if node is not None]
     needed = ancestors(gradients)
     starts = set(nodes.starts)
     backward_only = needed - before - starts
+    # In the order of the graph, which is topological.
     later = [node for node in graph.nodes if node in backward_only]
     inside = starts | set(later)
     used = [input_node for node in later for input_node in node.all_input_nodes]
@@ -310,7 +316,7 @@ def save_values(
     }
     placeholders: dict[Node, Node] = {}
     for node in saved:
-        if node.op == "get_attr":
+        if node.op == "get_attr":  # a constant is copied into both graphs, not saved
             placeholders[node] = result.graph.node_copy(node)
             continue
         placeholders[node] = result.graph.placeholder(node.name)

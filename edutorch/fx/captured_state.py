@@ -72,8 +72,8 @@ class CapturedState:
         if type(value) in SIMPLE_TYPES or id(value) in self._seen:
             return
         self._seen.add(id(value))
-        self._keep.append(value)
-        if hasattr(type(value), "__next__"):
+        self._keep.append(value)  # an id is given to another object once this one is gone
+        if hasattr(type(value), "__next__"):  # the next call would go on where this one stopped
             self.iterators.append(path)
         elif isinstance(value, Tensor):
             self.tensors[id(value)] = (path or "tensor", value)
@@ -94,7 +94,7 @@ class CapturedState:
             ask = state_getter(value)
             self.states.append((ask, ask(), path))
         elif isinstance(value, np.ndarray):
-            self.arrays.append((value, checksum(value), path))
+            self.arrays.append((value, checksum(value), path))  # its elements may change in place
         elif isinstance(value, list | tuple):
             if isinstance(value, list):
                 self.sizes.append((value, len(value), path))
@@ -117,6 +117,7 @@ class CapturedState:
 
     def visit_function(self, function: types.FunctionType) -> Iterator[tuple[Any, str]]:
         """Visit what a user's function refers to: closure, globals, defaults."""
+        # This library does not change.
         if function.__module__ and function.__module__.split(".")[0] == "edutorch":
             return
         for name, cell in zip(
@@ -124,7 +125,7 @@ class CapturedState:
         ):
             try:
                 value = cell.cell_contents
-            except ValueError:
+            except ValueError:  # a variable that is not set yet
                 continue
             self.cells.append((cell, value, name))
             yield value, name
@@ -162,6 +163,7 @@ class CapturedState:
                 value_inside = getattr(value, "__func__", value)
                 if isinstance(value, property):
                     yield from ((accessor, "") for accessor in (value.fget, value.fset) if accessor)
+                # Methods, too: a class may be changed at run time.
                 elif not name.startswith("__") or inspect.isfunction(value_inside):
                     path = f"{base.__name__}.{name}"
                     self.watched_items.append((vars(base), name, value, path))
@@ -229,6 +231,7 @@ class CapturedState:
                 now = holder[key]
             except (KeyError, IndexError):
                 return f"{path}: {describe_value(value)} before, now gone"
+            # Identity first: it is nearly always the same object.
             if now is not value and not is_unchanged(now, value):
                 return f"{path}: {describe_value(value)} before, now {describe_value(now)}"
         for holder, size, path in self.sizes:
@@ -256,12 +259,17 @@ def is_unchanged(now: object, before: object) -> bool:
     if type(now) is not cls:
         return False
     if cls in SIMPLE_TYPES:
-        return now == before or now != now
+        return is_same_number(now, before)
     if cls is tuple:
         return len(now) == len(before) and all(map(is_same_or_unchanged, now, before))
     if cls is types.MethodType:
         return now.__self__ is before.__self__ and now.__func__ is before.__func__
     return False
+
+
+def is_same_number(now: Any, before: Any) -> bool:
+    """Return True if two simple values are equal; nan is equal to nan here."""
+    return now == before or (now != now and before != before)
 
 
 def is_same_or_unchanged(now: object, before: object) -> bool:

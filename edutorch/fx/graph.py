@@ -54,6 +54,7 @@ class Graph:
         self.owning_module, self._tracer_cls = owning_module, tracer_cls
         self.constants: dict[str, np.ndarray] = {}
         self.writes: dict[int, int] = {}
+        # A ring: the root is before the first and after the last node.
         self._root = Node(self, "", "output", "output")
         self._names: set[str] = set()
         self._counts: dict[str, int] = {}
@@ -97,7 +98,7 @@ class Graph:
         node = Node(self, "", op, target, args or (), kwargs, type_expr)
         for input_node in node.all_input_nodes:
             if input_node.graph is not self:
-                node._update((), {})
+                node._update((), {})  # else its inputs would list it as a user
                 raise ValueError(f"Graph: the argument {input_node.name} belongs to another graph")
         node.name = self._free_name(wanted)
         self._insert(node)
@@ -109,7 +110,7 @@ class Graph:
         if name[0].isdigit():
             name = f"_{name}"
         stem, _, number = name.rpartition("_")
-        if stem and number.isdigit():
+        if stem and number.isdigit():  # x_1 counts on from x
             base, count = stem, int(number)
         else:
             base, count = name, self._counts.get(name, 0)
@@ -256,6 +257,7 @@ class Graph:
         """Remove nodes without users, from the end on; return True if any was removed."""
         keep = is_impure_node or Node.is_impure
         changed = False
+        # From the end on: an input is unused once its user is gone.
         for node in reversed(self.nodes):
             if not node.users and not keep(node) and node.op not in ("placeholder", "output"):
                 self.erase_node(node)
@@ -269,7 +271,7 @@ class Graph:
 
         Raises: RuntimeError: a node is used before it is made, two have one name, …
         """
-        seen: set[Node] = set()
+        seen: set[Node] = set()  # the first use from the end is the last one
         names: set[str] = set()
         for node in self.nodes:
             if node.graph is not self:
@@ -330,7 +332,7 @@ class Nodes:
     def __iter__(self) -> Iterator[Node]:
         node = self.graph._root._next
         while node is not self.graph._root:
-            following = node._next
+            following = node._next  # the loop may erase the node, or insert behind it
             yield node
             node = following if node._erased else node._next
 

@@ -35,7 +35,7 @@ class GraphModule(Module):
         self, root: Module | dict[str, Any], graph: Graph, class_name: str = "GraphModule"
     ) -> None:
         super().__init__()
-        self.__dict__["_name"] = class_name
+        self.__dict__["_name"] = class_name  # past `Module.__setattr__`, which looks for parameters
         if isinstance(root, Module):
             self.training = root.training
         for path in referenced_paths(graph):
@@ -73,6 +73,7 @@ class GraphModule(Module):
         # Tracebacks look up source lines here.
         linecache.cache[file] = (len(written.src), None, written.src.splitlines(True), file)
         scope = dict(written.globals)
+        # A module-level function: as fast as code that is written by hand.
         exec(compile(written.src, file, "exec"), scope)
         self.__dict__["_run"] = scope["forward"]
         return written

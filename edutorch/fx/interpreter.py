@@ -54,6 +54,7 @@ class Interpreter:
                 self.env[node] = self.run_node(node)
             if node.op == "output":
                 return self.env[node]
+            # Their memory is free for what comes.
             for dead in dead_after.get(node, ()):
                 self.env.pop(dead, None)
         return None

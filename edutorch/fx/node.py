@@ -112,9 +112,10 @@ class Node:
 
     def _update(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Set the arguments, and update the users of the nodes among them."""
-        for node in self._inputs:
+        for node in self._inputs:  # users are kept up to date here, and nowhere else
             node.users.pop(self, None)
         self._args, self._kwargs = args, kwargs
+        # A dict keeps the order and drops duplicates.
         self._inputs = dict.fromkeys((*nodes_in(args), *nodes_in(kwargs)))
         for node in self._inputs:
             node.users[self] = None

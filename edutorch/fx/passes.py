@@ -107,7 +107,7 @@ def merge_equal(graph: Graph) -> Graph:
             first = known.setdefault(key, node)
         except TypeError:  # an argument is not hashable
             continue
-        if first is not node:
+        if first is not node:  # the earlier one comes before all users of the later
             node.replace_all_uses_with(first)
             graph.erase_node(node)
     return drop_unused(graph)
@@ -187,7 +187,7 @@ def identity_input(node: Node) -> Node | None:
     if is_op(node, "convert_dtype"):
         return first if first.meta["dtype"] == node.meta["dtype"] else None
     if is_op(node, "reshape") or is_op(node, "expand"):
-        while is_op(node, "reshape") and is_op(first, "reshape"):
+        while is_op(node, "reshape") and is_op(first, "reshape"):  # only the last shape counts
             first = first.args[0]
         return first if first.meta["shape"] == node.meta["shape"] else None
     if is_op(node, "t") and is_op(first, "t"):

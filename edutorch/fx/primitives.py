@@ -22,12 +22,12 @@ __all__ = [
 
 def take(input: Array, index: object) -> Array:
     """Return `input[index]`, always as an array."""
-    return np.asarray(input[index])
+    return np.asarray(input[index])  # NumPy gives a scalar for a single element
 
 
 def set_item(input: Array, index: object, values: object) -> Array:
     """Return a copy of `input` with `values` written at `index`."""
-    y = np.array(input, order="K")
+    y = np.array(input, order="K")  # a graph writes nothing in place
     y[index] = values
     return y
 
@@ -97,6 +97,7 @@ def gradients_of(name: str, rule: str) -> Callable[..., Any]:
 
     def gradients(*values: Any) -> Any:
         g = values[first]
+        # As in the engine: small arrays are not worth a kernel.
         if g.__class__ is np.ndarray and g.size >= slot.min_size:
             gradient = slot(*values)
             if gradient is not None:
@@ -130,7 +131,7 @@ def with_region(
     strides: Sequence[int],
 ) -> Array:  # fmt: skip
     """Return a copy of `input` with `values` written into a strided view of its memory."""
-    bytes_ = in_order(input, order).copy()
+    bytes_ = in_order(input, order).copy()  # in bytes, because strides are in bytes
     np.ndarray(shape, values.dtype, bytes_, offset, strides)[...] = values
     ordered = bytes_.view(input.dtype).reshape([input.shape[axis] for axis in order])
     return ordered.transpose(np.argsort(order))

@@ -71,7 +71,7 @@ class TracerBase:
 
         Raises: TraceError: it is iterated in any other way.
         """
-        count = unpack_count(sys._getframe(2))
+        count = unpack_count(sys._getframe(2))  # the frame that unpacks the proxy
         if count is None:
             raise TraceError(
                 "Proxy object cannot be iterated: a stand-in has no length. This happens in a loop "
@@ -99,6 +99,7 @@ class Proxy:
         self.tracer, self.node = tracer or TracerBase(node.graph), node
 
     def __getattr__(self, name: str) -> Attribute:
+        # Python and NumPy ask for protocols that a proxy must not seem to have.
         if name.startswith("__") or name == "_array":
             raise AttributeError(f"a traced value has no {name!r}: it stands for any tensor")
         return Attribute(self, name)
@@ -145,7 +146,7 @@ class Attribute(Proxy):
 
     def __init__(self, root: Proxy, attr: str) -> None:
         self.root, self.attr, self.tracer = root, attr, root.tracer
-        self._node: Node | None = None
+        self._node: Node | None = None  # x.shape is a node; x.relu() must not be two
 
     @property
     def node(self) -> Node:  # type: ignore[override]

@@ -50,6 +50,7 @@ def replace_pattern(
         ):
             continue
         matches.append(Match(node, node_map))
+        # Overlapping occurrences: the first wins.
         taken |= {here for there, here in node_map.items() if there.op != "placeholder"}
     replaced: dict[Node, Node] = {}
     for match in matches:
@@ -124,13 +125,14 @@ def insert_replacement(
     for there, other in zip(inputs, parameters, strict=True):
         here = match.nodes_map.get(there)
         if here is not None:
+            # An occurrence may read the result of one that is replaced already.
             values[other] = replaced.get(here, here)
     with graph.inserting_before(match.anchor):
         result = graph.graph_copy(replacement_graph, values)
     if isinstance(result, Node):
         match.anchor.replace_all_uses_with(result)
         replaced[match.anchor] = result
-    for there in reversed(list(pattern_graph.nodes)):
+    for there in reversed(list(pattern_graph.nodes)):  # users before what they use
         here = match.nodes_map.get(there)
         if here is not None and there.op != "placeholder" and not here.users:
             graph.erase_node(here)

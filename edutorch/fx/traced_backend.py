@@ -15,10 +15,9 @@ import numpy as np
 
 from .. import backends, dtypes
 from ..backends import Backend
-from ..backends.aliased_array import as_plain_array
 from ..backends.array_surface import NamespaceSurface
 from ..backends.batching import BatchedBackend
-from ..backends.numpy import Array, add_at
+from ..backends.numpy import Array, add_at, as_plain_array
 from ..core.op import Op
 from ..core.registry import REGISTRY
 from ..ops.joining import single_view_ops
@@ -125,6 +124,7 @@ class TracedBackend(Backend):
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
+        # Captures count among the levels of `vmap`: the newest level computes.
         self.level = next(BatchedBackend._level_counter)
         self.inner = self.device = backends.CPU
         self.xp = TracedNamespace(self)
@@ -141,6 +141,7 @@ class TracedBackend(Backend):
         if tracer.is_running():
             self.check_data_dependence(forward.__name__, inputs, fixed)
             self.mark_moving_view(forward.__name__, inputs, settings)
+        # Forwards run on the held arrays, unrecorded: the op is the node.
         drawn, tracer.forward_depth = tracer.draw_count, tracer.forward_depth + 1
         try:
             result = forward(np, **held, **fixed)
@@ -149,9 +150,7 @@ class TracedBackend(Backend):
         if not tracer.is_running():
             return result
         op = REGISTRY.get(forward.__name__)
-        if (
-            op is not None and op.family.makes_views
-        ):  # in a graph each piece is a view by itself
+        if op is not None and op.family.makes_views:  # in a graph each piece is a view by itself
             (array,) = inputs.values()
             single_calls = single_view_ops(op.name, [part.shape for part in result], **fixed)
             return tuple(
@@ -256,7 +255,7 @@ class TracedBackend(Backend):
         name = getattr(function, "__name__", "")
         if not self.tracer.is_running():
             return function(*to_held(tuple(args)), **to_held(dict(kwargs)))
-        if name in WRITING_FUNCTIONS:
+        if name in WRITING_FUNCTIONS:  # a graph has the new value instead
             return self.call_writing(function, args, kwargs)
         out = kwargs.get("out")
         keywords = {key: value for key, value in kwargs.items() if key != "out"}
@@ -278,7 +277,7 @@ class TracedBackend(Backend):
             self.tracer.poison("a result is written into an array from outside")
             target[...] = to_held(made)
             return target
-        if not np.can_cast(made.dtype, target.dtype, "same_kind"):
+        if not np.can_cast(made.dtype, target.dtype, "same_kind"):  # as NumPy refuses it
             raise TypeError(f"{name}: cannot write {made.dtype} into {target.dtype}")
         self.setitem(target, ..., made)
         return target
@@ -293,9 +292,7 @@ class TracedBackend(Backend):
         op = REGISTRY[same]
         if not any(isinstance(argument, TracedArray) for argument in args):
             return function, args, kwargs
-        if op.family.broadcasts and any(
-            isinstance(argument, np.generic) for argument in args
-        ):
+        if op.family.broadcasts and any(isinstance(argument, np.generic) for argument in args):
             return function, args, kwargs
         settings = {setting: op.signature.parameters[setting].default for setting in op.settings}
         return op.function, args, settings
@@ -339,6 +336,7 @@ class TracedBackend(Backend):
                 axis = tuple(range(array.ndim))
             if name == "sum" and array.dtype.char in "fd":
                 op = REGISTRY["sum"]
+                # The op sums more precisely: only where both give the same bits.
                 same = op.forward(np, array.held, axis, kwargs.get("keepdims", False))
                 if np.array_equal(same, result, equal_nan=True):
                     settings = {
@@ -377,7 +375,7 @@ class TracedBackend(Backend):
         if not tracer.is_running():
             array.held[to_held(index)] = to_held(values)
             return
-        tracer.save_before_write(array)
+        tracer.save_before_write(array)  # an error later in the function undoes the writes
         if index is ... or index == () or (index.__class__ is slice and index == slice(None)):
             value = self.overwritten_node(array, values)
         else:
@@ -388,6 +386,7 @@ class TracedBackend(Backend):
 
     def overwritten_node(self, array: TracedArray, values: object) -> Node:
         """Return a node for an array after all its elements are set to `values`."""
+        # A full overwrite needs no copy of the old elements.
         alike = isinstance(values, TracedArray) and values.shape == array.shape
         if alike and values.dtype == array.dtype:
             return values.node
@@ -454,6 +453,7 @@ class TracedBackend(Backend):
         held = backends.CPU.as_strided(array.held, shape, strides, offset)
         root = array.memory.root
         whole = self.tracer.array(held, None, [array])
+        # Its node is made at its first use, from the whole memory.
         whole.memory, whole.seen_version = root.memory, -1
         return whole
 

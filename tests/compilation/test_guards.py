@@ -25,6 +25,7 @@ from tests.compilation.comparison import compiled
          "argument x: a Tensor before, now a Parameter"),
         (2, 3, "argument x: 2 before, now 3"),
         (2, 2.0, "argument x: a int before, now a float"),
+        (2.0, float("nan"), "argument x: 2.0 before, now nan"),
     ],
 )  # fmt: skip
 def test_arguments(first, second, reason):
