@@ -323,7 +323,7 @@ def test_warmup_makes_every_kernel(monkeypatch, capsys):
 def test_warmup_can_say_what_is_ready_without_compiling():
     done = edutorch("warmup", "--check")
     states = json.loads(done.stdout)
-    assert {"optimizers.adam", "matmul.linear"} <= {state["name"] for state in states}
+    assert {"Adam.fused_kernel", "linear"} <= {state["name"] for state in states}
     assert {state["state"] for state in states} <= {"loaded", "not compiled"}
 
 

@@ -11,16 +11,19 @@ from __future__ import annotations
 import atexit
 import functools
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-__all__ = ["install_locator", "user_cache_folder"]
+__all__ = ["import_source", "install_locator", "user_cache_folder"]
 
 MAX_VERSIONS = 4
 """So many versions of a file's kernels are kept; the oldest ones are deleted."""
@@ -78,6 +81,27 @@ def source_stamp(file: str) -> str:
     for name in sorted(texts):
         digest.update(name.encode() + b"\0" + texts[name])
     return digest.hexdigest()[:20]
+
+
+def import_source(source: str, stamp: bytes) -> ModuleType:
+    """Import the file with this generated source, which is written first if it does not exist.
+
+    Args:
+        stamp: what the compiled code depends on besides its own source.
+    """
+    key = hashlib.sha256(source.encode() + stamp + sys.version.encode()).hexdigest()[:24]
+    name = f"edutorch_kernel_{key}"
+    path = user_cache_folder("compiled") / f"{name}.py"
+    if not path.exists():
+        part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.part")
+        part.write_text(source, encoding="utf-8")
+        part.replace(path)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where numba looks up a kernel loaded from its cache
+    spec.loader.exec_module(module)
+    return module
 
 
 class KernelCacheLocator:

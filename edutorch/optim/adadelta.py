@@ -8,27 +8,24 @@ from typing import Any
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .differentiable import (
-    DifferentiableOptimizer,
+from .fused import FusedKernel
+from .optimizer import Optimizer
+from .update_rule import (
+    Group,
+    State,
+    Values,
     apply_weight_decay,
+    check,
     check_lr,
     check_not_negative,
     host_scalar,
     learning_rate,
 )
-from .fused import FusedKernel
-from .optimizer import check
 
 __all__ = ["Adadelta"]
 
 
-def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the settings of one step for the fused kernel."""
-    rho = group["rho"]
-    return group["weight_decay"], rho, 1 - rho, group["eps"], float(group["lr"])
-
-
-class Adadelta(DifferentiableOptimizer):
+class Adadelta(Optimizer):
     r"""Scale each gradient by the RMS of past steps over the RMS of past gradients.
 
     v ← ρ · v + (1 - ρ) · g², Δ = √(u + ε) / √(v + ε) · g, u ← ρ · u + (1 - ρ) · Δ²,
@@ -54,7 +51,7 @@ class Adadelta(DifferentiableOptimizer):
     tensor(0.9968, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel(settings, square_avg=None, acc_delta=None)
+    fused_kernel = FusedKernel()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9,
@@ -69,14 +66,14 @@ class Adadelta(DifferentiableOptimizer):
             "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return zeros for the average squares of gradients and steps."""
         return {
             "step": host_scalar(0), "square_avg": zeros_like(param), "acc_delta": zeros_like(param)
         }  # fmt: skip
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         lr, rho, eps = learning_rate(group), group["rho"], group["eps"]
         v, u = state["square_avg"], state["acc_delta"]

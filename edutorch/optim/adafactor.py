@@ -9,19 +9,22 @@ from .. import dtypes
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros, zeros_like
-from .differentiable import (
-    DifferentiableOptimizer,
+from .optimizer import Optimizer
+from .update_rule import (
+    Group,
+    State,
+    Values,
     apply_weight_decay,
+    check,
     check_lr,
     host_scalar,
     learning_rate,
 )
-from .optimizer import check
 
 __all__ = ["Adafactor"]
 
 
-class Adafactor(DifferentiableOptimizer):
+class Adafactor(Optimizer):
     r"""Keep only row and column averages of g²: n + m elements instead of n · m.
 
     With β = t^beta2_decay: R ← R + β · (mean of g² along rows - R), C likewise along columns,
@@ -67,7 +70,7 @@ class Adafactor(DifferentiableOptimizer):
             "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return zeros: a row and a column for a matrix, else one element per element."""
         if param.is_complex():
             raise RuntimeError("Adafactor does not support complex parameters")
@@ -81,7 +84,7 @@ class Adafactor(DifferentiableOptimizer):
         }  # fmt: skip
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         step, lr, (eps1, eps2) = state["step"], learning_rate(group), group["eps"]
         if eps1 is None:

@@ -8,26 +8,23 @@ from typing import Any
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import full_like
-from .differentiable import (
-    DifferentiableOptimizer,
+from .fused import FusedKernel
+from .optimizer import Optimizer
+from .update_rule import (
+    Group,
+    State,
+    Values,
     apply_weight_decay,
     check_lr,
     check_not_negative,
     host_scalar,
     learning_rate,
 )
-from .fused import FusedKernel
 
 __all__ = ["Adagrad"]
 
 
-def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the settings of one step for the fused kernel."""
-    current_lr = float(group["lr"]) / (1 + (steps - 1) * group["lr_decay"])
-    return group["weight_decay"], group["eps"], current_lr
-
-
-class Adagrad(DifferentiableOptimizer):
+class Adagrad(Optimizer):
     r"""Divide by the root of all squared gradients so far: s ← s + g², θ ← θ - lrₜ · g / (√s + ε).
 
     An element whose gradient is mostly zero, such as that of a rare word, keeps large steps.
@@ -54,7 +51,7 @@ class Adagrad(DifferentiableOptimizer):
     tensor(0.9000, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel(settings, sum=None)
+    fused_kernel = FusedKernel()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0,
@@ -86,7 +83,7 @@ class Adagrad(DifferentiableOptimizer):
             for param in group["params"]:
                 self.state[param]["sum"].share_memory_()
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return the initial sum of squares."""
         start: Any = self.defaults["initial_accumulator_value"]
         if param.is_complex():
@@ -94,7 +91,7 @@ class Adagrad(DifferentiableOptimizer):
         return {"step": host_scalar(0), "sum": full_like(param.detach(), start)}
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         lr, total = learning_rate(group), state["sum"]
         grad = apply_weight_decay(group, lr, param, grad)

@@ -6,29 +6,27 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
-from ..ops import tensor, view_as_real, zeros_like
-from .differentiable import FastDifferentiableOptimizer, apply_weight_decay, learning_rate
+from ..ops import zeros_like
 from .fused import FusedKernel
-from .optimizer import check
+from .optimizer import Optimizer
+from .update_rule import (
+    Group,
+    State,
+    Values,
+    apply_weight_decay,
+    check_betas,
+    check_lr,
+    check_not_negative,
+    host_scalar,
+    learning_rate,
+)
 
 __all__ = ["Adam"]
 
 
-def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the settings of one step for the fused kernel."""
-    (beta1, beta2), lr, weight_decay = group["betas"], float(group["lr"]), group["weight_decay"]
-    decoupled = group["decoupled_weight_decay"]
-    correction = math.sqrt(1 - beta2**steps)
-    return (
-        1 - lr * weight_decay if decoupled else 1.0, 0.0 if decoupled else weight_decay,
-        1 - beta1, beta2, 1 - beta2, group["eps"] * correction,
-        lr * correction / (1 - beta1**steps), float(group["amsgrad"]),
-    )  # fmt: skip
-
-
-class Adam(FastDifferentiableOptimizer):
+class Adam(Optimizer):
     r"""Divide the average gradient by the root of its average square.
 
     m ← β₁ · m + (1 - β₁) · g is the average of the gradient, v ← β₂ · v + (1 - β₂) · g²
@@ -59,9 +57,7 @@ class Adam(FastDifferentiableOptimizer):
     tensor(0.9000, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel(
-        settings, exp_avg=None, exp_avg_sq=None, max_exp_avg_sq="amsgrad",
-    )  # fmt: skip
+    fused_kernel = FusedKernel()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -71,11 +67,10 @@ class Adam(FastDifferentiableOptimizer):
         differentiable: bool = False, fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:  # fmt: skip
-        check(float(lr) >= 0, f"Invalid learning rate: {lr}")
-        check(eps >= 0, f"Invalid epsilon value: {eps}")
-        for index, beta in enumerate(betas):
-            check(0 <= beta < 1, f"Invalid beta parameter at index {index}: {beta}")
-        check(weight_decay >= 0, f"Invalid weight_decay value: {weight_decay}")
+        check_lr(lr)
+        check_not_negative(epsilon=eps)
+        check_betas(betas)
+        check_not_negative(weight_decay=weight_decay)
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
             "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
@@ -83,73 +78,27 @@ class Adam(FastDifferentiableOptimizer):
             "decoupled_weight_decay": decoupled_weight_decay,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return zeros for both averages."""
         state = {
-            "step": tensor(0.0, device="cpu"),
-            "exp_avg": zeros_like(param),
-            "exp_avg_sq": zeros_like(param),
-        }
+            "step": host_scalar(0), "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param)
+        }  # fmt: skip
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = zeros_like(param)
         return state
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
-        """Update one parameter. All intermediate results share one buffer: allocation is slow."""
-        beta1, beta2 = group["betas"]
-        lr = float(group["lr"])
-        m, v = state["exp_avg"]._array, state["exp_avg_sq"]._array
-        max_v = state["max_exp_avg_sq"]._array if group["amsgrad"] else v
-        if param.dtype.kind == "c":  # real and imaginary parts are independent
-            param, grad, m, v, max_v = map(view_as_real, (param, grad, m, v, max_v))
-        state["step"]._array += 1
-        steps = state["step"]._array.item()
-        buffer = self.scratch(xp, param)
-        if group["weight_decay"]:
-            if group["decoupled_weight_decay"]:
-                param *= 1 - lr * group["weight_decay"]
-            else:
-                grad = grad + group["weight_decay"] * param
-
-        xp.subtract(grad, m, out=buffer)  # m += (1 - β₁)(g - m)
-        buffer *= 1 - beta1
-        m += buffer
-        xp.multiply(grad, grad, out=buffer)  # v = β₂ v + (1 - β₂) g²
-        buffer *= 1 - beta2
-        v *= beta2
-        v += buffer
-
-        if group["amsgrad"]:
-            xp.maximum(max_v, v, out=max_v)
-            v = max_v
-        # lr · m̂ / (√v̂ + ε), with both bias corrections moved into two scalars.
-        correction = math.sqrt(1 - beta2**steps)
-        xp.sqrt(v, out=buffer)
-        buffer += group["eps"] * correction
-        xp.divide(m, buffer, out=buffer)
-        buffer *= lr * correction / (1 - beta1**steps)
-        xp.subtract(param, buffer, out=param)
-
-    def update_differentiable(
-        self,
-        xp: Namespace,
-        group: dict[str, Any],
-        param: Tensor,
-        grad: Tensor,
-        state: dict[str, Any],
-    ) -> None:
-        """Update one parameter with recorded ops."""
-        lr, (beta1, beta2), steps = learning_rate(group), group["betas"], state["step"]
+        lr, (beta1, beta2), step = learning_rate(group), group["betas"], state["step"]
         m, v = state["exp_avg"], state["exp_avg_sq"]
         grad = apply_weight_decay(group, lr, param, grad)
         m += (1 - beta1) * (grad - m)
         v *= beta2
-        v += (1 - beta2) * grad * grad
+        v += (1 - beta2) * (grad * grad)
         if group["amsgrad"]:
-            max_v = state["max_exp_avg_sq"]
-            max_v[...] = xp.maximum(max_v.clone(), v)
-            v = max_v
-        denominator = xp.sqrt(v / (1 - beta2**steps)) + group["eps"]
-        param -= lr / (1 - beta1**steps) * m / denominator
+            state["max_exp_avg_sq"] = v = xp.maximum(state["max_exp_avg_sq"], v)
+        # lr · m̂ / (√v̂ + ε), with both bias corrections moved into two scalars.
+        correction = math.sqrt(1 - beta2**step)
+        change = m / (xp.sqrt(v) + group["eps"] * correction)
+        param -= lr * correction / (1 - beta1**step) * change

@@ -8,8 +8,12 @@ from typing import Any
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .differentiable import (
-    DifferentiableOptimizer,
+from .fused import FusedKernel
+from .optimizer import Optimizer
+from .update_rule import (
+    Group,
+    State,
+    Values,
     apply_weight_decay,
     check_betas,
     check_lr,
@@ -17,19 +21,11 @@ from .differentiable import (
     host_scalar,
     learning_rate,
 )
-from .fused import FusedKernel
 
 __all__ = ["Adamax"]
 
 
-def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the settings of one step for the fused kernel."""
-    beta1, beta2 = group["betas"]
-    step_size = float(group["lr"]) / (1 - beta1**steps)
-    return group["weight_decay"], 1 - beta1, beta2, group["eps"], step_size
-
-
-class Adamax(DifferentiableOptimizer):
+class Adamax(Optimizer):
     r"""Adam with an exponentially decayed maximum of |g| instead of the average of g².
 
     m ← β₁ · m + (1 - β₁) · g, u ← max(β₂ · u, |g| + ε), θ ← θ - lr / (1 - β₁ᵗ) · m / u.
@@ -54,7 +50,7 @@ class Adamax(DifferentiableOptimizer):
     tensor(0.9000, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel(settings, exp_avg=None, exp_inf=None)
+    fused_kernel = FusedKernel()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,
@@ -72,12 +68,12 @@ class Adamax(DifferentiableOptimizer):
             "capturable": capturable,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return zeros for the average and the maximum."""
         return {"step": host_scalar(0), "exp_avg": zeros_like(param), "exp_inf": zeros_like(param)}
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         lr, (beta1, beta2) = learning_rate(group), group["betas"]
         m, largest = state["exp_avg"], state["exp_inf"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from .adam import Adam
+from .fused import FusedKernel
 
 __all__ = ["AdamW"]
 
@@ -27,6 +28,8 @@ class AdamW(Adam):
     >>> x
     tensor(0.8990, requires_grad=True)
     """
+
+    fused_kernel = FusedKernel()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,

@@ -8,8 +8,12 @@ from typing import Any
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .differentiable import (
-    DifferentiableOptimizer,
+from .fused import FusedKernel
+from .optimizer import Optimizer
+from .update_rule import (
+    Group,
+    State,
+    Values,
     apply_weight_decay,
     check_lr,
     check_not_negative,
@@ -19,7 +23,7 @@ from .differentiable import (
 __all__ = ["ASGD"]
 
 
-class ASGD(DifferentiableOptimizer):
+class ASGD(Optimizer):
     r"""Averaged SGD: θ ← (1 - λ · η) · θ - η · g, and after t₀ steps an average of the θ.
 
     ηₜ = lr / (1 + λ · lr · t)^α decreases slowly. The average is ax ← ax + μ · (θ - ax) with
@@ -47,6 +51,8 @@ class ASGD(DifferentiableOptimizer):
     tensor(0.8000, requires_grad=True)
     """
 
+    fused_kernel = FusedKernel(scalars=("eta", "mu"))
+
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, lambd: float = 1e-4,
         alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
@@ -61,7 +67,7 @@ class ASGD(DifferentiableOptimizer):
             "capturable": capturable,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return the initial η and μ, and zeros for the average."""
         return {
             "step": host_scalar(0), "eta": host_scalar(group["lr"]), "mu": host_scalar(1),
@@ -69,7 +75,7 @@ class ASGD(DifferentiableOptimizer):
         }  # fmt: skip
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         step, average = state["step"], state["ax"]
         eta, mu = state["eta"].item(), state["mu"].item()

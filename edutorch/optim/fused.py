@@ -25,8 +25,8 @@ import numpy as np
 
 from ..backends.kernel_registry import Slot, slot
 from ..backends.numpy import Array
-from ..errors import CodeLocation
 from ..core.tensor import Tensor, array_of
+from ..errors import CodeLocation
 from ..ops import ones
 from .update_rule import Group, State
 
@@ -461,7 +461,7 @@ class PointerTable:
             if not self.state_size and not state:
                 return True
             self.states = [state.get(param, {}) for param in params]
-            if any([len(state) != self.state_size for state in self.states]):
+            if any(len(state) != self.state_size for state in self.states):
                 return False
             for name, arrays in zip(self.names, self.state_arrays, strict=True):
                 if not all(map(is_, [state[name]._array for state in self.states], arrays)):

@@ -9,13 +9,13 @@ from typing import Any
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor, wrap
 from ..ops import zeros_like
-from .differentiable import DifferentiableOptimizer, check_lr, learning_rate
-from .optimizer import check
+from .optimizer import Optimizer
+from .update_rule import Group, State, Values, check, check_lr, learning_rate
 
 __all__ = ["Muon"]
 
 
-class Muon(DifferentiableOptimizer):
+class Muon(Optimizer):
     r"""Replace the average gradient of a matrix by the nearest orthogonal one.
 
     b ← μ · b + (1 - μ) · g; u = g + μ · (b - g) (Nesterov, else b); if u = U Σ Vᵀ then
@@ -80,14 +80,14 @@ class Muon(DifferentiableOptimizer):
                     f"{param.size()}",
                 )
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return zeros for the average gradient."""
         if param.is_complex():
             raise RuntimeError("Muon does not support complex parameters")
         return {"momentum_buffer": zeros_like(param)}
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         check(grad.ndim == 2, "Param gradient must be a 2D matrix")
         lr, momentum, average = learning_rate(group), group["momentum"], state["momentum_buffer"]

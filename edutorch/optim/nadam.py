@@ -8,8 +8,12 @@ from typing import Any
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .differentiable import (
-    DifferentiableOptimizer,
+from .fused import FusedKernel
+from .optimizer import Optimizer
+from .update_rule import (
+    Group,
+    State,
+    Values,
     apply_weight_decay,
     check_betas,
     check_lr,
@@ -17,28 +21,8 @@ from .differentiable import (
     host_scalar,
     learning_rate,
 )
-from .fused import FusedKernel
 
 __all__ = ["NAdam"]
-
-
-def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...] | None:
-    """Update the momentum products, and return the settings of one step for the fused kernel."""
-    products = [state["mu_product"]._array for state in states]
-    if any(product != products[0] for product in products):
-        return None
-    (beta1, beta2), lr, weight_decay = group["betas"], float(group["lr"]), group["weight_decay"]
-    decoupled = group["decoupled_weight_decay"]
-    mu, mu_next = momentum_at(group, steps), momentum_at(group, steps + 1)
-    for product in products:
-        product *= mu
-    mu_product = products[0].item()
-    return (
-        1 - lr * weight_decay if decoupled else 1.0, 0.0 if decoupled else weight_decay,
-        1 - beta1, beta2, 1 - beta2,
-        lr * (1 - mu) / (1 - mu_product), lr * mu_next / (1 - mu_product * mu_next),
-        1 - beta2**steps, group["eps"],
-    )  # fmt: skip
 
 
 def momentum_at(group: dict[str, Any], step: float) -> float:
@@ -46,7 +30,7 @@ def momentum_at(group: dict[str, Any], step: float) -> float:
     return group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
 
 
-class NAdam(DifferentiableOptimizer):
+class NAdam(Optimizer):
     r"""Adam with Nesterov momentum: the update looks one step ahead.
 
     With m and v as in `Adam`, v̂ = v / (1 - β₂ᵗ) and a momentum that grows,
@@ -76,7 +60,7 @@ class NAdam(DifferentiableOptimizer):
     tensor(0.8944, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel(settings, exp_avg=None, exp_avg_sq=None)
+    fused_kernel = FusedKernel(scalars=("mu_product",))
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,
@@ -96,7 +80,7 @@ class NAdam(DifferentiableOptimizer):
             "differentiable": differentiable,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return zeros for both averages, and 1 for the product of the momenta."""
         return {
             "step": host_scalar(0), "mu_product": host_scalar(1),
@@ -104,7 +88,7 @@ class NAdam(DifferentiableOptimizer):
         }  # fmt: skip
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         step, lr, (beta1, beta2) = state["step"], learning_rate(group), group["betas"]
         m, v, product = state["exp_avg"], state["exp_avg_sq"], state["mu_product"]

@@ -9,8 +9,12 @@ from typing import Any
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .differentiable import (
-    DifferentiableOptimizer,
+from .fused import FusedKernel
+from .optimizer import Optimizer
+from .update_rule import (
+    Group,
+    State,
+    Values,
     apply_weight_decay,
     check_betas,
     check_lr,
@@ -18,26 +22,8 @@ from .differentiable import (
     host_scalar,
     learning_rate,
 )
-from .fused import FusedKernel
 
 __all__ = ["RAdam"]
-
-
-def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the settings of one step for the fused kernel."""
-    (beta1, beta2), lr, weight_decay = group["betas"], float(group["lr"]), group["weight_decay"]
-    decoupled = group["decoupled_weight_decay"]
-    return (
-        1 - lr * weight_decay if decoupled else 1.0,
-        0.0 if decoupled else weight_decay,
-        1 - beta1,
-        beta2,
-        1 - beta2,
-        1 - beta1**steps,
-        rectified_scale(beta2, steps),
-        group["eps"],
-        lr,
-    )
 
 
 def rectified_scale(beta2: float, steps: float) -> float:
@@ -51,7 +37,7 @@ def rectified_scale(beta2: float, steps: float) -> float:
     return math.sqrt(correction * rectification)
 
 
-class RAdam(DifferentiableOptimizer):
+class RAdam(Optimizer):
     r"""Rectified Adam: a warm-up derived from the variance of v.
 
     v̂ averages about ρₜ = ρ∞ - 2t · β₂ᵗ / (1 - β₂ᵗ) gradients, with ρ∞ = 2 / (1 - β₂) - 1.
@@ -82,7 +68,7 @@ class RAdam(DifferentiableOptimizer):
     tensor(0.8000, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel(settings, exp_avg=None, exp_avg_sq=None)
+    fused_kernel = FusedKernel()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -100,14 +86,14 @@ class RAdam(DifferentiableOptimizer):
             "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return zeros for both averages."""
         return {
             "step": host_scalar(0), "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param)
         }  # fmt: skip
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         step, lr, (beta1, beta2) = state["step"], learning_rate(group), group["betas"]
         m, v = state["exp_avg"], state["exp_avg_sq"]

@@ -8,29 +8,23 @@ from typing import Any
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import zeros_like
-from .differentiable import (
-    DifferentiableOptimizer,
+from .fused import FusedKernel
+from .optimizer import Optimizer
+from .update_rule import (
+    Group,
+    State,
+    Values,
     apply_weight_decay,
     check_lr,
     check_not_negative,
     host_scalar,
     learning_rate,
 )
-from .fused import FusedKernel
 
 __all__ = ["RMSprop"]
 
 
-def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the settings of one step for the fused kernel."""
-    alpha = group["alpha"]
-    return (
-        group["weight_decay"], alpha, 1 - alpha, group["eps"], group["momentum"],
-        float(group["centered"]), float(group["lr"]),
-    )  # fmt: skip
-
-
-class RMSprop(DifferentiableOptimizer):
+class RMSprop(Optimizer):
     r"""Divide the gradient by the root of its average square.
 
     v ← α · v + (1 - α) · g², θ ← θ - lr · g / (√v + ε). Centered, √v is
@@ -60,9 +54,7 @@ class RMSprop(DifferentiableOptimizer):
     tensor(0.8586, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel(
-        settings, square_avg=None, momentum_buffer="momentum", grad_avg="centered",
-    )  # fmt: skip
+    fused_kernel = FusedKernel()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, alpha: float = 0.99,
@@ -78,7 +70,7 @@ class RMSprop(DifferentiableOptimizer):
             "maximize": maximize, "differentiable": differentiable,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return zeros for the averages and the momentum buffer."""
         state = {"step": host_scalar(0), "square_avg": zeros_like(param)}
         if group["momentum"] > 0:
@@ -88,7 +80,7 @@ class RMSprop(DifferentiableOptimizer):
         return state
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         lr, alpha, v = learning_rate(group), group["alpha"], state["square_avg"]
         grad = apply_weight_decay(group, lr, param, grad)

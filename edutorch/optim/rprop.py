@@ -8,13 +8,14 @@ from typing import Any
 from ..backends.numpy import Namespace
 from ..core.tensor import Tensor
 from ..ops import full_like, zeros_like
-from .differentiable import DifferentiableOptimizer, check_lr, host_scalar
-from .optimizer import check
+from .fused import FusedKernel
+from .optimizer import Optimizer
+from .update_rule import Group, State, Values, check, check_lr, host_scalar
 
 __all__ = ["Rprop"]
 
 
-class Rprop(DifferentiableOptimizer):
+class Rprop(Optimizer):
     r"""A step size η per element, which grows while the sign of g stays and shrinks otherwise.
 
     If g · g₋₁ > 0: η ← min(η · η₊, η_max); if it is < 0, the last step went too far:
@@ -41,6 +42,8 @@ class Rprop(DifferentiableOptimizer):
     tensor(0.9000, requires_grad=True)
     """
 
+    fused_kernel = FusedKernel()
+
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,
@@ -54,7 +57,7 @@ class Rprop(DifferentiableOptimizer):
             "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return zeros for the last gradient, and the initial step sizes."""
         start: Any = float(group["lr"])
         if param.is_complex():
@@ -65,7 +68,7 @@ class Rprop(DifferentiableOptimizer):
         }  # fmt: skip
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Any, grad: Any, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
         (shrink, grow), (min_size, max_size) = group["etas"], group["step_sizes"]
         size, previous = state["step_size"], state["prev"]

@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..backends.numpy import Array, Namespace
-from ..core.tensor import Tensor, wrap
-from .differentiable import FastDifferentiableOptimizer, apply_weight_decay, learning_rate
+from ..backends.numpy import Namespace
+from ..core.tensor import Tensor
 from .fused import FusedKernel
-from .optimizer import check
+from .optimizer import Optimizer
+from .update_rule import Group, State, Values, apply_weight_decay, check, check_lr, learning_rate
 
 __all__ = ["SGD"]
 
 
-def settings(group: dict[str, Any], steps: float, states: Any) -> tuple[float, ...]:
-    """Return the settings of one step for the fused kernel."""
-    return (
-        group["weight_decay"], group["momentum"], 1 - group["dampening"], float(group["nesterov"]),
-        float(group["lr"]),
-    )  # fmt: skip
-
-
-class SGD(FastDifferentiableOptimizer):
+class SGD(Optimizer):
     r"""Gradient descent: θ ← θ - lr · g.
 
     With momentum μ the gradients accumulate: b ← μ · b + (1 - dampening) · g,
@@ -47,7 +39,7 @@ class SGD(FastDifferentiableOptimizer):
     tensor(0.8000, requires_grad=True)
     """
 
-    fused_kernel = FusedKernel(settings, counted=False, momentum_buffer="momentum")
+    fused_kernel = FusedKernel()
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0,
@@ -55,7 +47,7 @@ class SGD(FastDifferentiableOptimizer):
         maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
-        check(float(lr) >= 0, f"Invalid learning rate: {lr}")
+        check_lr(lr)
         check(momentum >= 0, f"Invalid momentum value: {momentum}")
         check(weight_decay >= 0, f"Invalid weight_decay value: {weight_decay}")
         is_valid = not nesterov or (momentum > 0 and dampening == 0)
@@ -66,42 +58,21 @@ class SGD(FastDifferentiableOptimizer):
             "differentiable": differentiable, "fused": fused,
         })  # fmt: skip
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Return None for the momentum buffer, if there is one."""
         return {"momentum_buffer": None} if group["momentum"] else {}
 
     def update(
-        self, xp: Namespace, group: dict[str, Any], param: Array, grad: Array, state: dict[str, Any]
+        self, xp: Namespace, group: Group, param: Values, grad: Values, state: State
     ) -> None:
-        momentum = group["momentum"]
-        buffer = state["momentum_buffer"] if momentum else None
-        if group["weight_decay"]:
-            grad = grad + group["weight_decay"] * param
-        if momentum:
-            if buffer is None:  # the first step
-                state["momentum_buffer"] = buffer = wrap(xp.array(grad))
-            else:
-                buffer._array *= momentum
-                buffer._array += grad * (1 - group["dampening"])
-            grad = grad + momentum * buffer._array if group["nesterov"] else buffer._array
-        step = self.scratch(xp, param)
-        xp.multiply(grad, float(group["lr"]), out=step)
-        xp.subtract(param, step, out=param)
-
-    def update_differentiable(
-        self,
-        xp: Namespace,
-        group: dict[str, Any],
-        param: Tensor,
-        grad: Tensor,
-        state: dict[str, Any],
-    ) -> None:
-        """Update one parameter with recorded ops."""
-        momentum, lr = group["momentum"], learning_rate(group)
+        lr, momentum = learning_rate(group), group["momentum"]
         grad = apply_weight_decay(group, lr, param, grad)
         if momentum:
             buffer = state["momentum_buffer"]
-            buffer *= momentum
-            buffer += grad if state["is_first_step"] else (1 - group["dampening"]) * grad
+            if buffer is None:  # the first step: a copy, without the dampening
+                state["momentum_buffer"] = buffer = grad * 1
+            else:
+                buffer *= momentum
+                buffer += (1 - group["dampening"]) * grad
             grad = grad + momentum * buffer if group["nesterov"] else buffer
         param -= lr * grad

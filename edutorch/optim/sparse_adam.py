@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.tensor import Tensor
-from .differentiable import check_betas
-from .optimizer import Optimizer, check
+from .optimizer import Optimizer
+from .update_rule import Group, State, check, check_betas
 
 __all__ = ["SparseAdam"]
 
@@ -53,7 +53,7 @@ class SparseAdam(Optimizer):
             f"Complex params at indices {wrong}: SparseAdam does not support complex parameters",
         )
 
-    def init_state(self, group: dict[str, Any], param: Tensor) -> dict[str, Any]:
+    def init_state(self, group: Group, param: Tensor) -> State:
         """Raise RuntimeError: the gradient is dense."""
         raise RuntimeError(
             "SparseAdam does not support dense gradients, please consider Adam instead"

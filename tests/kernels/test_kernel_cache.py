@@ -88,11 +88,11 @@ from edutorch import kernels
 states = {each.name: each.state for each in kernels.warm_up(compile=False)}
 print(states["Adam.fused_kernel"], states["STEP_COUNT"], states["RAdam.fused_kernel"])
 """
-    files = sorted(tmp_path.rglob("*"))
+    files = sorted(tmp_path.rglob("*.nb?"))
     assert any(file.suffix == ".nbc" for file in files)
     # This process runs the package itself: the same source has the same kernels wherever it is.
     assert run(states, **settings) == ["loaded", "loaded", "not", "compiled"]
-    assert sorted(tmp_path.rglob("*")) == files
+    assert sorted(tmp_path.rglob("*.nb?")) == files
     assert sorted(installed.rglob("*")) == package
 
 

@@ -35,6 +35,8 @@ CASES = {
     "RAdam": [{}, {"betas": (0.9, 0.9), "weight_decay": 0.1, "decoupled_weight_decay": True}],
     "Adadelta": [{}, {"weight_decay": 0.1, "rho": 0.5}],
     "Adamax": [{}, {"weight_decay": 0.1}],
+    "Rprop": [{}, {"etas": (0.3, 1.5), "step_sizes": (0.005, 0.02), "maximize": True}],
+    "ASGD": [{}, {"t0": 1, "lambd": 0.1, "weight_decay": 0.1}],
 }  # fmt: skip
 EACH = [(name, settings) for name, some in CASES.items() for settings in some]
 

@@ -10,7 +10,7 @@ import pytest
 
 import edutorch
 from edutorch import nn, optim
-from edutorch.optim.line_search import Point, strong_wolfe
+from edutorch.optim.lbfgs import Point, strong_wolfe
 from edutorch.optim.muon import orthogonalize
 
 DOWNHILL = {

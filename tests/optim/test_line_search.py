@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import edutorch
-from edutorch.optim.line_search import Point, strong_wolfe
+from edutorch.optim.lbfgs import Point, strong_wolfe
 
 Function = Callable[[float], float]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import copy
 import functools
 import io
 import pathlib
@@ -440,13 +439,6 @@ def test_what_edutorch_has_not_in_pytorchs_file(torch):
         with pytest.raises(CheckpointError, match=said) as refused:
             loaded(of_torch(torch, obj), weights_only=False)
         assert "state_dict()" in str(refused.value)
-
-
-def test_a_copy_of_an_optimizer_has_no_scratch_memory():
-    model = nn.Linear(2, 2)
-    optimizer = optim.Adam(model.parameters())
-    train(model, optimizer, 1)
-    assert copy.deepcopy(optimizer)._scratch == {} and optimizer._scratch
 
 
 @pytest.mark.parametrize("persistent", [True, False])

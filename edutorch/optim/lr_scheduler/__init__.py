@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from .base import LRScheduler
+from .base import ChainedScheduler, LRScheduler, ReduceLROnPlateau, SequentialLR
 from .base import _LRScheduler as _LRScheduler
-from .chained import ChainedScheduler, SequentialLR
-from .cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
-from .cyclic import CyclicLR, OneCycleLR
+from .cyclic import CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .multiplicative import (
     ConstantLR, ExponentialLR, LambdaLR, LinearLR, MultiplicativeLR, MultiStepLR, PolynomialLR,
     StepLR,
 )  # fmt: skip
-from .plateau import ReduceLROnPlateau
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",

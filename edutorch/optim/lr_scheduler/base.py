@@ -1,4 +1,4 @@
-"""`LRScheduler`, the base class of learning rate schedulers.
+"""The base class of learning rate schedulers, those that combine others, and the one that watches.
 
 `get_lr` computes the next learning rates. Most schedulers compute them from the current ones
 (the chainable form), so that several can share an optimizer.
@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal, SupportsFloat
 
 from ...core.argument_checks import check_settings
 from ...core.tensor import Tensor
@@ -18,7 +20,7 @@ from ...errors import refuse_unknown_keywords, warn
 from ...modes import no_grad
 from ..optimizer import Optimizer
 
-__all__ = ["LRScheduler"]
+__all__ = ["ChainedScheduler", "LRScheduler", "ReduceLROnPlateau", "SequentialLR"]
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
@@ -239,3 +241,296 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
             f"{name} has {len(value)} values, param_groups has {groups}."
         )
     return [copy_value(group_value) for group_value in value]
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Multiply the rate by a factor when a metric has stopped improving.
+
+    Unlike other schedulers it needs the metric: `scheduler.step(loss)`.
+
+    Args:
+        optimizer: the optimizer whose learning rates are changed.
+        mode: "min": lower is better; "max": higher is better.
+        factor: the factor of the rate.
+        patience: the number of epochs without improvement that are tolerated.
+        threshold: the smallest change that counts as an improvement.
+        threshold_mode: "rel": relative to the best value so far; "abs": absolute.
+        cooldown: the number of epochs after a reduction in which nothing is counted.
+        min_lr: the lower bound of the rate, or one per group.
+        eps: smaller changes of the rate are not made.
+
+    Raises: ValueError: a setting is invalid. TypeError: not an Optimizer.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
+    >>> scheduler = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=1)
+    >>> rates = []
+    >>> for loss in (3.0, 2.0, 2.0, 2.0):
+    ...     scheduler.step(loss); rates += scheduler.get_last_lr()
+    >>> rates
+    [1.0, 1.0, 1.0, 0.1]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, mode: Literal["min", "max"] = "min", factor: float = 0.1,
+        patience: int = 10, threshold: float = 1e-4,
+        threshold_mode: Literal["rel", "abs"] = "rel", cooldown: int = 0,
+        min_lr: list[float] | float = 0, eps: float = 1e-8,
+    ) -> None:  # fmt: skip
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        self.factor = factor
+        self.optimizer = check_optimizer(optimizer)
+        groups = len(optimizer.param_groups)
+        self.default_min_lr: float | None
+        if isinstance(min_lr, list | tuple):
+            if len(min_lr) != groups:
+                raise ValueError(f"expected {groups} min_lrs, got {len(min_lr)}")
+            self.default_min_lr, self.min_lrs = None, list(min_lr)
+        else:
+            self.default_min_lr, self.min_lrs = min_lr, [min_lr] * groups
+        self.patience, self.cooldown, self.eps = patience, cooldown, eps
+        self.last_epoch = 0
+        self._last_lr = self.rates()
+        self._init_is_better(mode, threshold, threshold_mode)
+        self._reset()
+
+    def _init_is_better(self, mode: str, threshold: float, threshold_mode: str) -> None:
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
+
+    def _reset(self) -> None:
+        self.best = self.mode_worse
+        self.cooldown_counter = self.num_bad_epochs = 0
+
+    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Report the metric of an epoch.
+
+        Args:
+            metrics: the metric, such as a loss or an accuracy.
+            epoch: the number of the epoch (deprecated).
+        """
+        current = float(metrics)
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._is_better(current, self.best):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr()
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self.rates()
+
+    def _reduce_lr(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"The number of param groups in the `optimizer` ({len(groups)}) differs from "
+                    f"when `ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually due "
+                    "to a new param group being added to the optimizer. Please modify the "
+                    "`min_lrs` field to match the length of the `optimizer` param groups."
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, min_lr in zip(groups, self.min_lrs, strict=True):
+            old_lr = float(group["lr"])
+            new_lr = max(old_lr * self.factor, min_lr)
+            if old_lr - new_lr > self.eps:
+                set_group_value(group, "lr", new_lr)
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether bad epochs are currently not counted."""
+        return self.cooldown_counter > 0
+
+    def _is_better(self, a: float, best: float) -> bool:
+        change = self.threshold if self.mode == "max" else -self.threshold
+        goal = best * (1 + change) if self.threshold_mode == "rel" else best + change
+        return a > goal if self.mode == "max" else a < goal
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        super().load_state_dict(state_dict)
+        self._init_is_better(self.mode, self.threshold, self.threshold_mode)
+
+
+class MultiScheduler(LRScheduler):
+    """Base of schedulers that combine others."""
+
+    _schedulers: Sequence[LRScheduler]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, with the states of all schedulers."""
+        saved = [scheduler.state_dict() for scheduler in self._schedulers]
+        return {**super().state_dict(), "_schedulers": saved}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        super().load_state_dict({**state_dict, "_schedulers": self._schedulers})
+        for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler.load_state_dict(saved)
+
+    def check(self, schedulers: Sequence[Any], optimizer: Any) -> None:
+        """Check that schedulers can be combined.
+
+        Raises: TypeError, ValueError: not schedulers, or not of this optimizer.
+        """
+        name = type(self).__name__
+        for index, scheduler in enumerate(schedulers):
+            if not hasattr(scheduler, "optimizer"):
+                raise TypeError(
+                    f"{name} at index {index} should have `optimizer` as its attribute."
+                )
+            if isinstance(scheduler, ReduceLROnPlateau):
+                raise ValueError(
+                    f"{name} does not support `ReduceLROnPlateau` scheduler as it requires "
+                    "additional kwargs to be specified when calling `step`, but got one at index "
+                    f"{index} in the given schedulers sequence."
+                )
+            if scheduler.optimizer is not optimizer:
+                raise ValueError(
+                    f"{name} expects all schedulers to belong to the same optimizer, but got "
+                    f"scheduler {type(scheduler).__name__} at index {index} has "
+                    f"{scheduler.optimizer}, which is different from {type(optimizer).__name__}."
+                )
+
+
+class ChainedScheduler(MultiScheduler):
+    """Apply several schedulers at once: their factors multiply.
+
+    Args:
+        schedulers: of one optimizer.
+        optimizer: the optimizer to check the schedulers against.
+
+    Raises: TypeError, ValueError: no schedulers, or of different optimizers.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
+    >>> schedulers = optim.lr_scheduler
+    >>> decay = schedulers.ExponentialLR(optimizer, 0.5)
+    >>> warm_up = schedulers.ConstantLR(optimizer, 0.5, total_iters=9)
+    >>> scheduler = schedulers.ChainedScheduler([decay, warm_up])
+    >>> optimizer.step(); scheduler.step(); scheduler.get_last_lr()
+    [0.25]
+    """
+
+    def __init__(
+        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
+    ) -> None:
+        if len(schedulers) < 1:
+            raise ValueError(
+                f"{type(self).__name__} expects at least one scheduler to be chained, "
+                "but got no scheduler."
+            )
+        optimizer = optimizer or schedulers[0].optimizer
+        self.check(schedulers, optimizer)
+        self._schedulers, self.optimizer = schedulers, optimizer
+        self._last_lr = group_values(optimizer, "lr")
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """Restart; called by a `SequentialLR` at the milestone of this scheduler."""
+        for group in self.optimizer.param_groups:
+            set_group_value(group, "lr", group["initial_lr"])
+        for scheduler in self._schedulers:
+            scheduler.last_epoch = -1
+            scheduler._initial_step()
+        self._last_lr = self.rates()
+
+    def step(self) -> None:  # type: ignore[override]
+        """Make a step of every scheduler."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = self.rates()
+
+
+class SequentialLR(MultiScheduler):
+    """Apply several schedulers in sequence: at each milestone the next one starts.
+
+    One of the schedulers may be a SequentialLR or a ChainedScheduler itself. (In PyTorch an inner
+    SequentialLR is one step ahead, and one that starts at a milestone fails.)
+
+    Args:
+        optimizer: the optimizer whose learning rates are changed.
+        schedulers: of this optimizer, in their order.
+        milestones: the steps at which the next one starts: one fewer than schedulers.
+        last_epoch: the number of steps made before; -1 for a new schedule.
+
+    Raises: TypeError, ValueError: no schedulers, of different optimizers, or not one
+        milestone between two.
+
+    >>> optimizer = optim.SGD([tensor(0.0, requires_grad=True)], lr=1.0)
+    >>> schedulers = optim.lr_scheduler
+    >>> warm_up = schedulers.ConstantLR(optimizer, 0.25, total_iters=9)
+    >>> scheduler = schedulers.SequentialLR(
+    ...     optimizer, [warm_up, schedulers.ExponentialLR(optimizer, 0.5)], milestones=[2]
+    ... )
+    >>> rates = []
+    >>> for epoch in range(4):
+    ...     rates += scheduler.get_last_lr(); optimizer.step(); scheduler.step()
+    >>> rates
+    [0.25, 0.25, 1.0, 0.5]
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        if len(schedulers) < 1:
+            raise ValueError(
+                f"{type(self).__name__} expects at least one scheduler, but got no scheduler."
+            )
+        self.check(schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than "
+                "the number of milestone points, but got number of schedulers "
+                f"{len(schedulers)} and the number of milestones to be equal to {len(milestones)}"
+            )
+        self._schedulers: list[Any] = schedulers
+        self._milestones = milestones
+        self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
+        for group in optimizer.param_groups:  # each scheduler has changed it when it was made
+            set_group_value(group, "lr", group["initial_lr"])
+        self.recursive_undo()
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        """Make the initial step of the first scheduler only."""
+        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """Restart at a step; called by an outer `SequentialLR` at its milestone."""
+        self.last_epoch = epoch or 0
+        index = bisect_right(self._milestones, self.last_epoch)
+        self._schedulers[index]._update_lr(0)
+        self._last_lr = self._schedulers[index].get_last_lr()
+
+    def recursive_undo(self, sched: Any = None) -> None:
+        """Undo the initial step of each scheduler."""
+        scheduler = self if sched is None else sched
+        if hasattr(scheduler, "_schedulers"):
+            for inner in scheduler._schedulers:
+                self.recursive_undo(inner)
+        elif hasattr(scheduler, "last_epoch"):
+            scheduler.last_epoch -= 1
+
+    def step(self) -> None:  # type: ignore[override]
+        """Make a step of the active scheduler."""
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[index]
+        if index > 0 and self._milestones[index - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()

@@ -1,0 +1,177 @@
+"""How the update rule of an optimizer is applied to a parameter.
+
+A rule is the method `update` of an optimizer: its formula, written once. Whatever a parameter is,
+the rule sees real floating-point values:
+
+- those of complex parameters as pairs of real ones, which are updated independently,
+- 16-bit floats as float32 copies, which are rounded back,
+- with `differentiable=True` tensors, and edutorch's ops in place of NumPy: the step is recorded.
+
+`fused.py` derives a kernel from the same lines. The rest of this file are the terms and the checks
+that several optimizers have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import backends, ops
+from ..backends.numpy import Array
+from ..core.precision import is_half, to_float32, widen
+from ..core.tensor import Tensor, array_of, wrap
+from ..modes import enable_grad
+from ..ops import tensor, view_as_complex, view_as_real
+
+__all__ = ["Group", "State", "Values", "update_arrays", "update_recorded"]
+
+Group = dict[str, Any]
+"""A group of parameters and its settings, by their names."""
+
+State = dict[str, Any]
+"""The state of one parameter under PyTorch's names."""
+
+Values = Any
+"""The values of a parameter, or of one entry of its state: an array, a tensor where the step is
+recorded, or the element of a kernel that is being generated."""
+
+Rule = Callable[..., None]
+
+
+def update_arrays(rule: Rule, group: Group, param: Array, grad: Array, state: State) -> None:
+    """Apply a rule to a parameter's array and to the tensors of its state, in place."""
+    count_step(state)
+    values = {name: array_of(value) for name, value in state.items()}
+    is_complex = param.dtype.kind == "c"
+    if is_complex:
+        param, grad = as_real(param), as_real(grad)
+        values = {name: as_real(value) for name, value in values.items()}
+    if "step" in values:
+        values["step"] = values["step"].item()
+    before, xp = dict(values), backends.of(param).xp
+    # Only 16-bit floats have at most two bytes, and `is_half` is the slower question.
+    if param.dtype.itemsize > 2 or not is_half(param.dtype):
+        rule(xp, group, param, grad, values)
+    else:
+        update_as_float32(rule, group, param, grad, values)
+    for name, value in values.items():
+        if value is before.get(name):
+            continue
+        if isinstance(tensor := state.get(name), Tensor):  # not changed in place, but replaced
+            as_real(tensor._array)[...] = value
+        else:  # created by this step
+            state[name] = wrap(view_as_complex(value) if is_complex else value)
+
+
+def update_as_float32(rule: Rule, group: Group, param: Array, grad: Array, values: State) -> None:
+    """Apply a rule to float32 copies of 16-bit floats, and round them back.
+
+    In float16 an ε of 1e-8 is 0, and for a gradient of 0 the step would be 0 / 0. (In PyTorch
+    it is, and such a parameter becomes NaN.)
+    """
+    param32 = to_float32(param)
+    values32 = {name: to_float32(value) for name, value in values.items()}
+    group = {**group, "rounded_to": param.dtype}
+    rule(backends.of(param).xp, group, param32, to_float32(grad), values32)
+    param[...] = param32
+    for name, value in values32.items():
+        original = values.get(name)
+        if original is None and value is not None:
+            values[name] = value.astype(param.dtype)
+        elif value is not original:
+            original[...] = value
+
+
+def update_recorded(rule: Rule, group: Group, param: Tensor, state: State) -> None:
+    """Apply a rule as part of the graph, so that gradients flow through the step."""
+    with enable_grad():
+        grad = param.grad
+        assert grad is not None
+        grad = -grad if group.get("maximize") else grad
+        # The graph of earlier steps has saved the old state, so new tensors are written.
+        state.update({name: value.clone() for name, value in state.items() if value is not None})
+        count_step(state)
+        values = {name: as_real(value) for name, value in state.items()}
+        if "step" in values:
+            values["step"] = values["step"].item()
+        before, half, original = dict(values), is_half(param.dtype), param
+        if half:  # see `update_as_float32`
+            group = {**group, "rounded_to": param.dtype.numpy}
+            param, grad = widen(param), widen(grad)
+            values = {name: widen(value) for name, value in values.items()}
+        rule(ops, group, as_real(param), as_real(grad), values)
+        if half:
+            original.copy_(param)
+        for name, value in values.items():
+            if value is before.get(name):
+                continue
+            if half and before[name] is not None:
+                state[name].copy_(value)
+                continue
+            value = value.to(original.dtype) if half else value
+            state[name] = view_as_complex(value) if param.is_complex() else value
+
+
+def count_step(state: State) -> None:
+    """Increment the step count, if there is one."""
+    if "step" in state:
+        state["step"]._array += 1
+
+
+def as_real(values: Values) -> Values:
+    """Return complex values as a view of pairs of real ones; anything else as it is."""
+    dtype = getattr(values, "dtype", None)
+    is_complex = dtype is not None and getattr(dtype, "numpy", dtype).kind == "c"
+    return view_as_real(values) if is_complex else values
+
+
+# Terms of rules ------------------------------------------------------------------------
+
+
+def host_scalar(value: float) -> Tensor:
+    """Return a scalar of the state. It is on the CPU, where reading it does not synchronize."""
+    return tensor(float(value), device="cpu")
+
+
+def learning_rate(group: Group) -> Any:
+    """Return the learning rate: a number, or a tensor where gradients flow to it."""
+    lr = group["lr"]
+    if group.get("differentiable") and isinstance(lr, Tensor):
+        return lr.reshape(())
+    return float(lr)
+
+
+def apply_weight_decay(group: Group, lr: Any, param: Values, grad: Values) -> Values:
+    """Apply weight decay: return the changed gradient or, if decoupled, change `param`."""
+    decay = group["weight_decay"]
+    if not decay:
+        return grad
+    if group.get("decoupled_weight_decay"):
+        param *= 1 - lr * decay
+        return grad
+    return grad + decay * param
+
+
+# Checks of settings --------------------------------------------------------------------
+
+
+def check(condition: bool, text: str) -> None:
+    """Raise ValueError unless a condition holds."""
+    if not condition:
+        raise ValueError(text)
+
+
+def check_lr(lr: float | Tensor, text: str = "Invalid learning rate: {}") -> None:
+    is_single = not isinstance(lr, Tensor) or lr.numel() == 1
+    check(is_single, "Tensor lr must be 1-element")
+    check(float(lr) >= 0, text.format(lr))
+
+
+def check_betas(betas: tuple[float, float]) -> None:
+    for index, beta in enumerate(betas):
+        check(0 <= beta < 1, f"Invalid beta parameter at index {index}: {beta}")
+
+
+def check_not_negative(**settings: float) -> None:
+    for name, value in settings.items():
+        check(value >= 0, f"Invalid {name} value: {value}")
