@@ -34,7 +34,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .autograd.anomaly import (
+from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled, is_anomaly_enabled, set_anomaly_enabled,
 )  # fmt: skip
 from .compiler import compile
@@ -76,9 +76,9 @@ def __getattr__(name: str) -> _Any:
 
         return import_module(f".{name}", __name__)
     if name == "load_ipython_extension":  # `%load_ext edutorch`
-        from .viz.magic import load_ipython_extension
+        from importlib import import_module
 
-        return load_ipython_extension
+        return import_module(".viz.magic", __name__).load_ipython_extension
     if name == "default_generator":
         return random.default_generator
     raise AttributeError(f"module 'edutorch' has no attribute {name!r}")

@@ -14,17 +14,20 @@ from ..modes import (
     no_grad,
     set_grad_enabled,
 )
-from . import anomaly, forward_ad, function, functional, graph
-from .anomaly import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
+from . import anomaly_mode, forward_ad, function, functional, graph
+from .anomaly_mode import detect_anomaly, is_anomaly_enabled, set_detect_anomaly
 from .gradcheck import gradcheck, gradgradcheck
 from .function import Function
 from .variable import Variable
+
+anomaly = anomaly_mode
 
 __all__ = [
     "Function",
     "Node",
     "Variable",
     "anomaly",
+    "anomaly_mode",
     "backward",
     "detect_anomaly",
     "enable_grad",

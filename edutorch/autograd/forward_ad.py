@@ -13,10 +13,10 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from ..core.autograd.tangents import Level, set_tangent, tangent_of, with_tangents
+from ..core.autograd.tangents import Level, make_alias, set_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
-from ..modes import ModeContext, current, override_modes, switch
+from ..modes import ModeContext, current, switch
 from ..ops import is_tensor
 
 __all__ = [
@@ -137,15 +137,6 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     dual = make_alias(tensor)
     set_tangent(dual, open_level, tangent.to(tensor.dtype))
     return dual
-
-
-def make_alias(tensor: Tensor) -> Tensor:
-    """Return a tensor with the same memory, history and tangents."""
-    from ..ops.indexing import getitem
-
-    with override_modes(levels=(), listeners=(), saving=None):
-        alias = getitem(tensor, (...,))
-    return with_tangents(alias, tensor)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

@@ -1,35 +1,26 @@
-"""`Function`: custom ops with a user-defined forward and backward.
+"""`Function`: custom ops with a user-defined forward and backward, and `once_differentiable`.
 
 The node of a call in the graph is in `function_node.py`.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd.graph import edge_of
+from ..core.autograd.graph import LEAF, edge_of
 from ..core.autograd.tangents import match_output, set_tangent, tangent_of, zeros_as
 from ..core.autograd.view_tracking import notify_write
 from ..core.tensor import Tensor
 from ..core.tensor_methods import refuse_leaf
 from ..errors import GradientError
 from ..events import work
-from ..modes import current, is_grad_enabled, override_modes
-from .function_context import Context, identities
-from .function_node import FunctionNode, record
+from ..modes import current, is_grad_enabled, no_grad, override_modes
+from .function_node import Context, FunctionNode, identities, record
 
-__all__ = ["Context", "Function"]
-
-
-def __getattr__(name: str) -> Any:
-    """Load `once_differentiable`, which PyTorch has here; its file imports this one."""
-    if name == "once_differentiable":
-        from .once_differentiable import once_differentiable
-
-        return once_differentiable
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__all__ = ["Context", "Function", "once_differentiable"]
 
 
 class Function:
@@ -223,3 +214,48 @@ def input_names(forward: Callable[..., Any], args: Sequence[Any], skip: int) -> 
     names += [f"{rest}[{index}]" for index in range(len(args) - len(names))]
     pairs = zip(names, args, strict=False)
     return tuple(name for name, argument in pairs if isinstance(argument, Tensor))
+
+
+class DelayedError(Function):
+    """A function whose backward raises an error: for gradients that cannot be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, *gradients: Tensor) -> Any:
+        """Return the gradients unchanged."""
+        return gradients
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Raise GradientError."""
+        raise GradientError(
+            "once_differentiable",
+            "trying to differentiate twice a function that was marked with @once_differentiable",
+            hint="write its backward with differentiable ops and drop the decorator",
+        )
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a `Function.backward` that is not recorded, for example because it uses NumPy.
+
+    A second derivative through it is then an error instead of a wrong value.
+    """
+
+    @functools.wraps(backward)
+    def wrapped(ctx: Any, *gradients: Any) -> Any:
+        with no_grad():
+            returned = backward(ctx, *gradients)
+        if not is_grad_enabled():
+            return returned
+        results = list(returned) if isinstance(returned, tuple | list) else [returned]
+        dependencies = [*gradients, *ctx.saved_tensors]
+        if not any(isinstance(value, Tensor) and value._node is not None for value in dependencies):
+            return returned
+        positions = [i for i, result in enumerate(results) if isinstance(result, Tensor)]
+        leaves = [results[i].detach() for i in positions]
+        for leaf in leaves:
+            leaf._node = LEAF
+        for i, gradient in zip(positions, DelayedError.apply(*leaves), strict=True):
+            results[i] = gradient
+        return tuple(results)
+
+    return wrapped

@@ -12,6 +12,8 @@ from typing import Any
 from ..core.autograd.backward import grad
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
+from ..func import grad as grad_of
+from ..func import jacfwd
 from ..modes import enable_grad
 from ..ops import ones_like, reshape, stack, zeros_like
 
@@ -304,8 +306,6 @@ def jacobian(
     check_strategy("jacobian", strategy, strict, vectorize, create_graph)
     is_tuple, tensors = as_tuple(inputs, "jacobian", "inputs")
     if strategy == "forward-mode":
-        from ..func import jacfwd
-
         columns = jacfwd(func, tuple(range(len(tensors))))(*(tensor.detach() for tensor in tensors))
         return columns if is_tuple else unwrap_single_input(columns)
     leaves = leaves_of(tensors, create_graph)
@@ -391,10 +391,8 @@ def hessian(
         return gradients if is_tuple else gradients[0]
 
     if outer_jacobian_strategy == "forward-mode":
-        from ..func import grad as gradient
-
         count = len(inputs) if is_tuple else 1
-        forward_gradient = gradient(scalar_function, tuple(range(count)) if is_tuple else 0)
+        forward_gradient = grad_of(scalar_function, tuple(range(count)) if is_tuple else 0)
         return jacobian(
             forward_gradient, inputs, create_graph, strict, True, outer_jacobian_strategy
         )

@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import backends
 from ..autograd import Function
-from ..autograd.once_differentiable import once_differentiable
+from ..autograd.function import once_differentiable
 from ..backends.numpy import Array, Namespace
 from ..core.tensor import Tensor, wrap
 from ..ops.gamma import LARGE, digamma, stirling_correction, temme_coefficients

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .forward import hessian, jacfwd, jvp, linearize
-from .modules import debug_unwrap, functional_call, functionalize, stack_module_state
-from .reverse import grad, grad_and_value, jacrev, value_and_grad, vjp
-from .vmap import vmap
+from .reverse import (
+    debug_unwrap, functionalize, grad, grad_and_value, jacrev, value_and_grad, vjp,
+)  # fmt: skip
+from .vmap import functional_call, stack_module_state, vmap
 
 __all__ = [
     "debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian",

@@ -9,7 +9,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.autograd.tangents import Level, set_tangent, tangent_of, with_tangents, zeros_as
+from ..core.autograd.tangents import (
+    Level,
+    make_alias,
+    set_tangent,
+    tangent_of,
+    with_tangents,
+    zeros_as,
+)
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
 from ..modes import current, override_modes
@@ -48,9 +55,6 @@ def push_forward(
 
 def make_dual_tensor(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     """Return an alias of a tensor with a tangent."""
-
-    from ..autograd.forward_ad import make_alias
-
     alias = with_tangents(make_alias(tensor), tensor)
     set_tangent(alias, level, tangent)
     return alias

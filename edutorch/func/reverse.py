@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from .. import autograd
+from ..core.autograd.backward import grad as backward_grad
 from ..core.tensor import Tensor
 from ..errors import GradientError, ShapeError
 from ..ops import cat, ones_like, reshape
@@ -32,7 +32,7 @@ def compute_gradients(
 ) -> tuple[Tensor, ...]:
     """Run backward; an input that the outputs do not depend on has the gradient 0."""
     pairs = [(y, v) for y, v in zip(outputs, cotangents, strict=True) if y._node is not None]
-    gradients = autograd.grad(
+    gradients = backward_grad(
         [y for y, _ in pairs], leaves, [v for _, v in pairs],
         retain_graph=retain or nested, create_graph=nested, materialize_grads=True,
     )  # fmt: skip
@@ -190,7 +190,7 @@ def jacobian_rows(
         return [leaf.new_zeros(shape) for leaf, shape in zip(leaves, shapes, strict=True)]
     units = flat.new_zeros((count, count)).fill_diagonal_(1)
     parts = [
-        autograd.grad(
+        backward_grad(
             flat, leaves, part, retain_graph=True, create_graph=nested, is_grads_batched=True,
             materialize_grads=True,
         )
@@ -201,3 +201,33 @@ def jacobian_rows(
         for leaf_parts in zip(*parts, strict=True)
     ]
     return [reshape(column, shape) for column, shape in zip(columns, shapes, strict=True)]
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """Return a function that calls `func`: in-place ops need no rewriting here.
+
+    (In PyTorch it removes in-place operations for compilers.)
+
+    >>> func.functionalize(lambda x: x.clone().add_(1))(tensor(1.0))
+    tensor(2.)
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            "functionalize(f, remove='mutations'): valid options for remove are "
+            f"'mutations' and 'mutations_and_views', got {remove!r}"
+        )
+
+    @functools.wraps(func)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    return function
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """Return the tensor itself: inside `grad` and `jvp` tensors are ordinary here.
+
+    >>> func.debug_unwrap(tensor(1.0))
+    tensor(1.)
+    """
+    return tensor

@@ -8,14 +8,16 @@ results get the batch dimension back.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Callable, Sequence
 from typing import Any
 
 from .. import backends
 from ..backends.batching import BatchedBackend
 from ..core.tensor import Tensor, writes_of
 from ..modes import current, override_modes
-from ..ops import cat, narrow
+from ..nn import Module
+from ..nn.utils.stateless import reparametrize_module
+from ..ops import cat, narrow, stack
 from ..ops.conversion import batched, lift_to_level, unbatched
 from ..utils._pytree import TreeSpec, container_children, tree_flatten, tree_leaves, tree_unflatten
 
@@ -285,3 +287,79 @@ def name_of(func: Callable[..., Any]) -> str:
     if isinstance(func, functools.partial):
         return f"functools.partial({name_of(func.func)}, ...)"
     return repr(func)
+
+
+# Modules as functions of their parameters: to vectorize an ensemble of models --------------
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module with other tensors in place of its parameters and buffers.
+
+    Args:
+        parameter_and_buffer_dicts: tensors by name, as in `named_parameters()`; or several
+            such dicts. All others stay.
+        args: a tuple of arguments, or a single one.
+        tie_weights: whether a tensor with two names is replaced under both.
+        strict: whether missing names are an error.
+
+    Raises: UnknownNameError (a RuntimeError): a name that the module does not have.
+
+    >>> layer = nn.Linear(1, 1)
+    >>> other = {"weight": tensor([[2.0]]), "bias": tensor([0.5])}
+    >>> func.functional_call(layer, other, tensor([3.0]))
+    tensor([6.5000])
+    """
+    tensor_dicts = parameter_and_buffer_dicts
+    dicts = [tensor_dicts] if isinstance(tensor_dicts, Mapping) else list(tensor_dicts)
+    tensors: dict[str, Tensor] = {}
+    for dict_ in dicts:
+        repeated = tensors.keys() & dict_.keys()
+        if repeated:
+            raise ValueError(f"{sorted(repeated)} appear in multiple dictionaries")
+        tensors |= dict_
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with reparametrize_module(module, tensors, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+def stack_module_state(
+    models: Sequence[Module],
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return the parameters and the buffers of models of one class, stacked along a new dim 0.
+
+    Raises: RuntimeError: no models, several classes, or several modes.
+
+    >>> parameters, _ = func.stack_module_state([nn.Linear(2, 3) for _ in range(4)])
+    >>> parameters["weight"].shape
+    torch.Size([4, 3, 2])
+    """
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({type(model) for model in models}) > 1 or len({model.training for model in models}) > 1:
+        raise RuntimeError(
+            "stack_module_state: Expected all models to be of the same class, and all in "
+            "training mode or all in eval mode."
+        )
+    parameters = [dict(model.named_parameters()) for model in models]
+    buffers = [dict(model.named_buffers()) for model in models]
+    return (
+        {
+            name: stack_tensors(
+                [parameter[name] for parameter in parameters], parameters[0][name].requires_grad
+            )
+            for name in parameters[0]
+        },
+        {name: stack_tensors([buffer[name] for buffer in buffers], False) for name in buffers[0]},
+    )
+
+
+def stack_tensors(tensors: Sequence[Tensor], requires_grad: bool) -> Tensor:
+    return stack([tensor.detach() for tensor in tensors]).requires_grad_(requires_grad)

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from ..autograd.anomaly import detect_anomaly
+from ..autograd.anomaly_mode import detect_anomaly
 from ..core.tensor import Tensor
 from ..optim import Optimizer
 from .callbacks.base import Callback
@@ -16,8 +16,7 @@ from .fit_loop import FitLoop
 from .log_buffer import Entry, LogBook
 from .loggers import Logger
 from .module import TrainModule
-from .optimizer_step import LRSchedulerConfig, SteppingOptimizer
-from .precision import Precision
+from .optimizer_step import LRSchedulerConfig, Precision, SteppingOptimizer
 from .resumable_loader import batch_size_of, map_tensors
 
 __all__ = ["HooksRunner"]

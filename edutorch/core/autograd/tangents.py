@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import backends
+from ...modes import override_modes
 from ..registry import op_function
 from ..tensor import Tensor, fill, wrap
 from .graph import LEAF
@@ -55,6 +56,13 @@ def detach_with_tangents(tensor: Tensor) -> Tensor:
     for level, tangent in tensor.__dict__.get("_tangents", {}).items():
         set_tangent(output, level, detach_with_tangents(tangent))
     return output
+
+
+def make_alias(tensor: Tensor) -> Tensor:
+    """Return a tensor with the same memory, history and tangents."""
+    with override_modes(levels=(), listeners=(), saving=None):
+        alias = op_function("getitem")(tensor, (...,))
+    return with_tangents(alias, tensor)
 
 
 def zeros_as(tensor: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from numpy import ndarray
@@ -260,9 +261,8 @@ class Module(ModuleState, ModuleConversions):
         >>> layer(ones(2)).shape
         torch.Size([3])
         """
-        import edutorch
-
-        self.__dict__["forward"] = edutorch.compile(self.forward, *args, **kwargs)
+        compiler = import_module("edutorch.compiler")  # above nn: loaded when it is needed
+        self.__dict__["forward"] = compiler.compile(self.forward, *args, **kwargs)
 
 
 def add_module_hook(hooks: OrderedDict[int, Any], hook: Hook, prepend: bool) -> RemovableHandle:

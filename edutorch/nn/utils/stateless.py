@@ -1,12 +1,13 @@
-"""Calling a module with other parameters: the former home of `func.functional_call`."""
+"""Calling a module with other tensors in place of its parameters, as `func.functional_call` does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ...core.tensor import Tensor
-from ...errors import warn
+from ...errors import EdutorchError, warn
 from ..modules.module import Module
 
 __all__ = ["functional_call"]
@@ -20,12 +21,56 @@ def functional_call(
 
     Args: as for `func.functional_call`.
     """
-    from ...func import functional_call as current  # func builds on nn
-
     warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated. Please use "
         "`torch.func.functional_call` instead."
     )
-    return current(
-        module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict
-    )
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with reparametrize_module(module, parameters_and_buffers, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+class UnknownNameError(EdutorchError, RuntimeError):
+    """A name is not that of a parameter or buffer of the module."""
+
+
+@contextmanager
+def reparametrize_module(
+    module: Module, tensors: Mapping[str, Tensor], tie_weights: bool, strict: bool
+) -> Iterator[None]:
+    """Replace parameters and buffers by other tensors inside a `with` block."""
+    locations = {
+        f"{path}.{name}" if path else name: (registry, name)
+        for path, submodule in module.named_modules(remove_duplicate=False)
+        for registry in (submodule._parameters, submodule._buffers)
+        for name in registry
+    }
+    unknown = [name for name in tensors if name not in locations]
+    missing = [name for name in locations if name not in tensors] if strict else []
+    if unknown or missing:
+        rows = {"unexpected": ", ".join(unknown), "missing": ", ".join(missing)}
+        raise UnknownNameError(
+            "functional_call",
+            f"Error(s) in the names of tensors for {type(module).__name__}",
+            {key: text for key, text in rows.items() if text},
+            "the names are those of dict(module.named_parameters())",
+        )
+    replacements = dict(tensors)
+    if tie_weights:
+        by_id = {
+            id(locations[name][0][locations[name][1]]): value for name, value in tensors.items()
+        }
+        for name, (registry, key) in locations.items():
+            tensor = registry[key]
+            if tensor is not None and id(tensor) in by_id:
+                replacements.setdefault(name, by_id[id(tensor)])
+    originals = {name: locations[name][0][locations[name][1]] for name in replacements}
+    try:
+        for name, value in replacements.items():
+            registry, key = locations[name]
+            registry[key] = value  # type: ignore[assignment]
+        yield
+    finally:
+        for name, value in originals.items():
+            registry, key = locations[name]
+            registry[key] = value  # type: ignore[assignment]

@@ -378,8 +378,8 @@ def variable_of(root: Any, frame: FrameType | None) -> str:
 @functools.cache
 def public_functions() -> dict[CodeType, str]:
     """Return the names of the public functions that are not ops themselves, by code object."""
-    import edutorch
-    from edutorch.nn import functional
+    edutorch = sys.modules[__name__.partition(".")[0]]
+    functional = edutorch.nn.functional
 
     table: dict[CodeType, str] = {}
     shared: set[CodeType] = set()  # code of several functions, such as wrappers: no name fits
