@@ -98,6 +98,9 @@ _BY_NUMPY = {entry.numpy: entry for entry in ALL}
 BY_PYTHON = {
     builtins.bool: bool, builtins.int: int64, builtins.float: float64, builtins.complex: complex128
 }  # fmt: skip
+DTypeLike = dtype | type | None
+"""What an argument `dtype` takes: one of ours, Python's `int`, `float` …, or None."""
+
 FLOATING = frozenset(entry.numpy for entry in ALL if entry.is_floating_point)
 DIFFERENTIABLE = frozenset(entry.numpy for entry in ALL if entry.category >= 2)
 

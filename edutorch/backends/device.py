@@ -68,6 +68,9 @@ class Device:
 
 
 device = Device
+DeviceLike = Device | str | int | None
+"""What an argument `device` takes; None is the default device."""
+
 _default: ContextVar[Device | None] = ContextVar("edutorch_default_device", default=None)
 _process_default = Device("cpu")
 

@@ -19,6 +19,13 @@ Array = Annotated[Any, "Array"]
 """An array of some backend. Rules and forwards are written for all of them, and an
 op knows its tensor arguments by this annotation."""
 
+ArrayOrTensor = Annotated[Any, "ArrayOrTensor"]
+"""What a derivative rule computes with: arrays, or tensors while its own steps are recorded to be
+differentiated again. One text serves both, as the public ops take both."""
+
+Number = Annotated[Any, "Number"]
+"""A number of Python or NumPy, or a tensor that holds one."""
+
 Namespace = Annotated[Any, "Namespace"]
 """The NumPy-like module of some backend: `numpy`, `cupy` or an imitation of their functions."""
 

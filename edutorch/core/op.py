@@ -206,7 +206,8 @@ class Op:
             forward.__name__ = forward.__qualname__ = chosen.name
         if chosen.accumulates:
             forward = functools.wraps(forward)(accumulate_in_float32(as_positional(forward)))
-        self.forward, self.family, self.name = forward, family, forward.__name__
+        self.forward: Any = forward
+        self.family, self.name = family, forward.__name__
         self.doc = inspect.getdoc(forward) or ""
         self.public = tuple(chosen.public.split()) or (self.name,)
         self.promotion, self.linear, self.outputs = chosen.promotion, chosen.linear, chosen.outputs
@@ -441,7 +442,7 @@ class Op:
         slots_by_rule = {name: slot_of(f"{self.name}/{name}") for name in names}
         return {name: slot for name, slot in slots_by_rule.items() if slot is not None}
 
-    def _install(self, function: Any, written: Any) -> None:
+    def _install(self, function: FunctionType, written: FunctionType) -> None:
         """Give a function its body. Its code comes last: another thread may call it."""
         function.__defaults__ = written.__defaults__
         function.__kwdefaults__ = written.__kwdefaults__
@@ -510,7 +511,7 @@ def _first_call(*args: Any, **kwargs: Any) -> Any:
     return FUNCTION(*args, **kwargs)
 
 
-def as_positional(function: Any) -> FunctionType:
+def as_positional(function: Callable[..., Any]) -> FunctionType:
     """Return a function with keyword-only parameters made positional: Python calls it faster."""
     code = function.__code__
     names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
@@ -530,7 +531,7 @@ def as_positional(function: Any) -> FunctionType:
 def _family(family: Family, **fixed: Any) -> Any:
     """Make a decorator, usable with and without parentheses."""
 
-    def decorator(forward: Any = None, /, **options: Any) -> Any:
+    def decorator(forward: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         if forward is not None:
             return register(Op(forward, family, **fixed))
         return lambda forward: register(Op(forward, family, **{**fixed, **options}))

@@ -15,7 +15,8 @@ from typing import Any
 from numpy import ndarray
 
 from .. import backends, dtypes
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
+from ..core.autograd.graph import Node
 from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.op import elementwise
 from ..core.precision import accumulate_in_float32, is_half, widen
@@ -43,14 +44,14 @@ def add(xp: Namespace, input: Array, other: Array, *, alpha: float = 1) -> Array
     return input + other if alpha == 1 else add_scaled(xp, input, other, alpha)
 
 
-def add_scaled(xp: Namespace, input: Any, other: Any, alpha: float) -> Any:
+def add_scaled(xp: Namespace, input: ArrayOrTensor, other: ArrayOrTensor, alpha: float) -> Any:
     """input + alpha · other; 16-bit floats are rounded once, as PyTorch does."""
     if getattr(input, "itemsize", 0) == 2 and is_half(input.dtype):
         return accumulate_in_float32(add_scaled)(xp, input, other, alpha)
     return input + scale_operand(xp, other, alpha)
 
 
-def scale_operand(xp: Namespace, other: Any, alpha: float) -> Any:
+def scale_operand(xp: Namespace, other: ArrayOrTensor, alpha: float) -> Any:
     """alpha · other, in the dtype of `other`."""
     if alpha.__class__ is complex and getattr(getattr(other, "dtype", None), "kind", "c") != "c":
         raise DTypeError(
@@ -88,7 +89,7 @@ sub.vjp(
 
 
 @recorded_as(lambda input, other, **_: f"RsubBackward{int(not isinstance(other, Tensor))}")
-def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+def rsub(input: Tensor, other: Tensor | Number, *, alpha: float = 1) -> Tensor:
     """The difference with exchanged operands: y = other - alpha · input.
 
     >>> rsub(tensor([1.0, 2.0]), 10)
@@ -172,7 +173,7 @@ def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.floor_divide(input, other)
 
 
-def check_divisor(name: str, xp: Namespace, input: Any, other: Any) -> None:
+def check_divisor(name: str, xp: Namespace, input: ArrayOrTensor, other: ArrayOrTensor) -> None:
     """Raise ZeroDivisorError for an integer division by 0: integers cannot represent inf."""
     dtype_kind = input.dtype.kind if hasattr(input, "dtype") else other.dtype.kind
     if dtype_kind in "iub" and getattr(input, "size", 1) and bool(xp.any(xp.equal(other, 0))):
@@ -219,7 +220,9 @@ atan2.vjp(
 )
 
 
-def atan2_gradient(g: Any, side: Any, a: Any, b: Any) -> Any:
+def atan2_gradient(
+    g: ArrayOrTensor, side: ArrayOrTensor, a: ArrayOrTensor, b: ArrayOrTensor
+) -> Any:
     """g · side / (a² + b²), without computing the squares, which may overflow.
 
     At the origin, where the angle is undefined, the result is 0 rather than 0 / 0.
@@ -338,7 +341,7 @@ def hypot(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.hypot(input, other)
 
 
-def _hypot_rule(g: Any, y: Any, side: Any, node: Any) -> Any:
+def _hypot_rule(g: ArrayOrTensor, y: ArrayOrTensor, side: ArrayOrTensor, node: Node | None) -> Any:
     gradient = g * side / where(y != 0, y, math.inf)
     return add_curvature(gradient, g, y, node, side, math.nan)
 
@@ -385,7 +388,7 @@ logaddexp.vjp(
 )
 
 
-def log_difference(first: Any, second: Any) -> Any:
+def log_difference(first: ArrayOrTensor, second: ArrayOrTensor) -> Any:
     """first - second; ∞ for two -∞, so that their gradient is 0."""
     are_neg_inf = (first == -math.inf) & (second == -math.inf)
     return where(are_neg_inf, math.inf, first - second)
@@ -444,12 +447,12 @@ def pow(xp: Namespace, input: Array, exponent: Array) -> Array:
     return y.astype(bool) if bools else y
 
 
-def truncated_power(xp: Namespace, input: Any, exponent: Array) -> Array:
+def truncated_power(xp: Namespace, input: ArrayOrTensor, exponent: Array) -> Array:
     """Integer powers with exponents that may be negative: 2⁻¹ is truncated to 0, (-1)⁻³ is -1."""
     return input ** xp.abs(exponent) * ((exponent >= 0) | (xp.abs(input) == 1))
 
 
-def fast_power(xp: Namespace, input: Any, exponent: Any) -> Any:
+def fast_power(xp: Namespace, input: ArrayOrTensor, exponent: ArrayOrTensor) -> Any:
     """Return a ten times faster function for x³ or √x; None for other powers."""
     if exponent.__class__ is ndarray and not exponent.ndim:
         exponent = exponent.item()
@@ -472,14 +475,14 @@ pow.vjp(
 )
 
 
-def power_derivative(input: Any, exponent: Any) -> Any:
+def power_derivative(input: ArrayOrTensor, exponent: ArrayOrTensor) -> Any:
     """d(input ** exponent)/d(input), which is 0 (not 0 · ∞) where the exponent is 0."""
     if not hasattr(exponent, "shape"):
         return exponent * input ** (exponent - 1) if exponent else zeros_like(input)
     return where(exponent != 0, exponent * input ** (exponent - 1), 0.0)
 
 
-def exponent_derivative(input: Any, exponent: Any, y: Any) -> Any:
+def exponent_derivative(input: ArrayOrTensor, exponent: ArrayOrTensor, y: ArrayOrTensor) -> Any:
     """d(input ** exponent)/d(exponent) = y · log(input), and 0 where input is 0."""
     if not hasattr(input, "shape"):
         if not input:
@@ -495,7 +498,7 @@ def exponent_derivative(input: Any, exponent: Any, y: Any) -> Any:
 @as_method
 @with_twin
 @takes_out
-def float_power(input: Any, exponent: Any) -> Tensor:
+def float_power(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """The power, always computed in double precision: y = input ** exponent.
 
     >>> float_power(tensor([2, 3]), -1)
@@ -509,7 +512,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return pow(input, exponent)
 
 
-def double_dtype(input: Any, exponent: Any) -> dtypes.dtype:
+def double_dtype(input: Tensor | Number, exponent: Tensor | Number) -> dtypes.dtype:
     """Return the dtype that `float_power` computes in: float64 or complex128."""
     tensors = [operand for operand in (input, exponent) if isinstance(operand, Tensor)]
     if not tensors:
@@ -524,7 +527,7 @@ _write_power = Tensor.float_power_  # type: ignore[attr-defined]
 
 
 @as_method
-def float_power_(input: Tensor, exponent: Any) -> Tensor:
+def float_power_(input: Tensor, exponent: Tensor | Number) -> Tensor:
     """The in-place form of `float_power`, for tensors of double precision.
 
     Raises: DTypeError: the tensor cannot hold the result.

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.op import elementwise
 from .comparison import where
 from .complex import abs
@@ -217,7 +217,7 @@ spherical_bessel_j0.vjp(
 )  # fmt: skip
 
 
-def divide_by_x(y: Any, x: Any, limit: Any = 0.5) -> Any:
+def divide_by_x(y: ArrayOrTensor, x: ArrayOrTensor, limit: ArrayOrTensor = 0.5) -> Any:
     """y / x for J₁ or I₁, whose limit at 0 is ½, or `limit` where it is scaled."""
     tiny = 1 + x * x == 1
     return where(tiny, limit, y / where(tiny, 1.0, x))

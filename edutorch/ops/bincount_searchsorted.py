@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import backends
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
 from ..core import return_types
 from ..core.composed import as_method, takes_out
 from ..core.precision import to_float32
@@ -81,8 +81,8 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 @takes_out
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: Tensor | None = None,
+    sorted_sequence: Tensor, input: Tensor | Number, *, out_int32: bool = False,
+    right: bool = False, side: str | None = None, sorter: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The positions at which values would be inserted into sorted rows to keep them sorted.
 
@@ -118,7 +118,7 @@ def searchsorted(
 
 
 def find_insertion_positions(
-    xp: Namespace, rows: Any, values: Any, side: str, out_int32: bool
+    xp: Namespace, rows: ArrayOrTensor, values: ArrayOrTensor, side: str, out_int32: bool
 ) -> Any:
     """The insertion positions of `wanted` in one sorted row, or of each row in its own."""
     dtype = "int32" if out_int32 else "int64"
@@ -141,7 +141,7 @@ def find_insertion_positions(
 
 @takes_out
 def bucketize(
-    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+    input: Tensor | Number, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     """The index of the bucket of each value: `searchsorted` with the arguments exchanged.
 

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from .. import backends, dtypes
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
 from ..core.op import op
@@ -83,7 +83,7 @@ def not_positive_definite(xp: Namespace, input: Array) -> LinAlgError:
 
 
 @with_conjugate_gradients
-def cholesky_gradient(g: Any, y: Any, upper: bool) -> Any:
+def cholesky_gradient(g: ArrayOrTensor, y: ArrayOrTensor, upper: bool) -> Any:
     """½ (S + Sᴴ) with S = L⁻ᴴ Φ(Lᴴ g) L⁻¹, where Φ takes the lower triangle, half the diagonal."""
     g, lower = (adjoint_of(g), adjoint_of(y)) if upper else (g, y)
     inner = matmul(adjoint_of(lower), tril(g))

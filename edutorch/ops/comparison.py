@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, Namespace, Number
 from ..core.composed import as_method
 from ..core.error_messages import need_tensor
 from ..core.op import comparison, elementwise
@@ -287,7 +286,7 @@ where.vjp(
 )
 
 
-def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+def _where_method(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
     """Choose per element: this tensor where `condition` is true, else `other`."""
     return where(condition, self, other)
 
@@ -324,7 +323,7 @@ def allclose(
 # Questions about a tensor --------------------------------------------------------------------
 
 
-def is_tensor(obj: Any) -> bool:
+def is_tensor(obj: object) -> bool:
     """Return True if `obj` is a tensor.
 
     >>> is_tensor(ones(2)), is_tensor([1, 2])

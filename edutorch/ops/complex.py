@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 from .. import dtypes
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
+from ..core.autograd.graph import Node
 from ..core.composed import as_method
 from ..core.op import elementwise, movement, op
 from ..core.tensor import Tensor, array_of
@@ -25,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def has_complex_dtype(value: Any) -> bool:
+def has_complex_dtype(value: ArrayOrTensor) -> bool:
     """Return True if a tensor or an array is complex."""
     return array_of(value).dtype.kind == "c"
 
@@ -149,7 +150,7 @@ def abs(xp: Namespace, input: Array) -> Array:
     return xp.abs(input)
 
 
-def _abs_rule(g: Any, input: Any, node: Any) -> Any:
+def _abs_rule(g: ArrayOrTensor, input: ArrayOrTensor, node: Node | None) -> Any:
     if not has_complex_dtype(input):
         return add_curvature(g * sign(input), g, input, node, input, 0.0)
     direction, conjugate = conj_physical(sgn(input)), conj_physical(input)
@@ -192,7 +193,7 @@ def sgn(xp: Namespace, input: Array) -> Array:
     return input / xp.where(size == 0, xp.ones_like(size), size)
 
 
-def _sgn_rule(g: Any, input: Any, y: Any) -> Any:
+def _sgn_rule(g: ArrayOrTensor, input: ArrayOrTensor, y: ArrayOrTensor) -> Any:
     if not has_complex_dtype(input):
         return zeros_like(g)
     size = abs(input)
@@ -218,7 +219,7 @@ def angle(xp: Namespace, input: Array) -> Array:
     return xp.where(xp.isnan(input), input, angles)
 
 
-def _angle_rule(g: Any, input: Any) -> Any:
+def _angle_rule(g: ArrayOrTensor, input: ArrayOrTensor) -> Any:
     if not has_complex_dtype(input):
         return zeros_like(g)
     size = abs(input)
@@ -251,7 +252,7 @@ view_as_real.vjp(
 )
 
 
-def complex_from_pairs(g: Any) -> Any:
+def complex_from_pairs(g: ArrayOrTensor) -> Any:
     """The gradient of `view_as_real` for arrays: g₀ - i g₁."""
     return g[..., 0] - 1j * g[..., 1]
 
@@ -331,7 +332,7 @@ def resolve_neg(input: Tensor) -> Tensor:
 def make_part_property(name: str, get_part: Any) -> property:
     """Make the property `z.real` or `z.imag`, which reads a view and writes into it."""
 
-    def write(self: Tensor, value: Any) -> None:
+    def write(self: Tensor, value: Tensor | Number) -> None:
         get_part(self)[...] = value
 
     return property(

@@ -8,8 +8,8 @@ from typing import Any
 from .. import backends, dtypes
 from ..backends.batching import batched_generator
 from ..backends.batching_rules import VmapError
-from ..backends.device import Device, backend_for
-from ..backends.numpy import Array, Namespace
+from ..backends.device import Device, DeviceLike, backend_for
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
 from ..core.composed import as_method
 from ..core.op import op
 from ..core.storage import (
@@ -68,7 +68,7 @@ def convert_dtype(xp: Namespace, input: Array, dtype: dtypes.dtype) -> Array:
 convert_dtype.vjp(input=lambda g: g, latex=r"g")
 
 
-def cast_to_dtype_of(value: Any, other: Any) -> Any:
+def cast_to_dtype_of(value: ArrayOrTensor, other: ArrayOrTensor) -> Any:
     """Return an operand of a rule in the dtype of another one: operands are saved unpromoted.
 
     Otherwise a rule would compute with an integer or float32 operand in float32, not float64.
@@ -97,7 +97,7 @@ def to(
     input: Tensor,
     *target: Any,
     dtype: dtypes.dtype | None = None,
-    device: Any = None,
+    device: DeviceLike = None,
     copy: bool = False,
     non_blocking: bool = False,
     memory_format: memory_format = preserve_format,
@@ -159,7 +159,7 @@ def cpu(input: Tensor) -> Tensor:
 
 
 @as_method
-def cuda(input: Tensor, device: Any = None) -> Tensor:
+def cuda(input: Tensor, device: DeviceLike = None) -> Tensor:
     """The tensor on the GPU. Raises: DeviceError: there is none."""
     return to(input, device=backends.ACCELERATOR if device is None else device)
 
@@ -289,7 +289,7 @@ fill.vjp(
 
 
 @as_method
-def fill_(input: Tensor, value: Any) -> Tensor:
+def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """Set every element to `value`.
 
     >>> fill_(zeros(2), 7)
@@ -298,7 +298,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     return _fill(input, value, "fill_")
 
 
-def _fill(input: Tensor, value: Any, name: str) -> Tensor:
+def _fill(input: Tensor, value: Tensor | Number, name: str) -> Tensor:
     if not isinstance(value, Tensor) and is_plain_write(input, (value,)):
         write(input, name, input._array.dtype.type(value))
         return input

@@ -18,14 +18,22 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.device import backend_for
-from ..backends.numpy import Array, Namespace
+from ..backends.device import DeviceLike, backend_for
+from ..backends.numpy import Array, Namespace, Number
 from ..core.autograd.versions import InferenceVersionCounter
 from ..core.composed import as_method, write_into
 from ..core.error_messages import check_memory, is_too_large, memory_error
-from ..core.storage import make_in_order, memory_order, preserve_format, strided
+from ..core.storage import (
+    layout,
+    make_in_order,
+    memory_format,
+    memory_order,
+    preserve_format,
+    strided,
+)
 from ..core.subclasses import cast_to_class, result_class
 from ..core.tensor import PLAIN_TENSORS, Tensor, wrap
+from ..dtypes import DTypeLike
 from ..errors import (
     ArgumentError,
     DTypeError,
@@ -80,7 +88,7 @@ def parse_size(op: str, size: Sequence[Any]) -> tuple[int, ...]:
     return shape
 
 
-def require_strided(op: str, layout: Any) -> None:
+def require_strided(op: str, layout: layout | None) -> None:
     """Raise ValueError for a `layout` other than `strided`."""
     if layout is not None and layout is not strided:
         raise InvalidValueError(op, f"tensors here are strided ones, got layout={layout!r}")
@@ -101,8 +109,8 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
 
     @functools.wraps(forward)
     def function(
-        *args: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False,
-        out: Any = None, layout: Any = None, pin_memory: bool = False, **named: Any,
+        *args: Any, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
+        out: Any = None, layout: layout | None = None, pin_memory: bool = False, **named: Any,
     ) -> Tensor:  # fmt: skip
         if takes_sizes:
             args = parse_size(name, (named.pop("size"),) if "size" in named else args)
@@ -128,7 +136,7 @@ def creation(forward: Callable[..., Array]) -> Callable[..., Tensor]:
     return function
 
 
-def scalar_of(op: str, value: Any) -> Any:
+def scalar_of(op: str, value: Number) -> Any:
     """Return the value of a 0-d tensor; a Python scalar is returned unchanged.
 
     Raises: ArgumentError: the tensor requires grad, and the scalar would detach it.
@@ -144,12 +152,12 @@ def scalar_of(op: str, value: Any) -> Any:
     return value.item()
 
 
-def _dtype_or_default(dtype: Any) -> Any:
+def _dtype_or_default(dtype: DTypeLike) -> Any:
     return dtypes.get_default_dtype().numpy if dtype is None else dtype
 
 
 @creation
-def zeros(xp: Namespace, *size: int, dtype: Any = None) -> Array:
+def zeros(xp: Namespace, *size: int, dtype: DTypeLike = None) -> Array:
     """A tensor full of zeros.
 
     >>> zeros(2, 3)
@@ -160,7 +168,7 @@ def zeros(xp: Namespace, *size: int, dtype: Any = None) -> Array:
 
 
 @creation
-def ones(xp: Namespace, *size: int, dtype: Any = None) -> Array:
+def ones(xp: Namespace, *size: int, dtype: DTypeLike = None) -> Array:
     """A tensor full of ones.
 
     >>> ones(3)
@@ -170,7 +178,9 @@ def ones(xp: Namespace, *size: int, dtype: Any = None) -> Array:
 
 
 @creation
-def empty(xp: Namespace, *size: int, dtype: Any = None, memory_format: Any = None) -> Array:
+def empty(
+    xp: Namespace, *size: int, dtype: DTypeLike = None, memory_format: memory_format | None = None
+) -> Array:
     """A tensor with uninitialized elements.
 
     >>> empty(2, 0).shape
@@ -182,7 +192,9 @@ def empty(xp: Namespace, *size: int, dtype: Any = None, memory_format: Any = Non
 
 
 @creation
-def full(xp: Namespace, size: Sequence[int], fill_value: Any, *, dtype: Any = None) -> Array:
+def full(
+    xp: Namespace, size: Sequence[int], fill_value: Number, *, dtype: DTypeLike = None
+) -> Array:
     """A tensor filled with `fill_value`, by default with its dtype.
 
     >>> full((2,), 7)
@@ -196,7 +208,7 @@ def full(xp: Namespace, size: Sequence[int], fill_value: Any, *, dtype: Any = No
 
 
 @creation
-def eye(xp: Namespace, n: int, m: int | None = None, *, dtype: Any = None) -> Array:
+def eye(xp: Namespace, n: int, m: int | None = None, *, dtype: DTypeLike = None) -> Array:
     """The identity matrix: ones on the diagonal.
 
     >>> eye(2)
@@ -210,7 +222,7 @@ def eye(xp: Namespace, n: int, m: int | None = None, *, dtype: Any = None) -> Ar
 
 @creation
 def arange(
-    xp: Namespace, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None
+    xp: Namespace, start: Number = 0, end: Number = None, step: Number = 1, *, dtype: Any = None
 ) -> Array:
     """The values start, start + step, … up to but excluding end.
 
@@ -234,7 +246,7 @@ def arange(
 
 @creation
 def range(
-    xp: Namespace, start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None
+    xp: Namespace, start: Number = 0, end: Number = None, step: Number = 1, *, dtype: Any = None
 ) -> Array:
     """The values start, start + step, … up to and including `end`. Prefer `arange`.
 
@@ -250,7 +262,9 @@ def range(
     return (start + xp.arange(count) * step).astype(_dtype_or_default(dtype))
 
 
-def parse_range(op: str, start: Any, end: Any, step: Any, dtype: Any) -> tuple[Any, Any, Any]:
+def parse_range(
+    op: str, start: Number, end: Number, step: Number, dtype: DTypeLike
+) -> tuple[Any, Any, Any]:
     """Return start, end and step of a range; a single bound is its end."""
     start, end, step = (scalar_of(op, bound) for bound in (start, end, step))
     if any(isinstance(bound, complex) for bound in (start, end, step)):
@@ -267,7 +281,7 @@ def parse_range(op: str, start: Any, end: Any, step: Any, dtype: Any) -> tuple[A
     return start, end, step
 
 
-def integer_steps(op: str, start: Any, step: Any) -> tuple[int, int]:
+def integer_steps(op: str, start: Number, step: Number) -> tuple[int, int]:
     """Truncate the start and the step of an integer range to integers.
 
     Raises: ShapeError: the step becomes 0. (PyTorch repeats the start for small dtypes.)
@@ -281,7 +295,7 @@ def integer_steps(op: str, start: Any, step: Any) -> tuple[int, int]:
 
 
 @creation
-def linspace(xp: Namespace, start: Any, end: Any, steps: int, *, dtype: Any = None) -> Array:
+def linspace(xp: Namespace, start: Number, end: Number, steps: int, *, dtype: Any = None) -> Array:
     """`steps` evenly spaced values from start to end, both included.
 
     With an integer `dtype` start and end are truncated to integers first.
@@ -295,7 +309,7 @@ def linspace(xp: Namespace, start: Any, end: Any, steps: int, *, dtype: Any = No
 
 @creation
 def logspace(
-    xp: Namespace, start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None
+    xp: Namespace, start: Number, end: Number, steps: int, base: float = 10.0, *, dtype: Any = None
 ) -> Array:
     """`steps` logarithmically spaced values from base^start to base^end, both included.
 
@@ -308,13 +322,13 @@ def logspace(
     return (base**exponents).astype(array_dtype)
 
 
-def is_integer_dtype(dtype: Any) -> bool:
+def is_integer_dtype(dtype: np.dtype[Any] | None) -> bool:
     """Return True if a dtype is given and is an integer dtype."""
     return dtype is not None and dtype.kind in "iu"
 
 
 def evenly_spaced(
-    xp: Namespace, op: str, start: Any, end: Any, steps: int, dtype: Any
+    xp: Namespace, op: str, start: Number, end: Number, steps: int, dtype: Any
 ) -> tuple[Array, np.dtype]:
     """Return evenly spaced values in double precision, and the dtype of the result."""
     start, end = scalar_of(op, start), scalar_of(op, end)
@@ -329,7 +343,7 @@ def evenly_spaced(
     return xp.linspace(start, end, steps), default.numpy if dtype is None else dtype
 
 
-def truncate_bound(op: str, bound: Any, dtype: np.dtype) -> int:
+def truncate_bound(op: str, bound: Number, dtype: np.dtype) -> int:
     """Truncate a bound to an integer of this dtype.
 
     Raises: ValueRangeError: the dtype cannot represent it.
@@ -344,7 +358,7 @@ def truncate_bound(op: str, bound: Any, dtype: np.dtype) -> int:
 
 
 def scalar_tensor(
-    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
+    s: Number, *, dtype: DTypeLike = None, layout: layout | None = None, device: DeviceLike = None,
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A 0-d tensor with the value `s`, of the default dtype unless one is given.
@@ -365,8 +379,9 @@ def scalar_tensor(
 
 
 def empty_strided(
-    size: Sequence[int], stride: Sequence[int], *, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    size: Sequence[int], stride: Sequence[int], *, dtype: DTypeLike = None,
+    layout: layout | None = None, device: DeviceLike = None, requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """An uninitialized tensor with the given strides (in elements).
 
@@ -390,8 +405,9 @@ def empty_strided(
 
 
 def empty_permuted(
-    size: Sequence[int], physical_layout: Sequence[int], *, dtype: Any = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    size: Sequence[int], physical_layout: Sequence[int], *, dtype: DTypeLike = None,
+    layout: layout | None = None, device: DeviceLike = None, requires_grad: bool = False,
+    pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """An uninitialized, non-overlapping and dense tensor with the given physical layout.
 
@@ -416,8 +432,8 @@ def empty_permuted(
 
 
 def make_like(
-    input: Any, make: str, dtype: Any, device: Any, requires_grad: bool, *args: Any,
-    layout: Any = None, memory_format: Any = None,
+    input: Any, make: str, dtype: DTypeLike, device: DeviceLike, requires_grad: bool, *args: Any,
+    layout: layout | None = None, memory_format: memory_format | None = None,
 ) -> Any:  # fmt: skip
     """Make a tensor of the shape, dtype and device of `input` (an array for an array).
 
@@ -446,8 +462,9 @@ def make_like(
 
 
 def zeros_like(
-    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+    input: Tensor, *, dtype: DTypeLike = None, layout: layout | None = None,
+    device: DeviceLike = None, requires_grad: bool = False,
+    memory_format: memory_format | None = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Zeros in the shape of another tensor.
 
@@ -460,8 +477,9 @@ def zeros_like(
 
 
 def ones_like(
-    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+    input: Tensor, *, dtype: DTypeLike = None, layout: layout | None = None,
+    device: DeviceLike = None, requires_grad: bool = False,
+    memory_format: memory_format | None = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Ones in the shape of another tensor.
 
@@ -474,8 +492,9 @@ def ones_like(
 
 
 def empty_like(
-    input: Tensor, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+    input: Tensor, *, dtype: DTypeLike = None, layout: layout | None = None,
+    device: DeviceLike = None, requires_grad: bool = False,
+    memory_format: memory_format | None = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """An uninitialized tensor in the shape of another.
 
@@ -488,8 +507,9 @@ def empty_like(
 
 
 def full_like(
-    input: Tensor, fill_value: Any, *, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, memory_format: Any = None, pin_memory: bool = False,
+    input: Tensor, fill_value: Number, *, dtype: DTypeLike = None, layout: layout | None = None,
+    device: DeviceLike = None, requires_grad: bool = False,
+    memory_format: memory_format | None = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor filled with `fill_value` in the shape of another tensor.
 
@@ -550,7 +570,7 @@ def new_empty(input: Tensor, *size: Any, **named: Any) -> Tensor:
 
 
 @as_method
-def new_full(input: Tensor, size: Any, fill_value: Any, **named: Any) -> Tensor:
+def new_full(input: Tensor, size: Any, fill_value: Number, **named: Any) -> Tensor:
     """A filled tensor of another shape, with the dtype and device of this tensor.
 
     >>> tensor([1.0]).new_full((2,), 7)
@@ -561,8 +581,8 @@ def new_full(input: Tensor, size: Any, fill_value: Any, **named: Any) -> Tensor:
 
 @as_method
 def new_empty_strided(
-    input: Tensor, size: Any, stride: Any, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    input: Tensor, size: Any, stride: Any, dtype: DTypeLike = None, layout: layout | None = None,
+    device: DeviceLike = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """An uninitialized tensor with the given strides, with the dtype and device of this one.
 

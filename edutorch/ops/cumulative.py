@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import as_method, takes_out
 from ..core.op import op, reduction
 from ..core.precision import is_half, to_float32
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
+from ..dtypes import DTypeLike
 from .arithmetic import logaddexp
 from .comparison import where
 from .creation import ones_like, zeros_like
@@ -28,7 +29,7 @@ __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp", "prod"]
 
 
 @op(linear=True, out="cast")
-def cumsum(xp: Namespace, input: Array, dim: int, *, dtype: Any = None) -> Array:
+def cumsum(xp: Namespace, input: Array, dim: int, *, dtype: DTypeLike = None) -> Array:
     """The cumulative sum along `dim`.
 
     >>> cumsum(tensor([1.0, 2.0, 3.0]), 0)
@@ -44,7 +45,7 @@ def cumsum(xp: Namespace, input: Array, dim: int, *, dtype: Any = None) -> Array
     return y.reshape(input.shape).astype(result_dtype, copy=False)
 
 
-def accumulation_dtype(dtype: Any) -> Any:
+def accumulation_dtype(dtype: np.dtype[Any]) -> Any:
     """Return the dtype of the accumulator: a running sum in float32 would lose digits."""
     return {"f": np.dtype("float64"), "F": np.dtype("complex128")}.get(dtype.char, dtype)
 
@@ -57,7 +58,7 @@ cumsum.vjp(
 
 
 @op(out="cast")
-def cumprod(xp: Namespace, input: Array, dim: int, *, dtype: Any = None) -> Array:
+def cumprod(xp: Namespace, input: Array, dim: int, *, dtype: DTypeLike = None) -> Array:
     """The cumulative product along `dim`.
 
     >>> cumprod(tensor([1.0, 2.0, 3.0]), 0)
@@ -78,7 +79,7 @@ cumprod.vjp(
 )
 
 
-def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
+def cumprod_gradient(g: ArrayOrTensor, input: ArrayOrTensor, dim: int) -> Any:
     """For each input i: Σ over j ≥ i of g_j times the product of the others up to j.
 
     That is the product of those before i, times g_i + x_{i+1} (g_{i+1} + x_{i+2} (g_{i+2} + …)).
@@ -96,7 +97,7 @@ def cumprod_gradient(g: Any, input: Any, dim: int) -> Any:
 
 @reduction(node="ProdBackward0 if dim is None else ProdBackward1")
 def prod(
-    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: DTypeLike = None
 ) -> Array:
     """The product over `dim`: y = Π x.
 
@@ -115,7 +116,7 @@ prod.vjp(
 )
 
 
-def product_of_others(input: Any, dim: Dims) -> Any:
+def product_of_others(input: ArrayOrTensor, dim: Dims) -> Any:
     """The product of all other elements along `dim`, for each element.
 
     Dividing the whole product by the element fails at 0, so the products of the elements
@@ -183,7 +184,7 @@ logcumsumexp.vjp(
 )
 
 
-def logcumsumexp_gradient(g: Any, input: Any, dim: int) -> Any:
+def logcumsumexp_gradient(g: ArrayOrTensor, input: ArrayOrTensor, dim: int) -> Any:
     """Σ over j ≥ i of g_j · exp(x_i - y_j), from the last one to the first.
 
     y is recomputed: rounded to 16 bits by the forward it would be too inaccurate.
@@ -203,7 +204,7 @@ def logcumsumexp_gradient(g: Any, input: Any, dim: int) -> Any:
     return exp(where(at_top, 0.0, input - replace_neg_inf(y))) * sum_from_the_end(g, falls, dim)
 
 
-def sum_from_the_end(g: Any, falls: Any, dim: int) -> Any:
+def sum_from_the_end(g: ArrayOrTensor, falls: ArrayOrTensor, dim: int) -> Any:
     """u_i = g_i + falls_i · u_{i+1}; long and narrow tensors by doubling, as in the forward."""
     n = g.shape[dim]
     if not is_long_and_narrow(g.shape, dim):

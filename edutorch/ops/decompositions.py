@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
 from ..core.op import op
@@ -57,7 +57,7 @@ def qr_forward(xp: Namespace, input: Array, complete: bool) -> Array:
 
 
 @with_conjugate_gradients
-def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
+def qr_gradient(g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor, complete: bool) -> Any:
     """(gQ + Q M) R⁻ᴴ, where M mirrors the lower triangle of R gRᴴ - gQᴴ Q."""
     m, n = input.shape[-2:]
     if complete and m > n:
@@ -80,7 +80,7 @@ def qr_gradient(g: Any, y: Any, input: Any, complete: bool) -> Any:
     return cat([g_a, matmul(q, g_rest)], -1) if n > k else g_a
 
 
-def solve_by_factor(r: Any, other: Any) -> Any:
+def solve_by_factor(r: ArrayOrTensor, other: ArrayOrTensor) -> Any:
     """R⁻¹ B; NaN or infinite for a singular R, as the derivatives of Q and R are there."""
     if bool((diagonal(r, 0, -2, -1) == 0).any()):
         return solve_triangular_forward(r, other, True, False)
@@ -126,7 +126,7 @@ def eigh_forward(xp: Namespace, input: Array, UPLO: str) -> Array:
 
 
 @with_conjugate_gradients
-def eigh_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
+def eigh_gradient(g: ArrayOrTensor, y: ArrayOrTensor, input_shape: tuple[int, ...]) -> Any:
     """V (diag(gw) + VᴴgV / E) Vᴴ with E[i, j] = w[j] - w[i]."""
     n = input_shape[-1]
     (w, v), (g_w, g_v) = split_matrices(y, [(n,), (n, n)]), split_matrices(g, [(n,), (n, n)])
@@ -192,7 +192,9 @@ def svd_forward(xp: Namespace, input: Array, full_matrices: bool) -> Array:
 
 
 @with_conjugate_gradients
-def svd_gradient(g: Any, y: Any, input_shape: tuple[int, ...], full_matrices: bool) -> Any:
+def svd_gradient(
+    g: ArrayOrTensor, y: ArrayOrTensor, input_shape: tuple[int, ...], full_matrices: bool
+) -> Any:
     """U (skew(UᴴgU)/E S + S skew(VᴴgV)/E + diag(gS)) Vᴴ with E[i, j] = s[j]² - s[i]²,
     and the part outside the column spaces of U and V."""
     m, n = input_shape[-2:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
 from ..core.op import op
@@ -43,7 +43,7 @@ def eig_forward(xp: Namespace, input: Array) -> Array:
 
 
 @with_conjugate_gradients
-def eig_gradient(g: Any, y: Any, input_shape: tuple[int, ...]) -> Any:
+def eig_gradient(g: ArrayOrTensor, y: ArrayOrTensor, input_shape: tuple[int, ...]) -> Any:
     """V⁻ᴴ (diag(gw) + (VᴴgV - VᴴV diag(VᴴgV)) / E*) Vᴴ with E[i, j] = w[j] - w[i].
 
     The second term comes from the normalization of the vectors to length 1.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backends.blas import LONG, LONG_SIDE, interruptible
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.op import op
 from ..core.precision import add_up
 from ..errors import ShapeError
@@ -80,7 +80,7 @@ def shape_mismatch(equation: str, operands: Sequence[Array], error: ValueError) 
     return ShapeError("einsum", str(error), rows)
 
 
-def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any]:
+def einsum_gradients(g: ArrayOrTensor, operands: Sequence[Any], equation: str) -> list[Any]:
     """For each operand: g times all others, summed over the letters it does not have."""
     inputs, output = expand_equation(equation, operands)
     gradients = []
@@ -98,7 +98,7 @@ def einsum_gradients(g: Any, operands: Sequence[Any], equation: str) -> list[Any
     return gradients
 
 
-def expand_letters(partial: Any, kept: str, letters: str, shape: Sequence[int]) -> Any:
+def expand_letters(partial: ArrayOrTensor, kept: str, letters: str, shape: Sequence[int]) -> Any:
     """Expand over letters that were summed; scatter repeated letters onto their diagonal."""
     unique = "".join(dict.fromkeys(letters))
     sizes = dict(zip(letters, shape, strict=True))

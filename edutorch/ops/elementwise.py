@@ -14,8 +14,9 @@ import numpy as np
 from numpy import ndarray, vdot
 
 from .. import backends
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.autograd.backward import grad
+from ..core.autograd.graph import Node
 from ..core.op import elementwise, op
 from ..core.tensor import Tensor, array_of, wrap
 from ..dtypes import FLOATING
@@ -247,7 +248,7 @@ def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 
     return y if threshold >= 20 else xp.where(beta * input > threshold, input, y)
 
 
-def softplus_gradient(g: Any, input: Any, beta: float, threshold: float) -> Any:
+def softplus_gradient(g: ArrayOrTensor, input: ArrayOrTensor, beta: float, threshold: float) -> Any:
     """g · σ(beta · x), and g above a lowered threshold."""
     slope = g * sigmoid(beta * input)
     return slope if threshold >= 20 else where(beta * input > threshold, g, slope)
@@ -371,7 +372,14 @@ frac.vjp(input=lambda g: g, latex=r"g")
 # the kink remains. So a rule that is itself recorded determines how its g depends on its own y.
 
 
-def add_curvature(gradient: Any, g: Any, y: Any, node: Any, input: Any, corner: float) -> Any:
+def add_curvature(
+    gradient: ArrayOrTensor,
+    g: ArrayOrTensor,
+    y: ArrayOrTensor,
+    node: Node | None,
+    input: ArrayOrTensor,
+    corner: float,
+) -> Any:
     """Return the gradient of a norm, with its own derivative where the norm is 0.
 
     Args:
@@ -385,7 +393,7 @@ def add_curvature(gradient: Any, g: Any, y: Any, node: Any, input: Any, corner: 
     return gradient if limit is None else gradient + zero_with_gradient(input, limit)
 
 
-def limit_of_ratio(g: Any, y: Any, node: Any, corner: float) -> Any:
+def limit_of_ratio(g: ArrayOrTensor, y: ArrayOrTensor, node: Node | None, corner: float) -> Any:
     """Return the limit of g / y where y is 0 (elsewhere 0); None where it is not needed."""
     if not isinstance(g, Tensor) or node is None or not current().grad:
         return None
@@ -400,7 +408,7 @@ def limit_of_ratio(g: Any, y: Any, node: Any, corner: float) -> Any:
     return where(is_corner, corner, 0.0 if slope is None else where(at_zero, slope, 0.0))
 
 
-def derivative_by_result(g: Tensor, node: Any) -> Tensor | None:
+def derivative_by_result(g: Tensor, node: Node | None) -> Tensor | None:
     """Return dg/dy of the result of `node`, differentiable again; None where g does not vary."""
     if g._node is None:
         return None
@@ -437,7 +445,7 @@ def safe_sqrt(xp: Namespace, input: Array) -> Array:
     return xp.sqrt(xp.maximum(input, 0))
 
 
-def _root_rule(g: Any, y: Any, node: Any) -> Any:
+def _root_rule(g: ArrayOrTensor, y: ArrayOrTensor, node: Node | None) -> Any:
     limit = limit_of_ratio(g, y, node, 0.0)
     gradient = g / (2 * where(y != 0, y, math.inf))
     return gradient if limit is None else gradient + limit / 2
@@ -449,7 +457,7 @@ safe_sqrt.vjp(input=_root_rule, latex=r"\frac{g}{2y}")
 # Gradients that are 0 where a mask is --------------------------------------------------------
 
 
-def scale_gradient(g: Any, factor: Any) -> Any:
+def scale_gradient(g: ArrayOrTensor, factor: ArrayOrTensor) -> Any:
     """g · factor, and 0 where the factor (or mask) is 0, even for an infinite g.
 
     `where` is several times slower than a product, so it is used only if the product has NaN.
@@ -463,7 +471,7 @@ def scale_gradient(g: Any, factor: Any) -> Any:
     return choose(factor == 0, 0.0, g * factor)
 
 
-def pass_gradient(g: Any, y: Any) -> Any:
+def pass_gradient(g: ArrayOrTensor, y: ArrayOrTensor) -> Any:
     """g where y is not 0, and 0 where it is: for functions that are x or 0."""
     # For an array, the cast takes a third of the time of the comparison; NaN is true in both.
     return scale_gradient(g, y.astype(bool) if y.__class__ is ndarray else y != 0)

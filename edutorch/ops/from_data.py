@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.device import backend_for
+from ..backends.device import DeviceLike, backend_for
 from ..backends.numpy import as_plain_array, mark_shared
 from ..core.composed import as_method
+from ..core.storage import layout
 from ..core.tensor import Tensor
+from ..dtypes import DTypeLike
 from ..errors import (
     ArgumentError,
     DTypeError,
@@ -33,7 +35,7 @@ SCALAR_TYPES = frozenset((bool, int, float, complex))
 SEQUENCES = frozenset((list, tuple))
 
 
-def is_sequence(data: Any) -> bool:
+def is_sequence(data: object) -> bool:
     """Return True if `data` is a list or a sequence-like object."""
     if data.__class__ in SEQUENCES or isinstance(data, list | tuple | range):
         return True
@@ -42,7 +44,7 @@ def is_sequence(data: Any) -> bool:
     return hasattr(data, "__len__") and hasattr(data, "__getitem__")
 
 
-def array_from_lists(data: Any, dtype: Any = None) -> np.ndarray:
+def array_from_lists(data: Any, dtype: DTypeLike = None) -> np.ndarray:
     """Convert nested lists of numbers, NumPy scalars, arrays and single-element tensors.
 
     Without `dtype` it is inferred: the default dtype for Python floats, and else the
@@ -149,7 +151,7 @@ def first_path(path: str) -> str:
     return "data" + "[0]" * path.count("[")
 
 
-def short_repr(data: Any) -> str:
+def short_repr(data: object) -> str:
     """Return `repr(data)`, at most 60 characters long."""
     text = repr(data)
     return text if len(text) < 60 else text[:57] + "..."
@@ -251,7 +253,7 @@ def overflow_error(dtype: dtypes.dtype) -> ValueRangeError:
 
 
 def tensor(
-    data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    data: Any, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a tensor from a scalar, nested lists or an array; the data is copied.
@@ -271,7 +273,7 @@ def tensor(
     return wrap_new(backend.from_numpy(array), requires_grad)
 
 
-def host_array(data: Any, dtype: Any = None) -> np.ndarray:
+def host_array(data: Any, dtype: DTypeLike = None) -> np.ndarray:
     """Return any data as a NumPy array of the dtype that PyTorch would choose."""
     if isinstance(data, Tensor):
         array = backends.of(data._array).to_numpy(data._array)
@@ -312,7 +314,7 @@ def check_layout(op: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """Make a tensor from anything, sharing memory with a tensor or array where possible.
 
     >>> x = ones(2)
@@ -352,7 +354,7 @@ def from_numpy(ndarray: np.ndarray) -> Tensor:
     return wrap_shared(ndarray)
 
 
-def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """Make a tensor that shares the memory of another library's array or tensor.
 
     Args:
@@ -372,7 +374,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     backend = backends.from_dlpack_type(ext_tensor.__dlpack_device__()[0])
     array = backend.xp.from_dlpack(ext_tensor)
     tensor = (
-        wrap_shared(check_layout("from_dlpack", array)) if not backend.is_accelerator else wrap_new(array)
+        wrap_shared(check_layout("from_dlpack", array))
+        if not backend.is_accelerator
+        else wrap_new(array)
     )
     tensor = tensor.to(device) if device is not None else tensor
     return tensor.clone() if copy else tensor
@@ -392,7 +396,7 @@ class Capsule:
 
 
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
+    obj: Any, *, dtype: DTypeLike = None, device: DeviceLike = None, copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a tensor from any data, sharing memory unless a copy is needed or requested.
@@ -419,13 +423,13 @@ def asarray(
     return y.requires_grad_() if requires_grad else y
 
 
-def is_buffer(obj: Any) -> bool:
+def is_buffer(obj: object) -> bool:
     """Return True for an object with the buffer protocol, such as bytes."""
     return isinstance(obj, bytes | bytearray | memoryview)
 
 
 def frombuffer(
-    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+    buffer: Any, *, dtype: DTypeLike, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
     """Make a CPU tensor that shares the memory of a buffer, such as a `bytearray`.
 
@@ -443,8 +447,8 @@ def frombuffer(
 
 
 def from_file(
-    filename: Any, shared: bool | None = None, size: int = 0, *, dtype: Any = None,
-    layout: Any = None, device: Any = None, pin_memory: bool = False,
+    filename: Any, shared: bool | None = None, size: int = 0, *, dtype: DTypeLike = None,
+    layout: layout | None = None, device: DeviceLike = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Make a CPU tensor of a memory-mapped file.
 
@@ -477,8 +481,8 @@ def from_file(
 
 @as_method
 def new_tensor(
-    input: Tensor, data: Any, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, layout: Any = None, pin_memory: bool = False,
+    input: Tensor, data: Any, *, dtype: DTypeLike = None, device: DeviceLike = None,
+    requires_grad: bool = False, layout: layout | None = None, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of the given data, with the dtype and device of this one.
 

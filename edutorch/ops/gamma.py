@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.op import elementwise
 from ..core.tensor import Tensor
 from ..errors import ValueRangeError
@@ -129,7 +129,7 @@ def mvlgamma(xp: Namespace, input: Array, p: int) -> Array:
     return y
 
 
-def _sum_of_digammas(input: Any, p: int) -> Any:
+def _sum_of_digammas(input: ArrayOrTensor, p: int) -> Any:
     total = digamma(input)
     for i in range(1, p):
         total = total + digamma(input - i / 2)
@@ -411,7 +411,7 @@ def gamma_p_and_q(xp: Namespace, a: Array, x: Array) -> tuple[Array, Array]:
     return xp.where(is_undefined, math.nan, lower), xp.where(is_undefined, math.nan, upper)
 
 
-def gamma_density(input: Any, other: Any) -> Any:
+def gamma_density(input: ArrayOrTensor, other: ArrayOrTensor) -> Any:
     """xᵃ⁻¹ e⁻ˣ / Γ(a): the derivative of P with respect to x."""
     input = cast_to_dtype_of(input, other)
     return exp(xlogy(input - 1, other) - other - lgamma(input))

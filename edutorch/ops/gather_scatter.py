@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import backends, dtypes
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
 from ..core.shapes import broadcast_shapes, normal_dim
@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def index_array(name: str, index: Any) -> Array:
+def index_array(name: str, index: Index) -> Array:
     """Return the array of an index tensor.
 
     Raises: DTypeError: it is not of an integer dtype.
@@ -93,7 +93,7 @@ def gather(
     return input[index_along(index, dim)]
 
 
-def _gather_rule(g: Any, input_shape: tuple[int, ...], dim: int, index: Any) -> Any:
+def _gather_rule(g: ArrayOrTensor, input_shape: tuple[int, ...], dim: int, index: Index) -> Any:
     if 0 in index.shape:
         return expand(sum(g), input_shape)
     index = index_array("gather", index)
@@ -154,12 +154,12 @@ def check_same_ndim(name: str, input: Array, index: Array, src: Any = None) -> N
         raise ShapeError(name, f"{', '.join(rows)} must have as many dimensions", rows)
 
 
-def used_part(src: Any, shape: tuple[int, ...]) -> Any:
+def used_part(src: ArrayOrTensor, shape: tuple[int, ...]) -> Any:
     """The part of `src` that an index of `shape` uses."""
     return src[tuple(slice(size) for size in shape)] if getattr(src, "ndim", 0) else src
 
 
-def gather_source_gradient(g: Any, shape: tuple[int, ...], index: Any, dim: int) -> Any:
+def gather_source_gradient(g: ArrayOrTensor, shape: tuple[int, ...], index: Index, dim: int) -> Any:
     """The gradient of `src`: g at the index, zeros for elements that were not used."""
     picked = gather(g, dim, index)
     if tuple(picked.shape) == tuple(shape):
@@ -252,7 +252,9 @@ def index_select(xp: Namespace, input: Array, dim: int, index: Index) -> Array:
     return y if input.ndim else y.reshape(())
 
 
-def _index_select_rule(g: Any, input_shape: tuple[int, ...], dim: int, index: Any) -> Any:
+def _index_select_rule(
+    g: ArrayOrTensor, input_shape: tuple[int, ...], dim: int, index: Index
+) -> Any:
     if not input_shape:
         return g
     where = reshape(index_array("index_select", index), (-1,))
@@ -265,7 +267,7 @@ index_select.vjp(
 )
 
 
-def slice_index(dim: int, index: Any, input: Array, name: str) -> tuple[Array, tuple[Any, ...]]:
+def slice_index(dim: int, index: Index, input: Array, name: str) -> tuple[Array, tuple[Any, ...]]:
     """Return the array (0-d as a vector of one element) and the full index of slices along `dim`.
 
     Raises: ShapeError: the index is not a vector. DimError: no such dim, no such slice.
@@ -283,7 +285,7 @@ def slice_index(dim: int, index: Any, input: Array, name: str) -> tuple[Array, t
     return row, (slice(None),) * dim + (index,)
 
 
-def check_source(name: str, input: Array, source: Array, dim: int, index: Any) -> None:
+def check_source(name: str, input: Array, source: Array, dim: int, index: Index) -> None:
     """Raise ShapeError unless `source` has a slice for each element of the index."""
     if (
         source.ndim != input.ndim
@@ -363,7 +365,7 @@ def index_fill(xp: Namespace, input: Array, dim: int, index: Index, value: Array
     return y
 
 
-def _index_fill_value_rule(g: Any, dim: int, index: Any) -> Any:
+def _index_fill_value_rule(g: ArrayOrTensor, dim: int, index: Index) -> Any:
     """g at the index and 0 elsewhere; a repeated index counts once."""
     outside = index_fill(ones_like(g, dtype=dtypes.bool), dim, index, False)
     return masked_fill(g, outside, 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.numpy import Number
 from ..core.argument_checks import call_as
 from ..core.autograd.view_tracking import alias_with_history
 from ..core.composed import as_method, recorded_as, takes_out
@@ -167,7 +168,12 @@ _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
 def _scatter_with_reduce(
-    input: Tensor, dim: int, index: Tensor, src: Any, value: Any, reduce: str
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | Number,
+    value: Tensor | Number,
+    reduce: str,
 ) -> Tensor:
     if reduce not in _REDUCTIONS:
         raise InvalidValueError("scatter", f"reduce must be 'add' or 'multiply', got {reduce!r}")
@@ -181,8 +187,8 @@ def _scatter_with_reduce(
 
 @takes_out
 def scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: float | None = None,
-    reduce: str | None = None,
+    input: Tensor, dim: int, index: Tensor, src: Tensor | Number = None, *,
+    value: float | None = None, reduce: str | None = None,
 ) -> Tensor:  # fmt: skip
     """A copy of `input` with src scattered along `dim`: y[index[i, j], j] = src[i, j] for dim = 0.
 
@@ -200,8 +206,8 @@ def scatter(
 
 
 def scatter_(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: float | None = None,
-    reduce: str | None = None,
+    input: Tensor, dim: int, index: Tensor, src: Tensor | Number = None, *,
+    value: float | None = None, reduce: str | None = None,
 ) -> Tensor:  # fmt: skip
     """The in-place form of `scatter`.
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import backends
 from ..backends.batching_rules import in_place_error
-from ..backends.numpy import Array, Namespace, as_plain_array
+from ..backends.numpy import Array, Namespace, Number, as_plain_array
 from ..core.autograd.forward_mode import propagate, update_tangents
 from ..core.autograd.graph import Node, record
 from ..core.autograd.view_tracking import notify_recorded, notify_write
@@ -36,7 +36,7 @@ __all__ = ["unravel_index"]
 Index = Any
 
 
-def as_index(index: Any) -> Any:
+def as_index(index: Index) -> Any:
     """Convert tensors inside an index to arrays, and lists to index arrays."""
     cls = index.__class__
     if cls is int:
@@ -193,7 +193,7 @@ getitem.vjp(
 )
 
 
-def on_device(index: Any, array: Array) -> Any:
+def on_device(index: Index, array: Array) -> Any:
     """Move NumPy arrays inside an index to the device of the indexed array."""
     backend = backends.of(array)
     if backend is backends.CPU:
@@ -237,17 +237,17 @@ def index_put_forward(xp: Namespace, input: Array, index: Index, shape: Sequence
 index_put_forward.vjp(input=lambda g, index: getitem(g, as_index(index)), latex=r"g[index]")
 
 
-def can_repeat(index: Any) -> bool:
+def can_repeat(index: Index) -> bool:
     """Return True if an index can select an element twice: only integer arrays can."""
     parts = index if isinstance(index, tuple) else (index,)
     return any(getattr(part, "ndim", 0) and part.dtype.kind in "iu" for part in parts)
 
 
-def _getitem(self: Tensor, index: Any) -> Tensor:
+def _getitem(self: Tensor, index: Index) -> Tensor:
     return getitem(self, index if index.__class__ is int else as_index(index))
 
 
-def _setitem(self: Tensor, index: Any, value: Any) -> None:
+def _setitem(self: Tensor, index: Index, value: Tensor | Number) -> None:
     """Write `value` (broadcast) to the elements at `index`."""
     refuse_leaf(self, "__setitem__")
     index = on_device(as_index(index), self._array)
@@ -290,7 +290,7 @@ def _setitem(self: Tensor, index: Any, value: Any) -> None:
     notify_write(self, result)
 
 
-def check_value_dtype(target: Tensor, value: Tensor, index: Any) -> None:
+def check_value_dtype(target: Tensor, value: Tensor, index: Index) -> None:
     """Raise DTypeError for a value of another dtype written by tensor indices, as in PyTorch.
 
     (A single element written by a single mask may have any dtype.)

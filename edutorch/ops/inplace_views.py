@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
+from ..backends.device import DeviceLike
 from ..backends.numpy import Array, Namespace, Shared
 from ..core.argument_checks import call_as
 from ..core.autograd.tangents import with_tangents
@@ -31,6 +32,7 @@ from ..core.storage import (
 )
 from ..core.tensor import Tensor, move_retain_hooks, share_version, wrap
 from ..core.tensor_methods import accept_varargs, refuse_leaf
+from ..dtypes import DTypeLike
 from ..errors import ArgumentError, GradientError, ShapeError
 from .conversion import to
 from .creation import parse_size as sizes_of
@@ -299,7 +301,7 @@ def _map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> 
     return _replace_elements(self, "map2_", callable, x, y)
 
 
-def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def _new(self: Tensor, *args: Any, device: DeviceLike = None) -> Tensor:
     """A tensor of the same dtype with a size or with data (PyTorch's old constructor)."""
     is_data = len(args) == 1 and isinstance(args[0], list | tuple | Tensor | np.ndarray)
     if is_data and not hasattr(args[0], "numel"):
@@ -314,7 +316,7 @@ def _module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     return other.detach() if assign else self.detach().copy_(other)
 
 
-def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+def _pin_memory(self: Tensor, device: DeviceLike = None) -> Tensor:
     """Return the tensor itself: copies to the GPU do not need pinned memory."""
     return self
 
@@ -328,7 +330,7 @@ def _record_stream(self: Tensor, stream: Any) -> None:
     """Do nothing: the device library tracks which streams use the memory."""
 
 
-def _to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool = True) -> Tensor:
+def _to_dense(self: Tensor, dtype: DTypeLike = None, *, masked_grad: bool = True) -> Tensor:
     """Return the tensor itself: all tensors are dense here."""
     return self if dtype is None else to(self, dtype)
 

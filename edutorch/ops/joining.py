@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import ref
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import multi_view, op
 from ..core.shapes import as_int, normal_dim
@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def split_gradient(g: Any, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
+def split_gradient(g: ArrayOrTensor, shapes: Sequence[tuple[int, ...]], dim: int) -> list[Any]:
     """Split the gradient of a concatenation into those of the inputs."""
     parts, start = [], 0
     if not isinstance(g, Tensor) and (0,) not in shapes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.blas import LONG, LONG_SIDE, interruptible
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.op import op
 from ..core.precision import composed_in_float32
@@ -53,7 +53,7 @@ def matmul(xp: Namespace, input: Array, other: Array) -> Array:
         raise no_product_error(input.shape, other.shape) from None
 
 
-def no_product_error(left: Any, right: Any) -> ShapeError:
+def no_product_error(left: ArrayOrTensor, right: ArrayOrTensor) -> ShapeError:
     """Make the error for shapes without a matrix product, with a hint at what may be meant."""
     row = ("k", "n k", "... n k")[min(len(left), 3) - 1]
     column = ("k", "k m", "... k m")[min(len(right), 3) - 1]
@@ -96,7 +96,9 @@ def long_product(xp: Namespace, left: Array, right: Array) -> Array:
     return interruptible(multiply, right)
 
 
-def matmul_left_gradient(g: Any, input_shape: tuple[int, ...], other: Any) -> Any:
+def matmul_left_gradient(
+    g: ArrayOrTensor, input_shape: tuple[int, ...], other: ArrayOrTensor
+) -> Any:
     """The gradient of the left factor: g · bᵀ (the engine sums broadcast batches)."""
     if len(other.shape) == 1:
         left = unsqueeze(g, -1) * other if len(input_shape) > 1 else g * other
@@ -106,7 +108,9 @@ def matmul_left_gradient(g: Any, input_shape: tuple[int, ...], other: Any) -> An
     return matmul(g, transpose(other, -2, -1))
 
 
-def matmul_right_gradient(g: Any, input: Any, other_shape: tuple[int, ...]) -> Any:
+def matmul_right_gradient(
+    g: ArrayOrTensor, input: ArrayOrTensor, other_shape: tuple[int, ...]
+) -> Any:
     """The gradient of the right factor: aᵀ · g (the engine sums broadcast batches)."""
     if len(input.shape) == 1:
         if len(other_shape) == 1:

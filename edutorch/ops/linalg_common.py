@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..backends.blas import LONG, interruptible
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.error_messages import need_tensor
 from ..core.tensor import Tensor, array_of
 from ..errors import DTypeError, GradientError, LinAlgError, ShapeError, running_function
@@ -89,7 +89,7 @@ def check_finite(xp: Namespace, name: str, input: Array, arguments: tuple[Any, .
 MATRIX_TYPES = ("float32", "float64", "complex64", "complex128")
 
 
-def check_floating_or_complex(name: str, input: Any) -> None:
+def check_floating_or_complex(name: str, input: ArrayOrTensor) -> None:
     """Raise DTypeError unless the input is floating-point or complex."""
     need_tensor(name, "input", array_of(input))
     dtype = array_of(input).dtype
@@ -101,7 +101,7 @@ def check_floating_or_complex(name: str, input: Any) -> None:
 
 
 def check_matrix(
-    name: str, input: Any, square: bool = False, any_dtype: bool = False
+    name: str, input: ArrayOrTensor, square: bool = False, any_dtype: bool = False
 ) -> tuple[int, ...]:
     """Return the batch shape of matrices.
 
@@ -132,7 +132,7 @@ def check_matrix(
     return shape[:-2]
 
 
-def singular_error(name: str, input: Any) -> LinAlgError:
+def singular_error(name: str, input: ArrayOrTensor) -> LinAlgError:
     """Make the error for a singular matrix."""
     return LinAlgError(
         name, "a matrix is singular: it has no inverse", {"input": tuple(input.shape)},
@@ -151,7 +151,7 @@ def join_matrices(xp: Namespace, batch: tuple[int, ...], *matrices: Array) -> Ar
     return xp.concatenate(rows, axis=-1)
 
 
-def split_matrices(y: Any, shapes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
+def split_matrices(y: ArrayOrTensor, shapes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
     """Split what `join_matrices` has joined into matrices of these shapes."""
     batch, start = tuple(y.shape[:-1]), 0
     for shape in shapes:
@@ -160,7 +160,7 @@ def split_matrices(y: Any, shapes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
         start += size
 
 
-def real_part(x: Any) -> Any:
+def real_part(x: ArrayOrTensor) -> Any:
     """The real part: joining real values with complex ones has made them complex."""
     return real(x) if has_complex_dtype(x) else x
 
@@ -168,12 +168,12 @@ def real_part(x: Any) -> Any:
 # Transposes and gradient conventions --------------------------------------------------------------
 
 
-def matrix_transpose(x: Any) -> Any:
+def matrix_transpose(x: ArrayOrTensor) -> Any:
     """The transpose of each matrix."""
     return transpose(x, -2, -1)
 
 
-def adjoint_of(x: Any) -> Any:
+def adjoint_of(x: ArrayOrTensor) -> Any:
     """The conjugate transpose of each matrix."""
     return conj(transpose(x, -2, -1))
 
@@ -186,18 +186,18 @@ def with_conjugate_gradients(rule: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(rule)
-    def ours(g: Any, *values: Any) -> Any:
+    def ours(g: ArrayOrTensor, *values: Any) -> Any:
         return conj(rule(conj(g), *values))
 
     return ours
 
 
-def safe_divide(x: Any, gap: Any) -> Any:
+def safe_divide(x: ArrayOrTensor, gap: ArrayOrTensor) -> Any:
     """x / gap, with 0 / 0 = 0."""
     return x / where((gap == 0) & (x == 0), 1.0, gap)
 
 
-def divide_by_gap(x: Any, gap: Any, used: Any) -> Any:
+def divide_by_gap(x: ArrayOrTensor, gap: ArrayOrTensor, used: ArrayOrTensor) -> Any:
     """x[i, j] / gap[i, j], the last step to a derivative of eigenvectors or singular vectors.
 
     Vectors of equal values are not unique, and have no derivative: the result is infinite or
@@ -207,7 +207,7 @@ def divide_by_gap(x: Any, gap: Any, used: Any) -> Any:
     return x / where((gap == 0) & (pairs == 0), 1.0, gap)
 
 
-def used_vectors(g: Any, g_v: Any) -> Any:
+def used_vectors(g: ArrayOrTensor, g_v: ArrayOrTensor) -> Any:
     """Return a mask of the columns that the loss depends on: their gradient is not 0.
 
     Forward mode starts from a g of 0 and differentiates with respect to it (see
@@ -218,12 +218,12 @@ def used_vectors(g: Any, g_v: Any) -> Any:
     return used == used if by_itself else used
 
 
-def zero_diagonal(x: Any) -> Any:
+def zero_diagonal(x: ArrayOrTensor) -> Any:
     """Each matrix with zeros on its diagonal."""
     return tril(x, -1) + triu(x, 1)
 
 
-def check_phase_invariance(name: str, turning: Any) -> None:
+def check_phase_invariance(name: str, turning: ArrayOrTensor) -> None:
     """Raise GradientError for a loss that depends on the arbitrary phase of eigenvectors.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
 from ..core.op import op
@@ -59,7 +59,7 @@ def pinv_forward(xp: Namespace, input: Array, atol: Any, rtol: Any, hermitian: b
 
 
 @with_conjugate_gradients
-def pinv_gradient(g: Any, y: Any, input: Any) -> Any:
+def pinv_gradient(g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor) -> Any:
     """-PᴴgPᴴ + (1 - A P) gᴴ P Pᴴ + PᴴP gᴴ (1 - P A)."""
     y_adjoint, gt = adjoint_of(y), adjoint_of(g)
     outside = matmul(matmul(gt, y), y_adjoint)  # in the row space
@@ -94,7 +94,7 @@ def pinv(
     return pinv_forward(A, _threshold(atol), _threshold(rcond if rtol is None else rtol), hermitian)
 
 
-def _threshold(value: Any) -> Any:
+def _threshold(value: Tensor | Number) -> Any:
     """Return a scalar threshold, or an array with one per matrix."""
     return array_of(value) if isinstance(value, Tensor) else value
 

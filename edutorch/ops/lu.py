@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import backends, dtypes
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
 from ..core.op import op
@@ -65,7 +65,7 @@ def pivot_magnitude(xp: Namespace, x: Array) -> Array:
     return xp.abs(x.real) + xp.abs(x.imag) if x.dtype.kind == "c" else xp.abs(x)
 
 
-def lu_gradient(g: Any, y: Any, pivots: Any) -> Any:
+def lu_gradient(g: ArrayOrTensor, y: ArrayOrTensor, pivots: ArrayOrTensor) -> Any:
     """P L⁻ᵀ (tril(LᵀgL, -1) + triu(gU Uᵀ)) U⁻ᵀ; parts outside the square are handled first."""
     m, n = y.shape[-2:]
     k = min(m, n)
@@ -100,7 +100,7 @@ lu_factor_forward.vjp(
 )
 
 
-def permutation_matrix(pivots: Any, size: int, like: Any) -> Any:
+def permutation_matrix(pivots: ArrayOrTensor, size: int, like: ArrayOrTensor) -> Any:
     """The permutation matrix P with P L U = A, from the sequence of row exchanges."""
     array = array_of(pivots)
     xp = backends.of(array).xp
@@ -118,7 +118,7 @@ def permutation_matrix(pivots: Any, size: int, like: Any) -> Any:
     return wrap(matrix) if isinstance(like, Tensor) else matrix
 
 
-def check_pivot(name: str, A: Any, pivot: bool) -> None:
+def check_pivot(name: str, A: ArrayOrTensor, pivot: bool) -> None:
     """Raise NotHereError for pivot=False on the CPU, as PyTorch does."""
     if not pivot and not A.device.is_accelerator:
         raise NotHereError(name, "LU without pivoting is not implemented on the CPU")

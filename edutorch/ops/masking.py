@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backends
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, Namespace, Number
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
 from ..core.shapes import broadcast_shapes
@@ -55,7 +55,13 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return getitem(expand(input, shape), as_index(expand(mask, shape)))
 
 
-def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+def where(
+    condition: Tensor,
+    input: Tensor | Number = None,
+    other: Tensor | Number = None,
+    *,
+    out: Any = None,
+) -> Any:
     """Choose per element: y = input where `condition` is true, else other.
 
     With the condition alone: the indices where it is true, one tensor per axis.
@@ -99,7 +105,11 @@ def argwhere(input: Tensor) -> Tensor:
 
 @takes_out
 def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+    elements: Tensor | Number,
+    test_elements: Tensor | Number,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
 ) -> Tensor:
     """Whether each element occurs in `test_elements`. (`assume_unique` is ignored.)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import dtypes
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
 from ..core.op import op
@@ -91,7 +91,7 @@ def matrix_exp(xp: Namespace, input: Array) -> Array:
     return y
 
 
-def matrix_exp_gradient(g: Any, input: Any) -> Any:
+def matrix_exp_gradient(g: ArrayOrTensor, input: ArrayOrTensor) -> Any:
     """The upper right block of exp [[Aᵀ, g], [0, Aᵀ]], the Fréchet derivative."""
     n = input.shape[-1]
     transposed = matrix_transpose(input)
@@ -279,7 +279,7 @@ SMALL = 8
 """Up to this size the rounding errors of `adjugate` stay small."""
 
 
-def cofactor_matrix(A: Any) -> Any:
+def cofactor_matrix(A: ArrayOrTensor) -> Any:
     """det(A) A⁻ᵀ, for singular matrices too: with A = U S Vᴴ, the product of all other s.
 
     It is accurate where the inverse is not. Where it has to be differentiable itself, small
@@ -295,7 +295,7 @@ def cofactor_matrix(A: Any) -> Any:
     return sign * conj(matmul(u * unsqueeze(others, -2), vh))
 
 
-def det_gradient(y: Any, A: Any) -> Any:
+def det_gradient(y: ArrayOrTensor, A: ArrayOrTensor) -> Any:
     """The derivative of the determinant: y A⁻ᵀ where that is accurate, else the cofactors."""
     rows = vector_norm(A, 2, -1)
     tiny = math.sqrt(dtypes.finfo(dtypes.of(array_of(A).dtype)).eps)
@@ -333,7 +333,7 @@ def slogdet_forward(xp: Namespace, input: Array) -> tuple[Array, Array]:
     return xp.asarray(logarithm), xp.asarray(sign)
 
 
-def log_det_gradient(g: Any, input: Any, sign: Any) -> Any:
+def log_det_gradient(g: ArrayOrTensor, input: ArrayOrTensor, sign: ArrayOrTensor) -> Any:
     """g A⁻ᵀ; for a singular matrix the cofactors over 0: infinite, or NaN."""
     column = reshape(g, (*g.shape, 1, 1))
     singular = reshape(sign == 0, column.shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace, Number
 from ..core.composed import as_method, recorded_as, takes_out, with_twin
 from ..core.op import elementwise
 from ..core.tensor import Tensor
@@ -14,12 +14,12 @@ from .creation import zeros_like
 __all__ = ["clamp", "clamp_max", "clamp_min", "fmax", "fmin", "heaviside", "maximum", "minimum"]
 
 
-def split_tie_gradient(g: Any, loses: Any, ties: Any) -> Any:
+def split_tie_gradient(g: ArrayOrTensor, loses: ArrayOrTensor, ties: ArrayOrTensor) -> Any:
     """0 where `loses`, ½ g where `ties`, else g. Comparisons with NaN are false, so it gets g."""
     return where(loses, 0.0, where(ties, g * 0.5, g))
 
 
-def is_within(input: Any, min: Any, max: Any) -> Any:
+def is_within(input: ArrayOrTensor, min: ArrayOrTensor, max: ArrayOrTensor) -> Any:
     """Return a mask of the elements within their limits."""
     if max is None:
         return input >= min
@@ -101,7 +101,7 @@ clamp.vjp(
 @with_twin
 @takes_out
 @recorded_as(lambda input, min: f"ClampMinBackward{int(isinstance(min, Tensor))}")
-def clamp_min(input: Tensor, min: Any) -> Tensor:
+def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
     """Clamp elements to at least `min`.
 
     >>> clamp_min(tensor([-1.0, 2.0]), 0)
@@ -114,7 +114,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 @with_twin
 @takes_out
 @recorded_as(lambda input, max: f"ClampMaxBackward{int(isinstance(max, Tensor))}")
-def clamp_max(input: Tensor, max: Any) -> Tensor:
+def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
     """Clamp elements to at most `max`.
 
     >>> clamp_max(tensor([-1.0, 2.0]), 1)
@@ -161,7 +161,7 @@ fmin.vjp(
 )
 
 
-def is_first_chosen(wins: Any, other: Any) -> Any:
+def is_first_chosen(wins: ArrayOrTensor, other: ArrayOrTensor) -> Any:
     """Return a mask of where the first operand is chosen: it wins, or the other one is NaN."""
     return logical_or(wins, other != other)
 

@@ -9,6 +9,7 @@ from .. import dtypes
 from ..core.composed import takes_out
 from ..core.shapes import normal_dim
 from ..core.tensor import Tensor
+from ..dtypes import DTypeLike
 from ..errors import DTypeError, ShapeError, ValueRangeError
 from .complex import abs
 from .decompositions import svdvals
@@ -18,7 +19,7 @@ from .shape import movedim
 from .statistics import vector_norm as length
 
 
-def cast_for_norm(A: Tensor, dtype: Any) -> Tensor:
+def cast_for_norm(A: Tensor, dtype: DTypeLike) -> Tensor:
     """Return A in the dtype that a norm is computed in.
 
     Raises: DTypeError: one of the dtypes is complex and the other is not.
@@ -34,7 +35,7 @@ def cast_for_norm(A: Tensor, dtype: Any) -> Tensor:
 
 @takes_out
 def vector_norm(
-    x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    x: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: DTypeLike = None
 ) -> Tensor:
     """The p-norm of vectors: (Σ |x|ᵖ)^(1/p), p = ord; ∞: the largest |x|, 0: the number of x ≠ 0.
 
@@ -58,7 +59,7 @@ def matrix_norm(
     dim: tuple[int, int] = (-2, -1),
     keepdim: bool = False,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
 ) -> Tensor:
     """The norm of matrices.
 
@@ -111,7 +112,7 @@ def _extreme(x: Tensor, largest: bool) -> Tensor:
 
 @takes_out
 def norm(
-    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: DTypeLike = None
 ) -> Tensor:
     """The norm of a vector or a matrix: `vector_norm` or `matrix_norm`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import backends
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, Namespace, Number
 from ..core import return_types
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import op
@@ -32,7 +32,7 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 @as_method
 @takes_out
 def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    input: Tensor, q: Tensor | Number, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Tensor:  # fmt: skip
     """The q-quantiles along `dim`, interpolated between neighbouring elements.
@@ -52,7 +52,7 @@ def quantile(
 @as_method
 @takes_out
 def nanquantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    input: Tensor, q: Tensor | Number, dim: int | None = None, keepdim: bool = False, *,
     interpolation: str = "linear",
 ) -> Tensor:  # fmt: skip
     """As `quantile`, ignoring NaN.
@@ -64,7 +64,7 @@ def nanquantile(
 
 
 def compute_quantile(
-    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str
+    name: str, input: Tensor, q: Tensor | Number, dim: int | None, keepdim: bool, interpolation: str
 ) -> Tensor:
     """Sort each row and interpolate at position q · (n - 1)."""
     q = check_quantiles(name, input, q)
@@ -90,7 +90,7 @@ def compute_quantile(
     return y.unsqueeze(dim if dim < 0 else dim + q.ndim) if input.ndim else y.reshape(q.shape)
 
 
-def check_quantiles(name: str, input: Tensor, q: Any) -> Tensor:
+def check_quantiles(name: str, input: Tensor, q: Tensor | Number) -> Tensor:
     """Return q as a tensor of the dtype of `input`; see `quantile` for the errors."""
     if input.dtype.name not in ("float32", "float64"):
         raise DTypeError(

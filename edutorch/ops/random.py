@@ -18,11 +18,14 @@ import numpy as np
 from .. import backends, dtypes
 from ..backends import Backend
 from ..backends.batching import batched_generator
-from ..backends.device import backend_for
+from ..backends.device import DeviceLike, backend_for
+from ..backends.numpy import Number
 from ..core.composed import as_method, recorded_as, takes_out, write_into
 from ..core.error_messages import check_memory
 from ..core.shapes import broadcast_shapes
+from ..core.storage import layout, memory_format
 from ..core.tensor import Tensor, wrap
+from ..dtypes import DTypeLike
 from ..errors import (
     ArgumentError,
     DTypeError,
@@ -43,7 +46,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def normalize_seed(seed: Any) -> int:
+def normalize_seed(seed: Number) -> int:
     """Return a seed as an unsigned 64-bit integer; negative ones wrap around.
 
     Raises: ValueError: it needs more bits.
@@ -61,7 +64,7 @@ class Generator:
     3
     """
 
-    def __init__(self, device: Any = "cpu") -> None:
+    def __init__(self, device: DeviceLike = "cpu") -> None:
         self._backend = backend_for(device)
         self.seed()
 
@@ -175,7 +178,7 @@ def random_source(generator: Generator | None, backend: Backend) -> Any:
     return batched_generator(source.random, levels) if levels else source.random
 
 
-def floating_dtype(name: str, dtype: Any) -> Any:
+def floating_dtype(name: str, dtype: DTypeLike) -> Any:
     """Return the dtype to draw.
 
     Raises: DTypeError: not floating-point: integers from [0, 1) would all be 0.
@@ -188,7 +191,7 @@ def floating_dtype(name: str, dtype: Any) -> Any:
     return array_dtype
 
 
-def draw(random: Any, distribution: str, shape: tuple[int, ...], dtype: Any) -> Any:
+def draw(random: Any, distribution: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Draw values of a distribution; both parts of complex ones, of total variance 1."""
     if dtype.kind != "c":
         return getattr(random, distribution)(shape, dtype)
@@ -197,8 +200,8 @@ def draw(random: Any, distribution: str, shape: tuple[int, ...], dtype: Any) -> 
 
 
 def draw_tensor(
-    name: str, distribution: str, size: Any, dtype: Any, device: Any, generator: Generator | None,
-    out: Any, layout: Any, requires_grad: bool,
+    name: str, distribution: str, size: Any, dtype: DTypeLike, device: DeviceLike,
+    generator: Generator | None, out: Tensor | None, layout: layout | None, requires_grad: bool,
 ) -> Tensor:  # fmt: skip
     """The common implementation of `rand` and `randn`."""
     require_strided(name, layout)
@@ -212,9 +215,9 @@ def draw_tensor(
 
 
 def rand(
-    *args: Any, size: Any = None, generator: Generator | None = None, out: Any = None,
-    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    pin_memory: bool = False,
+    *args: Any, size: Any = None, generator: Generator | None = None, out: Tensor | None = None,
+    dtype: DTypeLike = None, layout: layout | None = None, device: DeviceLike = None,
+    requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Samples from the uniform distribution on [0, 1).
 
@@ -228,9 +231,9 @@ def rand(
 
 
 def randn(
-    *args: Any, size: Any = None, generator: Generator | None = None, out: Any = None,
-    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    pin_memory: bool = False,
+    *args: Any, size: Any = None, generator: Generator | None = None, out: Tensor | None = None,
+    dtype: DTypeLike = None, layout: layout | None = None, device: DeviceLike = None,
+    requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Samples from the normal distribution with mean 0 and variance 1.
 
@@ -245,8 +248,8 @@ def randn(
 
 def randint(
     low: int = 0, high: Any = None, size: Any = None, *, generator: Generator | None = None,
-    out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    requires_grad: bool = False, pin_memory: bool = False,
+    out: Tensor | None = None, dtype: DTypeLike = None, layout: layout | None = None,
+    device: DeviceLike = None, requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """Random integers from low (0 if only one bound is given) up to but excluding high.
 
@@ -278,7 +281,7 @@ def randint(
     )
 
 
-def check_bounds(name: str, low: int, high: int, dtype: Any) -> None:
+def check_bounds(name: str, low: int, high: int, dtype: dtypes.dtype) -> None:
     """Raise ValueRangeError if a dtype cannot represent the range [low, high)."""
     if dtype.is_floating_point or dtype.name == "bool":
         least, most = (0, 1) if dtype.name == "bool" else (-math.inf, math.inf)
@@ -291,8 +294,9 @@ def check_bounds(name: str, low: int, high: int, dtype: Any) -> None:
 
 
 def randperm(
-    n: int, *, generator: Generator | None = None, out: Any = None, dtype: Any = None,
-    layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False,
+    n: int, *, generator: Generator | None = None, out: Tensor | None = None,
+    dtype: DTypeLike = None, layout: layout | None = None, device: DeviceLike = None,
+    requires_grad: bool = False, pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A random permutation of 0 … n-1.
 
@@ -323,9 +327,10 @@ def randperm(
 
 
 def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Sequence[int] | None = None, *,
-    generator: Generator | None = None, out: Any = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
+    mean: Tensor | Number = 0.0, std: Tensor | Number = 1.0, size: Sequence[int] | None = None, *,
+    generator: Generator | None = None, out: Tensor | None = None, dtype: DTypeLike = None,
+    layout: layout | None = None, device: DeviceLike = None, pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Normal samples with the given mean and standard deviation (scalars or tensors).
 
@@ -500,8 +505,9 @@ def fork_rng(
 
 
 def rand_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    input: Tensor, *, generator: Generator | None = None, dtype: DTypeLike = None,
+    layout: layout | None = None, device: DeviceLike = None, requires_grad: bool = False,
+    memory_format: memory_format | None = None,
 ) -> Tensor:  # fmt: skip
     """Uniform samples on [0, 1) in the shape of another tensor.
 
@@ -516,8 +522,9 @@ def rand_like(
 
 
 def randn_like(
-    input: Tensor, *, generator: Generator | None = None, dtype: Any = None, layout: Any = None,
-    device: Any = None, requires_grad: bool = False, memory_format: Any = None,
+    input: Tensor, *, generator: Generator | None = None, dtype: DTypeLike = None,
+    layout: layout | None = None, device: DeviceLike = None, requires_grad: bool = False,
+    memory_format: memory_format | None = None,
 ) -> Tensor:  # fmt: skip
     """Standard normal samples in the shape of another tensor.
 
@@ -533,8 +540,8 @@ def randn_like(
 
 def randint_like(
     input: Tensor, low: Any = 0, high: Any = None, *, generator: Generator | None = None,
-    dtype: Any = None, layout: Any = None, device: Any = None, requires_grad: bool = False,
-    memory_format: Any = None,
+    dtype: DTypeLike = None, layout: layout | None = None, device: DeviceLike = None,
+    requires_grad: bool = False, memory_format: memory_format | None = None,
 ) -> Tensor:  # fmt: skip
     """Random integers from [low, high), or [0, low), in the shape and dtype of another tensor.
 
@@ -549,7 +556,9 @@ def randint_like(
     return lay_out_like(input, samples, requires_grad, memory_format)
 
 
-def lay_out_like(input: Tensor, samples: Tensor, requires_grad: bool, memory_format: Any) -> Tensor:
+def lay_out_like(
+    input: Tensor, samples: Tensor, requires_grad: bool, memory_format: memory_format | None
+) -> Tensor:
     """Return the samples in the memory order of `empty_like`."""
     if backends.of(samples._array).level:
         return samples.requires_grad_(requires_grad)  # inside vmap the memory order is irrelevant

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from .. import backends, dtypes
-from ..backends.device import backend_for
+from ..backends.device import DeviceLike, backend_for
 from ..backends.numpy import Array, Namespace
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.error_messages import check_memory
 from ..core.op import op
 from ..core.shapes import broadcast_shapes, distinct_dims, normal_dim
+from ..core.storage import layout
 from ..core.tensor import Tensor
+from ..dtypes import DTypeLike
 from ..errors import InvalidValueError, ShapeError
 from .creation import require_strided, wrap_new
 from .from_data import tensor
@@ -329,7 +331,13 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 def _triangle_indices(
-    function_name: str, row: int, col: int, offset: int, dtype: Any, layout: Any, device: Any
+    function_name: str,
+    row: int,
+    col: int,
+    offset: int,
+    dtype: DTypeLike,
+    layout: layout | None,
+    device: DeviceLike,
 ) -> Tensor:
     require_strided(function_name, layout)
     rows, columns = getattr(np, function_name)(row, offset, col)
@@ -338,8 +346,8 @@ def _triangle_indices(
 
 
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None,
-    device: Any = None,
+    row: int, col: int, offset: int = 0, *, dtype: DTypeLike = None, layout: layout | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:  # fmt: skip
     """The row and column indices of the lower triangle of a matrix.
 
@@ -351,8 +359,8 @@ def tril_indices(
 
 
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = None, layout: Any = None,
-    device: Any = None,
+    row: int, col: int, offset: int = 0, *, dtype: DTypeLike = None, layout: layout | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:  # fmt: skip
     """The row and column indices of the upper triangle of a matrix.
 

@@ -13,12 +13,13 @@ from numpy import isnan, ndarray
 
 from .. import dtypes
 from ..backends.kernel_registry import slot
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.fast.lazy_gradients import OneHotGradient
 from ..core.op import op, reduction
 from ..core.precision import LONG, add_up
 from ..core.shapes import normal_dim
 from ..core.tensor import array_of
+from ..dtypes import DTypeLike
 from ..errors import DTypeError
 from .comparison import logical_and, logical_or, where
 from .creation import ones_like, zeros_like
@@ -52,7 +53,7 @@ def check_inexact(name: str, input: Array) -> None:
         )
 
 
-def sum_dtype(input: Array, dtype: Any) -> Any:
+def sum_dtype(input: Array, dtype: DTypeLike) -> Any:
     """Return the dtype of a sum: int64 for bools and integers, which could overflow."""
     if dtype is not None:
         return dtypes.array_type(dtype)
@@ -61,7 +62,7 @@ def sum_dtype(input: Array, dtype: Any) -> Any:
 
 @reduction(node="SumBackward0 if dim is None else SumBackward1")
 def sum(
-    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: DTypeLike = None
 ) -> Array:
     """The sum over `dim`: y = Σ x.
 
@@ -92,7 +93,7 @@ sum.vjp(input=lambda g, input_shape: expand(g, input_shape), latex=r"g\ \text{to
 
 @reduction(node="MeanBackward0 if dim is None else MeanBackward1")
 def mean(
-    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
+    xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: DTypeLike = None
 ) -> Array:
     """The average over `dim`: y = Σ x / n.
 
@@ -145,7 +146,7 @@ def amin(xp: Namespace, input: Array, dim: Dims = (), keepdim: bool = False) -> 
 amin.vjp(input=lambda g, y, input, dim: share_evenly(g, y, input, dim), latex=r"g\,[x = y]")
 
 
-def share_evenly(g: Any, y: Any, input: Any, dim: Dims) -> Any:
+def share_evenly(g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor, dim: Dims) -> Any:
     """g / k at each of the k elements along `dim` equal to y; where y is NaN, at the NaN ones."""
     is_equal, array = input == y, array_of(y)
     if array.__class__ is not ndarray or isnan(array).any():
@@ -178,7 +179,7 @@ def logsumexp(xp: Namespace, input: Array, dim: Dims, keepdim: bool = False) -> 
 logsumexp.vjp(input=lambda g, y, input: g * exp(input - replace_neg_inf(y)), latex=r"g\,e^{x-y}")
 
 
-def replace_neg_inf(y: Any) -> Any:
+def replace_neg_inf(y: ArrayOrTensor) -> Any:
     """Replace -∞ by 0, so that exp(x - y) is 0 instead of NaN where all x are -∞."""
     return where(y == -math.inf, 0.0, y)
 
@@ -245,7 +246,7 @@ LOG_SOFTMAX_KERNEL = slot("LOG_SOFTMAX_KERNEL")
 
 
 @op(promotion="float", dtypes="f", out=True)
-def softmax(xp: Namespace, input: Array, dim: int, dtype: Any = None) -> Array:
+def softmax(xp: Namespace, input: Array, dim: int, dtype: DTypeLike = None) -> Array:
     """Softmax: positive values that sum to 1 along `dim`: y = exp(x) / Σ exp(x).
 
     The maximum is subtracted first, which keeps exp from overflowing.
@@ -272,7 +273,7 @@ softmax.vjp(
 
 
 @op(promotion="float", dtypes="f", out=True)
-def log_softmax(xp: Namespace, input: Array, dim: int, dtype: Any = None) -> Array:
+def log_softmax(xp: Namespace, input: Array, dim: int, dtype: DTypeLike = None) -> Array:
     """The logarithm of softmax, accurate where softmax itself would round to 0.
 
     y = x - log Σ exp(x)
@@ -291,7 +292,7 @@ def log_softmax(xp: Namespace, input: Array, dim: int, dtype: Any = None) -> Arr
     return shifted
 
 
-def log_softmax_gradient(g: Any, y: Any, dim: int) -> Any:
+def log_softmax_gradient(g: ArrayOrTensor, y: ArrayOrTensor, dim: int) -> Any:
     """g - eʸ Σ g; for a one-hot gradient per row no sum is needed."""
     if g.__class__ is not OneHotGradient:
         return g - exp(y) * sum(g, dim, True)

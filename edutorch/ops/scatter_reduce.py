@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import backends
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.op import op
 from ..core.shapes import normal_dim
 from .comparison import where
@@ -67,7 +67,7 @@ def scatter_reduce(
 
 
 def scatter_sum(
-    xp: Namespace, y: Array, index: Any, src: Array, average: bool, include_self: bool
+    xp: Namespace, y: Array, index: Index, src: Array, average: bool, include_self: bool
 ) -> Array:
     """Sum `src` at its positions; for a mean, divide by the number of summands."""
     counts = xp.ones(y.shape, "int64")
@@ -105,7 +105,14 @@ def treat_scalar_as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(rule)
     def for_any(
-        g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
+        g: ArrayOrTensor,
+        y: ArrayOrTensor,
+        input: ArrayOrTensor,
+        dim: int,
+        index: Index,
+        src: ArrayOrTensor,
+        reduce: str,
+        include_self: bool,
     ) -> Any:
         if g.ndim:
             return rule(g, y, input, dim, index, src, reduce, include_self)
@@ -118,7 +125,14 @@ def treat_scalar_as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 @treat_scalar_as_row
 def input_gradient(
-    g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
+    g: ArrayOrTensor,
+    y: ArrayOrTensor,
+    input: ArrayOrTensor,
+    dim: int,
+    index: Index,
+    src: ArrayOrTensor,
+    reduce: str,
+    include_self: bool,
 ) -> Any:
     """The gradient of `input`."""
     if not include_self:
@@ -135,7 +149,14 @@ def input_gradient(
 
 @treat_scalar_as_row
 def source_gradient(
-    g: Any, y: Any, input: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool
+    g: ArrayOrTensor,
+    y: ArrayOrTensor,
+    input: ArrayOrTensor,
+    dim: int,
+    index: Index,
+    src: ArrayOrTensor,
+    reduce: str,
+    include_self: bool,
 ) -> Any:
     """The gradient of `src`; elements that the index does not use get 0."""
     shape = tuple(src.shape)
@@ -156,7 +177,7 @@ def source_gradient(
     return index_put_forward(part, tuple(slice(size) for size in part.shape), shape)
 
 
-def count_combined(like: Any, dim: int, index: Any, include_self: bool) -> Any:
+def count_combined(like: ArrayOrTensor, dim: int, index: Index, include_self: bool) -> Any:
     """Count the elements combined at each position; 1 where there is none."""
     counts = ones_like(like)
     source_ones = ones_like(gather(like, dim, index))
@@ -165,7 +186,14 @@ def count_combined(like: Any, dim: int, index: Any, include_self: bool) -> Any:
     return scatter_add(counts, dim, index, source_ones)
 
 
-def extreme_masks(y: Any, input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+def extreme_masks(
+    y: ArrayOrTensor,
+    input: ArrayOrTensor,
+    dim: int,
+    index: Index,
+    src: ArrayOrTensor,
+    include_self: bool,
+) -> Any:
     """Masks (1 or 0) of the elements equal to the extreme, and how many are."""
     input_mask = where(input == y, ones_like(y), zeros_like(y))
     src = used_part(src, tuple(index.shape))
@@ -176,7 +204,9 @@ def extreme_masks(y: Any, input: Any, dim: int, index: Any, src: Any, include_se
     return input_mask, source_mask, where(shares == 0, ones_like(shares), shares)
 
 
-def product_of_others(input: Any, dim: int, index: Any, src: Any, include_self: bool) -> Any:
+def product_of_others(
+    input: ArrayOrTensor, dim: int, index: Index, src: ArrayOrTensor, include_self: bool
+) -> Any:
     """For each element of src, the product of all other factors of its position.
 
     That is product / element. An element that is the only 0 of its position is left out
@@ -187,7 +217,7 @@ def product_of_others(input: Any, dim: int, index: Any, src: Any, include_self: 
     zero_counts = scatter_add(zeros_like(input), dim, index, where(zero, ones, zeros_like(src)))
     alone = where(zero, gather(zero_counts, dim, index), zeros_like(src)) == 1
 
-    def product(factors: Any) -> Any:
+    def product(factors: ArrayOrTensor) -> Any:
         total = scatter_reduce(input, dim, index, factors, "prod", include_self=include_self)
         return gather(total, dim, index)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import recorded_as, takes_out
 from ..core.op import op
@@ -123,7 +123,7 @@ def solve_triangular_forward(
     return x
 
 
-def triangle_of(x: Any, upper: bool, unitriangular: bool) -> Any:
+def triangle_of(x: ArrayOrTensor, upper: bool, unitriangular: bool) -> Any:
     """The triangle of a matrix that is read."""
     first = int(unitriangular)
     return triu(x, first) if upper else tril(x, -first)

@@ -7,7 +7,7 @@ from typing import Any
 from numpy import count_nonzero, flatnonzero, moveaxis, ndarray, partition
 
 from .. import backends
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
 from ..core.composed import as_method, name_node, recorded_as, takes_out, write_into
 from ..core.op import op
@@ -30,7 +30,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def scatter_gradient(g: Any, shape: tuple[int, ...], dim: int, indices: Any) -> Any:
+def scatter_gradient(
+    g: ArrayOrTensor, shape: tuple[int, ...], dim: int, indices: ArrayOrTensor
+) -> Any:
     """Scatter the gradient of each value to the index it was taken from."""
     dim = dim % len(shape) if shape else 0
     return index_put_forward(g, index_along(indices, dim), shape) if shape else g
@@ -88,7 +90,9 @@ def minmax_dim(
     return value(input, axis=dim, keepdims=keepdim), place(input, axis=dim, keepdims=keepdim)
 
 
-def extreme_gradient(g: Any, shape: tuple[int, ...], dim: int, keepdim: bool, indices: Any) -> Any:
+def extreme_gradient(
+    g: ArrayOrTensor, shape: tuple[int, ...], dim: int, keepdim: bool, indices: ArrayOrTensor
+) -> Any:
     if shape and not keepdim:
         dim = dim % len(shape)
         kept_shape = (*shape[:dim], 1, *shape[dim + 1 :])

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.op import elementwise
 from ..errors import GradientError
 from .comparison import where
@@ -57,7 +57,7 @@ def in_float64(forward: Callable[..., Any]) -> Callable[..., Any]:
 def refuse_derivative(name: str, input: str, hint: str) -> Callable[[Any], Any]:
     """Make the rule of an input without a derivative: it raises GradientError."""
 
-    def refuse(g: Any) -> Any:
+    def refuse(g: ArrayOrTensor) -> Any:
         raise GradientError(
             name, f"the derivative for '{name}: {input}' is not implemented", hint=hint
         )

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core import return_types
+from ..core.autograd.graph import Node
 from ..core.composed import as_method, recorded_as, takes_out
 from ..core.op import reduction
 from ..core.precision import add_up, widen
 from ..core.tensor import Tensor
+from ..dtypes import DTypeLike
 from ..errors import DTypeError
 from .comparison import isnan, where
 from .complex import abs, conj, sgn
@@ -109,7 +111,14 @@ vector_norm.vjp(
 )
 
 
-def norm_gradient(g: Any, input: Any, y: Any, ord: float, dim: Dims, node: Any) -> Any:
+def norm_gradient(
+    g: ArrayOrTensor,
+    input: ArrayOrTensor,
+    y: ArrayOrTensor,
+    ord: float,
+    dim: Dims,
+    node: Node | None,
+) -> Any:
     """g · dy/dx; where the norm is 0 it still has a derivative (see `lengths.py`)."""
     if math.isinf(ord):
         return conj(sgn(input)) * share_evenly(g, y, abs(input), dim)
@@ -117,7 +126,7 @@ def norm_gradient(g: Any, input: Any, y: Any, ord: float, dim: Dims, node: Any) 
     return add_curvature(gradient, g, y, node, conj(input), math.nan) if ord == 2 else gradient
 
 
-def norm_derivative(input: Any, y: Any, ord: float) -> Any:
+def norm_derivative(input: ArrayOrTensor, y: ArrayOrTensor, ord: float) -> Any:
     """dy/dx for a finite exponent; 0 where the norm is 0, a kink."""
     direction = conj(sgn(input))
     if ord == 0:
@@ -137,7 +146,9 @@ def norm_derivative(input: Any, y: Any, ord: float) -> Any:
 @as_method
 @takes_out
 @recorded_as("NansumBackward0")
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def nansum(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DTypeLike = None
+) -> Tensor:
     """The sum, ignoring NaN.
 
     >>> nansum(tensor([1.0, math.nan, 2.0]))
@@ -150,7 +161,9 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any
 
 @as_method
 @takes_out
-def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def nanmean(
+    input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DTypeLike = None
+) -> Tensor:
     """The mean, ignoring NaN.
 
     >>> nanmean(tensor([1.0, math.nan, 3.0]))

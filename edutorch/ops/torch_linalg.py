@@ -14,6 +14,7 @@ from .. import dtypes
 from ..core import return_types
 from ..core.composed import as_method, recorded_as, takes_out, write_into
 from ..core.tensor import Tensor
+from ..dtypes import DTypeLike
 from ..errors import InvalidValueError, ShapeError
 from . import cholesky as cholesky_factor
 from . import decompositions, matrix_functions
@@ -270,7 +271,12 @@ for _function in (symeig, eig, solve, lstsq):
 @as_method
 @takes_out
 def norm(
-    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    input: Tensor,
+    p: Any = "fro",
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike = None,
 ) -> Tensor:
     """The norm of all elements as one vector, or of vectors along `dim`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.op import elementwise
 from .comparison import where
 from .elementwise import rsqrt
@@ -191,7 +191,7 @@ def sinc(xp: Namespace, input: Array) -> Array:
     return xp.where(input == 0, xp.ones_like(input), xp.sin(angle) / angle).astype(dtype)
 
 
-def sinc_derivative(input: Any, y: Any) -> Any:
+def sinc_derivative(input: ArrayOrTensor, y: ArrayOrTensor) -> Any:
     """(cos πx - y) / x, and its power series near 0, where the difference cancels."""
     near = (input < SMALL) & (input > -SMALL)
     small, away = where(near, input, 0.0), where(near, 1.0, input)

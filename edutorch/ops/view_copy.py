@@ -17,7 +17,7 @@ from ..core.tensor import Tensor
 from ..errors import ShapeError
 from .complex import view_as_complex, view_as_real
 from .conversion import clone
-from .indexing import getitem, setitem
+from .indexing import Index, getitem, setitem
 from .joining import split, split_with_sizes, unbind
 from .rearrange import unfold
 from .views import (
@@ -140,7 +140,7 @@ view_copy = _make_copy_form(view, "view_copy(tensor([[1, 2]]), (2,))\ntensor([1,
 # Parts replaced -----------------------------------------------------------------------------
 
 
-def _replace_part(name: str, input: Tensor, src: Tensor, index: Any, shape: Any) -> Tensor:
+def _replace_part(name: str, input: Tensor, src: Tensor, index: Index, shape: Any) -> Tensor:
     if tuple(src.shape) != tuple(shape):
         raise ShapeError(
             name, "expected src to have a size equal to the part of input that it replaces",

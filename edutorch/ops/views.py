@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import backends
-from ..backends.numpy import Array, Namespace
+from ..backends.numpy import Array, ArrayOrTensor, Namespace
 from ..core.autograd.view_tracking import Layout, layout_of
 from ..core.op import movement, op
 from ..core.shapes import as_int, normal_dim
@@ -250,7 +250,7 @@ narrow.vjp(
 )
 
 
-def scatter_slice(g: Any, shape: Sequence[int], dim: int, start: int, length: int) -> Any:
+def scatter_slice(g: ArrayOrTensor, shape: Sequence[int], dim: int, start: int, length: int) -> Any:
     """Zeros of `shape` with `g` in the slice that was taken."""
     return index_put_forward(
         g, (slice(None),) * dim + (slice(start, start + length),), tuple(shape)
@@ -389,7 +389,12 @@ def strided_view(
 
 
 def _as_strided_rule(
-    g: Any, input_shape: Any, size: Any, stride: Any, storage_offset: int, layout: Layout
+    g: ArrayOrTensor,
+    input_shape: Sequence[int],
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int,
+    layout: Layout,
 ) -> Any:
     positions = strided_positions(size, stride, storage_offset)
     index, outside = elements_at(positions, input_shape, layout)
@@ -432,12 +437,24 @@ def scatter_strided(
     return y.reshape(input.shape)
 
 
-def _outside_region(g: Any, size: Any, stride: Any, storage_offset: int, layout: Layout) -> Any:
+def _outside_region(
+    g: ArrayOrTensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int,
+    layout: Layout,
+) -> Any:
     none = zeros_like(_in_region(g, size, stride, storage_offset, layout))
     return scatter_strided(g, none, size, stride, storage_offset, layout)
 
 
-def _in_region(g: Any, size: Any, stride: Any, storage_offset: int, layout: Layout) -> Any:
+def _in_region(
+    g: ArrayOrTensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int,
+    layout: Layout,
+) -> Any:
     positions = strided_positions(size, stride, storage_offset)
     index, outside = elements_at(positions, tuple(g.shape), layout)
     picked = getitem(reshape(g, (-1,)), (index[~outside],))

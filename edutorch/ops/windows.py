@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import dtypes
 from ..backends.numpy import Array, Namespace
+from ..dtypes import DTypeLike
 from ..errors import ArgumentError, DTypeError, ShapeError
 from .creation import creation
 
@@ -49,7 +50,7 @@ def kaiser_values(xp: Namespace, count: int, symmetric: bool, beta: float) -> Ar
     return xp.i0(beta * xp.sqrt(inside)) / xp.i0(xp.full(1, float(beta)))
 
 
-def window_dtype(name: str, count: int, dtype: Any) -> Any:
+def window_dtype(name: str, count: int, dtype: DTypeLike) -> Any:
     """Return the dtype of a window of `count` samples.
 
     Raises: ShapeError: a negative count. DTypeError: not floating-point. TypeError: no integer.
@@ -66,7 +67,7 @@ def window_dtype(name: str, count: int, dtype: Any) -> Any:
 
 @creation
 def hann_window(
-    xp: Namespace, window_length: int, periodic: bool = True, *, dtype: Any = None
+    xp: Namespace, window_length: int, periodic: bool = True, *, dtype: DTypeLike = None
 ) -> Array:
     """The Hann window: w(t) = ½ - ½ cos(2πt).
 
@@ -85,7 +86,7 @@ def hamming_window(
     alpha: float = 0.54,
     beta: float = 0.46,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
 ) -> Array:
     """The Hamming window: w(t) = alpha - beta · cos(2πt).
 
@@ -98,7 +99,7 @@ def hamming_window(
 
 @creation
 def blackman_window(
-    xp: Namespace, window_length: int, periodic: bool = True, *, dtype: Any = None
+    xp: Namespace, window_length: int, periodic: bool = True, *, dtype: DTypeLike = None
 ) -> Array:
     """The Blackman window: w(t) = 0.42 - 0.5 cos(2πt) + 0.08 cos(4πt).
 
@@ -111,7 +112,7 @@ def blackman_window(
 
 @creation
 def bartlett_window(
-    xp: Namespace, window_length: int, periodic: bool = True, *, dtype: Any = None
+    xp: Namespace, window_length: int, periodic: bool = True, *, dtype: DTypeLike = None
 ) -> Array:
     """The Bartlett window: w(t) = 1 - |2t - 1|.
 
@@ -129,7 +130,7 @@ def kaiser_window(
     periodic: bool = True,
     beta: float = 12.0,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
 ) -> Array:
     """The Kaiser window: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
 
