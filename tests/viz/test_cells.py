@@ -180,3 +180,28 @@ def test_a_picture_that_comes_too_late_is_not_shown(handle, monkeypatch):
     drawn.wait(10)
     time.sleep(0.3)
     assert handle.shown == [{"text/plain": "step 9"}]
+
+
+class Page:
+    key = "abc"
+
+    def _repr_mimebundle_(self) -> dict[str, Any]:
+        return {"text/plain": "the view"}
+
+
+def test_a_view_that_has_ended_is_not_given_its_picture_any_more(handle):
+    go, drawn = threading.Event(), threading.Event()
+
+    def bundle() -> dict[str, Any]:
+        go.wait(10)
+        drawn.set()
+        return {"image/svg+xml": "<svg/>"}
+
+    view = fallback_picture.ViewWithFallback(Page(), bundle)
+    view.end({"text/plain": "what stays"}, "a text")
+    go.set()
+    assert drawn.wait(10)
+    for thread in threading.enumerate():
+        if thread.name == fallback_picture.THREAD:
+            thread.join(10)
+    assert handle.shown == [{"text/plain": "what stays"}, {"text/plain": "a text"}]

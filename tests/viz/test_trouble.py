@@ -370,3 +370,10 @@ def test_a_report_is_text_and_html_and_escapes_all_names():
 def test_the_part_is_named_in_the_view():
     view = viz.live()
     assert isinstance(view.trouble, Trouble) and view.trouble in view.parts
+
+
+def test_an_error_names_the_line_of_the_program():
+    with pytest.raises(RuntimeError, match="matmul"), viz.live():
+        _ = edutorch.ones(2, 3, requires_grad=True) @ edutorch.ones(2, 2)  # here
+    finding = viz.post_mortem().findings[0]
+    assert "test_trouble.py" in finding.line and "edutorch.ones(2, 2)  # here" in finding.line
