@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any as _Any
 
+# `Variable`, which old code imports, is in `compat/autograd/`.
+__path__.append(__path__[0].removesuffix("autograd") + "compat/autograd")
+
 from ..core.autograd.graph import Node
 from ..core.autograd.backward import backward, grad
 from ..modes import (

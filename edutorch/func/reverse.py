@@ -7,7 +7,7 @@ graph, the backward pass is recorded, so that `grad(grad(f))` is the second deri
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.autograd.backward import grad as backward_grad

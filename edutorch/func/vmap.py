@@ -8,7 +8,7 @@ results get the batch dimension back.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import backends
