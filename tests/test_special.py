@@ -346,3 +346,20 @@ def test_every_method_has_its_twin(device):
     for name, argument in {"igamma": x, "igammac": x, "mvlgamma": 2, "polygamma": 1}.items():
         y = x.clone()
         assert getattr(y, f"{name}_")(argument).tolist() == getattr(x, name)(argument).tolist()
+
+
+@pytest.mark.parametrize("letter", "tuvw")
+def test_chebyshev_polynomials_of_high_degree_at_their_ends(letter):
+    at_1 = {"t": lambda n: 1, "u": lambda n: n + 1, "v": lambda n: 1, "w": lambda n: 2 * n + 1}
+    at_minus_1 = {
+        "t": lambda n: 1, "u": lambda n: n + 1, "v": lambda n: 2 * n + 1, "w": lambda n: 1,
+    }  # fmt: skip
+    function = getattr(edutorch.special, f"chebyshev_polynomial_{letter}")
+    degrees = [0, 1, 2, 999, 1000, 1001, 1002]
+    n = edutorch.tensor(degrees, dtype=edutorch.float64)
+    ends = edutorch.tensor([[1.0], [-1.0]], dtype=edutorch.float64)
+    expected = [
+        [at_1[letter](degree) for degree in degrees],
+        [(-1) ** degree * at_minus_1[letter](degree) for degree in degrees],
+    ]
+    assert function(ends, n).numpy() == pytest.approx(np.array(expected))

@@ -77,3 +77,16 @@ def test_only_what_is_asked_for_is_checked():
 def test_given_starts():
     start = edutorch.tensor([1.0, 2.0, 3.0], dtype=edutorch.float64)
     assert gradgradcheck(lambda x: x**3, input_vector(), start)
+
+
+def test_gradgradcheck_steps_by_eps():
+    seen = []
+
+    def cube(x):
+        seen.append(x.item())
+        return x**3
+
+    x = edutorch.tensor(1.0, dtype=edutorch.float64, requires_grad=True)
+    assert edutorch.autograd.gradgradcheck(cube, x, eps=1e-3, atol=1e-4)
+    assert {1 - 1e-3, 1 + 1e-3} <= set(seen)
+    assert all(abs(value - 1) in (0, abs(1 + 1e-3 - 1), abs(1 - 1e-3 - 1)) for value in seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import edutorch
@@ -67,3 +68,12 @@ def test_memory_that_is_read_only():
     array.flags.writeable = False
     with pytest.raises(errors.ShapeError, match="memory is read-only"):
         edutorch.from_numpy(array).add_(1)
+
+
+def test_only_memory_that_is_read_only_is_written_in_another_way():
+    from edutorch.core.tensor_methods import write
+
+    x = edutorch.zeros(2)
+    with pytest.raises(ValueError, match="could not broadcast"):
+        write(x, "copy_", np.ones(3, np.float32))
+    assert x.tolist() == [0, 0] and x._version == 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+import time
 import warnings
 from collections import namedtuple
 from itertools import islice
@@ -13,9 +15,13 @@ import pytest
 import edutorch
 from edutorch.utils.data import (
     DataLoader,
+    DistributedSampler,
     IterableDataset,
     RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
     batch_transport,
+    random_split,
     worker_errors,
 )
 from edutorch.utils.data.dataloader import pin_batch
@@ -210,3 +216,58 @@ def test_a_failure_is_told_from_the_first_line_of_the_users() -> None:
     assert trace is not None
     assert worker_errors.trim_to_user_code(trace) is trace  # this test's own line is the first
     assert worker_errors.trim_to_user_code(trace.tb_next) is None
+
+
+def test_a_worker_skips_what_an_abandoned_epoch_asked_for() -> None:
+    context = multiprocessing.get_context("fork")
+    taken, go = context.Array("i", 8), context.Event()
+
+    def sample(index: int) -> int:
+        taken[index] += 1
+        if index == 1:
+            go.wait(30)
+        return index
+
+    batches = loader(
+        Table(sample, 8), None, num_workers=1, prefetch_factor=6, persistent_workers=True
+    )
+    first = iter(batches)
+    assert next(first) == 0
+    while not taken[1]:
+        time.sleep(0.01)
+    second = iter(batches)  # the worker waits in sample 1; the next five are still in its inbox
+    time.sleep(0.3)  # until its inbox knows of the new epoch
+    go.set()
+    assert list(second) == list(range(8))
+    assert list(taken) == [2, 2, 1, 1, 1, 1, 1, 1]
+
+
+def test_seeds_and_orders_are_drawn_on_the_cpu_whatever_the_default_device_is() -> None:
+    def numbers() -> list[Any]:
+        generator = edutorch.Generator().manual_seed(3)
+        batches = loader(range(6), shuffle=True, generator=generator)
+        weights = WeightedRandomSampler([1.0, 2.0], 4, generator=generator)
+        drawn = RandomSampler(range(9), replacement=True, generator=generator)
+        parts = random_split(range(6), [4, 2], generator=generator)
+        subset = SubsetRandomSampler(range(5), generator=generator)
+        distributed = DistributedSampler(range(6), 2, 0)
+        epoch = iter(batches)
+        order = [int(batch[0]) for batch in epoch]
+        return [
+            epoch._base_seed, order, *map(list, (weights, drawn, subset, distributed)),
+            *(list(part.indices) for part in parts),
+        ]  # fmt: skip
+
+    expected = numbers()
+    with edutorch.device("strict"):
+        assert numbers() == expected
+
+
+def test_a_map_style_dataset_may_not_raise_stop_iteration() -> None:
+    def sample(index: int) -> int:
+        if index == 2:
+            raise StopIteration
+        return index
+
+    with pytest.raises(RuntimeError, match="the dataset raised StopIteration"):
+        list(DataLoader(Table(sample, 4), None))

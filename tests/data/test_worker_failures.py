@@ -112,6 +112,11 @@ def crash(i):
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
+class Crashes(IterableDataset):
+    def __iter__(self):
+        yield crash(0)
+
+
 def local_function(i):
     return lambda: i
 
@@ -152,6 +157,10 @@ WORDS = {
     "crash": (
         lambda: loader(Table(crash), 4, num_workers=1),
         RuntimeError, ["is killed by signal: SIGSEGV", "compiled code crashed"],
+    ),
+    "crash in a stream": (
+        lambda: loader(Crashes(), 4, num_workers=1),
+        RuntimeError, ["is killed by signal: SIGSEGV", "= the next 4 of its stream"],
     ),
     "hang": (
         lambda: loader(Table(lambda i: time.sleep(60)), 4, num_workers=2, timeout=0.3),

@@ -151,3 +151,13 @@ def test_the_gradients_are_those_of_the_numbers(device):
     assert edutorch.autograd.gradcheck(lambda x, w: F.conv_transpose2d(x, w), (x, w[:2]))
     assert edutorch.autograd.gradcheck(lambda x: F.avg_pool2d(x, 2, 1), (x,))
     assert edutorch.autograd.gradcheck(lambda x: F.gelu(x), (x,))
+
+
+def test_distances_of_rows_that_are_not_finite_or_all_zero():
+    inf = float("inf")
+    x = edutorch.tensor([[0.0, 0.0], [1e30, 2e30], [inf, 1.0]])
+    for p in (1.5, 2.0, 3.0, inf):
+        longest = 2e30 if p == inf else 1e30 * (1 + 2**p) ** (1 / p)
+        near, *far = F.pdist(x, p).tolist()
+        assert near == pytest.approx(longest, rel=1e-6) and far == [inf, inf]
+        assert F.pairwise_distance(x[0], x[0], p, eps=0.0).item() == 0

@@ -321,3 +321,12 @@ def test_all_names_of_pytorch_are_here(torch):
         theirs = importlib.import_module(f"torch.nn.utils{module}")
         ours = importlib.import_module(f"edutorch.nn.utils{module}")
         assert [name for name in theirs.__all__ if not hasattr(ours, name)] == []
+
+
+def test_parametrizations_without_an_inverse_are_chained():
+    layer = nn.Linear(2, 2)
+    before = layer.weight.detach().clone()
+    for _ in range(3):
+        parametrize.register_parametrization(layer, "weight", Double())
+    assert edutorch.equal(layer.weight, 8 * before)
+    assert edutorch.equal(layer.parametrizations.weight.original, before)

@@ -292,3 +292,26 @@ def test_a_loaded_state_is_a_copy(name, settings):
     second.load_state_dict(state)
     second.step(lambda: matrix().sum())
     assert repr(state) == repr(before), "the step has changed the state that was loaded"
+
+
+def test_a_state_with_keys_of_several_types_names_those_that_do_not_fit():
+    from edutorch.optim import optimizer as module
+
+    parameter = nn.Parameter(edutorch.ones(2))
+    optimizer = optim.Adam([parameter])
+    parameter.grad = edutorch.ones(2)
+    optimizer.step()
+    state = optimizer.state_dict()
+    state["state"] |= {"x": {}, 7: {}, None: {}}
+    with pytest.raises(RuntimeError, match=r"numbers of parameters, got \[7, None, 'x'\]"):
+        module.check_fits(optimizer, {"w": parameter}, state)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "Rprop", "ASGD"])
+def test_the_count_of_steps_is_on_the_cpu_whatever_the_default_device_is(name):
+    parameter = nn.Parameter(edutorch.ones(2))
+    optimizer = getattr(optim, name)([parameter])
+    parameter.grad = edutorch.ones(2)
+    with edutorch.device("strict"):
+        optimizer.step()
+    assert optimizer.state[parameter]["step"].device.type == "cpu"
