@@ -110,12 +110,9 @@ class Compiled:
         return self.capture(leaves, spec, args, kwargs)
 
     def replay(
-        self,
-        entry: CompiledVersion,
-        leaves: list[Any],
-        args: tuple[Any, ...],
+        self, entry: CompiledVersion, leaves: list[Any], args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Run a compiled version; if it raises, run the function, for its own error."""
         place = user_location() if entry.writes else None
         try:

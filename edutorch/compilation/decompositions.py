@@ -33,11 +33,9 @@ SYMBOLIC_ERRORS = (TypeError, ValueError, AttributeError, LookupError, RuntimeEr
 
 
 def evaluate_symbolically(
-    function: Callable[..., Any],
-    args: Sequence[object],
-    settings: dict[str, Any],
+    function: Callable[..., Any], args: Sequence[object], settings: dict[str, Any],
     make_value: ValueMaker,
-) -> Any:
+) -> Any:  # fmt: skip
     """Run a definition, or a function of NumPy, on symbols.
 
     Returns: the value of its result, or a tuple of them.

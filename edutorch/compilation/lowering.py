@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..fx import Graph, Node, primitives
+from ..fx import Graph, Node, map_arg, primitives
+from ..fx.node import Argument
 from ..ops import matmul
 from .batch_matmul_pass import stack_products
 from .decompositions import (
@@ -92,18 +93,9 @@ class ProgramBuilder:
         self.program.values.append(value)
         return value
 
-    def operands(self, args: Any) -> Any:
+    def operands(self, args: Argument) -> Any:
         """Return arguments with values in place of nodes, at any depth."""
-        # `in` would hash a list.
-        if args in self.value_of_node if hasattr(args, "all_input_nodes") else False:
-            return self.value_of_node[args]
-        if isinstance(args, tuple | list):
-            return type(args)(self.operands(argument) for argument in args)
-        if isinstance(args, dict):
-            return {name: self.operands(argument) for name, argument in args.items()}
-        if isinstance(args, slice):
-            return slice(*map(self.operands, (args.start, args.stop, args.step)))
-        return args
+        return map_arg(args, self.value_of_node.__getitem__)
 
     def make_value(
         self, kind: str, function: Callable[..., Any] | str, operands: tuple[Any, ...],

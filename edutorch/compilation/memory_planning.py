@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..fx import primitives
-from .fusion_groups import Group, Unit, compute_stages
+from .fusion_groups import Group, Unit, compute_stages, readers
 from .kernel_codegen import kernel_text
 from .values import Program, Value, operands_of
 
@@ -100,7 +100,7 @@ class Planner:
                 continue
             uses = [self.position[self.unit_of[value]] if value in self.unit_of else -1]
             uses += [FOREVER] * (value in self.outputs)
-            for reader in self.readers(value):
+            for reader in readers(value):
                 uses.append(self.position[self.unit_of[reader]])
                 if may_alias_input(reader):  # `reshape` of a value may be the value's own memory
                     uses.append(last[reader])
@@ -109,12 +109,6 @@ class Planner:
             value for value in values if last.get(value) == FOREVER and value.kind != "input"
         }
         return last
-
-    def readers(self, value: Value) -> list[Value]:
-        readers_ = []
-        for user in value.users:
-            readers_ += self.readers(user) if user.kind == "view" else [user]
-        return readers_
 
     def results(self, unit: Unit) -> list[Value]:
         """Return the values of a unit that need planned memory."""
@@ -143,13 +137,13 @@ class Planner:
             is_same_type = value.shape == into.shape and value.dtype == into.dtype
             if not (is_single and is_same_type and value in self.results(unit)):
                 continue
-            reads = [reader for reader in self.readers(into) if self.unit_of[reader] is unit]
+            reads = [reader for reader in readers(into) if self.unit_of[reader] is unit]
             if self.plan.last[into] > self.position[unit]:  # somebody reads the old value later
                 continue
             if reads and not (isinstance(unit, Group) and can_write_over(unit, value, into)):
                 continue
             # A view of it would be a view of the parameter.
-            if self.readers(value) and self.may_leak(unit, value):
+            if self.may_leak(unit, value):
                 continue
             taken.add(into)  # one new value for each input
             self.plan.written[value] = into
@@ -188,7 +182,7 @@ class Planner:
 
     def may_leak(self, unit: Unit, value: Value) -> bool:
         """Whether a call might return a view of a value that is written into an input."""
-        return any(may_alias_input(reader) for reader in self.readers(value))
+        return any(may_alias_input(reader) for reader in readers(value))
 
     def choose_buffer(self, unit: Unit, value: Value, position: int) -> int:
         """Return a buffer: one that the kernel reads for the last time, a free or a new one."""

@@ -267,11 +267,9 @@ def lower_clip(x: SymbolicArray, a_min: object = None, a_max: object = None) -> 
 
 
 def lower_fill(
-    x: SymbolicNumber,
-    number: np.generic | bool | int | float,
-    dtype: DtypeLike = None,
+    x: SymbolicNumber, number: np.generic | bool | int | float, dtype: DtypeLike = None,
     shape: Sequence[int] | None = None,
-) -> SymbolicArray:
+) -> SymbolicArray:  # fmt: skip
     """Add a constant array."""
     dtype_ = np.dtype(dtype) if dtype is not None else x.dtype
     check_dtype(dtype_)

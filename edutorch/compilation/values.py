@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import keyword
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -172,55 +173,22 @@ class Program:
         values which that kernel may read anyway, it is neither.
         """
         values: list[Value] = []
-        copies: dict[tuple[int, int], Value] = {}
         for value in self.values:
-            changed = tuple(
-                self.copy_for_reader(operand, value, values, copies)
-                if isinstance(operand, Value)
-                else operand
-                for operand in value.operands
-            )
-            if value.kind in ("element", "reduce") and value.function not in CHEAP_FUNCTIONS:
-                value.operands = changed
+            is_kernel_value = value.kind in ("element", "reduce")
+            if is_kernel_value and value.function not in CHEAP_FUNCTIONS:
+                copies: dict[Value, Value] = {}  # one of each for this reader: x < 0 twice is once
+                value.operands = tuple(
+                    copy_cheap(operand, values, copies)
+                    if is_cheap(operand) and operand.shape
+                    else operand
+                    for operand in value.operands
+                )
             values.append(value)
         self.values = values
 
-    def copy_for_reader(
-        self, value: Value, reader: Value, values: list[Value], copies: dict[tuple[int, int], Value]
-    ) -> Value:  # fmt: skip
-        """Return a reader's own copy of a cheap value, or the value itself."""
-        cheap = value.kind == "element" and value.function in CHEAP_FUNCTIONS and value.shape
-        if (
-            not cheap
-            or reader.kind not in ("element", "reduce")
-            or reader.function in CHEAP_FUNCTIONS
-        ):
-            return value
-        return self.copy_chain(value, reader, values, copies)
-
-    def copy_chain(
-        self, value: Value, reader: Value, values: list[Value], copies: dict[tuple[int, int], Value]
-    ) -> Value:  # fmt: skip
-        """Return a reader's own copy of a value, with copies of its cheap operands."""
-        key = id(value), id(reader)  # x < 0 and its uses in one reader: one copy
-        if key not in copies:
-            operands = tuple(
-                self.copy_chain(operand, reader, values, copies)
-                if isinstance(operand, Value)
-                and operand.kind == "element"
-                and operand.function in CHEAP_FUNCTIONS
-                else operand
-                for operand in value.operands
-            )
-            copy = Value("element", value.function, operands, value.shape, value.dtype)
-            copy.node = value.node
-            copies[key] = copy
-            values.append(copy)
-        return copies[key]
-
     def assign_names(self) -> None:
         """Give each value a unique identifier: its node's name, with a suffix if needed."""
-        taken: set[str] = set(RESERVED)  # names are variables of the generated code
+        taken = set(RESERVED)  # names are variables of the generated code
         for value in (*self.inputs, *self.values):
             stem = value.node.name if value.node is not None else "value"
             stem = "".join(character if character.isalnum() else "_" for character in stem)
@@ -234,24 +202,43 @@ class Program:
             value.name = name
 
 
+def is_cheap(operand: object) -> bool:
+    """Whether an operand is a mask or a constant."""
+    return (
+        isinstance(operand, Value)
+        and operand.kind == "element"
+        and operand.function in CHEAP_FUNCTIONS
+    )
+
+
+def copy_cheap(value: Value, values: list[Value], copies: dict[Value, Value]) -> Value:
+    """Return a reader's own copy of a cheap value, with copies of its cheap operands."""
+    if value not in copies:
+        operands = tuple(
+            copy_cheap(operand, values, copies) if is_cheap(operand) else operand
+            for operand in value.operands
+        )
+        copies[value] = Value("element", value.function, operands, value.shape, value.dtype)
+        copies[value].node = value.node
+        values.append(copies[value])
+    return copies[value]
+
+
 CHEAP_FUNCTIONS = {
     "fill", "cast", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal",
     "logical_not", "invert", "logical_and", "bitwise_and",
 }  # fmt: skip
 """Masks and constants."""
 
-RESERVED = (
-    "np", "start", "stop", "i", "j", "r", "c", "size", "rows", "columns", "inputs", "math", "inf",
-    "nan", "float32", "float64", "int64", "abs", "exp", "log", "tanh", "erf", "sqrt", "total",
-    "largest", "smallest", "operator", "and", "or", "not", "if", "else", "is", "in", "for", "del",
-    "from", "import", "lambda", "return", "pass", "while", "with", "yield", "None", "True", "False",
-    "maximum", "minimum", "sign", "floor", "ceil", "trunc", "rint", "isnan", "isinf", "isfinite",
-    "parallel_for", "contiguous", "workspace", "run", "kernel", "max", "min", "sum", "first",
-    "last", "empty", "sin", "cos", "log1p", "expm1", "exp2", "log2", "log10", "logaddexp", "power",
-    "begin", "assert", "async", "await", "break", "class", "continue", "def", "elif", "except",
-    "finally", "global", "nonlocal", "raise", "try", "copysign", "atan2", "compiled", "chunk",
+RESERVED = {
+    *keyword.kwlist, "np", "start", "stop", "i", "j", "r", "c", "size", "rows", "columns", "inputs",
+    "math", "inf", "nan", "float32", "float64", "int64", "abs", "exp", "log", "tanh", "erf", "sqrt",
+    "total", "largest", "smallest", "operator", "maximum", "minimum", "sign", "floor", "ceil",
+    "trunc", "rint", "isnan", "isinf", "isfinite", "parallel_for", "contiguous", "workspace", "run",
+    "kernel", "max", "min", "sum", "first", "last", "empty", "sin", "cos", "log1p", "expm1", "exp2",
+    "log2", "log10", "logaddexp", "power", "begin", "copysign", "atan2", "compiled", "chunk",
     "range", "gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope",
-)  # fmt: skip
+}  # fmt: skip
 
 
 def literal_text(number: Operand) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..backends.numpy import Array, Namespace
 from ..errors import EdutorchError, missing_extra
-from ..fx import Graph, Node, map_arg, primitives
+from ..fx import Graph, Node, map_aggregate, map_arg, primitives
 
 __all__ = ["Xla", "XlaError"]
 
@@ -98,30 +98,19 @@ def _operators() -> None:
 _operators()
 
 
-def unwrap(x: Any) -> Any:
+def unwrap(x: object) -> Any:
     """Unwrap cells, at any depth."""
-    if isinstance(x, Cell):
-        return x.array
-    if isinstance(x, tuple | list):
-        return rebuild_container(x, map(unwrap, x))
-    if isinstance(x, dict):
-        return {name: unwrap(item) for name, item in x.items()}
-    return x
+    return map_aggregate(x, lambda leaf: leaf.array if isinstance(leaf, Cell) else leaf)
 
 
-def rebuild_container(like: Any, parts: Any) -> Any:
-    """Return parts in a container like `like`: a list, a tuple, or a named tuple."""
-    # qr and eigh return named tuples.
-    return like._make(parts) if hasattr(like, "_make") else type(like)(parts)
+def wrap_cells(x: object) -> Any:
+    """Wrap arrays in cells, at any depth: qr and eigh return named tuples."""
+    return map_aggregate(x, wrap_cell)
 
 
-def wrap_cells(x: Any) -> Any:
-    """Wrap arrays in cells, at any depth."""
-    if isinstance(x, tuple | list):
-        return rebuild_container(x, map(wrap_cells, x))
-    if isinstance(x, Cell):
-        return x
-    return Cell(x) if hasattr(x, "dtype") and hasattr(x, "shape") else x
+def wrap_cell(x: object) -> Any:
+    is_array = not isinstance(x, Cell) and hasattr(x, "dtype") and hasattr(x, "shape")
+    return Cell(x) if is_array else x
 
 
 class Functions:

@@ -21,7 +21,7 @@ from ..core.tensor import Tensor
 from ..optim.optimizer import Optimizer
 from . import primitives
 from .graph import Graph, array_meta
-from .node import Argument, Node
+from .node import Argument, Node, map_aggregate
 from .traced_array import (
     TracedArray,
     TracedMemory,
@@ -82,6 +82,10 @@ class Tracer:
 
     def as_nodes(self, value: Argument) -> Any:
         """Replace traced arrays by their nodes, at any depth."""
+        return map_aggregate(value, self.as_node)
+
+    def as_node(self, value: object) -> Any:
+        """Return the node of an array; other values unchanged."""
         if isinstance(value, Tensor):
             value = value._array
         if isinstance(value, TracedArray | TracedNumber):
@@ -89,17 +93,7 @@ class Tracer:
                 self.poison("an array is used that is left from an earlier capture")
                 return to_held(value)
             return value.node
-        if isinstance(value, np.ndarray):
-            return self.backend.lift(value).node
-        if isinstance(value, tuple) and not hasattr(value, "_fields"):
-            return tuple(map(self.as_nodes, value))
-        if isinstance(value, list):
-            return [self.as_nodes(item) for item in value]
-        if isinstance(value, dict):
-            return {key: self.as_nodes(item) for key, item in value.items()}
-        if isinstance(value, slice):
-            return slice(*map(self.as_nodes, (value.start, value.stop, value.step)))
-        return value
+        return self.backend.lift(value).node if isinstance(value, np.ndarray) else value
 
     def constant(self, array: TracedArray) -> Node:
         """Add an array that depends on no input."""

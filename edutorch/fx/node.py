@@ -148,12 +148,9 @@ class Node:
         self._update(map_arg(self._args, changed), map_arg(self._kwargs, changed))
 
     def replace_all_uses_with(
-        self,
-        replace_with: Node,
-        delete_user_cb: Callable[[Node], bool] = lambda user: True,
-        *,
+        self, replace_with: Node, delete_user_cb: Callable[[Node], bool] = lambda user: True, *,
         propagate_meta: bool = False,
-    ) -> list[Node]:
+    ) -> list[Node]:  # fmt: skip
         """Replace this node by another one in all its users; return the users changed.
 
         Args:
@@ -241,17 +238,14 @@ def arg_text(value: Argument) -> str:
 
 def nodes_in(value: Argument) -> Iterator[Node]:
     """Yield every node inside an argument."""
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from nodes_in(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from nodes_in(item)
-    elif isinstance(value, slice):
-        for item in (value.start, value.stop, value.step):
-            yield from nodes_in(item)
+    return (leaf for leaf in flatten(value) if isinstance(leaf, Node))
+
+
+def flatten(a: Argument) -> list[Any]:
+    """Return the leaves of nested tuples, lists, dicts and slices."""
+    leaves: list[Any] = []
+    map_aggregate(a, leaves.append)
+    return leaves
 
 
 def map_aggregate(a: Argument, fn: Callable[[Any], Any]) -> Any:

@@ -126,12 +126,9 @@ class Proxy:
 
     @classmethod
     def __torch_function__(
-        cls,
-        function: Callable[..., Any],
-        types: object,
-        args: Sequence[Any] = (),
+        cls, function: Callable[..., Any], types: object, args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Record the call of an op as a node."""
         proxies: list[Proxy] = []
         map_aggregate((args, kwargs), lambda x: proxies.append(x) if isinstance(x, Proxy) else None)

@@ -21,10 +21,9 @@ class Match(NamedTuple):
 
 
 def replace_pattern(
-    gm: GraphModule,
-    pattern: Callable[..., Any] | GraphModule,
+    gm: GraphModule, pattern: Callable[..., Any] | GraphModule,
     replacement: Callable[..., Any] | GraphModule,
-) -> list[Match]:
+) -> list[Match]:  # fmt: skip
     """Replace every occurrence of `pattern` in a graph by `replacement`; return the matches.
 
     Both are functions with the same parameters, which match any values. Inner nodes of an
@@ -112,12 +111,9 @@ def is_isolated(
 
 
 def insert_replacement(
-    graph: Graph,
-    pattern_graph: Graph,
-    replacement_graph: Graph,
-    match: Match,
+    graph: Graph, pattern_graph: Graph, replacement_graph: Graph, match: Match,
     replaced: dict[Node, Node],
-) -> None:
+) -> None:  # fmt: skip
     """Insert the replacement before the last node of an occurrence, and erase the occurrence."""
     inputs = [node for node in pattern_graph.nodes if node.op == "placeholder"]
     parameters = [node for node in replacement_graph.nodes if node.op == "placeholder"]

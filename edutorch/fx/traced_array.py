@@ -21,7 +21,7 @@ import numpy as np
 from ..backends.array_surface import DispatchedArray, unpack_axes
 from ..core.tensor import Tensor
 from . import primitives
-from .node import Node
+from .node import Node, flatten, map_aggregate
 
 if TYPE_CHECKING:
     from .capture_context import TracedBackend
@@ -130,7 +130,7 @@ class TracedArray(DispatchedArray):
 
     def copy(self, order: str = "C") -> TracedArray:
         """Return a copy."""
-        return self.backend.record_call(primitives.copy, (self,), {}, self.held.copy(order))
+        return self.backend.record_node(primitives.copy, (self,), {}, self.held.copy(order))
 
     def __getitem__(self, index: object) -> TracedArray:
         return self.backend.getitem(self, index)
@@ -253,34 +253,21 @@ for _function in (operator.eq, operator.lt, operator.le, operator.gt, operator.g
 
 def to_held(value: object) -> Any:
     """Replace traced arrays by the NumPy arrays that they hold, at any depth."""
+    return map_aggregate(value, held_value)
+
+
+def held_value(value: object) -> Any:
+    """Return the NumPy array or number behind a tensor, a traced array or a traced number."""
     if isinstance(value, Tensor):
         value = value._array
     if isinstance(value, TracedArray):
         return value.held
-    if isinstance(value, TracedNumber):
-        return value.value
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(map(to_held, value))
-    if isinstance(value, list):
-        return [to_held(item) for item in value]
-    if isinstance(value, dict):
-        return {key: to_held(item) for key, item in value.items()}
-    if isinstance(value, slice):
-        return slice(*map(to_held, (value.start, value.stop, value.step)))
-    return value
+    return value.value if isinstance(value, TracedNumber) else value
 
 
 def flatten_arrays(value: object) -> list[Any]:
     """Flatten nested containers into a list, with arrays in place of tensors."""
-    if isinstance(value, Tensor):
-        return [value._array]
-    if isinstance(value, tuple | list):
-        return [part for item in value for part in flatten_arrays(item)]
-    if isinstance(value, dict):
-        return flatten_arrays(list(value.values()))
-    if isinstance(value, slice):
-        return flatten_arrays([value.start, value.stop, value.step])
-    return [value]
+    return [leaf._array if isinstance(leaf, Tensor) else leaf for leaf in flatten(value)]
 
 
 def as_array(value: object) -> Any:

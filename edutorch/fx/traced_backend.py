@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 
 __all__ = ["TracedBackend"]
 
+Function = Callable[..., Any]
+"""A function of NumPy, or one like it."""
+
+Settings = dict[str, Any]
+"""Arguments by name."""
+
 NUMPY_TO_OP = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "negative": "neg",
     "sqrt": "sqrt", "exp": "exp", "log": "log", "tanh": "tanh", "absolute": "abs",
@@ -67,12 +73,9 @@ DATA_DEPENDENT_SIZE = {
 """Ops and functions whose result has a shape that depends on values."""
 
 FUSED_RULES = {
-    "attention_forward/joint_vjp",
-    "lstm_sequence/joint_vjp",
-    "gru_sequence/joint_vjp",
-    "rnn_sequence/joint_vjp",
-    "gelu/input",
-}
+    "attention_forward/joint_vjp", "lstm_sequence/joint_vjp", "gru_sequence/joint_vjp",
+    "rnn_sequence/joint_vjp", "gelu/input",
+}  # fmt: skip
 """Derivative rules that are one node: kernels are faster than the ops that they consist of."""
 
 WRITING_FUNCTIONS = {"copyto", "put", "place", "putmask", "put_along_axis", "fill_diagonal"}
@@ -92,7 +95,7 @@ class TracedNamespace(NamespaceSurface):
 class TracedFunction:
     """A NumPy function on traced arrays, with the methods of a ufunc."""
 
-    def __init__(self, backend: TracedBackend, function: Callable[..., Any]) -> None:
+    def __init__(self, backend: TracedBackend, function: Function) -> None:
         self._backend, self._function = backend, function
         self.__name__ = getattr(function, "__name__", "function")
 
@@ -103,11 +106,8 @@ class TracedFunction:
             if isinstance(value, TracedArray) and name != "ascontiguousarray":
                 copied = value.copy() if name == "array" and kwargs.get("copy", True) else value
                 return copied if dtype is None else copied.astype(dtype, copy=False)
-            if not isinstance(value, TracedArray):
-                if any(
-                    isinstance(leaf, TracedArray | TracedNumber) for leaf in flatten_arrays(value)
-                ):
-                    return backend.call(self._function, args, kwargs)
+            leaves = flatten_arrays(value)
+            if not any(isinstance(leaf, TracedArray | TracedNumber) for leaf in leaves):
                 return backend.lift_result(self._function(value, *args[1:], **kwargs))
         return backend.call(self._function, args, kwargs)
 
@@ -131,15 +131,13 @@ class TracedBackend(Backend):
 
     # Computing ---------------------------------------------------------------------------
 
-    def run(
-        self, forward: Callable[..., Any], inputs: dict[str, Any], settings: dict[str, Any]
-    ) -> Any:
+    def run(self, forward: Function, inputs: Settings, settings: Settings) -> Any:
         """Run the forward of an op, and add it to the graph."""
         tracer = self.tracer
         held = {name: to_held(input_) for name, input_ in inputs.items()}
         fixed = {name: to_held(setting) for name, setting in settings.items()}
         if tracer.is_running():
-            self.check_data_dependence(forward.__name__, inputs, fixed)
+            self.check_data_dependence(forward.__name__, fixed)
             self.mark_moving_view(forward.__name__, inputs, settings)
         # Forwards run on the held arrays, unrecorded: the op is the node.
         drawn, tracer.forward_depth = tracer.draw_count, tracer.forward_depth + 1
@@ -175,9 +173,7 @@ class TracedBackend(Backend):
             self.tracer.forward_depth -= 1
         return self.record_node(target, values, {}, result)
 
-    def check_data_dependence(
-        self, name: str, inputs: dict[str, Any], settings: dict[str, Any]
-    ) -> None:
+    def check_data_dependence(self, name: str, settings: Settings) -> None:
         """Poison the capture if a shape, or the elements of a view, depend on values."""
         if name in DATA_DEPENDENT_SIZE:
             self.tracer.poison(f"the size of what {name} returns depends on the numbers")
@@ -192,46 +188,24 @@ class TracedBackend(Backend):
                 parts[position] = int(part)  # a view, whose offset depends on a value
         settings["index"] = tuple(parts) if isinstance(index, tuple) else parts[0]
 
-    def mark_moving_view(self, name: str, inputs: dict[str, Any], settings: dict[str, Any]) -> None:
+    def mark_moving_view(self, name: str, inputs: Settings, settings: Settings) -> None:
         """Mark memory with a view whose offset a tensor determines: x[i], x.narrow(0, i, 1)."""
         op = REGISTRY.get(name)
         if op is None or not op.family.makes_view:
             return
-        chosen = [
-            setting
-            for setting in flatten_arrays(settings)
-            if isinstance(setting, TracedArray | TracedNumber)
-        ]
-        if any(
-            getattr(setting, "ndim", 0) == 0 for setting in chosen
-        ):  # with more axes it is a copy
+        chosen = [x for x in flatten_arrays(settings) if isinstance(x, TracedArray | TracedNumber)]
+        if any(getattr(setting, "ndim", 0) == 0 for setting in chosen):  # with axes: a copy
             for array in inputs.values():
                 array.memory.has_moving_views = True
 
-    def record_op(
-        self, name: str, args: Sequence[Any], settings: dict[str, Any], result: object
-    ) -> Any:
+    def record_op(self, name: str, args: Sequence[Any], settings: Settings, result: object) -> Any:
         """Add a result to the graph as a call of the op of this name."""
         return self.record_node(REGISTRY[name].function, args, settings, result)
 
-    def record_call(
-        self,
-        target: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        result: object,
-    ) -> Any:
-        """Add a result to the graph as a call of a function of arrays."""
-        return self.record_node(target, args, kwargs, result)
-
     def record_node(
-        self,
-        target: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        result: object,
-        **meta: Any,
-    ) -> Any:
+        self, target: Function, args: Sequence[Any], kwargs: Settings,
+        result: object, **meta: Any,
+    ) -> Any:  # fmt: skip
         """Add a node for a call, and return its result as a traced array or a tuple of them."""
         if not self.tracer.is_running():
             return result
@@ -248,9 +222,7 @@ class TracedBackend(Backend):
         ]
         return tuple(parts) if isinstance(result, tuple) else parts
 
-    def call(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    def call(self, function: Function, args: Sequence[Any], kwargs: Settings) -> Any:
         """Run a NumPy function on traced arrays."""
         name = getattr(function, "__name__", "")
         if not self.tracer.is_running():
@@ -283,7 +255,7 @@ class TracedBackend(Backend):
         return target
 
     def as_op(
-        self, function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: dict[str, Any]
+        self, function: Function, name: str, args: Sequence[Any], kwargs: Settings
     ) -> tuple[Any, Any, Any]:
         """Return the equivalent op, if there is one, with its arguments."""
         same = NUMPY_TO_OP.get(name)
@@ -297,9 +269,7 @@ class TracedBackend(Backend):
         settings = {setting: op.signature.parameters[setting].default for setting in op.settings}
         return op.function, args, settings
 
-    def call_writing(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    def call_writing(self, function: Function, args: Sequence[Any], kwargs: Settings) -> Any:
         """Run a NumPy function that writes into its first argument."""
         target, *others = args
         if not isinstance(target, TracedArray):
@@ -314,9 +284,7 @@ class TracedBackend(Backend):
         self.tracer.write(target, value)
         return None
 
-    def method(
-        self, name: str, array: TracedArray, args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    def method(self, name: str, array: TracedArray, args: Sequence[Any], kwargs: Settings) -> Any:
         """Run a method of an array."""
         out = kwargs.get("out")
         if name in ("sort", "partition", "put", "resize", "itemset", "setflags", "byteswap"):
@@ -355,7 +323,7 @@ class TracedBackend(Backend):
             return self.record_node(primitives.cast, (array, dtype), {}, result)
         return self.record_op("convert_dtype", (array,), {"dtype": target}, result)
 
-    def number(self, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    def number(self, function: Function, operands: Sequence[Any]) -> Any:
         """Compute with Python numbers, some of them traced."""
         value = function(*(getattr(operand, "value", operand) for operand in operands))
         if not self.tracer.is_running():
