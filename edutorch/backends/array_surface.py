@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .numpy import Array
+from .numpy import Array, Backend
 
 __all__ = ["METHODS", "ArraySurface", "DispatchedArray", "NamespaceSurface", "unpack_axes"]
 
@@ -175,7 +175,7 @@ class ArraySurface:
     def __setitem__(self, index: object, value: object) -> None:
         raise TypeError(f"{type(self).__name__} cannot be written")
 
-    def __getitem__(self, index: Any) -> Array:
+    def __getitem__(self, index: object) -> Array:
         raise NotImplementedError
 
     def __len__(self) -> int:
@@ -253,7 +253,7 @@ class NamespaceSurface:
         prefix: "linalg." or "fft." for a submodule.
     """
 
-    def __init__(self, owner: Any = None, prefix: str = "") -> None:
+    def __init__(self, owner: Backend | None = None, prefix: str = "") -> None:
         self._owner, self._prefix = owner, prefix
         if not prefix:
             self.linalg, self.fft = type(self)(owner, "linalg."), type(self)(owner, "fft.")

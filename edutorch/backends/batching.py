@@ -33,7 +33,7 @@ from .batching_rules import (
     stack_results,
     unsupported_error,
 )
-from .numpy import Array, Backend
+from .numpy import Array, Backend, NumpyRandom
 
 __all__ = ["BatchedArray", "BatchedBackend"]
 
@@ -71,23 +71,23 @@ class BatchedBackend(Backend):
 
     # In and out -------------------------------------------------------------------------
 
-    def wrap(self, values: Any) -> BatchedArray:
+    def wrap(self, values: Array) -> BatchedArray:
         """Hide the first axis of an array."""
         return BatchedArray(values, self)
 
-    def inside(self, value: Any) -> Any:
+    def inside(self, value: object) -> Any:
         """Return the array behind an operand, with the hidden axis; numbers stay numbers."""
         if isinstance(value, BatchedArray) and value.backend is self:
             return value._values
         return value[None] if hasattr(value, "dtype") else value
 
-    def lift(self, array: Any) -> BatchedArray:
+    def lift(self, array: Array) -> BatchedArray:
         """Return an array from outside as one that all examples share."""
         if isinstance(array, BatchedArray) and array.backend is self:
             return array
         return self.wrap(array[None])
 
-    def enter(self, array: Any, dim: int | None) -> BatchedArray:
+    def enter(self, array: Array, dim: int | None) -> BatchedArray:
         """Hide axis `dim` of an array; None: all examples share it.
 
         If the array belongs to a newer level already, that one stays outermost.
@@ -101,7 +101,7 @@ class BatchedBackend(Backend):
             return self.wrap(array[None])
         return self.wrap(backend_of(array).xp.moveaxis(array, dim, 0))
 
-    def leave(self, array: Any, dim: int | None) -> Any:
+    def leave(self, array: Array, dim: int | None) -> Any:
         """Return the array with the hidden axis as axis `dim`; None: sum over the examples."""
         holder = getattr(array, "backend", None)
         if holder is not None and holder.level > self.level:
@@ -113,7 +113,7 @@ class BatchedBackend(Backend):
         values = self.full(values).copy() if common else values
         return backend_of(values).xp.moveaxis(values, 0, dim)
 
-    def full(self, values: Any) -> Any:
+    def full(self, values: Array) -> Any:
         """Expand a shared hidden axis over all examples."""
         if values.shape[0] == self.size:
             return values
@@ -125,7 +125,9 @@ class BatchedBackend(Backend):
         array_backends = [backend_of(value) for value in values if hasattr(value, "strides")]
         return max(array_backends, key=lambda backend: backend.level)
 
-    def run(self, forward: Callable[..., Any], inputs: Any, settings: dict[str, Any]) -> Any:
+    def run(
+        self, forward: Callable[..., Any], inputs: dict[str, Any], settings: dict[str, Any]
+    ) -> Any:
         """Run a forward; once per example if its control flow depends on the elements."""
         try:
             return forward(self.xp, **inputs, **settings)
@@ -139,7 +141,7 @@ class BatchedBackend(Backend):
             results.append(self.highest(arrays).run(forward, one, others))
         return stack_results(self, results)
 
-    def example(self, value: Any, number: int) -> Any:
+    def example(self, value: object, number: int) -> Any:
         """Return the part of a value that belongs to one example."""
         value = getattr(value, "_array", value)
         if isinstance(value, BatchedArray) and value.backend is self:
@@ -151,7 +153,7 @@ class BatchedBackend(Backend):
 
     # The interface of every backend ------------------------------------------------------------
 
-    def asarray(self, values: Any, dtype: Any = None) -> Array:
+    def asarray(self, values: object, dtype: np.dtype | None = None) -> Array:
         return self.xp.asarray(values, dtype=dtype)
 
     def from_numpy(self, array: np.ndarray) -> BatchedArray:
@@ -160,7 +162,7 @@ class BatchedBackend(Backend):
     def to_numpy(self, array: BatchedArray) -> np.ndarray:
         raise unsupported_error("numpy")
 
-    def scatter_add(self, target: BatchedArray, index: Any, values: Array) -> None:
+    def scatter_add(self, target: BatchedArray, index: object, values: Array) -> None:
         IndexPlan(target, index).add(values)
 
     def as_strided(
@@ -176,7 +178,7 @@ class BatchedBackend(Backend):
     def memory(self, array: BatchedArray) -> Array:
         raise unsupported_error("untyped_storage")
 
-    def shares_memory(self, view: Any, of: Any) -> bool:
+    def shares_memory(self, view: object, of: object) -> bool:
         if not (isinstance(view, BatchedArray) and isinstance(of, BatchedArray)):
             return False
         if view.backend is not of.backend:
@@ -207,7 +209,7 @@ register_type(BatchedArray)
 class BatchedRandom:
     """A generator that draws for each example of a level, from the generator outside of it."""
 
-    def __init__(self, outer: Any, level: BatchedBackend) -> None:
+    def __init__(self, outer: NumpyRandom | BatchedRandom, level: BatchedBackend) -> None:
         self.outer, self.level = outer, level
 
     def uniform(self, shape: tuple[int, ...], dtype: np.dtype) -> Array:
@@ -228,7 +230,7 @@ class BatchedRandom:
         return self.level.wrap(self.level.inner.xp.stack(orders))
 
 
-def batched_generator(source: Any, levels: Sequence[BatchedBackend]) -> Any:
+def batched_generator(source: NumpyRandom | BatchedRandom, levels: Sequence[BatchedBackend]) -> Any:
     """Return a generator that obeys the `randomness` of each open level.
 
     Raises: VmapError: a level has randomness="error".

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..errors import EdutorchError
 from .array_surface import NamespaceSurface
+from .numpy import Array
 
 if TYPE_CHECKING:
     from .batching import BatchedBackend
@@ -90,6 +91,12 @@ def different_shapes_error(shapes: list[tuple[int, ...]]) -> VmapError:
     )
 
 
+Axes = int | Sequence[int] | None
+"""The axes of a function: one, several, or all of them."""
+
+Sizes = int | Sequence[int]
+"""A shape, or the one size of it; likewise axes and repetitions."""
+
 RULES: dict[str, Callable[..., Any]] = {}
 """The rule of each function: it takes the level, the function's name, and the arguments."""
 
@@ -139,7 +146,7 @@ class Values:
         return operator.attrgetter(name)(self.backend.xp)
 
 
-def with_axes(values: Any, ndim: int) -> Any:
+def with_axes(values: Array, ndim: int) -> Any:
     """Insert axes of size 1 behind the hidden one until there are `ndim` others."""
     missing = ndim + 1 - values.ndim
     if missing <= 0:
@@ -147,7 +154,7 @@ def with_axes(values: Any, ndim: int) -> Any:
     return values.reshape((values.shape[0], *(1,) * missing, *values.shape[1:]))
 
 
-def wrap_result(level: BatchedBackend, result: Any) -> Any:
+def wrap_result(level: BatchedBackend, result: object) -> Any:
     """Hide the first axis of each array in a result."""
     if isinstance(result, tuple):
         parts = [wrap_result(level, part) for part in result]
@@ -166,7 +173,7 @@ def axes_inside(axes: Sequence[int], ndim: int) -> tuple[int, ...]:
     return tuple(axis % ndim + 1 for axis in axes)
 
 
-def unwrap(level: BatchedBackend, array: Any) -> tuple[Any, int, Callable[[str], Any]]:
+def unwrap(level: BatchedBackend, array: Array) -> tuple[Any, int, Callable[[str], Any]]:
     """Return an operand's array, the axes of one example, and how to find functions for it."""
     values = level.inside(array)
     xp = level.highest([values]).xp
@@ -179,7 +186,7 @@ def unwrap(level: BatchedBackend, array: Any) -> tuple[Any, int, Callable[[str],
 @rule("where", "clip", "isclose", "real", "imag", "angle", "around", "round", "conj", "i0", "sinc",
       "nan_to_num", "iscomplex", "isreal", "fix", "real_if_close")  # fmt: skip
 def elementwise(
-    level: BatchedBackend, name: str, *operands: Any, out: Any = None, **settings: Any
+    level: BatchedBackend, name: str, *operands: Any, out: Array | None = None, **settings: Any
 ) -> Any:
     """Elementwise: the operands broadcast behind their hidden axes."""
     if name == "where" and len(operands) == 1:
@@ -207,7 +214,9 @@ class Ufunc:
 
 
 @rule("copyto")
-def copyto(level: BatchedBackend, name: str, dst: Any, src: Any, where: Any = True) -> None:
+def copyto(
+    level: BatchedBackend, name: str, dst: Array, src: Array, where: Array | bool = True
+) -> None:
     """Write where a condition is true."""
     dst[...] = src if where is True else elementwise(level, "where", where, src, dst)
 
@@ -218,7 +227,7 @@ def copyto(level: BatchedBackend, name: str, dst: Any, src: Any, where: Any = Tr
 @rule("sum", "prod", "max", "min", "amax", "amin", "mean", "any", "all", "argmax", "argmin",
       "count_nonzero", "std", "var", "nanmax", "nanmin", "nansum")  # fmt: skip
 def reduction(
-    level: BatchedBackend, name: str, array: Any, axis: Any = None, *, keepdims: bool = False,
+    level: BatchedBackend, name: str, array: Array, axis: Axes = None, *, keepdims: bool = False,
     **settings: Any,
 ) -> Any:  # fmt: skip
     """Reduce axes of the examples; `axis=None` means all but the hidden one."""
@@ -239,7 +248,7 @@ def reduction(
 
 @rule("cumsum", "cumprod", "nancumsum", "sort", "argsort", "diff", "flip", "roll", "repeat")
 def cumulation(
-    level: BatchedBackend, name: str, array: Any, *args: Any, axis: Any = None, **settings: Any
+    level: BatchedBackend, name: str, array: Array, *args: Any, axis: Axes = None, **settings: Any
 ) -> Any:
     """Compute along one axis, whose length may change; without one, along the flattened example."""
     settings = dict(settings)
@@ -269,14 +278,14 @@ def cumulation(
 @rule("tril", "triu", "ascontiguousarray", "linalg.cholesky", "linalg.svd", "linalg.qr",
       "linalg.eigh", "linalg.eig", "linalg.eigvals", "linalg.eigvalsh", "linalg.inv", "linalg.det",
       "linalg.slogdet", "linalg.pinv", "linalg.matrix_rank", "linalg.matrix_power")  # fmt: skip
-def native(level: BatchedBackend, name: str, array: Any, *args: Any, **settings: Any) -> Any:
+def native(level: BatchedBackend, name: str, array: Array, *args: Any, **settings: Any) -> Any:
     """Functions of the last axes, which accept further axes in front."""
     values, _, find = unwrap(level, array)
     return wrap_result(level, find(name)(values, *args, **settings))
 
 
 @rule("linalg.solve")
-def solve(level: BatchedBackend, name: str, a: Any, b: Any) -> Any:
+def solve(level: BatchedBackend, name: str, a: Array, b: Array) -> Any:
     """Linear equations; a vector is treated as a column."""
     values, ndim = Values(level, [a]), level.inside(b).ndim - 1
     right = level.inside(b)[..., None] if ndim == 1 else level.inside(b)
@@ -287,8 +296,9 @@ def solve(level: BatchedBackend, name: str, a: Any, b: Any) -> Any:
 
 @rule(*(f"fft.{transform}" for transform in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")))
 def fourier(
-    level: BatchedBackend, name: str, array: Any, n: Any = None, axis: int = -1, **settings: Any
-) -> Any:
+    level: BatchedBackend, name: str, array: Array, n: int | None = None, axis: int = -1,
+    **settings: Any,
+) -> Any:  # fmt: skip
     """A transform along one axis."""
     values, ndim, find = unwrap(level, array)
     return level.wrap(find(name)(values, n, axis=axes_inside((axis,), ndim)[0], **settings))
@@ -301,8 +311,9 @@ def fourier(
     )
 )
 def fourier_of_several(
-    level: BatchedBackend, name: str, array: Any, s: Any = None, axes: Any = None, **settings: Any
-) -> Any:
+    level: BatchedBackend, name: str, array: Array, s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None, **settings: Any,
+) -> Any:  # fmt: skip
     """A transform along several axes, the last ones if only their sizes are given."""
     values, ndim, find = unwrap(level, array)
     if axes is None:
@@ -315,7 +326,7 @@ def fourier_of_several(
 
 
 @rule("matmul", "dot")
-def matmul(level: BatchedBackend, name: str, left: Any, right: Any) -> Any:
+def matmul(level: BatchedBackend, name: str, left: Array, right: Array) -> Any:
     """The matrix product. Many rows times one shared matrix are a single product."""
     a, b = level.inside(left), level.inside(right)
     row, column = a.ndim == 2, b.ndim == 2
@@ -381,7 +392,7 @@ DYNAMIC = {"nonzero", "unique", "argwhere", "flatnonzero", "compress", "extract"
 """Functions whose result has a size that depends on the elements."""
 
 
-def list_arrays(value: Any) -> list[Any]:
+def list_arrays(value: object) -> list[Any]:
     """Return the arrays in a value or a sequence."""
     values = value if isinstance(value, (tuple, list)) else [value]
     return [

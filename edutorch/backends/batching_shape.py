@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .batching_rules import Values, axes_inside, rule, run_per_example, unwrap
+from .batching_rules import Axes, Sizes, Values, axes_inside, rule, run_per_example, unwrap
+from .numpy import Array
 
 if TYPE_CHECKING:
     from .batching import BatchedBackend
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @rule("reshape")
 def reshape(
-    level: BatchedBackend, name: str, array: Any, shape: Any, order: str = "C", **_: Any
+    level: BatchedBackend, name: str, array: Array, shape: Sizes, order: str = "C", **_: Any
 ) -> Any:
     """The elements of each example in another shape."""
     if order != "C":
@@ -38,13 +39,15 @@ def reshape(
 
 
 @rule("ravel")
-def ravel(level: BatchedBackend, name: str, array: Any, *_: Any) -> Any:
+def ravel(level: BatchedBackend, name: str, array: Array, *_: Any) -> Any:
     """The elements of each example as one axis."""
     return reshape(level, name, array, (math.prod(level.inside(array).shape[1:]),))
 
 
 @rule("transpose")
-def transpose(level: BatchedBackend, name: str, array: Any, axes: Any = None) -> Any:
+def transpose(
+    level: BatchedBackend, name: str, array: Array, axes: Sequence[int] | None = None
+) -> Any:
     """The axes in another order."""
     values, ndim, _ = unwrap(level, array)
     if axes is not None and len(axes) != ndim:
@@ -54,7 +57,7 @@ def transpose(level: BatchedBackend, name: str, array: Any, axes: Any = None) ->
 
 
 @rule("swapaxes", "moveaxis")
-def move_axes(level: BatchedBackend, name: str, array: Any, first: Any, second: Any) -> Any:
+def move_axes(level: BatchedBackend, name: str, array: Array, first: Sizes, second: Sizes) -> Any:
     """Swap or move axes."""
     values, ndim, find = unwrap(level, array)
     pairs = [(axes,) if isinstance(axes, int) else tuple(axes) for axes in (first, second)]
@@ -65,7 +68,7 @@ def move_axes(level: BatchedBackend, name: str, array: Any, first: Any, second: 
 
 
 @rule("expand_dims")
-def expand_dims(level: BatchedBackend, name: str, array: Any, axis: Any) -> Any:
+def expand_dims(level: BatchedBackend, name: str, array: Array, axis: Sizes) -> Any:
     """New axes of size 1."""
     values, ndim, find = unwrap(level, array)
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -73,7 +76,7 @@ def expand_dims(level: BatchedBackend, name: str, array: Any, axis: Any) -> Any:
 
 
 @rule("squeeze")
-def squeeze(level: BatchedBackend, name: str, array: Any, axis: Any = None) -> Any:
+def squeeze(level: BatchedBackend, name: str, array: Array, axis: Axes = None) -> Any:
     """Axes of size 1 removed."""
     values, ndim, find = unwrap(level, array)
     if axis is None:
@@ -84,7 +87,7 @@ def squeeze(level: BatchedBackend, name: str, array: Any, axis: Any = None) -> A
 
 
 @rule("broadcast_to")
-def broadcast_to(level: BatchedBackend, name: str, array: Any, shape: Any) -> Any:
+def broadcast_to(level: BatchedBackend, name: str, array: Array, shape: Sequence[int]) -> Any:
     """Axes of size 1 expanded."""
     return level.broadcast_to(level.wrap(level.inside(array)), tuple(shape))
 
@@ -112,7 +115,7 @@ def join_arrays(
 
 
 @rule("tile")
-def tile(level: BatchedBackend, name: str, array: Any, reps: Any) -> Any:
+def tile(level: BatchedBackend, name: str, array: Array, reps: Sizes) -> Any:
     """Each example repeated."""
     reps = (reps,) if isinstance(reps, int) else tuple(reps)
     values = Values(level, [array], len(reps))
@@ -121,14 +124,14 @@ def tile(level: BatchedBackend, name: str, array: Any, reps: Any) -> Any:
 
 
 @rule("atleast_1d")
-def atleast_1d(level: BatchedBackend, name: str, array: Any) -> Any:
+def atleast_1d(level: BatchedBackend, name: str, array: Array) -> Any:
     """A 0-d array becomes 1-d."""
     return level.wrap(Values(level, [array], 1).arrays[0])
 
 
 @rule("diagonal")
 def diagonal(
-    level: BatchedBackend, name: str, array: Any, offset: int = 0, axis1: int = 0, axis2: int = 1
+    level: BatchedBackend, name: str, array: Array, offset: int = 0, axis1: int = 0, axis2: int = 1
 ) -> Any:
     """The diagonal of two axes."""
     return level.diagonal(level.wrap(level.inside(array)), offset, axis1, axis2)
@@ -138,7 +141,9 @@ def diagonal(
 
 
 @rule("take")
-def take(level: BatchedBackend, name: str, array: Any, indices: Any, axis: Any = None) -> Any:
+def take(
+    level: BatchedBackend, name: str, array: Array, indices: Array | int, axis: int | None = None
+) -> Any:
     """Slices along an axis."""
     array = level.lift(array) if not hasattr(array, "backend") else array
     if axis is None:
@@ -147,7 +152,9 @@ def take(level: BatchedBackend, name: str, array: Any, indices: Any, axis: Any =
 
 
 @rule("take_along_axis")
-def take_along_axis(level: BatchedBackend, name: str, array: Any, indices: Any, axis: int) -> Any:
+def take_along_axis(
+    level: BatchedBackend, name: str, array: Array, indices: Array, axis: int
+) -> Any:
     """One element per entry of `indices`, along an axis."""
     values = Values(level, [array, indices])
     a, index = (level.full(array) for array in values.arrays)
@@ -156,7 +163,7 @@ def take_along_axis(level: BatchedBackend, name: str, array: Any, indices: Any, 
 
 @rule("searchsorted", "isin")
 def look_up(
-    level: BatchedBackend, name: str, first: Any, second: Any, *args: Any, **settings: Any
+    level: BatchedBackend, name: str, first: Array, second: Array, *args: Any, **settings: Any
 ) -> Any:
     """Insertion positions or membership, in one array that all examples share."""
     table, wanted = (first, second) if name == "searchsorted" else (second, first)
@@ -173,7 +180,7 @@ def look_up(
 
 
 @rule("zeros", "ones", "empty", "full")
-def new_array(level: BatchedBackend, name: str, shape: Any, *args: Any, **settings: Any) -> Any:
+def new_array(level: BatchedBackend, name: str, shape: Sizes, *args: Any, **settings: Any) -> Any:
     """A new array with memory for each example."""
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(hasattr(argument, "strides") for argument in args):
@@ -186,8 +193,9 @@ def new_array(level: BatchedBackend, name: str, shape: Any, *args: Any, **settin
 
 @rule("zeros_like", "ones_like", "empty_like", "full_like")
 def new_array_like(
-    level: BatchedBackend, name: str, array: Any, *args: Any, dtype: Any = None, shape: Any = None
-) -> Any:
+    level: BatchedBackend, name: str, array: Array, *args: Any, dtype: np.dtype | None = None,
+    shape: Axes = None,
+) -> Any:  # fmt: skip
     """A new array with the shape and the dtype of another one."""
     result_dtype = array.dtype if dtype is None else dtype
     shape = array.shape if shape is None else shape
@@ -204,8 +212,9 @@ def new_shared_array(level: BatchedBackend, name: str, *args: Any, **settings: A
 
 @rule("asarray", "array", "asanyarray")
 def asarray(
-    level: BatchedBackend, name: str, value: Any, dtype: Any = None, copy: Any = None, **_: Any
-) -> Any:
+    level: BatchedBackend, name: str, value: Array, dtype: np.dtype | None = None,
+    copy: bool | None = None, **_: Any,
+) -> Any:  # fmt: skip
     """An array of this level from any value."""
     if not hasattr(value, "backend"):
         return level.lift(level.inner.xp.asarray(value, dtype=dtype))

@@ -286,7 +286,9 @@ class Shared(np.ndarray):
     __slots__ = ()
     backend: Backend  # the CPU, which is registered later
 
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    def __array_wrap__(
+        self, array: np.ndarray, context: object = None, return_scalar: bool = False
+    ) -> Any:
         """Return a result computed from it as an ordinary array: it has new memory."""
         if array is self:
             return self
@@ -300,7 +302,7 @@ class Exported(Shared):
     __slots__ = ()
 
 
-def as_plain_array(array: Any) -> Any:
+def as_plain_array(array: Array) -> Any:
     """Return a shared array as an ordinary one of the same memory; others unchanged."""
     return array.view(np.ndarray) if isinstance(array, Shared) else array
 

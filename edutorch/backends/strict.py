@@ -78,15 +78,19 @@ class StrictUfunc:
         return call_ufunc(self._name, args, keywords)
 
     def reduce(
-        self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False
-    ) -> Any:
+        self, array: StrictArray, axis: int | tuple[int, ...] | None = 0,
+        dtype: np.dtype | None = None, out: StrictArray | None = None, keepdims: bool = False,
+    ) -> Any:  # fmt: skip
         return self._method("reduce", sum=array.sum, prod=array.prod)(axis, dtype, out, keepdims)
 
-    def accumulate(self, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    def accumulate(
+        self, array: StrictArray, axis: int = 0, dtype: np.dtype | None = None,
+        out: StrictArray | None = None,
+    ) -> Any:  # fmt: skip
         how = self._method("accumulate", sum=array.cumsum, prod=array.cumprod)
         return how(axis, dtype, out)
 
-    def _method(self, method: str, sum: Any, prod: Any) -> Any:
+    def _method(self, method: str, sum: Callable[..., Any], prod: Callable[..., Any]) -> Any:
         if self._name not in cupy_names.REDUCING:
             raise NotImplementedError(f"CuPy has no {self._name}.{method}")
         return sum if self._name == "add" else prod
@@ -146,7 +150,7 @@ class StrictBackend(Backend):
     def to_numpy(self, array: StrictArray) -> np.ndarray:
         return array.get()
 
-    def scatter_add(self, target: StrictArray, index: Any, values: Any) -> None:
+    def scatter_add(self, target: StrictArray, index: object, values: StrictArray) -> None:
         parts, _ = check_index(index)
         add_at(target._values, parts, unwrap(values, "scatter_add"))
 

@@ -52,7 +52,7 @@ def wait() -> None:
 # Conversion -----------------------------------------------------------------------------
 
 
-def unwrap(value: Any, where: str) -> Any:
+def unwrap(value: object, where: str) -> Any:
     """Return the NumPy value behind an operand; a NumPy array itself is refused."""
     if isinstance(value, StrictArray):
         return value._values
@@ -65,7 +65,7 @@ def unwrap(value: Any, where: str) -> Any:
     return value
 
 
-def wrap_result(result: Any, sources: Sequence[Any]) -> Any:
+def wrap_result(result: object, sources: Sequence[Any]) -> Any:
     """Wrap a result of NumPy. A view of a source's memory keeps that source as `base`."""
     if isinstance(result, np.generic):
         result = np.asarray(result)
@@ -85,7 +85,7 @@ def wrap_result(result: Any, sources: Sequence[Any]) -> Any:
     return result
 
 
-def owner(values: Any) -> Any:
+def owner(values: np.ndarray | memoryview) -> Any:
     """Return the object at the end of the chain of views: the one that holds the memory."""
     while True:
         below = values.obj if isinstance(values, memoryview) else getattr(values, "base", None)
@@ -205,7 +205,7 @@ class StrictArray(ArraySurface):
 
         return method
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name in ("_values", "base"):
             object.__setattr__(self, name, value)
         elif name in ("real", "imag", "shape"):
@@ -239,12 +239,12 @@ class StrictArray(ArraySurface):
             "Please use `.get()` to construct a NumPy array explicitly."
         )
 
-    def __array_function__(self, function: Any, *_: Any) -> Any:
+    def __array_function__(self, function: Callable[..., Any], *_: Any) -> Any:
         raise TypeError(
             f"strict: numpy.{function.__name__} was called with an array of the device; use xp"
         )
 
-    def __getitem__(self, index: Any) -> StrictArray:
+    def __getitem__(self, index: object) -> StrictArray:
         parts, arrays = check_index(index)
         if arrays:  # a copy; NumPy would make a view for a 0-d index
             return StrictArray(np.array(self._values[parts]))
@@ -252,7 +252,7 @@ class StrictArray(ArraySurface):
             parts = (*parts, Ellipsis)  # keeps a single element a 0-d view
         return wrap_result(self._values[parts], (self,))
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: object) -> None:
         if isinstance(value, (list, tuple)):
             raise TypeError("strict: assign a number or an array of the device, not a list")
         parts, _ = check_index(index)
@@ -265,11 +265,11 @@ class StrictArray(ArraySurface):
     def __copy__(self) -> StrictArray:
         return StrictArray(self._values.copy())
 
-    def __deepcopy__(self, memo: Any) -> StrictArray:
+    def __deepcopy__(self, memo: dict[int, Any]) -> StrictArray:
         return StrictArray(self._values.copy())
 
 
-def check_index(index: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:
+def check_index(index: object) -> tuple[tuple[Any, ...], list[np.ndarray]]:
     """Return an index for NumPy, and the arrays in it, after the checks of CuPy."""
     index_parts = index if isinstance(index, tuple) else (index,)
     for part in index_parts:
