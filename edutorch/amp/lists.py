@@ -13,11 +13,15 @@ For a function without an entry, the policies of its ops apply.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 from ..backends import DEVICES
+from ..core.tensor import Tensor
 from ..dtypes import bfloat16
+from ..modes import current
 
 LOWER_PRECISION, FLOAT32, FLOAT32_SET_OPT_DTYPE = "lower", "float32", "float32 unless told"
 PROMOTE, REFUSED, FALLTHROUGH = "widest", "refused", "as it is"
@@ -140,3 +144,28 @@ DEPENDENT_POLICIES = {
     for device, device_type in DEVICES.items()
     for name, policy in (ON_GPU if device_type.has_gpu_rules else ON_CPU).items()
 }
+
+
+def under_autocast(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Wrap a method so that autocast converts its arguments as a whole."""
+
+    @functools.wraps(method)
+    def wrapped(*args: Any, **named: Any) -> Any:
+        autocast = current().autocast
+        if autocast is None:
+            return method(*args, **named)
+        return autocast.call(method, name, args, named)
+
+    return wrapped
+
+
+def wrap_methods() -> None:
+    """Wrap the methods of all listed names that are not ops: an op calls autocast itself.
+
+    Such a method is a composed function with a policy, as in `x.addmm(a, b)`. The functions of
+    these names are wrapped in `core/argument_checks.py`.
+    """
+    for name in sorted({name for policies in POLICIES.values() for name in policies}):
+        method = vars(Tensor).get(name)
+        if isinstance(method, FunctionType) and not hasattr(method, "op"):
+            setattr(Tensor, name, under_autocast(method, name))

@@ -9,10 +9,9 @@ from .. import backends
 from ..events import ModuleEntered, ModuleLeft, WorkEnded, WorkStarted
 from ..modes import listening
 from ..profiler.key_averages import EventList, FunctionEvent, FunctionEventAvg
+from ..profiler.profile import ProfilerActivity, record_function
 from ..profiler.profile import profile as Profile
-from ..profiler.record_function import record_function
 from ..profiler.recording import span_name
-from ..profiler.schedule import ProfilerActivity
 
 __all__ = [
     "EventList", "FunctionEvent", "FunctionEventAvg", "emit_itt", "emit_nvtx", "profile",

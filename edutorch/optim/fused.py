@@ -220,6 +220,10 @@ class ElementNamespace:
 Maker = Callable[[KernelSource], Callable[..., None]]
 
 
+def make_nothing(source: KernelSource) -> Callable[..., None]:
+    raise NotImplementedError("no kernel is attached to this optimizer")
+
+
 class FusedKernel:
     """The kernels of an optimizer's rule, one for each combination of settings in use.
 
@@ -234,6 +238,7 @@ class FusedKernel:
     def __init__(self, *, scalars: tuple[str, ...] = ()) -> None:
         self.scalars = scalars
         self.slots: dict[tuple[Any, ...], Slot] = {}
+        self.maker: Maker = make_nothing  # until a kernel is attached
         self.tables: WeakKeyDictionary[Any, dict[Any, PointerTable]] = WeakKeyDictionary()
 
     def __set_name__(self, owner: type[Optimizer], name: str) -> None:
@@ -268,9 +273,9 @@ class FusedKernel:
         ):
             return False
         table = self.current_table(optimizer, key, group, params)
-        if not table.can_fuse or not is_ready(STEP_COUNT):
+        if not table.can_fuse or (count_step := ready_kernel(STEP_COUNT)) is None:
             return False
-        steps = STEP_COUNT.run(table.steps, 0.0, table.one) if table.counted else 0.0
+        steps = count_step(table.steps, 0.0, table.one) if table.counted else 0.0
         if steps < 0:  # the step counts differ
             return self._step_by_count(optimizer, key, group, params, location)
         host_state = table.host_scalars(self.scalars)
@@ -281,15 +286,17 @@ class FusedKernel:
             slot, scalars = self.trace(optimizer, group, table.columns, host_state)
         except KeyError:  # a changed setting needs more state than there is
             return False
-        grads = table.gradients(params, group.get("maximize", False)) if is_ready(slot) else None
+        if (run := ready_kernel(slot)) is None:
+            return False
+        grads = table.gradients(params, group.get("maximize", False))
         if grads is None:
             return False
         if table.counted:
-            STEP_COUNT.run(table.steps, 1.0, table.one)
+            count_step(table.steps, 1.0, table.one)
         for name in self.scalars:
             for state in table.states:
                 state[name]._array[...] = host_state[name]
-        slot.run(table.count, table.ends, table.addresses, np.array(scalars, table.dtype))
+        run(table.count, table.ends, table.addresses, np.array(scalars, table.dtype))
         for param in params:
             param._bump(location)
         return True
@@ -371,11 +378,11 @@ class FusedKernel:
         return True
 
 
-def is_ready(slot: Slot) -> bool:
-    """Whether a kernel is compiled; if not, it is requested."""
+def ready_kernel(slot: Slot) -> Callable[..., Any] | None:
+    """Return a compiled kernel; if there is none, request it."""
     if slot.run is None:
         slot.request()
-    return slot.run is not None  # it may be, where kernels are compiled synchronously
+    return slot.run  # there may be one by now, where kernels are compiled synchronously
 
 
 class PointerTable:
@@ -394,7 +401,7 @@ class PointerTable:
         self.columns, self.state_size = columns, len(self.states[0])
         self.counted = "step" in self.states[0]
         self.names = (*columns, "step") if self.counted else columns
-        self.state_arrays = [
+        self.state_arrays: list[list[Any]] = [
             [getattr(state.get(name), "_array", None) for state in self.states]
             for name in self.names
         ]

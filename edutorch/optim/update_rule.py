@@ -78,7 +78,7 @@ def update_as_float32(rule: Rule, group: Group, param: Array, grad: Array, value
         original = values.get(name)
         if original is None and value is not None:
             values[name] = value.astype(param.dtype)
-        elif value is not original:
+        elif original is not None and value is not original:
             original[...] = value
 
 

@@ -1,9 +1,15 @@
 """The profiler: time and memory per op, module and step (see README.md)."""
 
 from .key_averages import EventList, FunctionEvent, FunctionEventAvg
-from .profile import profile, supported_activities, tensorboard_trace_handler
-from .record_function import record_function
-from .schedule import ProfilerAction, ProfilerActivity, schedule
+from .profile import (
+    ProfilerAction,
+    ProfilerActivity,
+    profile,
+    record_function,
+    schedule,
+    supported_activities,
+    tensorboard_trace_handler,
+)
 
 __all__ = [
     "EventList",

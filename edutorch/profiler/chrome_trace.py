@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..utils.atomic_files import name_file_in_errors
-from .spans import Span, walk
+from .tree import Span, walk
 
 CATEGORIES = {
     "op": "cpu_op", "node": "cpu_op", "backward": "backward", "optimizer": "user_annotation",

@@ -1,4 +1,4 @@
-"""The rows of a profile: single calls, and averages over all calls with one name.
+"""The rows of a profile: single calls, averages over all calls with one name, and their table.
 
 Times are in microseconds, memory in bytes, as in PyTorch.
 """
@@ -6,12 +6,12 @@ Times are in microseconds, memory in bytes, as in PyTorch.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import EdutorchError
 from ..utils.atomic_files import name_file_in_errors
-from .spans import Span, walk
+from .tree import Span, bytes_text, time_text, walk
 
 
 class Interval(NamedTuple):
@@ -254,7 +254,6 @@ class EventList(list[Any]):
 
         Raises: AttributeError: an unknown metric.
         """
-        from .table import table
 
         rows = list(self)
         if sort_by is not None:
@@ -304,3 +303,102 @@ span_start: Callable[[Span], int] = lambda span: span.start  # noqa: E731
 
 def as_list(shape: Any) -> Any:
     return [as_list(size) for size in shape] if isinstance(shape, tuple | list) else shape
+
+
+WIDTH = 12
+
+
+def share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.2f}%" if whole > 0 else "--"
+
+
+def shorten(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(width - 3, 0)] + "..."
+
+
+def flops_unit(rows: Sequence[Any]) -> tuple[str, float]:
+    largest = max((row.flops for row in rows), default=0)
+    for prefix, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("K", 1e3)):
+        if largest >= size:
+            return f"Total {prefix}FLOPs", size
+    return "Total FLOPs", 1.0
+
+
+Column = tuple[str, Callable[[Any], str]]
+
+
+def make_columns(
+    events: Any, rows: Sequence[Any], unit: str | None, total: float, device: float
+) -> list[Column]:
+    """Return the title of each column, and a function from a row to its text."""
+    table_columns: list[Column] = [
+        ("Self CPU %", lambda row: share(row.self_cpu_time_total, total)),
+        ("Self CPU", lambda row: time_text(row.self_cpu_time_total, unit)),
+        ("CPU total %", lambda row: share(row.cpu_time_total, total)),
+        ("CPU total", lambda row: time_text(row.cpu_time_total, unit)),
+        ("CPU time avg", lambda row: time_text(row.cpu_time, unit)),
+    ]
+    if events.with_device:
+        table_columns += [
+            ("Self CUDA", lambda row: time_text(row.self_device_time_total, unit)),
+            ("Self CUDA %", lambda row: share(row.self_device_time_total, device)),
+            ("CUDA total", lambda row: time_text(row.device_time_total, unit)),
+            ("CUDA time avg", lambda row: time_text(row.device_time, unit)),
+        ]
+    if events.with_memory:
+        table_columns += [
+            ("CPU Mem", lambda row: bytes_text(row.cpu_memory_usage)),
+            ("Self CPU Mem", lambda row: bytes_text(row.self_cpu_memory_usage)),
+            ("Saved Mem", lambda row: bytes_text(row.saved_memory_usage)),
+        ]
+    return [*table_columns, ("# of Calls", lambda row: str(row.count))]
+
+
+def table(
+    events: Any,
+    rows: Sequence[Any],
+    widths: tuple[int, int, int],
+    header: str | None,
+    unit: str | None,
+) -> str:
+    """Format rows as text (see `EventList.table`).
+
+    Args:
+        widths: the maximal widths of names, shapes and source lines.
+    """
+    if not events:
+        return ""
+    total = events.total_us or events.self_cpu_time_total
+    device = sum(row.self_device_time_total for row in events)
+    name_width = min(max(len(row.key) for row in events) + 4, max(widths[0], 4))
+    layout: list[tuple[str, Callable[[Any], str], int]] = [
+        ("Name", lambda row: shorten(row.key, name_width), name_width)
+    ]
+    for title, text in make_columns(events, rows, unit, total, device):
+        layout.append((title, text, max(WIDTH, len(title))))
+    shape_width = max(len(row.input_shapes) for row in events)
+    if shape_width:
+        width = min(shape_width + 4, max(widths[1], 12))
+        layout.append(("Input Shapes", lambda row: shorten(row.input_shapes, width), width))
+    source = max((len(row.stack[0]) for row in events if row.stack), default=0)
+    if events.with_stack and source:
+        source_width = min(source + 4, widths[2])
+        source_of = lambda row: row.stack[0][-source_width:] if row.stack else ""  # noqa: E731
+        layout.append(("Source Location", source_of, source_width))
+    if events.with_flops:
+        title, size = flops_unit(rows)
+        count = lambda row: f"{row.flops / size:.3f}" if row.flops else "--"  # noqa: E731
+        layout.append((title, count, max(WIDTH, len(title))))
+
+    def line(cells: Sequence[str]) -> str:
+        pairs = zip(cells, layout, strict=True)
+        return "  ".join(cell.rjust(width) for cell, (_, _, width) in pairs)
+
+    rule = "  ".join("-" * width for _, _, width in layout)
+    head = ["=" * len(rule), header] if header else []
+    lines = [*head, rule, line([title for title, _, _ in layout]), rule]
+    lines += [line([text(row) for _, text, _ in layout]) for row in rows]
+    lines += [rule, f"Self CPU time total: {time_text(total, unit)}"]
+    if events.with_device:
+        lines.append(f"Self CUDA time total: {time_text(device, unit)}")
+    return "\n".join([*lines, ""])

@@ -1,22 +1,172 @@
-"""The class `profile`."""
+"""The class `profile`, which steps of a loop it records, and named ranges of a program."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterable
+from enum import Enum
 from typing import Any, NamedTuple
 
 from .. import cuda
-from ..errors import EdutorchError, warn
-from . import chrome_trace, device
+from ..errors import ArgumentError, EdutorchError, warn
+from ..events import WorkEnded, WorkStarted, emit
+from ..modes import current
+from . import chrome_trace, recording
 from .key_averages import EventList, events
 from .recording import Recording, RecordingOptions, cost_per_span
-from .schedule import ProfilerAction, ProfilerActivity, ScheduleError, always
-from .spans import Span, walk
-from .tree import Frame, build_tree, format_tree
+from .tree import Frame, Span, build_tree, format_tree, walk
+
+
+class record_function:
+    """Names a range of the program in profiles: a context manager or a decorator.
+
+    Without an active profile it does nothing.
+
+    Args:
+        name: the name of the row.
+        args: text in parentheses after the name.
+
+    Raises: TypeError: the name is not a string.
+
+    >>> with profiler.profile() as prof, profiler.record_function("my part"):
+    ...     y = ones(3) + 1
+    >>> [event.name for event in prof.events()]
+    ['my part', 'add']
+    """
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                "record_function",
+                f"argument `name` must be text, got {type(name).__name__}",
+                hint="write `with record_function('forward'):`",
+            )
+        self.name, self.args = name, args
+        self._open: list[str | None] = []
+
+    def __enter__(self) -> record_function:
+        if current().listeners:
+            label = self.name if self.args is None else f"{self.name} ({self.args})"
+            emit(WorkStarted("range", label))
+            self._open.append(label)
+        else:
+            self._open.append(None)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        label = self._open.pop()
+        if label is not None:
+            emit(WorkEnded("range", label))
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate `function`: each call is one range."""
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def waited(*args: Any, **kwargs: Any) -> Any:
+                with record_function(self.name, self.args):
+                    return await function(*args, **kwargs)
+
+            return waited
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with record_function(self.name, self.args):
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+class ProfilerActivity(Enum):
+    """The devices whose time is measured."""
+
+    CPU = 0
+    XPU = 1
+    MTIA = 2
+    CUDA = 3
+    HPU = 4
+    PrivateUse1 = 5
+
+
+class ProfilerAction(Enum):
+    """The action of a profile in a step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+class ScheduleError(EdutorchError, AssertionError, ValueError):
+    """The arguments of a schedule, or the activities of a profile, are invalid."""
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
+    skip_first_wait: int = 0,
+) -> Callable[[int], ProfilerAction]:
+    """Return a schedule: skip some steps, then repeatedly wait, warm up and record.
+
+    Args:
+        wait: steps of each cycle without profiling.
+        warmup: steps in which the profile runs and its results are discarded.
+        active: steps that are recorded; after the last one the trace is ready.
+        repeat: the number of cycles; 0 for no limit.
+        skip_first: steps before the first cycle.
+        skip_first_wait: if not 0, the first cycle does not wait.
+
+    Raises: AssertionError (a ValueError too): an argument is negative, or `active` is 0.
+
+    >>> plan = profiler.schedule(wait=1, warmup=1, active=2, repeat=1)
+    >>> [plan(step).name for step in range(5)]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
+    """
+    if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
+        raise ScheduleError(
+            "schedule",
+            "active must be at least 1 and the other numbers at least 0",
+            {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat,
+             "skip_first": skip_first},
+            "schedule(wait=1, warmup=1, active=3) records three steps out of five",
+        )  # fmt: skip
+    if warmup == 0:
+        warn("schedule: without a warmup, the first recorded step is slower than the others")
+    length = wait + warmup + active
+
+    def action(step: int) -> ProfilerAction:
+        if step < 0:
+            raise ScheduleError("schedule", "a step cannot be negative", {"step": step})
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        if skip_first_wait:
+            step += wait
+        if repeat and step >= repeat * length:
+            return ProfilerAction.NONE
+        position = step % length
+        if position < wait:
+            return ProfilerAction.NONE
+        if position < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD_AND_SAVE if position == length - 1 else ProfilerAction.RECORD
+
+    return action
+
+
+def always(step: int) -> ProfilerAction:
+    """Record every step: the default schedule."""
+    return ProfilerAction.RECORD
+
 
 RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
@@ -66,7 +216,7 @@ class profile:
         record_shapes: record the shapes of inputs.
         profile_memory: count bytes allocated and freed (see `profiler/memory.py`).
         with_stack: record the user's stack for each op.
-        with_flops: estimate FLOPs from shapes (see `profiler/flops.py`).
+        with_flops: estimate FLOPs from shapes (see `profiler/recording.py`).
         acc_events: keep earlier cycles too, instead of only the last one.
         with_modules, experimental_config, execution_trace_observer, use_cuda,
             custom_trace_id_callback, post_processing_timeout_s: accepted, without effect:
@@ -171,7 +321,7 @@ class profile:
             self.record_shapes, self.profile_memory, self.with_stack, self.with_flops
         )  # fmt: skip
         wants_device = ProfilerActivity.CUDA in self.activities
-        self._recording = Recording(options, device.device_clock() if wants_device else None)
+        self._recording = Recording(options, recording.device_clock() if wants_device else None)
         self._recording.start()
 
     def _discard(self) -> None:

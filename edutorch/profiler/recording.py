@@ -35,7 +35,11 @@ from .tree import Span
 
 
 class CudaClock:
-    """Records events in CuPy's current stream, and measures the time between them."""
+    """Records events in CuPy's current stream, and measures the time between them.
+
+    The host can only measure how long launching kernels takes. The time between two events in the
+    stream is how long the GPU worked. They are read when all work is done.
+    """
 
     def __init__(self) -> None:
         self._cuda = backends.get(backends.ACCELERATOR).xp.cuda
@@ -419,7 +423,18 @@ CONVOLUTIONS = {"conv1d", "conv2d", "conv3d", "conv_nd"}
 
 
 def flops_of(op: Any, shapes: Shapes, output: Sequence[int]) -> int:
-    """Return the FLOPs of an op's forward (see above).
+    """Return the FLOPs of an op's forward. A multiplication and an addition count as two.
+
+        matmul       2 · (elements of the result) · (length of the sums)
+        convolution  2 · (elements of the result) · (elements of one filter); for a transposed
+                     convolution: elements of the input
+        elementwise  elements of the result
+        reduction    elements of the input
+        data movement: none
+
+    In backward, each gradient of a matmul or a convolution is a product of the same size, so its
+    node counts the forward's FLOPs once per gradient that it returns. Nodes of other ops count
+    nothing.
 
     Args:
         shapes: the shapes of its inputs; () for a number.

@@ -1,4 +1,4 @@
-"""A profile as a tree, in which calls with the same name and parents are merged.
+"""The pieces of work in a profile, and its tree, in which calls with the same name are merged.
 
     profile ─ Net ─ features.0 (Conv2d) ─ conv2d
             ─ backward ─ Net ─ features.0 (Conv2d) ─ ConvolutionBackward0
@@ -12,8 +12,70 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .spans import Span
-from .table import bytes_text, time_text
+from ..errors import EdutorchError
+
+
+class Span:
+    """A piece of work as plain data, without references to tensors.
+
+    Attributes:
+        kind: "op", "node", "backward", "optimizer", "module", "data", "range" or "step".
+        start, end: on the clock of `time.perf_counter_ns`, in nanoseconds.
+        aside: nanoseconds between them that the profiler itself took.
+        module: the modules around it, the outermost first. A node of backward has those of
+            the op that recorded it.
+        made, freed: bytes of arrays, without children (see `memory.py`).
+        kept: bytes of arrays that the op saved for backward.
+        sequence: the number that an op and its node of backward share, or None.
+        marks: the GPU events at start and end, until `device_ns` is known.
+    """
+
+    __slots__ = (
+        "aside", "children", "device_ns", "dtypes", "end", "failed", "flops", "freed", "kept",
+        "kind", "made", "marks", "module", "name", "parent", "sequence", "shapes", "stack", "start",
+        "thread",
+    )  # fmt: skip
+
+    def __init__(self, kind: str, name: str, thread: int, parent: Span | None) -> None:
+        self.kind, self.name, self.thread, self.parent = kind, name, thread, parent
+        self.start = self.end = self.aside = self.device_ns = 0
+        self.made = self.freed = self.kept = self.flops = 0
+        self.children: list[Span] = []
+        self.module: tuple[str, ...] = ()
+        self.shapes: list[Any] = []
+        self.dtypes: list[str] = []
+        self.stack: list[str] = []
+        self.sequence: int | None = None
+        self.marks: tuple[Any, Any] | None = None
+        self.failed = False
+
+    @property
+    def duration(self) -> int:
+        """Nanoseconds from start to end, without the profiler's own time."""
+        return self.end - self.start - self.aside
+
+    @property
+    def own(self) -> int:
+        """Nanoseconds without those of the children."""
+        return self.duration - sum(child.duration for child in self.children)
+
+    @property
+    def net_memory(self) -> int:
+        """Bytes made minus bytes freed, children included."""
+        return self.made - self.freed + sum(child.net_memory for child in self.children)
+
+    def __repr__(self) -> str:
+        return f"<Span {self.kind} {self.name} {self.duration / 1000:.1f}us>"
+
+
+def walk(roots: list[Span]) -> list[Span]:
+    """Return all spans in the order in which they began, parents before their children."""
+    spans, waiting = [], list(reversed(roots))
+    while waiting:
+        span = waiting.pop()
+        spans.append(span)
+        waiting.extend(reversed(span.children))
+    return spans
 
 
 class Frame:
@@ -179,3 +241,35 @@ def iter_lines(
 def replace_unprintable(name: str) -> str:
     """Replace unprintable characters, which could move the cursor of a terminal."""
     return "".join(character if character.isprintable() else "�" for character in name)
+
+
+UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
+
+
+class UnitError(EdutorchError, ValueError):
+    """An unknown unit of time."""
+
+
+def time_text(us: float, unit: str | None = None) -> str:
+    """Format microseconds in a suitable unit, or in the given one.
+
+    >>> time_text(12.5), time_text(43112.0), time_text(43112.0, "s")
+    ('12.500us', '43.112ms', '0.043s')
+    """
+    if unit is None:
+        unit = "s" if us >= 1e6 else "ms" if us >= 1e3 else "us"
+    if unit not in UNITS:
+        raise UnitError("table", "unknown time unit", {"time_unit": repr(unit)}, "'s', 'ms', 'us'")
+    return f"{us / UNITS[unit]:.3f}{unit}"
+
+
+def bytes_text(count: float) -> str:
+    """Format bytes in a suitable unit.
+
+    >>> bytes_text(320), bytes_text(-1712), bytes_text(3 * 2**20)
+    ('320 B', '-1.67 KB', '3.00 MB')
+    """
+    for unit, size in (("GB", 2**30), ("MB", 2**20), ("KB", 2**10)):
+        if abs(count) >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{int(count)} B"

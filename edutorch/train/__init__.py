@@ -10,13 +10,7 @@ from .callbacks import (
 from .errors import MonitorError, SettingError, StepOutputError, TrainError
 from .loggers import CSVLogger, Logger, TensorBoardLogger
 from .module import DataModule, TrainModule
-from .fit import fit
-from .trainer import Trainer
-
-# Their names in Lightning, for scripts that were written for it.
-LightningModule = TrainModule
-LightningDataModule = DataModule
-TQDMProgressBar = ProgressBar
+from .trainer import Trainer, fit
 
 __all__ = [
     "CSVLogger", "Callback", "DataModule", "EarlyStopping", "GradientAccumulationScheduler",
@@ -25,3 +19,9 @@ __all__ = [
     "StochasticWeightAveraging", "TQDMProgressBar", "TensorBoardLogger", "Timer", "TrainError",
     "TrainModule", "Trainer", "callbacks", "fit", "metrics",
 ]  # fmt: skip
+
+
+# Their names in Lightning, for scripts that were written for it.
+LightningModule = TrainModule
+LightningDataModule = DataModule
+TQDMProgressBar = ProgressBar

@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..serialization import load
 from .errors import TrainError
 from .metrics.base import Metric
-from .random_state import RandomState
+from .resumable_loader import RandomState
 
 if TYPE_CHECKING:
     from .trainer import Trainer

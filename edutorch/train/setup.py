@@ -8,15 +8,13 @@ from typing import Any
 
 from ..errors import warn
 from . import checkpoint as checkpoints
-from .callbacks.model_checkpoint import ModelCheckpoint
+from .callbacks.monitor import ModelCheckpoint
 from .errors import TrainError
-from .evaluation import evaluate
-from .fit_loop import FitLoop
+from .fit_loop import FitLoop, evaluate
 from .hooks_runner import HooksRunner
 from .module import TrainModule, has_method
 from .optimizer_step import SteppingOptimizer, needs_closure, parse_optimizers
-from .random_state import RandomState
-from .resumable_loader import as_loader_list, check_loader, single_loader
+from .resumable_loader import RandomState, as_loader_list, check_loader, single_loader
 
 __all__ = ["TrainerSetup"]
 

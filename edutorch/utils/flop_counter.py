@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from ..profiler.flops import is_product_op
-from ..profiler.recording import Recording, RecordingOptions
-from ..profiler.spans import Span, walk
+from ..profiler.recording import Recording, RecordingOptions, is_product_op
+from ..profiler.tree import Span, walk
 
 __all__ = ["FlopCounterMode"]
 
@@ -15,7 +14,7 @@ __all__ = ["FlopCounterMode"]
 class FlopCounterMode:
     """Counts the FLOPs of matrix products and convolutions inside a block, per module.
 
-    The formulas are in `edutorch/profiler/flops.py`. As in PyTorch, elementwise ops are not
+    The formulas are in `edutorch/profiler/recording.py`. As in PyTorch, elementwise ops are not
     counted: next to the products they are negligible.
 
     Args:

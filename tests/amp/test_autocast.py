@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import edutorch as t
-from edutorch.amp.state import state
+from edutorch.amp.autocast_mode import state
 from edutorch.core.tensor import Tensor
 from edutorch.modes import DEFAULT, current
 

@@ -382,7 +382,7 @@ def test_every_method_is_under_autocast_as_its_function_is():
         method = vars(edutorch.Tensor).get(name)
         if method is None or hasattr(method, "op") or not hasattr(method, "__wrapped__"):
             continue
-        assert method.__globals__["__name__"] == "edutorch.amp.methods", name
+        assert method.__globals__["__name__"] == "edutorch.amp.lists", name
     x, w = edutorch.ones(2, 2, dtype=edutorch.float16), edutorch.ones(2, dtype=edutorch.float16)
     with edutorch.autocast("cpu", dtype=edutorch.bfloat16):
         assert x.prelu(w).dtype is edutorch.bfloat16

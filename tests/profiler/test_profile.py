@@ -13,7 +13,7 @@ import edutorch
 from edutorch import nn, optim
 from edutorch.modes import DEFAULT, current
 from edutorch.profiler import profile, record_function, schedule
-from edutorch.profiler.spans import walk
+from edutorch.profiler.tree import walk
 
 
 @pytest.fixture
@@ -314,3 +314,12 @@ def test_the_older_door():
     with edutorch.autograd.profiler.emit_nvtx(enabled=False), edutorch.autograd.profiler.emit_itt():
         edutorch.ones(2).exp()
     assert edutorch.autograd.profiler.record_function is record_function
+
+
+def test_the_older_door_groups_by_name_unless_told_otherwise():
+    with edutorch.autograd.profiler.profile(record_shapes=True, with_stack=True) as prof:
+        edutorch.ones(2, 3).exp()
+        edutorch.ones(4).exp()
+    assert [row.count for row in prof.key_averages()] == [2]
+    assert [row.count for row in prof.key_averages(group_by_input_shape=True)] == [1, 1]
+    assert [row.count for row in prof.key_averages(group_by_stack_n=1)] == [1, 1]

@@ -12,7 +12,7 @@ import pytest
 import edutorch
 from edutorch import nn
 from edutorch.profiler import EventList, ProfilerActivity, profile, record_function, schedule
-from edutorch.profiler.table import share
+from edutorch.profiler.key_averages import share
 
 OURS = {
     "EventList": "rows=() with_memory=False with_flops=False with_stack=False with_device=False "
@@ -209,7 +209,7 @@ def test_times_in_a_trace_are_microseconds(tmp_path, monkeypatch):
         def elapsed_ns(self, start, end):
             return (end - start) * 1000
 
-    monkeypatch.setattr("edutorch.profiler.device.device_clock", Clock)
+    monkeypatch.setattr("edutorch.profiler.recording.device_clock", Clock)
     ticks = iter(range(0, 10**9, 1000))
     monkeypatch.setattr("edutorch.profiler.recording.now", ticks.__next__)
     with profile(activities=list(ProfilerActivity)) as prof, record_function("outer"):

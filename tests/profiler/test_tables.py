@@ -9,7 +9,7 @@ import pytest
 import edutorch
 from edutorch import nn
 from edutorch.profiler import profile
-from edutorch.profiler.table import bytes_text, time_text
+from edutorch.profiler.tree import bytes_text, time_text
 
 F = nn.functional
 
@@ -165,7 +165,7 @@ def test_a_gpus_clock_has_columns_of_its_own(monkeypatch):
         def elapsed_ns(self, start, end):
             return (end - start) * 1000
 
-    monkeypatch.setattr("edutorch.profiler.device.device_clock", Clock)
+    monkeypatch.setattr("edutorch.profiler.recording.device_clock", Clock)
     activities = list(edutorch.profiler.ProfilerActivity)
     with profile(activities=activities) as prof, edutorch.profiler.record_function("outer"):
         edutorch.ones(2).exp()

@@ -354,7 +354,7 @@ def test_what_the_short_form_shows_in_its_bar():
 
 def test_a_timer_stops_when_nothing_is_left(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("edutorch.train.callbacks.small.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("edutorch.train.callbacks.training.time.monotonic", lambda: now[0])
     trainer = types.SimpleNamespace(should_stop=False)
     timer = train.Timer(timedelta(seconds=2))
     timer.on_train_start(trainer, None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from .averaging import StochasticWeightAveraging
 from .base import Callback
-from .early_stopping import EarlyStopping
-from .model_checkpoint import ModelCheckpoint
+from .monitor import EarlyStopping, ModelCheckpoint
 from .progress import ProgressBar
-from .small import GradientAccumulationScheduler, LambdaCallback, LearningRateMonitor, Timer
+from .training import (
+    GradientAccumulationScheduler, LambdaCallback, LearningRateMonitor, StochasticWeightAveraging,
+    Timer,
+)  # fmt: skip
 
 __all__ = [
     "Callback", "EarlyStopping", "GradientAccumulationScheduler", "LambdaCallback",
