@@ -202,7 +202,7 @@ class Op:
 
     def __init__(self, forward: Callable[..., Any], family: Family, **options: Any) -> None:
         self.options = chosen = Options(**options)
-        if chosen.name:
+        if chosen.name:  # a graph that is captured finds an op by the name of its forward
             forward.__name__ = forward.__qualname__ = chosen.name
         if chosen.accumulates:
             forward = functools.wraps(forward)(accumulate_in_float32(as_positional(forward)))
@@ -216,6 +216,7 @@ class Op:
         self.contract = Contract(self.name, chosen.contract) if chosen.contract else None
         self._read_signature(chosen)
         self.has_out = bool(chosen.out)
+        # PyTorch computes these in the promoted dtype and casts what it writes to `out`.
         self.casts_out = chosen.out == "cast" or (
             chosen.out is True
             and (
@@ -228,6 +229,8 @@ class Op:
         self.formulas: dict[str, str] = {}  # the LaTeX of each rule that has one, by input
         self.saved: tuple[str, ...] = ()
         self._name_nodes(chosen.node)
+        # Each function has globals of its own: the generated code finds its op and rules there, and
+        # a global is found faster than an attribute or a closure's cell of another function.
         self.function = self._add_metadata(FunctionType(_first_call.__code__, {}))
         self.operator = self._add_metadata(FunctionType(_first_call.__code__, {}))  # for `x * y`
         self.expression: ast.expr | None = None  # see `call_codegen.py`
@@ -239,6 +242,7 @@ class Op:
         """Tell tensors from settings, and numbers from tensors, by the forward's annotations."""
         parameters = list(inspect.signature(self.forward).parameters.values())[1:]
         self.signature = inspect.Signature(parameters)
+        # As texts, which is what `from __future__ import annotations` leaves: nothing is evaluated.
         types = {parameter.name: str(parameter.annotation) for parameter in parameters}
         tensors = {name: text for name, text in types.items() if "Array" in text}
         self.inputs = tuple(tensors)
@@ -289,7 +293,7 @@ class Op:
         self.formulas = {name: rule.latex for name, rule in self.rules.items() if rule.latex}
         self.needs_node = any("node" in rule.parameters for rule in self.rules.values())
         needed = dict.fromkeys(need for rule in self.rules.values() for need in rule.needs)
-        if self.family.reduces:
+        if self.family.reduces:  # to bring `g` back to the shape with the reduced dims
             needed |= dict.fromkeys(("input_shape", "dim"))
         self.saved = self.settings if self.family.makes_views else tuple(needed)
         self._defer_build()
@@ -339,6 +343,7 @@ class Op:
         name = self.name
         if len(self.public) == 1 and not name.startswith(("native_", "fused_")):
             (name,) = self.public
+        # As PyTorch's code generator does: log_softmax becomes LogSoftmaxBackward0.
         title = "".join(part.capitalize() for part in name.replace(".", "_").split("_"))
         return f"{title}Backward0"
 
@@ -353,6 +358,7 @@ class Op:
         node_type = self.node_types.get(name)
         if node_type is None:
             plain = MultiViewNode if self.family.makes_views else graph.Node
+            # A second name is a subclass of the first: one `backward` serves all of an op's nodes.
             base = next(iter(self.node_types.values()), plain)
             members = {"__slots__": (), "op": self, "__doc__": f"One recorded `{self.name}`."}
             if base is not plain:
@@ -363,7 +369,7 @@ class Op:
     def _defer_build(self) -> None:
         """Defer writing and compiling the call path to the first use: there are hundreds of ops."""
         for function in (self.function, self.operator):
-            function.__code__ = _first_call.__code__
+            function.__code__ = _first_call.__code__  # not the function: others have imported it
             function.__defaults__ = function.__kwdefaults__ = None
             function.__globals__.update(OP=self, FUNCTION=function)
         self.__dict__.pop("source", None)
@@ -399,11 +405,13 @@ class Op:
         scope |= {f"rule_{name}": rule.function for name, rule in self.rules.items()}
         scope["rule_joint_vjp"] = self.joint_vjp
         scope |= {f"KERNEL_{name}": slot for name, slot in self.rule_slots.items()}
+        # A forward of one expression is written into the call path: a Python call less.
         self.expression = expression_of(self.forward)
         if self.expression is not None:
             free = free_names(self.expression, self.forward)
             scope |= {f"f_{name}": value for name, value in free.items()}
         self.source = call_codegen.call_source(self)
+        # Several views share a node that calls their rule itself (`multi_output.py`).
         recorded = self.rules and not self.family.makes_views
         if recorded:
             self.source += backward_source(self)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..backends.device import Device
+from ..backends.device import DeviceLike as DeviceLike
 from ..core.tensor import Tensor
-from ..dtypes import dtype
+from ..dtypes import DTypeLike as DTypeLike
 
 __all__: list[str] = []
 
@@ -30,15 +30,6 @@ _ratio_any_t = float | tuple[float, ...]
 
 _tensor_list_t = Tensor | list[Tensor]
 _maybe_indices_t = Tensor | tuple[Tensor, Tensor]
-
-
-# The tensors of a layer ----------------------------------------------------------------------
-
-DeviceLike = Device | str | int | None
-"""What an argument `device` takes; None is the default device."""
-
-DTypeLike = dtype | type | None
-"""What an argument `dtype` takes: a dtype, or Python's float; None is the default dtype."""
 
 
 FACTORY_NAMES = {"device", "dtype", "memory_format"}

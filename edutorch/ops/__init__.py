@@ -56,14 +56,8 @@ from . import indexing, random_fill  # methods of Tensor only
 # PyTorch's second names for the same functions; those of methods are methods too.
 multiply, divide, true_divide, subtract, negative, absolute = mul, div, div, sub, neg, abs
 arctan, arcsin, arccos, arctan2, arcsinh, arccosh, arctanh = (
-    atan,
-    asin,
-    acos,
-    atan2,
-    asinh,
-    acosh,
-    atanh,
-)
+    atan, asin, acos, atan2, asinh, acosh, atanh,
+)  # fmt: skip
 greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
 swapdims = transpose
 moveaxis, clip, fix = movedim, clamp, trunc

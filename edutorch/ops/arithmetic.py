@@ -233,12 +233,10 @@ def atan2_gradient(
 
 
 @elementwise(
-    promotion="same",
-    dtypes="fc",
-    scalars="weight",
+    promotion="same", dtypes="fc", scalars="weight",
     node="LerpBackward1 if weight.__class__ is Tensor else LerpBackward0",
     reference=lambda a, b, weight: a + weight * (b - a),
-)
+)  # fmt: skip
 def lerp(xp: Namespace, input: Array, end: Array, weight: Array) -> Array:
     """Linear interpolation: y = input + weight · (end - input).
 
@@ -308,12 +306,9 @@ addcdiv.vjp(
 
 
 @elementwise(
-    promotion="promote",
-    dtypes="if",
-    scalars="other",
-    node="FmodBackward1 if other.__class__ is Tensor else FmodBackward0",
-    reference=math.fmod,
-)
+    promotion="promote", dtypes="if", scalars="other",
+    node="FmodBackward1 if other.__class__ is Tensor else FmodBackward0", reference=math.fmod,
+)  # fmt: skip
 def fmod(xp: Namespace, input: Array, other: Array) -> Array:
     """The remainder of the division, with the sign of the dividend: y = a - b · trunc(a / b).
 
@@ -360,11 +355,9 @@ hypot.vjp(
 
 
 @elementwise(
-    promotion="promote",
-    dtypes="fc",
-    scalars="",
+    promotion="promote", dtypes="fc", scalars="",
     reference=lambda a, b: math.log(math.exp(a) + math.exp(b)),
-)
+)  # fmt: skip
 def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
     """y = log(exp(a) + exp(b)), without overflow.
 

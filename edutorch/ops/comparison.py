@@ -142,13 +142,9 @@ def signbit(xp: Namespace, input: Array) -> Array:
 
 @comparison(promotion="same", scalars="")
 def isclose(
-    xp: Namespace,
-    input: Array,
-    other: Array,
-    rtol: float = 1e-05,
-    atol: float = 1e-08,
+    xp: Namespace, input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08,
     equal_nan: bool = False,
-) -> Array:
+) -> Array:  # fmt: skip
     """Whether |input - other| ≤ atol + rtol · |other|, elementwise.
 
     >>> isclose(tensor([1.0, 2.0]), tensor([1.0 + 1e-9, 2.1]))
@@ -306,11 +302,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 @as_method
 def allclose(
-    input: Tensor,
-    other: Tensor,
-    rtol: float = 1e-05,
-    atol: float = 1e-08,
-    equal_nan: bool = False,
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Return True if all elements are close: |input - other| ≤ atol + rtol · |other|.
 

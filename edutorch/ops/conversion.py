@@ -94,14 +94,9 @@ to_device.vjp(input=lambda g, device, source: to_device(g, source, device), late
 
 @as_method
 def to(
-    input: Tensor,
-    *target: Any,
-    dtype: dtypes.dtype | None = None,
-    device: DeviceLike = None,
-    copy: bool = False,
-    non_blocking: bool = False,
-    memory_format: memory_format = preserve_format,
-) -> Tensor:
+    input: Tensor, *target: Any, dtype: dtypes.dtype | None = None, device: DeviceLike = None,
+    copy: bool = False, non_blocking: bool = False, memory_format: memory_format = preserve_format,
+) -> Tensor:  # fmt: skip
     """The tensor with another dtype or on another device; itself if nothing changes.
 
     >>> to(tensor([1, 2]), float32)

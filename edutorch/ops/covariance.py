@@ -33,12 +33,9 @@ def check_weights(name: str, weights: Tensor, count: int, floating: bool) -> Non
 @as_method
 @composed_in_float32
 def cov(
-    input: Tensor,
-    *,
-    correction: int = 1,
-    fweights: Tensor | None = None,
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
     aweights: Tensor | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The covariance matrix: C[i, j] = Σ (xᵢ - x̄ᵢ) (xⱼ - x̄ⱼ)* / (n - correction).
 
     Args:

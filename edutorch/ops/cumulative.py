@@ -197,9 +197,8 @@ def logcumsumexp_gradient(g: ArrayOrTensor, input: ArrayOrTensor, dim: int) -> A
         return g * input
     y = logcumsumexp(input, dim)
     current, following = narrow(y, dim, 0, n - 1), narrow(y, dim, 1, n - 1)
-    falls = exp(
-        where(current == following, zeros_like(current), current - following)
-    )  # avoids ∞ - ∞
+    # Where both are infinite their difference is 0, not ∞ - ∞.
+    falls = exp(where(current == following, zeros_like(current), current - following))
     at_top = input == math.inf  # its share of an infinite sum is 1, not exp(∞ - ∞)
     return exp(where(at_top, 0.0, input - replace_neg_inf(y))) * sum_from_the_end(g, falls, dim)
 
@@ -227,12 +226,9 @@ def sum_from_the_end(g: ArrayOrTensor, falls: ArrayOrTensor, dim: int) -> Any:
 
 
 @op(
-    outputs=("values", "indices"),
-    method=False,
-    dtypes="bif",
-    public="cummax cummin",
+    outputs=("values", "indices"), method=False, dtypes="bif", public="cummax cummin",
     node="CummaxBackward0 if largest else CumminBackward0",
-)
+)  # fmt: skip
 def cum_minmax(xp: Namespace, input: Array, dim: int, largest: bool) -> tuple[Array, Array]:
     """The cumulative maximum or minimum along `dim`: see `cummax`, `cummin`."""
     dim = normal_dim("cummax" if largest else "cummin", dim, input.ndim)

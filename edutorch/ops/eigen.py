@@ -95,21 +95,12 @@ def eigvals(A: Tensor) -> Tensor:
 
 
 def lobpcg(
-    A: Tensor,
-    k: int | None = None,
-    B: Tensor | None = None,
-    X: Tensor | None = None,
-    n: int | None = None,
-    iK: Tensor | None = None,
-    niter: int | None = None,
-    tol: float | None = None,
-    largest: bool | None = None,
-    method: str | None = None,
-    tracker: Any = None,
-    ortho_iparams: Any = None,
-    ortho_fparams: Any = None,
+    A: Tensor, k: int | None = None, B: Tensor | None = None, X: Tensor | None = None,
+    n: int | None = None, iK: Tensor | None = None, niter: int | None = None,
+    tol: float | None = None, largest: bool | None = None, method: str | None = None,
+    tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None,
     ortho_bparams: Any = None,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The k largest (or smallest) eigenvalues of a symmetric A and their vectors.
 
     With B, those of A x = w B x. PyTorch approximates them iteratively; here all eigenvalues

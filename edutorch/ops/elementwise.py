@@ -373,13 +373,9 @@ frac.vjp(input=lambda g: g, latex=r"g")
 
 
 def add_curvature(
-    gradient: ArrayOrTensor,
-    g: ArrayOrTensor,
-    y: ArrayOrTensor,
-    node: Node | None,
-    input: ArrayOrTensor,
-    corner: float,
-) -> Any:
+    gradient: ArrayOrTensor, g: ArrayOrTensor, y: ArrayOrTensor, node: Node | None,
+    input: ArrayOrTensor, corner: float,
+) -> Any:  # fmt: skip
     """Return the gradient of a norm, with its own derivative where the norm is 0.
 
     Args:

@@ -23,12 +23,9 @@ __all__ = ["copysign", "frexp", "ldexp", "nan_to_num", "nextafter"]
 
 @elementwise(promotion="none")
 def nan_to_num(
-    xp: Namespace,
-    input: Array,
-    nan: float = 0.0,
-    posinf: float | None = None,
+    xp: Namespace, input: Array, nan: float = 0.0, posinf: float | None = None,
     neginf: float | None = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """Replace NaN by `nan`, and infinities by finite values (by default the dtype's limits).
 
     >>> nan_to_num(tensor([math.nan, 1.0]))

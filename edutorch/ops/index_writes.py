@@ -168,13 +168,9 @@ _REDUCTIONS = {"add": "sum", "multiply": "prod"}
 
 
 def _scatter_with_reduce(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    src: Tensor | Number,
-    value: Tensor | Number,
+    input: Tensor, dim: int, index: Tensor, src: Tensor | Number, value: Tensor | Number,
     reduce: str,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     if reduce not in _REDUCTIONS:
         raise InvalidValueError("scatter", f"reduce must be 'add' or 'multiply', got {reduce!r}")
     source = value if src is None else src

@@ -152,12 +152,9 @@ def _resize_as(input: Tensor, tensor: Tensor) -> Tensor:
 
 
 def _set_(
-    input: Tensor,
-    source: Any = None,
-    storage_offset: int = 0,
-    size: Sequence[int] | None = None,
+    input: Tensor, source: Any = None, storage_offset: int = 0, size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Make the tensor use the storage of another one, or a given storage.
 
     Raises: TypeError: the source has another dtype. GradientError: a leaf that requires grad.

@@ -86,11 +86,7 @@ def factorize(xp: Namespace, a: Array, hermitian: bool) -> tuple[Array, list[int
     return xp.tril(a), pivots, info
 
 
-@op(
-    outputs=("LD", "pivots", "info"),
-    method=False,
-    public="linalg.ldl_factor linalg.ldl_factor_ex",
-)
+@op(outputs=("LD", "pivots", "info"), method=False, public="linalg.ldl_factor linalg.ldl_factor_ex")
 def ldl_factor_forward(xp: Namespace, input: Array, hermitian: bool) -> tuple[Array, Array, Array]:
     """L and D in one matrix, the pivots, the first zero of D: see `linalg.ldl_factor_ex`."""
     batch = check_matrix("linalg.ldl_factor", input, square=True)

@@ -24,11 +24,9 @@ from .solve import eye_like, inv, solve, solve_triangular, solve_triangular_forw
 
 
 @op(
-    outputs=("LU", "pivots", "info"),
-    method=False,
-    public="linalg.lu_factor linalg.lu linalg.lu_factor_ex",
-    node="LinalgLuFactorExBackward0",
-)
+    outputs=("LU", "pivots", "info"), method=False,
+    public="linalg.lu_factor linalg.lu linalg.lu_factor_ex", node="LinalgLuFactorExBackward0",
+)  # fmt: skip
 def lu_factor_forward(xp: Namespace, input: Array, pivot: bool) -> tuple[Array, Array, Array]:
     """L and U in one matrix, the pivots, and the first zero on the diagonal of U.
 

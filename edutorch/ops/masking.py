@@ -56,12 +56,9 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def where(
-    condition: Tensor,
-    input: Tensor | Number = None,
-    other: Tensor | Number = None,
-    *,
+    condition: Tensor, input: Tensor | Number = None, other: Tensor | Number = None, *,
     out: Any = None,
-) -> Any:
+) -> Any:  # fmt: skip
     """Choose per element: y = input where `condition` is true, else other.
 
     With the condition alone: the indices where it is true, one tensor per axis.
@@ -105,12 +102,9 @@ def argwhere(input: Tensor) -> Tensor:
 
 @takes_out
 def isin(
-    elements: Tensor | Number,
-    test_elements: Tensor | Number,
-    *,
-    assume_unique: bool = False,
+    elements: Tensor | Number, test_elements: Tensor | Number, *, assume_unique: bool = False,
     invert: bool = False,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """Whether each element occurs in `test_elements`. (`assume_unique` is ignored.)
 
     >>> isin(tensor([1, 2, 3]), tensor([2, 5]))

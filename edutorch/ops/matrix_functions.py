@@ -317,11 +317,9 @@ det.vjp(
 
 
 @op(
-    outputs=("logarithm", "sign"),
-    method=False,
-    public="linalg.slogdet linalg.det logdet det slogdet",
-    node="LinalgSlogdetBackward0",
-)
+    outputs=("logarithm", "sign"), method=False,
+    public="linalg.slogdet linalg.det logdet det slogdet", node="LinalgSlogdetBackward0",
+)  # fmt: skip
 def slogdet_forward(xp: Namespace, input: Array) -> tuple[Array, Array]:
     """log det A = log |det A| + i · angle (real: without the angle), and the sign of det A."""
     check_matrix("linalg.slogdet", input, square=True)

@@ -61,11 +61,9 @@ minimum.vjp(
 
 
 @elementwise(
-    promotion="promote",
-    dtypes="bif",
-    scalars="min max",
+    promotion="promote", dtypes="bif", scalars="min max",
     node="ClampBackward0 if Tensor in (min.__class__, max.__class__) else ClampBackward1",
-)
+)  # fmt: skip
 def clamp(xp: Namespace, input: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """Clamp elements to [min, max]; those outside become the limit, and their gradient is 0.
 

@@ -54,13 +54,9 @@ def vector_norm(
 
 @takes_out
 def matrix_norm(
-    A: Tensor,
-    ord: Any = "fro",
-    dim: tuple[int, int] = (-2, -1),
-    keepdim: bool = False,
-    *,
+    A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False, *,
     dtype: DTypeLike = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The norm of matrices.
 
     Args:

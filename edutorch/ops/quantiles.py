@@ -176,11 +176,9 @@ def compute_median(name: str, input: Tensor, dim: int | None, keepdim: bool) -> 
 
 
 @op(
-    method=False,
-    dtypes="bif",
-    public="median nanmedian",
+    method=False, dtypes="bif", public="median nanmedian",
     node="NanmedianBackward0 if skips_nan else MedianBackward0",
-)
+)  # fmt: skip
 def median_forward(xp: Namespace, input: Array, skips_nan: bool) -> Array:
     """The median of all elements: see `median`. NaN for an empty tensor."""
     if not input.size:

@@ -201,10 +201,9 @@ def draw(random: Any, distribution: str, shape: tuple[int, ...], dtype: np.dtype
 
 def draw_tensor(
     name: str, distribution: str, size: Any, dtype: DTypeLike, device: DeviceLike,
-    generator: Generator | None, out: Tensor | None, layout: layout | None, requires_grad: bool,
+    generator: Generator | None, out: Tensor | None, requires_grad: bool,
 ) -> Tensor:  # fmt: skip
     """The common implementation of `rand` and `randn`."""
-    require_strided(name, layout)
     if out is not None:
         dtype, device = dtype or out.dtype, out.device
     backend = backend_for(device)
@@ -225,9 +224,8 @@ def rand(
     torch.Size([2, 3])
     """
     size = args if size is None else (size,)
-    return draw_tensor(
-        "rand", "uniform", size, dtype, device, generator, out, layout, requires_grad
-    )
+    require_strided("rand", layout)
+    return draw_tensor("rand", "uniform", size, dtype, device, generator, out, requires_grad)
 
 
 def randn(
@@ -241,9 +239,8 @@ def randn(
     torch.Size([2, 3])
     """
     size = args if size is None else (size,)
-    return draw_tensor(
-        "randn", "normal", size, dtype, device, generator, out, layout, requires_grad
-    )
+    require_strided("randn", layout)
+    return draw_tensor("randn", "normal", size, dtype, device, generator, out, requires_grad)
 
 
 def randint(

@@ -42,9 +42,7 @@ def flip(xp: Namespace, input: Array, dims: Sequence[int]) -> Array:
     tensor([3, 2, 1])
     """
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
-    row = (
-        input if input.ndim else input.reshape(1)
-    )  # a 0-d tensor counts as a vector of one element
+    row = input if input.ndim else input.reshape(1)  # 0-d counts as a vector of one element
     return xp.flip(row, dims).copy().reshape(input.shape)
 
 
@@ -331,14 +329,9 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 def _triangle_indices(
-    function_name: str,
-    row: int,
-    col: int,
-    offset: int,
-    dtype: DTypeLike,
-    layout: layout | None,
+    function_name: str, row: int, col: int, offset: int, dtype: DTypeLike, layout: layout | None,
     device: DeviceLike,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     require_strided(function_name, layout)
     rows, columns = getattr(np, function_name)(row, offset, col)
     array_dtype = np.int64 if dtype is None else dtypes.array_type(dtype)

@@ -105,15 +105,9 @@ def treat_scalar_as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(rule)
     def for_any(
-        g: ArrayOrTensor,
-        y: ArrayOrTensor,
-        input: ArrayOrTensor,
-        dim: int,
-        index: Index,
-        src: ArrayOrTensor,
-        reduce: str,
-        include_self: bool,
-    ) -> Any:
+        g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor, dim: int, index: Index,
+        src: ArrayOrTensor, reduce: str, include_self: bool,
+    ) -> Any:  # fmt: skip
         if g.ndim:
             return rule(g, y, input, dim, index, src, reduce, include_self)
         g, y, input, row = (reshape(tensor, (-1,)) for tensor in (g, y, input, src))
@@ -125,15 +119,9 @@ def treat_scalar_as_row(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 @treat_scalar_as_row
 def input_gradient(
-    g: ArrayOrTensor,
-    y: ArrayOrTensor,
-    input: ArrayOrTensor,
-    dim: int,
-    index: Index,
-    src: ArrayOrTensor,
-    reduce: str,
-    include_self: bool,
-) -> Any:
+    g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor, dim: int, index: Index,
+    src: ArrayOrTensor, reduce: str, include_self: bool,
+) -> Any:  # fmt: skip
     """The gradient of `input`."""
     if not include_self:
         return scatter(g, dim, index, zeros_like(gather(g, dim, index)))
@@ -149,15 +137,9 @@ def input_gradient(
 
 @treat_scalar_as_row
 def source_gradient(
-    g: ArrayOrTensor,
-    y: ArrayOrTensor,
-    input: ArrayOrTensor,
-    dim: int,
-    index: Index,
-    src: ArrayOrTensor,
-    reduce: str,
-    include_self: bool,
-) -> Any:
+    g: ArrayOrTensor, y: ArrayOrTensor, input: ArrayOrTensor, dim: int, index: Index,
+    src: ArrayOrTensor, reduce: str, include_self: bool,
+) -> Any:  # fmt: skip
     """The gradient of `src`; elements that the index does not use get 0."""
     shape = tuple(src.shape)
     if reduce == "sum":
@@ -187,13 +169,9 @@ def count_combined(like: ArrayOrTensor, dim: int, index: Index, include_self: bo
 
 
 def extreme_masks(
-    y: ArrayOrTensor,
-    input: ArrayOrTensor,
-    dim: int,
-    index: Index,
-    src: ArrayOrTensor,
+    y: ArrayOrTensor, input: ArrayOrTensor, dim: int, index: Index, src: ArrayOrTensor,
     include_self: bool,
-) -> Any:
+) -> Any:  # fmt: skip
     """Masks (1 or 0) of the elements equal to the extreme, and how many are."""
     input_mask = where(input == y, ones_like(y), zeros_like(y))
     src = used_part(src, tuple(index.shape))

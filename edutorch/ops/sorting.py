@@ -39,12 +39,9 @@ def scatter_gradient(
 
 
 @op(
-    outputs=("values", "indices"),
-    method=False,
-    dtypes="bif",
-    public="sort argsort msort",
+    outputs=("values", "indices"), method=False, dtypes="bif", public="sort argsort msort",
     node="SortBackward0",
-)
+)  # fmt: skip
 def sort_forward(
     xp: Namespace, input: Array, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> tuple[Array, Array]:
@@ -68,12 +65,9 @@ sort_forward.vjp(
 
 
 @op(
-    outputs=("values", "indices"),
-    method=False,
-    dtypes="bif",
-    public="max min",
+    outputs=("values", "indices"), method=False, dtypes="bif", public="max min",
     node="MaxBackward0 if largest else MinBackward0",
-)
+)  # fmt: skip
 def minmax_dim(
     xp: Namespace, input: Array, dim: int, keepdim: bool, largest: bool
 ) -> tuple[Array, Array]:

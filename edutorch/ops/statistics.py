@@ -112,13 +112,9 @@ vector_norm.vjp(
 
 
 def norm_gradient(
-    g: ArrayOrTensor,
-    input: ArrayOrTensor,
-    y: ArrayOrTensor,
-    ord: float,
-    dim: Dims,
+    g: ArrayOrTensor, input: ArrayOrTensor, y: ArrayOrTensor, ord: float, dim: Dims,
     node: Node | None,
-) -> Any:
+) -> Any:  # fmt: skip
     """g · dy/dx; where the norm is 0 it still has a derivative (see `lengths.py`)."""
     if math.isinf(ord):
         return conj(sgn(input)) * share_evenly(g, y, abs(input), dim)

@@ -271,13 +271,9 @@ for _function in (symeig, eig, solve, lstsq):
 @as_method
 @takes_out
 def norm(
-    input: Tensor,
-    p: Any = "fro",
-    dim: Any = None,
-    keepdim: bool = False,
-    *,
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *,
     dtype: DTypeLike = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The norm of all elements as one vector, or of vectors along `dim`.
 
     Args:

@@ -366,13 +366,9 @@ def check_strides(
 
 @movement(name="as_strided", method=False)
 def strided_view(
-    xp: Namespace,
-    input: Array,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int = 0,
-    layout: Layout = None,
-) -> Array:
+    xp: Namespace, input: Array, size: Sequence[int], stride: Sequence[int],
+    storage_offset: int = 0, layout: Layout = None,
+) -> Array:  # fmt: skip
     """A view with the given size and stride per axis; `layout` is that of the input.
 
     >>> as_strided(arange(4), (2, 2), (1, 1), 1)
@@ -389,19 +385,13 @@ def strided_view(
 
 
 def _as_strided_rule(
-    g: ArrayOrTensor,
-    input_shape: Sequence[int],
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int,
-    layout: Layout,
-) -> Any:
+    g: ArrayOrTensor, input_shape: Sequence[int], size: Sequence[int], stride: Sequence[int],
+    storage_offset: int, layout: Layout,
+) -> Any:  # fmt: skip
     positions = strided_positions(size, stride, storage_offset)
     index, outside = elements_at(positions, input_shape, layout)
     count = math.prod(input_shape)
-    needs_slot = bool(
-        outside.any()
-    )  # positions without an element of the input go to one extra slot
+    needs_slot = bool(outside.any())  # for the positions without an element of the input
     index = np.where(outside, count, index) if needs_slot else index
     scattered = index_put_forward(reshape(g, (-1,)), (index,), (count + needs_slot,))
     return reshape(scattered[:count] if needs_slot else scattered, input_shape)
@@ -412,14 +402,9 @@ strided_view.vjp(input=_as_strided_rule, latex=r"g\ \text{added where it came fr
 
 @op(name="as_strided_scatter", method=False)
 def scatter_strided(
-    xp: Namespace,
-    input: Array,
-    src: Array,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int = 0,
-    layout: Layout = None,
-) -> Array:
+    xp: Namespace, input: Array, src: Array, size: Sequence[int], stride: Sequence[int],
+    storage_offset: int = 0, layout: Layout = None,
+) -> Array:  # fmt: skip
     """A copy of `input` with the elements of `src` in a strided region of its storage.
 
     >>> as_strided_scatter(zeros(4), ones(2), (2,), (1,), 1)
@@ -438,23 +423,17 @@ def scatter_strided(
 
 
 def _outside_region(
-    g: ArrayOrTensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int,
+    g: ArrayOrTensor, size: Sequence[int], stride: Sequence[int], storage_offset: int,
     layout: Layout,
-) -> Any:
+) -> Any:  # fmt: skip
     none = zeros_like(_in_region(g, size, stride, storage_offset, layout))
     return scatter_strided(g, none, size, stride, storage_offset, layout)
 
 
 def _in_region(
-    g: ArrayOrTensor,
-    size: Sequence[int],
-    stride: Sequence[int],
-    storage_offset: int,
+    g: ArrayOrTensor, size: Sequence[int], stride: Sequence[int], storage_offset: int,
     layout: Layout,
-) -> Any:
+) -> Any:  # fmt: skip
     positions = strided_positions(size, stride, storage_offset)
     index, outside = elements_at(positions, tuple(g.shape), layout)
     picked = getitem(reshape(g, (-1,)), (index[~outside],))
@@ -489,12 +468,9 @@ def as_strided(
 
 
 def as_strided_scatter(
-    input: Tensor,
-    src: Tensor,
-    size: Sequence[int],
-    stride: Sequence[int],
+    input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int],
     storage_offset: int | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """A copy of `input` in which the strided region holds the elements of `src`.
 
     >>> as_strided_scatter(zeros(4), ones(2), (2,), (2,))

@@ -80,14 +80,9 @@ def hann_window(
 
 @creation
 def hamming_window(
-    xp: Namespace,
-    window_length: int,
-    periodic: bool = True,
-    alpha: float = 0.54,
-    beta: float = 0.46,
-    *,
-    dtype: DTypeLike = None,
-) -> Array:
+    xp: Namespace, window_length: int, periodic: bool = True, alpha: float = 0.54,
+    beta: float = 0.46, *, dtype: DTypeLike = None,
+) -> Array:  # fmt: skip
     """The Hamming window: w(t) = alpha - beta · cos(2πt).
 
     >>> hamming_window(4)
@@ -125,13 +120,9 @@ def bartlett_window(
 
 @creation
 def kaiser_window(
-    xp: Namespace,
-    window_length: int,
-    periodic: bool = True,
-    beta: float = 12.0,
-    *,
+    xp: Namespace, window_length: int, periodic: bool = True, beta: float = 12.0, *,
     dtype: DTypeLike = None,
-) -> Array:
+) -> Array:  # fmt: skip
     """The Kaiser window: w(t) = I₀(β √(1 - (2t - 1)²)) / I₀(β).
 
     I₀ is a Bessel function; the larger β, the narrower the window, and β = 0 gives ones.

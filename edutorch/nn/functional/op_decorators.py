@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 from numpy import ndarray
 
 from ... import dtypes
 from ...backends.numpy import Array, Namespace
+from ...backends.numpy import ArrayOrTensor as ArrayOrTensor
 from ...core.error_messages import conversion_hint
 from ...core.op import ELEMENTWISE, OTHER, Op
 from ...core.shapes import Contract
@@ -19,10 +20,6 @@ from ...errors import DTypeError, EdutorchError, ShapeError
 
 Hint = Callable[..., str | None]
 Shape = tuple[int, ...]
-
-ArrayOrTensor = Annotated[Any, "ArrayOrTensor"]
-"""What a derivative rule computes with: arrays, or tensors where its own steps are recorded to
-differentiate it again. One text serves both, as the functions of `ops` take both."""
 
 
 def layer(
