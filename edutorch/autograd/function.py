@@ -18,6 +18,7 @@ from ..core.tensor_methods import refuse_leaf
 from ..errors import GradientError
 from ..events import work
 from ..modes import current, is_grad_enabled, no_grad, override_modes
+from . import function_node
 from .function_node import Context, FunctionNode, identities, record
 
 __all__ = ["Context", "Function", "once_differentiable"]
@@ -259,3 +260,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
         return tuple(results)
 
     return wrapped
+
+
+# Its annotations name it: `typing.get_type_hints` looks there.
+function_node.Function = Function  # type: ignore[attr-defined]

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from . import batching_array, batching_rules, register_type
 from . import batching_shape as batching_shape  # it has rules to enter
 from . import of as backend_of
-from . import register_type
 from .batching_array import BatchedArray, IndexPlan
 from .batching_rules import (
     LOOPED,
@@ -247,3 +247,8 @@ def batched_generator(source: NumpyRandom | BatchedRandom, levels: Sequence[Batc
         if level.randomness == "different":
             source = BatchedRandom(source, level)
     return source
+
+
+# Their annotations name it: `typing.get_type_hints` looks it up in their globals.
+for _module in (batching_array, batching_rules, batching_shape):
+    _module.BatchedBackend = BatchedBackend  # type: ignore[attr-defined]

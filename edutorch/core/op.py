@@ -21,6 +21,7 @@ import ast
 import functools
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -49,8 +50,10 @@ from .fast.backward_codegen import backward_source
 from .fast.call_codegen import expression_of, free_names
 from .numpy_aliasing import copy_mutable
 from .precision import accumulate_in_float32, widen
+from .promotion import choose_backend
 from .registry import REGISTRY
 from .shapes import Contract, as_int, keepdim_shape, reduced_dims
+from .subclasses import call_op_override
 from .tensor import (
     LEAF,
     PLAIN_TENSORS,
@@ -589,5 +592,9 @@ def op(contract: str | None = None, /, **options: Any) -> Any:
     return lambda forward: register(Op(forward, OTHER, contract=contract, **options))
 
 
-# `typing.get_type_hints` resolves the names there.
-graph.Op, graph.Tensor = Op, Tensor  # type: ignore[attr-defined]
+# Annotations below this file name `Op`: `typing.get_type_hints` looks it up in their globals.
+for _user in (
+    apply, attach_to_tensor, call_codegen.call_source, backward_source, explain, graph.record,
+    missing, push, reduced_dims, widen, wrap_views, choose_backend, call_op_override,
+):  # fmt: skip
+    sys.modules[_user.__module__].__dict__["Op"] = Op

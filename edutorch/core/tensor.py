@@ -14,6 +14,7 @@ from ..backends.numpy import Shared
 from ..errors import CodeLocation, GradientError, ShapeError
 from ..events import TensorAliased, TensorWritten, emit
 from ..modes import current
+from .autograd import graph
 from .autograd.graph import LEAF, Hooks, Node, RemovableHandle, fill
 from .autograd.graph import array_of as array_of
 from .autograd.versions import VersionCounter
@@ -399,3 +400,4 @@ def restore_result(node: Node, y: Any) -> Tensor:
 
 
 Node.restore_result = restore_result
+graph.Tensor = Tensor  # type: ignore[attr-defined]  (`typing.get_type_hints` looks it up there)

@@ -20,7 +20,7 @@ from ..core.autograd.versions import clock
 from ..core.tensor import Tensor
 from ..modes import current
 from ..utils._pytree import tree_flatten, tree_unflatten
-from . import primitives
+from . import captured_graph, primitives
 from .capture_context import Tracer
 from .capture_patches import GRAD, CapturePatches
 from .captured_graph import (
@@ -427,3 +427,7 @@ def is_chosen_by_tensor(node: Argument) -> bool:
 def capture_run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call the function. (`find_provenance` stops at this frame.)"""
     return function(*args, **kwargs)
+
+
+# Its annotations name it: `typing.get_type_hints` looks it up in their globals.
+captured_graph.CaptureSession = CaptureSession  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from ..core.autograd.engine import Engine
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from ..optim.optimizer import Optimizer
-from . import primitives
+from . import primitives, traced_array, traced_backend
 from .graph import Graph, array_meta
 from .node import Argument, Node, map_aggregate
 from .traced_array import (
@@ -256,3 +256,8 @@ def find_provenance(tracer: Tracer) -> tuple[str, str, str]:
 
 def is_step(frame: FrameType) -> bool:
     return isinstance(frame.f_locals.get("self"), Optimizer)
+
+
+# Their annotations name these: `typing.get_type_hints` looks them up in their globals.
+traced_array.TracedBackend = TracedBackend  # type: ignore[attr-defined]
+traced_backend.Tracer = Tracer  # type: ignore[attr-defined]

@@ -33,6 +33,7 @@ from ..utils.process import (
     keep_freed_memory,
     release_interrupts,
 )
+from . import fused
 from .fused import FusedKernel
 from .update_rule import Group, State, Values, update_arrays, update_recorded
 
@@ -520,3 +521,7 @@ def check_fits(optimizer: Optimizer, params: dict[str, Tensor], state: Any) -> l
     extra = sorted(set(state["state"]) - indices, key=str)
     require(not extra, f"a state keyed only by the numbers of parameters, got {extra}")
     return groups
+
+
+# Its annotations name it: `typing.get_type_hints` looks it up in their globals.
+fused.Optimizer = Optimizer  # type: ignore[attr-defined]

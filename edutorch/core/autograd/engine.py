@@ -32,6 +32,7 @@ from ...events import (
     work,
 )
 from ...modes import current
+from ..fast import lazy_gradients
 from ..fast.lazy_gradients import (
     LAZY,
     OutputGradients,
@@ -451,3 +452,8 @@ def read_hook_result(replaced: Any, visible: Sequence[Any], recording: bool) -> 
 def describe(value: Any) -> str:
     shape = getattr(value, "shape", None)
     return type(value).__name__ if shape is None else str(tuple(shape))
+
+
+# Their annotations name these, which `typing.get_type_hints` looks up in their globals.
+lazy_gradients.Engine = Engine  # type: ignore[attr-defined]
+lazy_gradients.Node, lazy_gradients.Tensor = Node, Tensor  # type: ignore[attr-defined]

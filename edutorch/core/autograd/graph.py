@@ -22,6 +22,7 @@ from ...events import GradientAccumulated, emit
 from ...modes import current
 from ..precision import widen_for_rules
 from ..shapes import keepdim_shape
+from . import versions
 from .versions import VersionCounter, clock, second_backward, stale_value
 
 if TYPE_CHECKING:
@@ -373,3 +374,7 @@ def edges_leading_to(roots: Sequence[Any], targets: Sequence[Any]) -> set[Any]:
         if edge._order and any(step in wanted for step in edge.edges if step is not None):
             wanted.add(edge)
     return wanted
+
+
+# `typing.get_type_hints` looks it up there.
+versions.Node = Node  # type: ignore[attr-defined]

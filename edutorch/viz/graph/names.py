@@ -16,13 +16,11 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import EdutorchError
+from ...nn import Module
 from .model import TIED, NodeKind, Scope, qualified_name
-
-if TYPE_CHECKING:
-    from ...nn import Module
 
 Variables = Iterable[tuple[str, Any]]
 

@@ -14,6 +14,7 @@ import numpy as np
 from ...backends.numpy import ROW_STATISTICS
 from ..graph.fold import SEVERAL, Plan, gradient_node
 from ..graph.model import Defect, Graph, GraphNode, Snapshot, find_alarming
+from ..render import legend
 from ..render.dot import FAINT
 from ..tensors.summaries import TINY, Stats, elements_text
 from ..tensors.thumbnails import Thumbnail, page_thumbnail
@@ -49,6 +50,7 @@ class Curve:
             total, count = 0.0, 0
             if self._points and self._points[-1][2] < self._per_point:
                 _, total, count = self._points.pop()
+            # Pairs, not every second one: a mean keeps spikes visible.
             elif len(self._points) == MOST_POINTS:
                 pairs = zip(self._points[::2], self._points[1::2], strict=True)
                 self._points = [(b[0], a[1] + b[1], a[2] + b[2]) for a, b in pairs]
@@ -139,6 +141,7 @@ def few_fit(graph: Graph) -> bool:
     Else the page writes their means while the loop runs, and all elements when it is paused.
     """
     few = sum(map(few_count, graph.nodes))
+    # A node is two floats and a sign, an edge one float and a sign.
     others = 9 * len(graph.nodes) + 5 * len(graph.edges)
     return others + 8 * few <= MOST_BYTES[0] + MOST_BYTES[1] * len(graph.nodes)
 
@@ -173,6 +176,7 @@ def norm_of(stats: Stats | None) -> float:
 
 def sign_of(stats: Stats | None) -> int:
     """Return -1, 0 or 1: the sign of the mean, unless that is rounding noise around zero."""
+    # `not >=` is also True for NaN, which has no sign.
     if stats is None or not abs(stats.mean) >= FAINT:
         return 0
     return -1 if stats.mean < 0 else 1
@@ -267,6 +271,7 @@ class StepValues:
         """All of it, packed."""
         statistics = self.statistics
         marks = np.isnan(statistics[:, NORM]).view("i1") * BAD
+        # After the line above: an unknown row has no norm either.
         marks[np.isnan(statistics[:, SIZE])] = UNKNOWN
         few = self._few() if self._older is None else few_by_row(self._older) | self._few()
         for row, (some, listed) in few.items():
@@ -369,6 +374,7 @@ def numpy_row_statistics(data: Any, extremes: bool = True) -> Any:
         np.maximum.reduce(table, dim, out=statistics[:, 3])
     else:
         statistics[:, 2:4] = math.nan
+    # In float32 the squares of 1e-30 would be 0, and a sum of many loses digits.
     data = data.astype(np.float64, copy=False)
     means, norms = statistics[:, MEAN], statistics[:, NORM]
     np.divide(np.add.reduce(data, 1), size, out=means)
@@ -378,6 +384,7 @@ def numpy_row_statistics(data: Any, extremes: bool = True) -> Any:
 
 def scaled_norm(row: Any) -> float:
     """Return the norm of values of any size; NaN if one of them is not finite."""
+    # Divided by the largest first, no square can overflow.
     peak = abs(row).max()
     if not np.isfinite(peak):
         return math.nan
@@ -406,6 +413,7 @@ class Message:
             [flat_index(nodes, MEAN), flat_index(nodes + count, NORM)], axis=1
         ).ravel()
         self._indices = np.concatenate([values, flat_index(flows, NORM)])
+        # A gradient's arrow is coloured by its norm, but the sign is that of its mean.
         self._means = flat_index(np.concatenate([nodes + count, flows]), MEAN)  # what has a sign
         # Arrows that stand for several edges, counted from the end, where the arrows are.
         self._absent = np.flatnonzero(edges == SEVERAL) - len(edges)
@@ -477,3 +485,7 @@ def few_by_row(packed: PackedValues) -> FewValues:
         row: (packed.few[starts[row] :][: lengths[row]].tolist(), bool(packed.marks[row] & LISTED))
         for row in tiny
     }
+
+
+# Its annotations name it: `typing.get_type_hints` looks it up in their globals.
+legend.Curve = Curve  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from ...errors import EdutorchError, missing_extra, warn
 from ...nn import Module
 from ..diagnostics.checks import Trouble
+from ..diagnostics.saved_values import find_bad_values
 from ..explore.tensor_editor import ParameterEditor
 from ..graph.model import Graph, Snapshot
 from ..graph.names import Names
@@ -27,11 +28,13 @@ from ..render.static import Drawing
 from .fallback_picture import FallbackPicture
 from .interpreter import comm_queue_of, display_in_cell, in_notebook
 from .layer_health import Gauges
+from .light_sampler import LightSampler
 from .messages import Curve, State, patch_of
 from .page import LIMIT, PATIENCE, PageState
 from .panel import Panel
 from .recorder import Recorder
 from .sampler import Sampler
+from .step_trace import Call
 from .throttle import Gate, check_pace
 
 CURVES_EVERY, PARTS_EVERY = 2.0, 0.2
@@ -257,6 +260,7 @@ class View:
         self.trouble.__exit__(exception_type, error, trace)
         self._sampler.__exit__(exception_type, error, trace)
         self._gate.resume()  # a loop that is over is not held
+        # Before `finish`: the graph of the step that failed is still there.
         failed = self.trouble.record_failure(error)
         self._recorder.finish()
         self._draw_idle(self.step)
@@ -305,6 +309,7 @@ class View:
             from .widget import LiveWidget
         except ImportError as error:
             raise missing_extra("lab", "viz.live", f"{error.name} is not installed") from error
+        # Graphviz starts in a process of its own, while the widget is made.
         warm_up()
         self._page_state.page = widget = LiveWidget(self._command)
         self._gate.fetch = comm_queue_of(widget)
@@ -315,6 +320,7 @@ class View:
         """Put the static picture where the widget was (or below it, with `keep`)."""
         if self._display is None or self._fallback is None or self._recorder.snapshot is None:
             return
+        # Also as text, for a screen reader and for a diff of the notebook.
         bundle, findings = self.drawing()._repr_mimebundle_(), self.trouble.text()
         summary = self._summary()
         bundle["text/plain"] = f"{summary}\n\n{findings}{bundle['text/plain']}"
@@ -449,6 +455,7 @@ class View:
 
     def _command(self, content: dict[str, Any]) -> None:
         """Handle a message of the page, while a loop runs on another thread than the loop's."""
+        # The loop has to look up at the end of this step, not at its next sample.
         self._recorder.idle.until = 0.0
         self._gate.command(content)
         if self.parts.command(content):
@@ -508,6 +515,7 @@ class View:
             return
         now = time.perf_counter()
         step = self._sampled_step if self._state == "running" else self.step
+        # A pause is read, not watched: nothing may be missing or older than the rest.
         in_full = self._state != "running" or self._page_state.needs_update
         parts = ()
         if in_full or self._sampler.measured or now > self._parts_due:
@@ -537,3 +545,12 @@ class View:
 
     def __repr__(self) -> str:
         return f"<live view: {self._summary()}>"
+
+
+# Their annotations name these, which `typing.get_type_hints` looks up in their globals.
+for _user in (
+    Trouble, find_bad_values, ParameterEditor, History, Gauges, LightSampler, Panel, export,
+):  # fmt: skip
+    sys.modules[_user.__module__].__dict__.update(
+        View=View, Recorder=Recorder, PageState=PageState, Gauges=Gauges, Call=Call
+    )
